@@ -1,0 +1,32 @@
+//! Lists the worktrees the store has heard of.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{Repository, Worktree};
+
+/// Lists every worktree that ever wrote, removed ones too, with the repositories they belong to.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ListWorktrees {}
+
+/// The answer to [`ListWorktrees`].
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorktreeList {
+    /// The repositories, by name.
+    pub repositories: Vec<Repository>,
+    /// The worktrees, in the order in which they were first seen.
+    pub worktrees: Vec<Worktree>,
+}
+
+impl Operation for ListWorktrees {
+    const NAME: &'static str = "list_worktrees";
+    const SUMMARY: &'static str = "List the worktrees the store has heard of";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = WorktreeList;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorktreeList> {
+        Ok(WorktreeList { repositories: cx.tx.repository_list()?, worktrees: cx.tx.worktree_list()? })
+    }
+}

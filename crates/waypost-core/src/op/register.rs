@@ -1,0 +1,78 @@
+//! Makes the caller's repository and worktree known.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{Repository, Worktree, kind};
+
+/// Makes the caller's repository and worktree known. Doing it twice is doing it once.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Register {}
+
+/// The answer to [`Register`].
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registered {
+    /// The repository, as now stored.
+    pub repository: Repository,
+    /// The worktree, as now stored.
+    pub worktree: Worktree,
+}
+
+impl Operation for Register {
+    const NAME: &'static str = "register";
+    const SUMMARY: &'static str = "Make the caller's repository and worktree known";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Registered;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Registered> {
+        // The engine has done it already, as before every write.
+        let worktree = cx.tx.worktree_get(&cx.caller.worktree.id)?.unwrap_or_else(|| cx.caller.worktree.clone());
+        Ok(Registered { repository: cx.caller.repository.clone(), worktree })
+    }
+}
+
+/// Writes what is new about the caller's repository and worktree, with an event for each change.
+pub(crate) fn bring_up_to_date(cx: &mut Cx<'_>) -> Result<()> {
+    let Repository { id, .. } = &cx.caller.repository;
+    let known_repository = cx.tx.repository_get(id)?;
+    if known_repository.as_ref() != Some(&cx.caller.repository) {
+        cx.tx.repository_put(&cx.caller.repository)?;
+    }
+
+    let known_worktree = cx.tx.worktree_get(&cx.caller.worktree.id)?;
+    let (first_seen, last_seen) =
+        known_worktree.as_ref().map_or((cx.now, cx.now), |known| (known.first_seen, known.last_seen));
+    let worktree = Worktree { first_seen, last_seen, removed_at: None, ..cx.caller.worktree.clone() };
+    if known_worktree.as_ref() != Some(&worktree) {
+        cx.tx.worktree_put(&worktree)?;
+    }
+
+    // Events come last: they name the worktree, which must be there first.
+    let repository = &cx.caller.repository;
+    match known_repository {
+        None => {
+            let data = json!({ "after": repository });
+            cx.event(kind::REPOSITORY_REGISTERED, repository.id.as_str(), data)?;
+        }
+        Some(known) if known != *repository => {
+            let data = json!({ "before": known, "after": repository });
+            cx.event(kind::REPOSITORY_CHANGED, repository.id.as_str(), data)?;
+        }
+        Some(_) => {}
+    }
+    match known_worktree {
+        None => {
+            let data = json!({ "after": worktree });
+            cx.event(kind::WORKTREE_REGISTERED, worktree.id.as_str(), data)?;
+        }
+        Some(known) if known != worktree => {
+            let data = json!({ "before": known, "after": worktree });
+            cx.event(kind::WORKTREE_CHANGED, worktree.id.as_str(), data)?;
+        }
+        Some(_) => {}
+    }
+    Ok(())
+}

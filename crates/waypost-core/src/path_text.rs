@@ -1,0 +1,108 @@
+//! Paths as text, without loss.
+//!
+//! Paths are bytes; columns and JSON are UTF-8. A path that is UTF-8 is written as it is. One that is not is
+//! written as a `file://` URL with its odd bytes in percent form. Only absolute paths are stored, and none of
+//! them begins with `file://`, so the two forms cannot be confused.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+const SCHEME: &str = "file://";
+
+/// Returns the text form of an absolute path.
+pub fn to_text(path: &Path) -> String {
+    if let Some(text) = path.to_str() {
+        return text.to_owned();
+    }
+    let mut text = String::from(SCHEME);
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        text.push_str(&chunk.valid().replace('%', "%25"));
+        for byte in chunk.invalid() {
+            write!(text, "%{byte:02X}").expect("writing to a string cannot fail");
+        }
+    }
+    text
+}
+
+/// Returns the path that [`to_text`] was given.
+pub fn from_text(text: &str) -> PathBuf {
+    let Some(encoded) = text.strip_prefix(SCHEME) else {
+        return PathBuf::from(text);
+    };
+    let mut bytes = Vec::with_capacity(encoded.len());
+    let mut rest = encoded.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let decoded = match (first, after) {
+            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        };
+        if let Some(byte) = decoded {
+            bytes.push(byte);
+            rest = &after[2..];
+        } else {
+            bytes.push(first);
+            rest = after;
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// The same for serde: `#[serde(with = "path_text::serde")]`.
+pub mod serde {
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes the text form.
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::to_text(path))
+    }
+
+    /// Reads the text form.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Ok(super::from_text(&String::deserialize(deserializer)?))
+    }
+}
+
+/// Returns a name for a path: its last component, or the path itself for `/`.
+pub fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or(OsStr::new("/")).to_string_lossy().into_owned()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path(bytes: &[u8]) -> PathBuf {
+        PathBuf::from(OsStr::from_bytes(bytes))
+    }
+
+    #[test]
+    fn ordinary_paths_are_themselves() {
+        for plain in ["/home/me/a b\nc", "/tmp/50%25", "/ö"] {
+            assert_eq!(to_text(Path::new(plain)), plain);
+        }
+    }
+
+    #[test]
+    fn odd_bytes_are_in_percent_form() {
+        assert_eq!(to_text(&path(b"/tmp/caf\xe9 5%")), "file:///tmp/caf%E9 5%25");
+    }
+
+    proptest! {
+        #[test]
+        fn every_absolute_path_survives(bytes in proptest::collection::vec(1_u8.., 0..60)) {
+            let mut absolute = vec![b'/'];
+            absolute.extend(bytes);
+            prop_assert_eq!(from_text(&to_text(&path(&absolute))), path(&absolute));
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Moments, and where they come from.
+//!
+//! A [`Timestamp`] is whole milliseconds UTC, as stored. A [`Clock`] is always an argument.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A moment: milliseconds since 1970-01-01 UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// Makes a moment from milliseconds since 1970-01-01 UTC.
+    pub const fn from_millis(millis: i64) -> Self {
+        Timestamp(millis)
+    }
+
+    /// Returns milliseconds since 1970-01-01 UTC.
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// Returns how long ago `self` was at `now`, as people say it: `now`, `5m ago`, `3h ago`, `2d ago`.
+    ///
+    /// A moment after `now` (another machine's clock) is `now` too.
+    pub fn ago(self, now: Timestamp) -> String {
+        let seconds = (now.0.saturating_sub(self.0)) / 1000;
+        match seconds {
+            ..60 => "now".to_owned(),
+            60..3600 => format!("{}m ago", seconds / 60),
+            3600..172_800 => format!("{}h ago", seconds / 3600),
+            _ => format!("{}d ago", seconds / 86_400),
+        }
+    }
+}
+
+/// RFC 3339 in UTC with milliseconds.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(moment) => write!(f, "{moment:.3}"),
+            // Outside the years jiff knows: only a damaged row has such a time, and it must still be shown.
+            Err(_) => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+/// Tells the time.
+pub trait Clock {
+    /// Returns the current moment.
+    fn now(&self) -> Timestamp;
+}
+
+/// A clock that stands still, for tests and for answering "as of".
+#[derive(Clone, Copy, Debug)]
+pub struct FixedClock(pub Timestamp);
+
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_are_shown_in_utc_with_milliseconds() {
+        assert_eq!(Timestamp::from_millis(1_767_225_600_007).to_string(), "2026-01-01T00:00:00.007Z");
+        assert_eq!(Timestamp::from_millis(i64::MAX).to_string(), "9223372036854775807 ms");
+    }
+
+    #[test]
+    fn ages_round_down() {
+        let now = Timestamp::from_millis(1_000_000_000_000);
+        let ago = |seconds: i64| Timestamp::from_millis(now.as_millis() - seconds * 1000).ago(now);
+        assert_eq!(ago(-5), "now");
+        assert_eq!(ago(59), "now");
+        assert_eq!(ago(60), "1m ago");
+        assert_eq!(ago(7199), "1h ago");
+        assert_eq!(ago(172_800), "2d ago");
+    }
+}
