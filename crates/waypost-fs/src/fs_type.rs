@@ -1,0 +1,72 @@
+//! Which file systems can be trusted with a lock.
+
+use std::io;
+use std::path::Path;
+
+/// Returns the name of the file system if it is one whose locks do not reach every machine that mounts it.
+///
+/// SQLite and `flock` are only as good as the locks below them. Network file systems promise more than they
+/// keep, and what FUSE keeps depends on a program we do not know.
+pub fn network_file_system(path: &Path) -> io::Result<Option<&'static str>> {
+    let facts = rustix::fs::statfs(path)?;
+    Ok(name(&facts))
+}
+
+#[cfg(target_os = "linux")]
+fn name(facts: &rustix::fs::StatFs) -> Option<&'static str> {
+    // The type of the field differs between architectures; the magic numbers are 32 bits wide.
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a 32-bit magic number")]
+    let magic = facts.f_type as u32;
+    name_of_magic(magic)
+}
+
+/// The numbers of `statfs(2)`.
+#[cfg(target_os = "linux")]
+fn name_of_magic(magic: u32) -> Option<&'static str> {
+    match magic {
+        0x6969 => Some("NFS"),
+        0x517b | 0xfe53_4d42 | 0xff53_4d42 => Some("SMB"),
+        0x0102_1997 => Some("9p"),
+        0x6573_5546 => Some("FUSE"),
+        0x5346_414f | 0x6b41_4653 => Some("AFS"),
+        0x7375_7245 => Some("Coda"),
+        0x00c3_6400 => Some("Ceph"),
+        0x0bd0_0bd0 => Some("Lustre"),
+        0x4750_4653 => Some("GPFS"),
+        0x0116_1970 => Some("GFS2"),
+        0x7461_636f => Some("OCFS2"),
+        0x786f_4256 => Some("vboxsf"),
+        _ => None,
+    }
+}
+
+/// macOS says it itself.
+#[cfg(target_os = "macos")]
+fn name(facts: &rustix::fs::StatFs) -> Option<&'static str> {
+    const MNT_LOCAL: u32 = 0x1000;
+    (facts.f_flags & MNT_LOCAL == 0).then_some("network")
+}
+
+/// Elsewhere nothing is known, and nothing is refused.
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn name(_facts: &rustix::fs::StatFs) -> Option<&'static str> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_known_by_their_number() {
+        assert_eq!(name_of_magic(0x6969), Some("NFS"));
+        assert_eq!(name_of_magic(0xef53), None, "ext4 is local");
+        assert_eq!(name_of_magic(0x0102_1994), None, "tmpfs is local");
+        assert_eq!(name_of_magic(0x794c_7630), None, "overlayfs is local");
+    }
+
+    #[test]
+    fn the_temporary_directory_is_local() {
+        assert_eq!(network_file_system(&std::env::temp_dir()).unwrap(), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! Files that must not be lost, torn or raced for.
+//!
+//! The store, the ledger, the configuration and the workspaces all need the same few promises from the file
+//! system: a lock that is fair and bounded, a replacement that survives a power cut, directories nobody else
+//! can look into. They are made here once. This crate knows nothing of what the files mean.
+
+mod fs_type;
+mod lock;
+mod private;
+mod replace;
+
+pub use fs_type::network_file_system;
+pub use lock::FileLock;
+pub use private::{check_private, create_private_dir};
+pub use replace::{replace, sync_dir};
