@@ -1,0 +1,215 @@
+//! Opening the file: what is refused, how a new one appears, which settings hold.
+
+use std::fs::{Metadata, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use waypost_core::time::Clock;
+use waypost_core::{Error, Result};
+use waypost_fs::{FileLock, create_private_dir, network_file_system, sync_dir};
+
+use super::migrate::{self, State};
+use super::{Options, SqliteStore, error};
+
+/// Older ones can lose committed pages when two connections write and checkpoint at once.
+const OLDEST_SAFE_SQLITE: i32 = 3_051_003;
+
+pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock>) -> Result<SqliteStore> {
+    check_sqlite()?;
+    // Two names for one file must mean one lock, so links are resolved before anything else.
+    let path = real_path(path)?;
+    let gate = with_suffix(&path, "-gate");
+    match std::fs::metadata(&path) {
+        Ok(metadata) => check_file(&path, &metadata, options)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => create(&path, &gate, options)?,
+        Err(error) => return Err(cannot_open(&path).because(error)),
+    }
+    let connection = connect(&path, options)?;
+    let Some(identity) = identity(&path) else {
+        return Err(cannot_open(&path).because("it was deleted in this moment"));
+    };
+    let store = SqliteStore { connection, path, identity, gate, patience: options.patience, clock };
+    if migrate::state(&store.connection, &store.path)? != State::Current {
+        let _gate = store.lock_gate()?;
+        use_wal(&store.connection, &store.path)?;
+        migrate::migrate(&store.connection, &store.path)?;
+    }
+    Ok(store)
+}
+
+/// Which file it is, whatever its name.
+pub(super) type Identity = (u64, u64);
+
+pub(super) fn identity(path: &Path) -> Option<Identity> {
+    std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+fn check_sqlite() -> Result<()> {
+    if rusqlite::version_number() < OLDEST_SAFE_SQLITE {
+        return Err(Error::internal(format!(
+            "SQLite {} can lose data under concurrent writers; 3.51.3 or later is needed",
+            rusqlite::version()
+        )));
+    }
+    Ok(())
+}
+
+/// Resolves links in the path; the file itself, and directories above it, may not exist yet.
+fn real_path(path: &Path) -> Result<PathBuf> {
+    match std::fs::canonicalize(path) {
+        Ok(real) => Ok(real),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            if path.is_symlink() {
+                return Err(Error::unavailable(format!("the store {} is a link to nothing", path.display()))
+                    .hint("remove the link, or restore what it points to"));
+            }
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+                return Err(cannot_open(path).because("the path names no file"));
+            };
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            let parent = if parent.exists() {
+                std::fs::canonicalize(parent).map_err(|error| cannot_open(path).because(error))?
+            } else {
+                real_path(parent)?
+            };
+            Ok(parent.join(name))
+        }
+        Err(error) => Err(cannot_open(path).because(error)),
+    }
+}
+
+/// Refuses a file that could not be locked, or that somebody else could be behind.
+fn check_file(path: &Path, metadata: &Metadata, options: Options) -> Result<()> {
+    let refuse = |why: String| Err(Error::unavailable(format!("the store {} {why}", path.display())));
+    if metadata.is_dir() {
+        return Err(Error::unavailable(format!("the store {} is a directory", path.display()))
+            .hint("name a file, for example state.db in it"));
+    }
+    if !metadata.is_file() {
+        return refuse("is not a regular file".to_owned());
+    }
+    if metadata.nlink() > 1 {
+        return Err(Error::unavailable(format!("the store {} has {} names", path.display(), metadata.nlink()))
+            .hint("two names for one database mean two locks, and lost writes: delete the other hard link"));
+    }
+    let us = rustix::process::geteuid().as_raw();
+    if metadata.uid() != us {
+        return refuse(format!("belongs to user {}, and you are user {us}", metadata.uid()));
+    }
+    check_file_system(path, options)
+}
+
+fn check_file_system(path: &Path, options: Options) -> Result<()> {
+    if options.allow_network {
+        return Ok(());
+    }
+    match network_file_system(path) {
+        Ok(None) => Ok(()),
+        Ok(Some(name)) => {
+            Err(Error::unavailable(format!("the store {} is on {name}, where locks cannot be trusted", path.display()))
+                .hint("use --db with a file on a local disk, or a PostgreSQL store for several machines")
+                .hint("if only this machine uses it: --config store.network=allow"))
+        }
+        Err(error) => Err(cannot_open(path).because(error)),
+    }
+}
+
+/// Makes a new store under another name and gives it its name when it is whole.
+fn create(path: &Path, gate: &Path, options: Options) -> Result<()> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(cannot_open(path).because("the path names no file"));
+    };
+    let existing = dir.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
+    check_file_system(existing, options)?;
+    let cannot =
+        |error: std::io::Error| Error::unavailable(format!("cannot make the store {}", path.display())).because(error);
+    create_private_dir(dir).map_err(cannot)?;
+
+    let lock = FileLock::acquire(gate, options.patience)?;
+    if path.exists() {
+        return Ok(());
+    }
+    let mut new_name = std::ffi::OsString::from(".");
+    new_name.push(name);
+    new_name.push(".new");
+    let new = dir.join(new_name);
+    // Left by a process that died here; the gate says that it is nobody's now.
+    remove_database(&new);
+    let made = (|| {
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(cannot)?;
+        let connection = connect(&new, options)?;
+        migrate::migrate(&connection, path)?;
+        use_wal(&connection, path)?;
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+            .map_err(error::at(path, "cannot make"))?;
+        connection.close().map_err(|(_, error)| error::at(path, "cannot make")(error))?;
+        std::fs::File::open(&new).and_then(|file| file.sync_all()).map_err(cannot)?;
+        std::fs::rename(&new, path).map_err(cannot)?;
+        sync_dir(path).map_err(cannot)
+    })();
+    if made.is_err() && !path.exists() {
+        remove_database(&new);
+        lock.remove(gate);
+        for empty in dir.ancestors().take_while(|ancestor| *ancestor != existing) {
+            // One that is not empty holds somebody else's file.
+            let _ = std::fs::remove_dir(empty);
+        }
+    }
+    made
+}
+
+fn remove_database(path: &Path) {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let _ = std::fs::remove_file(with_suffix(path, suffix));
+    }
+}
+
+fn connect(path: &Path, options: Options) -> Result<Connection> {
+    let failed = || error::at(path, "cannot open");
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed())?;
+    connection.busy_timeout(options.patience).map_err(failed())?;
+    // The file may come from anywhere: nothing in its schema is run that we did not write.
+    for (setting, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true),
+        // A command would otherwise pay two more fsyncs on leaving, and make new readers wait for them.
+        (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
+    ] {
+        connection.set_db_config(setting, on).map_err(failed())?;
+    }
+    connection
+        .execute_batch("PRAGMA synchronous = FULL; PRAGMA cell_size_check = ON; PRAGMA wal_autocheckpoint = 0;")
+        .map_err(failed())?;
+    #[cfg(target_os = "macos")]
+    connection.execute_batch("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;").map_err(failed())?;
+    Ok(connection)
+}
+
+fn use_wal(connection: &Connection, path: &Path) -> Result<()> {
+    let mode: String = connection
+        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+        .map_err(error::at(path, "cannot open"))?;
+    if mode == "wal" {
+        Ok(())
+    } else {
+        Err(cannot_open(path).because(format!("it keeps journal mode {mode}, and write-ahead logging is needed")))
+    }
+}
+
+fn cannot_open(path: &Path) -> Error {
+    Error::unavailable(format!("cannot open the store {}", path.display()))
+}
+
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}

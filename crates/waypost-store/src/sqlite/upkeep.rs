@@ -1,0 +1,148 @@
+//! Looking after the file: what it is, whether it is whole, a copy of it, its size.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+use waypost_core::{Error, Result};
+use waypost_fs::sync_dir;
+
+use super::{SqliteStore, error};
+
+/// Facts about an open store.
+#[derive(Debug)]
+pub struct Info {
+    /// The version of its schema.
+    pub schema_version: i32,
+    /// The version of the SQLite inside this program.
+    pub sqlite_version: &'static str,
+    /// Bytes of the main file.
+    pub bytes: u64,
+    /// Bytes of the write-ahead log beside it.
+    pub wal_bytes: u64,
+    /// How many rows each table has, by table name.
+    pub rows: Vec<(String, u64)>,
+}
+
+/// Something found by [`SqliteStore::check`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Damage(pub String);
+
+impl SqliteStore {
+    /// Returns facts about the file.
+    pub fn info(&self) -> Result<Info> {
+        let failed = || error::at(&self.path, "cannot read");
+        let read = || -> rusqlite::Result<_> {
+            let schema_version =
+                self.connection.query_row("SELECT user_version FROM pragma_user_version", [], |row| row.get(0))?;
+            let names: Vec<String> = self
+                .connection
+                .prepare(
+                    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
+                )?
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            let mut rows = Vec::new();
+            for name in names {
+                // A name from our own schema, quoted: identifiers cannot be bound.
+                let count = format!("SELECT count(*) FROM \"{}\"", name.replace('"', "\"\""));
+                let count: i64 = self.connection.query_row(&count, [], |row| row.get(0))?;
+                rows.push((name, count.cast_unsigned()));
+            }
+            Ok((schema_version, rows))
+        };
+        let (schema_version, rows) = read().map_err(failed())?;
+        let size =
+            |suffix| std::fs::metadata(super::open::with_suffix(&self.path, suffix)).map_or(0, |file| file.len());
+        Ok(Info { schema_version, sqlite_version: rusqlite::version(), bytes: size(""), wal_bytes: size("-wal"), rows })
+    }
+
+    /// Looks for damage: pages, indexes, references, gaps in the history. Finding none is an empty list.
+    pub fn check(&self) -> Result<Vec<Damage>> {
+        let failed = || error::at(&self.path, "cannot check");
+        let found = || -> rusqlite::Result<Vec<Damage>> {
+            let mut damage = Vec::new();
+            let pages: Vec<String> = self
+                .connection
+                .prepare("PRAGMA integrity_check(100)")?
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            damage.extend(pages.into_iter().filter(|line| line != "ok").map(Damage));
+            let references: Vec<Damage> = self
+                .connection
+                .prepare("SELECT \"table\", rowid, parent FROM pragma_foreign_key_check LIMIT 100")?
+                .query_map([], |row| {
+                    let (table, row, parent) =
+                        (row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, String>(2)?);
+                    Ok(Damage(format!("row {row:?} of {table} refers to a row of {parent} that is not there")))
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            damage.extend(references);
+            let (count, last): (i64, i64) =
+                self.connection.query_row("SELECT count(*), coalesce(max(sequence), 0) FROM events", [], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?;
+            if count != last {
+                damage.push(Damage(format!("the history has {count} events, and the last one is number {last}")));
+            }
+            Ok(damage)
+        };
+        match found() {
+            Ok(damage) => Ok(damage),
+            // SQLite stops at damage it cannot step over: that is a finding, not a failure to look.
+            Err(error) if matches!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseCorrupt)) => {
+                Ok(vec![Damage(error.to_string())])
+            }
+            Err(error) => Err(failed()(error)),
+        }
+    }
+
+    /// Writes a copy of one consistent state to a new file, while others go on writing.
+    ///
+    /// The copy appears under its name only when it is whole and has been checked.
+    pub fn backup(&self, target: &Path) -> Result<()> {
+        let cannot = |error: std::io::Error| {
+            Error::unavailable(format!("cannot write the backup {}", target.display())).because(error)
+        };
+        if target.symlink_metadata().is_ok() {
+            return Err(Error::refused(format!("{} exists already", target.display()))
+                .hint("choose another name; a backup never overwrites"));
+        }
+        let new = super::open::with_suffix(target, ".new");
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(cannot)?;
+        let made = (|| {
+            let Some(name) = new.to_str() else {
+                return Err(Error::invalid("a backup's name must be UTF-8"));
+            };
+            self.connection.execute("VACUUM INTO ?1", [name]).map_err(error::at(&self.path, "cannot back up"))?;
+            check_copy(&new)?;
+            std::fs::File::open(&new).and_then(|file| file.sync_all()).map_err(cannot)?;
+            // A link, not a rename: it fails if somebody made the target meanwhile.
+            std::fs::hard_link(&new, target).map_err(cannot)?;
+            sync_dir(target).map_err(cannot)
+        })();
+        let _ = std::fs::remove_file(&new);
+        made
+    }
+
+    /// Compacts the file and empties its log. Returns the bytes of both, before and after.
+    pub fn vacuum(&self) -> Result<(u64, u64)> {
+        let failed = || error::at(&self.path, "cannot compact");
+        let size = || self.info().map(|info| info.bytes + info.wal_bytes);
+        let _gate = self.lock_gate()?;
+        let before = size()?;
+        self.connection.execute_batch("VACUUM").map_err(failed())?;
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+            .map_err(failed())?;
+        Ok((before, size()?))
+    }
+}
+
+fn check_copy(path: &Path) -> Result<()> {
+    let failed = || error::at(path, "cannot check the backup of");
+    let copy = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed())?;
+    let verdict: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(failed())?;
+    if verdict == "ok" { Ok(()) } else { Err(Error::damaged(format!("the copy is not whole: {verdict}"))) }
+}
