@@ -1,0 +1,108 @@
+//! What is known of the checkout a command stands in.
+
+use std::path::{Path, PathBuf};
+
+use waypost_core::model::Vcs;
+use waypost_core::path_text;
+
+use crate::{git_layout, jj_layout};
+
+/// A checkout, as found on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkout {
+    /// What manages it.
+    pub vcs: Vcs,
+    /// The worktree we stand in; none inside a bare repository.
+    pub root: Option<PathBuf>,
+    /// The worktree the others were made from; none if the repository is bare.
+    pub main_root: Option<PathBuf>,
+    /// The version control directory that all worktrees share.
+    pub shared_dir: PathBuf,
+    /// The git directory behind it, that all worktrees share, if there is one.
+    pub git_dir: Option<PathBuf>,
+    /// Where Waypost keeps what is private to this clone. May not exist yet.
+    pub private_dir: PathBuf,
+    /// Where Waypost keeps what is private to this worktree. May not exist yet.
+    pub worktree_private_dir: PathBuf,
+    /// What the version control calls this worktree, else the last component of its path.
+    pub name: String,
+    /// The branch checked out, where there is such a thing.
+    pub branch: Option<String>,
+    /// Where the repository is fetched from, without any password.
+    pub remote_url: Option<String>,
+    /// The branch others build on, as far as that is known offline.
+    pub default_branch: Option<String>,
+}
+
+impl Checkout {
+    /// Returns the worktree that the ledger and the shared configuration belong to.
+    ///
+    /// It is the main one. A bare repository has none: then it is the worktree that has the default branch,
+    /// else the current one.
+    pub fn home(&self) -> Option<PathBuf> {
+        if let Some(main) = &self.main_root {
+            return Some(main.clone());
+        }
+        let default = self.default_branch.as_deref();
+        self.worktrees()
+            .into_iter()
+            .find(|listed| default.is_some() && listed.branch.as_deref() == default && listed.path.is_dir())
+            .map(|listed| listed.path)
+            .or_else(|| self.root.clone())
+    }
+
+    /// Returns a path that stands for the repository as a whole.
+    pub fn repository_path(&self) -> &Path {
+        self.main_root.as_deref().unwrap_or(&self.shared_dir)
+    }
+
+    /// Returns what people call the repository: `proj` for `proj/`, `proj.git/` and `proj/.bare/`.
+    pub fn repository_name(&self) -> String {
+        let path = self.repository_path();
+        let name = path_text::name_of(path);
+        match (path.parent(), self.main_root.is_none() && name.starts_with('.')) {
+            (Some(parent), true) => path_text::name_of(parent),
+            _ => name.strip_suffix(".git").map(str::to_owned).unwrap_or(name),
+        }
+    }
+
+    /// Tells whether we stand in the main worktree.
+    pub fn is_main(&self) -> bool {
+        self.root.is_some() && self.root == self.main_root
+    }
+
+    /// Lists the worktrees that the version control itself knows, this one among them.
+    ///
+    /// Mercurial and Sapling do not keep such a list.
+    pub fn worktrees(&self) -> Vec<Listed> {
+        let mut listed = match self.vcs {
+            Vcs::Git => git_layout::worktrees(&self.shared_dir, self.main_root.as_deref()),
+            Vcs::Jj => jj_layout::workspaces(&self.shared_dir),
+            Vcs::Hg | Vcs::Sl | Vcs::None => Vec::new(),
+        };
+        if let Some(root) = &self.root
+            && !listed.iter().any(|listed| listed.path == *root)
+        {
+            listed.push(Listed {
+                name: self.name.clone(),
+                path: root.clone(),
+                branch: self.branch.clone(),
+                private_dir: self.worktree_private_dir.clone(),
+            });
+        }
+        listed
+    }
+}
+
+/// A worktree in the version control's own list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// What the version control calls it.
+    pub name: String,
+    /// Its root. May be gone.
+    pub path: PathBuf,
+    /// The branch checked out.
+    pub branch: Option<String>,
+    /// Where Waypost keeps what is private to it. May not exist yet.
+    pub private_dir: PathBuf,
+}

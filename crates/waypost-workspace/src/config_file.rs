@@ -1,0 +1,151 @@
+//! Reads git's configuration files, and Mercurial's, which are alike enough.
+//!
+//! Only as much as finding a repository needs. `include.path` is not followed: what it would bring (another
+//! remote, say) is not worth reading files that a repository may point us to.
+
+use std::path::Path;
+
+/// The assignments of a file, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ConfigFile(Vec<(String, String)>);
+
+impl ConfigFile {
+    /// Reads a file; one that is missing or unreadable says nothing.
+    pub(crate) fn read(path: &Path) -> Self {
+        std::fs::read(path).map(|bytes| Self::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
+    }
+
+    /// Adds what another file says; it counts over this one.
+    pub(crate) fn and(mut self, other: ConfigFile) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// Returns the last value of a key such as `core.bare` or `remote.origin.url`.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns whether a key is set and true.
+    pub(crate) fn is_true(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1"))
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut assignments = Vec::new();
+        let mut section = String::new();
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            let mut line = line.trim().to_owned();
+            if let Some(rest) = line.strip_prefix('[') {
+                let Some((header, after)) = split_header(rest) else { continue };
+                section = header;
+                line = after.trim().to_owned();
+            }
+            if line.is_empty() || line.starts_with(['#', ';']) {
+                continue;
+            }
+            while line.ends_with('\\') && !line.ends_with("\\\\") {
+                line.pop();
+                line.push_str(lines.next().unwrap_or_default());
+            }
+            let (key, value) = match line.split_once('=') {
+                Some((key, value)) => (key.trim(), unquote(value.trim())),
+                // A bare key means true.
+                None => (line.as_str(), "true".to_owned()),
+            };
+            assignments.push((format!("{section}.{}", key.to_ascii_lowercase()), value));
+        }
+        ConfigFile(assignments)
+    }
+}
+
+/// Splits `remote "origin"] rest` into `remote.origin` and ` rest`.
+fn split_header(text: &str) -> Option<(String, &str)> {
+    let Some(quote) = text.find('"').filter(|quote| text.find(']').is_none_or(|end| *quote < end)) else {
+        let (name, rest) = text.split_once(']')?;
+        return Some((name.trim().to_ascii_lowercase(), rest));
+    };
+    let name = text[..quote].trim().to_ascii_lowercase();
+    let mut subsection = String::new();
+    let mut chars = text[quote + 1..].char_indices();
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '\\' => subsection.push(chars.next()?.1),
+            '"' => {
+                let (_, rest) = text[quote + 1 + at..].split_once(']')?;
+                return Some((format!("{name}.{subsection}"), rest));
+            }
+            other => subsection.push(other),
+        }
+    }
+    None
+}
+
+/// Takes quotes, escapes and a trailing comment off a value.
+fn unquote(text: &str) -> String {
+    let mut value = String::new();
+    let mut quoted = false;
+    // Spaces before a comment are not part of the value, spaces inside quotes are.
+    let mut keep = 0;
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '"' => {
+                quoted = !quoted;
+                keep = value.len();
+            }
+            '\\' => {
+                value.push(match chars.next() {
+                    Some('n') => '\n',
+                    Some('t') => '\t',
+                    Some(other) => other,
+                    None => break,
+                });
+                keep = value.len();
+            }
+            '#' | ';' if !quoted => break,
+            other => {
+                value.push(other);
+                if quoted || !other.is_whitespace() {
+                    keep = value.len();
+                }
+            }
+        }
+    }
+    value.truncate(keep);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, key: &str, expected: Option<&str>) {
+        assert_eq!(ConfigFile::parse(text).get(key), expected, "{key} in {text:?}");
+    }
+
+    #[test]
+    fn values_are_read_as_git_reads_them() {
+        check("[core]\n\tbare = true\n", "core.bare", Some("true"));
+        check("[core] bare = yes ; said on one line", "core.bare", Some("yes"));
+        check("[CORE]\nBare", "core.bare", Some("true"));
+        check("[remote \"origin\"]\nurl = a\n[remote \"b\"]\nurl = c", "remote.origin.url", Some("a"));
+        check("[remote \"o]\\\"x\"]\nurl = a", "remote.o]\"x.url", Some("a"));
+        check("[a]\nb = one\nb = two", "a.b", Some("two"));
+        check("[a]\nb = \" kept \"  # not kept", "a.b", Some(" kept "));
+        check("[a]\nb = one \\\ntwo", "a.b", Some("one two"));
+        check("[a]\nb = x\\ty\\\\z", "a.b", Some("x\ty\\z"));
+        check("[paths]\ndefault = https://example.org/r", "paths.default", Some("https://example.org/r"));
+        check("b = 1", "a.b", None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_is_too_strange_to_read(text in "[\\[\\]\"\\\\=#;a\n ]{0,60}") {
+            let _ = ConfigFile::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! How git lays a repository out on disk: directories, linked worktrees, submodules, bare ones.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use waypost_core::model::Vcs;
+use waypost_core::{Error, Result, path_text};
+
+use crate::checkout::{Checkout, Listed};
+use crate::config_file::ConfigFile;
+use crate::detect::Environment;
+use crate::jj_layout;
+
+/// Opens the checkout whose `.git` is in `dir`, if one is.
+pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
+    let dot_git = dir.join(".git");
+    let Ok(metadata) = std::fs::metadata(&dot_git) else {
+        return Ok(None);
+    };
+    let git_dir = if metadata.is_dir() {
+        // As git does: an empty or foreign `.git` directory is passed over.
+        if !is_git_dir(&dot_git) {
+            return Ok(None);
+        }
+        dot_git
+    } else {
+        follow_git_file(&dot_git)?
+    };
+    let layout = Layout::read(&git_dir, None)?;
+    let root = if layout.is_linked() || layout.main_work_tree().is_none() {
+        Some(dir.to_owned())
+    } else {
+        layout.main_work_tree()
+    };
+    Ok(Some(layout.checkout(if layout.is_bare_here() { None } else { root })))
+}
+
+/// Opens the bare repository that `dir` is.
+pub(crate) fn open_bare(dir: &Path) -> Result<Checkout> {
+    let layout = Layout::read(dir, None)?;
+    let root = if layout.is_linked() { layout.linked_root() } else { layout.main_work_tree() };
+    Ok(layout.checkout(root))
+}
+
+/// Opens what `GIT_DIR` and its companions name, as git does for hooks and scripts.
+pub(crate) fn from_environment(start: &Path, git_dir: &Path, environment: &Environment) -> Result<Checkout> {
+    let named = start.join(git_dir);
+    let git_dir = if named.is_file() { follow_git_file(&named)? } else { named };
+    let layout = Layout::read(&git_dir, environment.git_common_dir.as_deref().map(|dir| start.join(dir)).as_deref())?;
+    let root = if let Some(tree) = &environment.git_work_tree {
+        Some(canonical(&start.join(tree))?)
+    } else if layout.is_linked() {
+        layout.linked_root()
+    } else if layout.is_bare_here() {
+        None
+    } else {
+        // Git takes the current directory for the root. Inside the tree the variable speaks of, we know better.
+        layout.main_work_tree().filter(|root| start.starts_with(root)).or_else(|| Some(start.to_owned()))
+    };
+    Ok(layout.checkout(root))
+}
+
+/// Tells whether a directory is a git directory, by what git itself looks for.
+pub(crate) fn is_git_dir(dir: &Path) -> bool {
+    let has_head = dir.join("HEAD").symlink_metadata().is_ok();
+    has_head && ((dir.join("objects").is_dir() && dir.join("refs").is_dir()) || dir.join("commondir").is_file())
+}
+
+/// Lists the main worktree and the linked ones.
+pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<Listed> {
+    let mut listed: Vec<Listed> = std::fs::read_dir(common_dir.join("worktrees"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let git_dir = entry.ok()?.path();
+            Some(Listed {
+                name: path_text::name_of(&git_dir),
+                path: linked_root(&git_dir)?,
+                branch: branch(&git_dir),
+                private_dir: git_dir.join("waypost"),
+            })
+        })
+        .collect();
+    listed.sort_by(|one, other| one.name.cmp(&other.name));
+    if let Some(root) = main_root {
+        listed.insert(
+            0,
+            Listed {
+                name: path_text::name_of(root),
+                path: root.to_owned(),
+                branch: branch(common_dir),
+                private_dir: common_dir.join("waypost"),
+            },
+        );
+    }
+    listed
+}
+
+/// Returns the branch that the HEAD of a git directory names.
+pub(crate) fn branch(git_dir: &Path) -> Option<String> {
+    let head = std::fs::read(git_dir.join("HEAD")).ok()?;
+    let name = head.trim_ascii_end().strip_prefix(b"ref: refs/heads/")?;
+    // Where refs are kept in tables HEAD is a decoy, and the answer needs git.
+    (name != b".invalid").then(|| String::from_utf8_lossy(name).into_owned())
+}
+
+/// Returns what a repository's git configuration says about its remote, without any password.
+pub(crate) fn remote_url(config: &ConfigFile) -> Option<String> {
+    config.get("remote.origin.url").map(without_password)
+}
+
+/// Takes user names and passwords off a URL; the user of an ssh URL stays, it is part of the address.
+pub(crate) fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let Some((user, host)) = authority.rsplit_once('@') else {
+        return url.to_owned();
+    };
+    match user.split(':').next() {
+        Some(name) if scheme.contains("ssh") => format!("{scheme}://{name}@{host}{path}"),
+        _ => format!("{scheme}://{host}{path}"),
+    }
+}
+
+struct Layout {
+    /// The git directory of this worktree.
+    git_dir: PathBuf,
+    /// The git directory that all worktrees share.
+    common_dir: PathBuf,
+    /// The configuration of the main worktree.
+    config: ConfigFile,
+}
+
+impl Layout {
+    fn read(git_dir: &Path, common_dir: Option<&Path>) -> Result<Layout> {
+        if !is_git_dir(git_dir) {
+            return Err(Error::unavailable(format!("{} is not a git repository", git_dir.display())));
+        }
+        let git_dir = canonical(git_dir)?;
+        let common_dir = match (common_dir, std::fs::read(git_dir.join("commondir"))) {
+            (Some(named), _) => canonical(named)?,
+            (None, Ok(content)) => canonical(&git_dir.join(path_in(&content)))?,
+            (None, Err(_)) => git_dir.clone(),
+        };
+        let mut config = ConfigFile::read(&common_dir.join("config"));
+        if config.is_true("extensions.worktreeconfig") {
+            config = config.and(ConfigFile::read(&common_dir.join("config.worktree")));
+        }
+        Ok(Layout { git_dir, common_dir, config })
+    }
+
+    fn is_linked(&self) -> bool {
+        self.git_dir != self.common_dir
+    }
+
+    fn is_bare_here(&self) -> bool {
+        !self.is_linked() && self.config.is_true("core.bare")
+    }
+
+    fn linked_root(&self) -> Option<PathBuf> {
+        linked_root(&self.git_dir)
+    }
+
+    /// The worktree that belongs to the shared directory itself.
+    fn main_work_tree(&self) -> Option<PathBuf> {
+        if self.config.is_true("core.bare") {
+            None
+        } else if let Some(tree) = self.config.get("core.worktree") {
+            std::fs::canonicalize(self.common_dir.join(tree)).ok()
+        } else if self.common_dir.file_name() == Some(OsStr::new(".git")) {
+            self.common_dir.parent().map(Path::to_owned)
+        } else {
+            None
+        }
+    }
+
+    fn checkout(&self, root: Option<PathBuf>) -> Checkout {
+        let main_root = if self.is_linked() { self.main_work_tree() } else { root.clone() };
+        let name = match &root {
+            _ if self.is_linked() => path_text::name_of(&self.git_dir),
+            Some(root) => path_text::name_of(root),
+            None => path_text::name_of(&self.common_dir),
+        };
+        let origin_head = std::fs::read(self.common_dir.join("refs/remotes/origin/HEAD")).ok();
+        let default_branch = origin_head
+            .and_then(|head| {
+                let name = head.trim_ascii_end().strip_prefix(b"ref: refs/remotes/origin/")?;
+                Some(String::from_utf8_lossy(name).into_owned())
+            })
+            .or_else(|| if main_root.is_none() { branch(&self.common_dir) } else { None });
+        Checkout {
+            vcs: Vcs::Git,
+            private_dir: jj_layout::private_dir_of_git(&self.common_dir, main_root.as_deref()),
+            worktree_private_dir: self.git_dir.join("waypost"),
+            shared_dir: self.common_dir.clone(),
+            git_dir: Some(self.common_dir.clone()),
+            branch: branch(&self.git_dir),
+            remote_url: remote_url(&self.config),
+            default_branch,
+            name,
+            root,
+            main_root,
+        }
+    }
+}
+
+/// Returns the worktree that a linked git directory says it belongs to. It may be gone.
+fn linked_root(git_dir: &Path) -> Option<PathBuf> {
+    let content = std::fs::read(git_dir.join("gitdir")).ok()?;
+    let root = git_dir.join(path_in(&content)).parent()?.to_owned();
+    Some(std::fs::canonicalize(&root).unwrap_or(root))
+}
+
+/// Returns the directory that a `.git` file names.
+fn follow_git_file(file: &Path) -> Result<PathBuf> {
+    let broken = |why: &str| {
+        Error::unavailable(format!("{} {why}", file.display()))
+            .hint("if the repository was moved, run: git worktree repair")
+    };
+    let content = std::fs::read(file).map_err(|error| broken("cannot be read").because(error))?;
+    let Some(named) = content.strip_prefix(b"gitdir: ") else {
+        return Err(broken("is not a git file"));
+    };
+    let target = file.parent().unwrap_or(Path::new("/")).join(path_in(named));
+    if is_git_dir(&target) { Ok(target) } else { Err(broken("leads to a git directory that is not there")) }
+}
+
+/// The path in a one-line file. Paths may contain newlines, so only the last one is dropped.
+fn path_in(content: &[u8]) -> &Path {
+    let content = content.strip_suffix(b"\n").unwrap_or(content);
+    Path::new(OsStr::from_bytes(content.strip_suffix(b"\r").unwrap_or(content)))
+}
+
+fn canonical(path: &Path) -> Result<PathBuf> {
+    std::fs::canonicalize(path)
+        .map_err(|error| Error::unavailable(format!("cannot look into {}", path.display())).because(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p29_passwords_are_taken_off_urls() {
+        let check = |url: &str, expected: &str| assert_eq!(without_password(url), expected);
+        check("https://user:secret@example.org/a/b", "https://example.org/a/b");
+        check("https://token@example.org/a", "https://example.org/a");
+        check("https://example.org/a@b", "https://example.org/a@b");
+        check("ssh://git:secret@example.org:22/a", "ssh://git@example.org:22/a");
+        check("git@example.org:a/b", "git@example.org:a/b");
+        check("/srv/repository", "/srv/repository");
+    }
+}

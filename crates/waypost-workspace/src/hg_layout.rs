@@ -1,0 +1,68 @@
+//! How Mercurial and Sapling lay a repository out on disk.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use waypost_core::model::Vcs;
+use waypost_core::{Error, Result, path_text};
+
+use crate::checkout::Checkout;
+use crate::config_file::ConfigFile;
+use crate::git_layout::without_password;
+
+/// Opens the checkout whose `.hg` or `.sl` is in `dir`, if one is.
+pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
+    for (vcs, name) in [(Vcs::Hg, ".hg"), (Vcs::Sl, ".sl")] {
+        let own = dir.join(name);
+        if own.is_dir() {
+            return read(vcs, dir, &own).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {
+    let shared_dir = match std::fs::read(own.join("sharedpath")) {
+        Ok(content) => follow_shared_path(own, &content)?,
+        Err(_) => own.to_owned(),
+    };
+    let config_name = if vcs == Vcs::Hg { "hgrc" } else { "config" };
+    let config = ConfigFile::read(&shared_dir.join(config_name));
+    Ok(Checkout {
+        vcs,
+        root: Some(root.to_owned()),
+        main_root: shared_dir.parent().map(Path::to_owned),
+        git_dir: None,
+        private_dir: shared_dir.join("waypost"),
+        worktree_private_dir: own.join("waypost"),
+        name: path_text::name_of(root),
+        branch: branch(vcs, own),
+        remote_url: config.get("paths.default").map(without_password),
+        default_branch: (vcs == Vcs::Hg).then(|| "default".to_owned()),
+        shared_dir,
+    })
+}
+
+/// Returns the store directory that a share's `sharedpath` names.
+fn follow_shared_path(own: &Path, content: &[u8]) -> Result<PathBuf> {
+    let content = content.strip_suffix(b"\n").unwrap_or(content);
+    let target = own.join(OsStr::from_bytes(content));
+    std::fs::canonicalize(&target).map_err(|error| {
+        Error::unavailable(format!("{} leads to a repository that is not there", own.join("sharedpath").display()))
+            .because(error)
+            .hint("if the repository was moved, write its new path into that file")
+    })
+}
+
+/// Returns the active bookmark, else Mercurial's named branch.
+fn branch(vcs: Vcs, own: &Path) -> Option<String> {
+    let line = |file: &str| {
+        let text = std::fs::read_to_string(own.join(file)).ok()?;
+        Some(text.trim_end().to_owned()).filter(|name| !name.is_empty())
+    };
+    line("bookmarks.current").or_else(|| {
+        // Mercurial writes the file only for other branches.
+        (vcs == Vcs::Hg).then(|| line("branch").unwrap_or_else(|| "default".to_owned()))
+    })
+}

@@ -1,0 +1,83 @@
+//! The ids of a repository and its worktrees: made once, kept where the version control keeps its own things.
+//!
+//! A worktree's id lies in git's directory for that worktree (or jj's, hg's, sl's), so it goes with a moved
+//! worktree, is gone with a removed one, and is the same under every mount point.
+
+use std::fmt::Display;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
+use waypost_core::{Error, Result};
+use waypost_fs::{FileLock, create_private_dir, replace};
+
+const REPOSITORY: &str = "repository-id";
+const WORKTREE: &str = "worktree-id";
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Returns the id kept in a repository's private directory.
+pub fn repository_id(private_dir: &Path) -> Result<Option<RepositoryId>> {
+    read(&private_dir.join(REPOSITORY))
+}
+
+/// Returns the id kept in a worktree's private directory.
+pub fn worktree_id(worktree_private_dir: &Path) -> Result<Option<WorktreeId>> {
+    read(&worktree_private_dir.join(WORKTREE))
+}
+
+/// Tells whether a worktree's id is kept here.
+pub(crate) fn has_worktree_id(worktree_private_dir: &Path) -> bool {
+    worktree_private_dir.join(WORKTREE).exists()
+}
+
+/// Returns the repository's id, making it on first use. Of several at once, all get the same.
+pub fn ensure_repository_id(private_dir: &Path, entropy: &mut dyn Entropy) -> Result<RepositoryId> {
+    ensure(private_dir, REPOSITORY, || RepositoryId::generate(entropy))
+}
+
+/// Returns the worktree's id, making it on first use. Of several at once, all get the same.
+pub fn ensure_worktree_id(worktree_private_dir: &Path, entropy: &mut dyn Entropy) -> Result<WorktreeId> {
+    ensure(worktree_private_dir, WORKTREE, || WorktreeId::generate(entropy))
+}
+
+/// Forgets the ids of a copied repository, so that the copy gets its own.
+pub fn forget_ids(private_dir: &Path, worktree_private_dir: &Path) -> Result<()> {
+    for path in [private_dir.join(REPOSITORY), worktree_private_dir.join(WORKTREE)] {
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::unavailable(format!("cannot delete {}", path.display())).because(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn read<T: FromStr>(path: &Path) -> Result<Option<T>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => text.trim_end().parse().map(Some).map_err(|_| {
+            Error::damaged(format!("{} does not hold an id", path.display()))
+                .hint("way doctor --fix restores it from the store")
+        }),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(Error::unavailable(format!("cannot read {}", path.display())).because(error)),
+    }
+}
+
+fn ensure<T: FromStr + Display>(dir: &Path, name: &str, generate: impl FnOnce() -> T) -> Result<T> {
+    let path = dir.join(name);
+    if let Some(id) = read(&path)? {
+        return Ok(id);
+    }
+    let cannot = |error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
+    create_private_dir(dir).map_err(cannot)?;
+    let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
+    if let Some(id) = read(&path)? {
+        return Ok(id);
+    }
+    let id = generate();
+    replace(&path, format!("{id}\n").as_bytes(), 0o600).map_err(cannot)?;
+    Ok(id)
+}

@@ -1,0 +1,159 @@
+//! How jj lays a repository out on disk, alone and over git.
+//!
+//! A repository that jj and git share is one repository: whoever looks, from a jj workspace or a git
+//! worktree, must find the same state. It lives in the git directory then, which both can find, and which jj
+//! carries along when sharing is switched on or off.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use waypost_core::model::Vcs;
+use waypost_core::{Error, Result, path_text};
+
+use crate::checkout::{Checkout, Listed};
+use crate::config_file::ConfigFile;
+use crate::git_layout;
+use crate::identity;
+
+/// Opens the checkout whose `.jj` is in `dir`, if one is.
+pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
+    let dot_jj = dir.join(".jj");
+    let repo = dot_jj.join("repo");
+    let Ok(metadata) = std::fs::metadata(&repo) else {
+        return Ok(None);
+    };
+    let is_main = metadata.is_dir();
+    let shared_dir = if is_main { repo } else { follow_repo_file(&dot_jj, &repo)? };
+    let main_root = shared_dir.parent().and_then(Path::parent).map(Path::to_owned);
+    let git_dir = git_target(&shared_dir);
+    let colocated = main_root.as_deref().is_some_and(|root| git_dir.as_deref() == Some(&root.join(".git")));
+
+    let in_jj = shared_dir.join("waypost");
+    let in_git = git_dir.as_deref().map(|dir| dir.join("waypost"));
+    let private_dir = match &in_git {
+        Some(in_git) if colocated => first_existing(in_git, &in_jj),
+        Some(in_git) => first_existing(&in_jj, in_git),
+        None => in_jj,
+    };
+    let own = dot_jj.join("waypost");
+    let worktree_private_dir = match in_git {
+        // The main workspace of a shared repository is git's main worktree too: one directory, one id.
+        Some(in_git) if is_main && (colocated || identity::has_worktree_id(&in_git)) => {
+            if identity::has_worktree_id(&own) { own } else { in_git }
+        }
+        _ => own,
+    };
+    let config = git_dir.as_deref().map(|dir| ConfigFile::read(&dir.join("config"))).unwrap_or_default();
+    Ok(Some(Checkout {
+        vcs: Vcs::Jj,
+        root: Some(dir.to_owned()),
+        main_root,
+        private_dir,
+        worktree_private_dir,
+        name: workspace_name(&dot_jj).unwrap_or_else(|| path_text::name_of(dir)),
+        branch: None,
+        remote_url: git_layout::remote_url(&config),
+        default_branch: None,
+        shared_dir,
+        git_dir,
+    }))
+}
+
+/// Where a git repository keeps our state: in its own directory, unless jj joined later and has it already.
+pub(crate) fn private_dir_of_git(common_dir: &Path, main_root: Option<&Path>) -> PathBuf {
+    let in_git = common_dir.join("waypost");
+    match main_root {
+        Some(root) => first_existing(&in_git, &root.join(".jj/repo/waypost")),
+        None => in_git,
+    }
+}
+
+/// Lists the workspaces that jj has on record.
+pub(crate) fn workspaces(shared_dir: &Path) -> Vec<Listed> {
+    let Ok(index) = std::fs::read(shared_dir.join("workspace_store/index")) else {
+        return Vec::new();
+    };
+    let mut listed: Vec<Listed> = fields(&index)
+        .filter(|(number, _)| *number == 1)
+        .filter_map(|(_, workspace)| {
+            let text = |wanted| fields(workspace).find(|(number, _)| *number == wanted).map(|(_, bytes)| bytes);
+            let path = shared_dir.join(Path::new(OsStr::from_bytes(text(2)?)));
+            let path = std::fs::canonicalize(&path).unwrap_or(path);
+            let private_dir = match open(&path) {
+                Ok(Some(checkout)) => checkout.worktree_private_dir,
+                _ => path.join(".jj/waypost"),
+            };
+            Some(Listed { name: String::from_utf8_lossy(text(1)?).into_owned(), path, branch: None, private_dir })
+        })
+        .collect();
+    listed.sort_by(|one, other| one.name.cmp(&other.name));
+    listed
+}
+
+fn first_existing(preferred: &Path, other: &Path) -> PathBuf {
+    if !preferred.exists() && other.exists() { other.to_owned() } else { preferred.to_owned() }
+}
+
+/// Returns the repository directory that a secondary workspace's `.jj/repo` file names.
+fn follow_repo_file(dot_jj: &Path, file: &Path) -> Result<PathBuf> {
+    let broken = || {
+        Error::unavailable(format!("{} leads to a repository that is not there", file.display()))
+            .hint("if the repository was moved, write its new path into that file")
+    };
+    let content = std::fs::read(file).map_err(|error| broken().because(error))?;
+    std::fs::canonicalize(dot_jj.join(OsStr::from_bytes(&content))).map_err(|error| broken().because(error))
+}
+
+/// Returns the git directory that keeps a jj repository's commits.
+fn git_target(shared_dir: &Path) -> Option<PathBuf> {
+    let store = shared_dir.join("store");
+    let target = std::fs::read(store.join("git_target")).ok()?;
+    std::fs::canonicalize(store.join(OsStr::from_bytes(target.trim_ascii_end()))).ok()
+}
+
+/// Returns the workspace's name, which jj keeps as field 3 of `working_copy/checkout`.
+fn workspace_name(dot_jj: &Path) -> Option<String> {
+    let checkout = std::fs::read(dot_jj.join("working_copy/checkout")).ok()?;
+    let (_, name) = fields(&checkout).find(|(number, _)| *number == 3)?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// The length-delimited fields of a protocol buffer message, which are all that jj's small files have.
+fn fields(message: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    let mut rest = message;
+    std::iter::from_fn(move || {
+        let (&tag, after) = rest.split_first()?;
+        if tag & 0b111 != 2 || tag & 0x80 != 0 {
+            return None;
+        }
+        let mut length = 0_usize;
+        let mut body = after;
+        for shift in (0..28).step_by(7) {
+            let (&byte, after) = body.split_first()?;
+            body = after;
+            length |= usize::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                let field = body.get(..length)?;
+                rest = &body[length..];
+                return Some((tag >> 3, field));
+            }
+        }
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_and_damage_ends_the_list() {
+        let message = b"\x12\x02ab\x1a\x03xyz";
+        assert_eq!(fields(message).collect::<Vec<_>>(), [(2, &b"ab"[..]), (3, &b"xyz"[..])]);
+        for end in 0..message.len() {
+            assert!(fields(&message[..end]).count() < 2);
+        }
+        assert_eq!(fields(b"\x12\xff\xff\xff\xff\xff").count(), 0);
+    }
+}

@@ -1,0 +1,20 @@
+//! Version control as Waypost sees it.
+//!
+//! [`detect()`] finds the checkout a path is in and where its state lives, by reading files alone: no process
+//! is started. [`worktrees`] adds and removes worktrees with the real tools; that is the only module that
+//! runs them.
+
+mod checkout;
+mod config_file;
+mod detect;
+mod git_layout;
+mod hg_layout;
+mod identity;
+mod jj_layout;
+mod run;
+pub mod worktrees;
+
+pub use checkout::{Checkout, Listed};
+pub use detect::{Environment, detect};
+pub use identity::{ensure_repository_id, ensure_worktree_id, forget_ids, repository_id, worktree_id};
+pub use run::git_version;
