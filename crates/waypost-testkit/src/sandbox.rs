@@ -1,0 +1,238 @@
+//! A directory with a home of its own, in which commands see nothing of this machine.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::run::Run;
+use crate::{hg, jj};
+
+/// A user that owns nothing.
+const NOBODY: u32 = 65534;
+
+/// A directory with a home of its own.
+pub struct Sandbox {
+    dir: TempDir,
+    root: PathBuf,
+    way: PathBuf,
+}
+
+impl Sandbox {
+    /// Makes one for a `way` binary.
+    pub fn new(way: &str) -> Self {
+        let dir = crate::temp_dir();
+        let root = dir.path().canonicalize().expect("a temporary directory");
+        std::fs::create_dir(root.join("home")).expect("a home");
+        std::fs::File::create(root.join("empty")).expect("an empty file");
+        Sandbox { dir, root, way: PathBuf::from(way) }
+    }
+
+    /// Returns a path in it.
+    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.root.join(relative)
+    }
+
+    /// Makes a directory in it.
+    pub fn dir(&self, relative: impl AsRef<Path>) -> PathBuf {
+        let path = self.path(relative);
+        std::fs::create_dir_all(&path).expect("a directory");
+        path
+    }
+
+    /// Makes a git repository with one commit on `main`.
+    pub fn git_repo(&self, relative: impl AsRef<Path>) -> PathBuf {
+        let repo = self.dir(relative);
+        self.git(&repo, ["init", "-q", "-b", "main"]);
+        self.write(repo.join("file"), "content\n");
+        self.git(&repo, ["add", "file"]);
+        self.git(&repo, ["commit", "-q", "-m", "first"]);
+        repo
+    }
+
+    /// Makes a jj repository, sharing its directory with git or not. None if there is no jj.
+    pub fn jj_repo(&self, relative: impl AsRef<Path>, colocated: bool) -> Option<PathBuf> {
+        jj()?;
+        let repo = self.dir(relative);
+        self.jj(&repo, ["git", "init", if colocated { "--colocate" } else { "--no-colocate" }]);
+        Some(repo)
+    }
+
+    /// Makes a Mercurial repository with one commit. None if there is no hg.
+    pub fn hg_repo(&self, relative: impl AsRef<Path>) -> Option<PathBuf> {
+        hg()?;
+        let repo = self.dir(relative);
+        self.hg(&repo, ["init"]);
+        self.write(repo.join("file"), "content\n");
+        self.hg(&repo, ["commit", "-q", "-A", "-m", "first"]);
+        Some(repo)
+    }
+
+    /// Writes a file.
+    pub fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
+        #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+        std::fs::write(self.path(path), content).expect("a file");
+    }
+
+    /// Runs git, which must succeed. Returns what it printed.
+    #[track_caller]
+    pub fn git<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> String {
+        self.tool(self.command("git", dir).args(args))
+    }
+
+    /// Runs jj, which must succeed. Returns what it printed.
+    #[track_caller]
+    pub fn jj<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> String {
+        self.tool(self.command(jj().expect("jj"), dir).args(args))
+    }
+
+    /// Runs Mercurial, which must succeed. Returns what it printed.
+    #[track_caller]
+    pub fn hg<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> String {
+        self.tool(self.command("hg", dir).args(args))
+    }
+
+    /// Runs `way` in a directory.
+    #[track_caller]
+    pub fn way<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> Run {
+        run(self.way_command(dir).args(args))
+    }
+
+    /// Runs `way` with further environment variables.
+    #[track_caller]
+    pub fn way_with<A: AsRef<OsStr>>(
+        &self,
+        dir: &Path,
+        variables: &[(&str, &OsStr)],
+        args: impl IntoIterator<Item = A>,
+    ) -> Run {
+        run(self.way_command(dir).envs(variables.iter().copied()).args(args))
+    }
+
+    /// Runs `way` as a user whom file permissions stop. The sandbox is his while it runs.
+    #[track_caller]
+    pub fn way_unprivileged<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> Run {
+        let mut command = self.way_command(dir);
+        command.args(args);
+        if is_root() {
+            let way = self.path("way");
+            if !way.exists() {
+                std::fs::copy(&self.way, &way).expect("a copy of way");
+            }
+            let mut copy = Command::new(way);
+            copy.args(command.get_args()).current_dir(dir).env_clear();
+            copy.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            copy.uid(NOBODY).gid(NOBODY);
+            command = copy;
+        }
+        run(&mut command)
+    }
+
+    /// Gives everything in a directory to the user of [`Sandbox::way_unprivileged`].
+    pub fn give_away(&self, path: &Path) {
+        if !is_root() {
+            return;
+        }
+        let owner = format!("{NOBODY}:{NOBODY}");
+        self.tool(self.command("chmod", &self.root).arg("a+rx").arg(&self.root));
+        self.tool(self.command("chown", &self.root).args(["-R", &owner]).arg(path));
+    }
+
+    /// Returns the command `way`, hermetic.
+    pub fn way_command(&self, dir: &Path) -> Command {
+        self.command(&self.way, dir)
+    }
+
+    /// Returns a command that sees nothing of this machine but its programs.
+    pub fn command(&self, program: impl AsRef<OsStr>, dir: &Path) -> Command {
+        let mut path = std::env::var_os("PATH").unwrap_or_default();
+        if let Some(jj) = std::env::var_os("WAYPOST_TEST_JJ")
+            && let Some(dir) = Path::new(&jj).parent()
+        {
+            path = std::env::join_paths(std::iter::once(dir.to_owned()).chain(std::env::split_paths(&path)))
+                .expect("directories without colons");
+        }
+        let mut command = Command::new(program);
+        command
+            .current_dir(dir)
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", self.path("home"))
+            .env("USER", "tester")
+            .env("LC_ALL", "C.UTF-8")
+            .env("TZ", "UTC")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CEILING_DIRECTORIES", self.root.parent().unwrap_or(Path::new("/")))
+            .env("HGRCPATH", self.path("empty"))
+            .env("HGUSER", "tester")
+            .env("JJ_CONFIG", self.path("empty"))
+            .env("JJ_USER", "tester")
+            .env("JJ_EMAIL", "tester@example.org")
+            .env("WAYPOST_TEST_CLOCK", "2026-01-01T00:00:00Z")
+            .stdin(Stdio::null());
+        for role in ["AUTHOR", "COMMITTER"] {
+            command
+                .env(format!("GIT_{role}_NAME"), "tester")
+                .env(format!("GIT_{role}_EMAIL"), "tester@example.org")
+                .env(format!("GIT_{role}_DATE"), "2026-01-01T00:00:00Z");
+        }
+        command
+    }
+
+    /// Makes output comparable: the sandbox is `/sandbox`, and ids are numbered as they appear.
+    pub fn normalized(&self, text: &str) -> String {
+        let text = text.replace(&*self.root.to_string_lossy(), "/sandbox");
+        let mut seen: Vec<String> = Vec::new();
+        let mut normal = String::new();
+        let mut rest = text.as_str();
+        while let Some((at, prefix)) =
+            ["wt_", "rp_"].iter().filter_map(|prefix| Some((rest.find(prefix)?, prefix))).min()
+        {
+            let end = at + prefix.len() + 12;
+            normal.push_str(&rest[..at]);
+            let id = rest.get(at..end).filter(|id| id[prefix.len()..].bytes().all(|byte| byte.is_ascii_alphanumeric()));
+            let Some(id) = id else {
+                normal.push_str(prefix);
+                rest = &rest[at + prefix.len()..];
+                continue;
+            };
+            if !seen.iter().any(|known| known == id) {
+                seen.push(id.to_owned());
+            }
+            let number = seen.iter().position(|known| known == id).unwrap_or_default() + 1;
+            // As wide as an id, so that columns stay aligned.
+            write!(normal, "{prefix}{number:012}").expect("writing to a string cannot fail");
+            rest = &rest[end..];
+        }
+        normal.push_str(rest);
+        normal
+    }
+
+    /// Keeps the directory, for looking at it after a failure.
+    pub fn keep(self) -> PathBuf {
+        self.dir.keep()
+    }
+
+    #[track_caller]
+    #[expect(clippy::unused_self, reason = "a tool is run in a sandbox")]
+    fn tool(&self, command: &mut Command) -> String {
+        let ran = run(command);
+        assert_eq!(ran.code, 0, "{command:?}: {ran:#?}");
+        ran.stdout
+    }
+}
+
+/// Tells whether file permissions do not stop us.
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+#[track_caller]
+fn run(command: &mut Command) -> Run {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    Run::new(&output)
+}

@@ -1,0 +1,37 @@
+//! The version control tools that tests run for real.
+//!
+//! `cargo xtask test` installs them and sets `WAYPOST_TEST_TOOLS`; then a missing one is a failure. Without
+//! that, a test that needs one says loudly that it did not run.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Returns jj, or says that the test is skipped.
+pub fn jj() -> Option<PathBuf> {
+    find("jj", std::env::var_os("WAYPOST_TEST_JJ").map(PathBuf::from))
+}
+
+/// Returns Mercurial, or says that the test is skipped.
+pub fn hg() -> Option<PathBuf> {
+    find("hg", None)
+}
+
+/// Says that a test did not run. It goes past the capturing of output, so that it is seen.
+pub fn skipped(why: &str) {
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
+}
+
+fn find(name: &str, named: Option<PathBuf>) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        named.into_iter().chain(std::env::split_paths(&path).map(|dir| dir.join(name))).find(|file| file.is_file());
+    if found.is_none() {
+        assert!(
+            std::env::var_os("WAYPOST_TEST_TOOLS").is_none(),
+            "{name} is not there, although cargo xtask test should have installed it"
+        );
+        skipped(&format!("{name} is not installed; cargo xtask test installs it"));
+    }
+    found
+}

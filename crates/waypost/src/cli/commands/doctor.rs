@@ -1,0 +1,203 @@
+//! `way doctor`
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use waypost_core::{Error, Kind, Result};
+use waypost_fs::check_private;
+use waypost_workspace::git_version;
+
+use crate::cli::Cx;
+use crate::cli::ui::{BAD, DIM, GOOD, WARN, cell, styled};
+use crate::place::{DOT_DIR, Place};
+use crate::session::Session;
+use crate::survey::survey;
+
+/// Check everything, and say what to do about what is found
+///
+/// Exits with 9 if something is broken. A fix never loses data.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Put right what can be put right safely
+    #[arg(long)]
+    fix: bool,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    detail: String,
+    /// What to do, or what was done.
+    action: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Fixed,
+    Warning,
+    Broken,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+    let place = cx.place()?;
+    place.store()?;
+    let mut findings = Vec::new();
+    tools(&mut findings, &place);
+    configuration(&mut findings, &place);
+    permissions(&mut findings, &place, args.fix);
+    // The store is looked into even if it cannot be opened: that is a finding.
+    match Session::open(place.clone()) {
+        Ok(mut session) => {
+            store(&mut findings, &session)?;
+            worktrees(&mut findings, &mut session, args.fix)?;
+        }
+        Err(error) => findings.push(Finding {
+            check: "store",
+            verdict: Verdict::Broken,
+            detail: error.full_message(),
+            action: error.hints().first().cloned(),
+        }),
+    }
+    let broken = findings.iter().any(|finding| finding.verdict == Verdict::Broken);
+    cx.ui.answer(&findings, |text| {
+        let mut rows = Vec::new();
+        for finding in &findings {
+            let (style, word) = match finding.verdict {
+                Verdict::Ok => (GOOD, "ok"),
+                Verdict::Fixed => (GOOD, "fixed"),
+                Verdict::Warning => (WARN, "warning"),
+                Verdict::Broken => (BAD, "broken"),
+            };
+            rows.push(vec![styled(style, word), cell(finding.check), cell(&finding.detail)]);
+            if let Some(action) = &finding.action {
+                rows.push(vec![cell(""), cell(""), styled(DIM, action)]);
+            }
+        }
+        text.table(&rows);
+    })?;
+    Ok(if broken { ExitCode::from(Kind::Damaged.exit_code()) } else { ExitCode::SUCCESS })
+}
+
+fn ok(check: &'static str, detail: impl Into<String>) -> Finding {
+    Finding { check, verdict: Verdict::Ok, detail: detail.into(), action: None }
+}
+
+fn tools(findings: &mut Vec<Finding>, place: &Place) {
+    use waypost_core::model::Vcs;
+    if !matches!(place.checkout.as_ref().map(|checkout| checkout.vcs), Some(Vcs::Git | Vcs::Jj)) {
+        return;
+    }
+    findings.push(match git_version() {
+        Ok(version) => ok("git", version),
+        Err(error) => Finding {
+            check: "git",
+            verdict: Verdict::Warning,
+            detail: error.full_message(),
+            action: Some("worktrees cannot be added or removed without it".to_owned()),
+        },
+    });
+}
+
+fn configuration(findings: &mut Vec<Finding>, place: &Place) {
+    if place.config.warnings.is_empty() {
+        findings.push(ok("config", "understood"));
+    }
+    for warning in &place.config.warnings {
+        findings.push(Finding {
+            check: "config",
+            verdict: Verdict::Warning,
+            detail: warning.clone(),
+            action: Some("correct the key or take it out".to_owned()),
+        });
+    }
+}
+
+/// Checks that nobody else can look into what is private.
+fn permissions(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    if let Some(checkout) = &place.checkout {
+        paths.push(checkout.private_dir.clone());
+        for name in ["state.db", "state.db-wal", "state.db-shm", "index.db"] {
+            paths.push(checkout.private_dir.join(name));
+        }
+    }
+    if let Some((home, _)) = &place.home {
+        paths.push(home.clone());
+        paths.push(home.join("state.db"));
+        paths.push(home.join("token"));
+    }
+    let mut good = true;
+    for path in paths.iter().filter(|path| path.exists()) {
+        let Ok(Some(problem)) = check_private(path) else { continue };
+        good = false;
+        let mode = if path.is_dir() { 0o700 } else { 0o600 };
+        let fixed = fix && std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).is_ok();
+        let fixed = fixed && matches!(check_private(path), Ok(None));
+        findings.push(Finding {
+            check: "private",
+            verdict: if fixed { Verdict::Fixed } else { Verdict::Warning },
+            detail: format!("{} {problem}", path.display()),
+            action: Some(if fixed {
+                format!("set to mode {mode:o}")
+            } else {
+                format!("chmod {mode:o}, or way doctor --fix")
+            }),
+        });
+    }
+    if good {
+        findings.push(ok("private", "nobody else can look into our files"));
+    }
+}
+
+fn store(findings: &mut Vec<Finding>, session: &Session) -> Result<()> {
+    let damage = session.sqlite().check()?;
+    if damage.is_empty() {
+        findings.push(ok("store", format!("{} is whole", session.sqlite().path().display())));
+    }
+    for damage in damage {
+        findings.push(Finding {
+            check: "store",
+            verdict: Verdict::Broken,
+            detail: damage.0,
+            action: Some("keep the file, then restore a backup".to_owned()),
+        });
+    }
+    Ok(())
+}
+
+/// Checks the links that were put into worktrees. Only links of our name that lead to a store are ours.
+fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> Result<()> {
+    let all = survey(session)?;
+    let live: Vec<_> = all.iter().filter(|one| one.is_live()).collect();
+    let mut good = true;
+    for one in &live {
+        let link = one.path.join(DOT_DIR).join("state.db");
+        let Ok(target) = std::fs::read_link(&link) else { continue };
+        if target.exists() || target.file_name() != Some("state.db".as_ref()) {
+            continue;
+        }
+        good = false;
+        let fixed = fix && repair_link(&link, session.sqlite().path()).is_ok();
+        findings.push(Finding {
+            check: "worktrees",
+            verdict: if fixed { Verdict::Fixed } else { Verdict::Warning },
+            detail: format!("{} leads to {}, which is not there", link.display(), target.display()),
+            action: Some(if fixed { "now leads to the store".to_owned() } else { "way doctor --fix".to_owned() }),
+        });
+    }
+    if good {
+        findings.push(ok("worktrees", format!("{} on disk, {} gone", live.len(), all.len() - live.len())));
+    }
+    Ok(())
+}
+
+fn repair_link(link: &Path, store: &Path) -> Result<()> {
+    let cannot = |error| Error::unavailable(format!("cannot replace {}", link.display())).because(error);
+    std::fs::remove_file(link).map_err(cannot)?;
+    std::os::unix::fs::symlink(store, link).map_err(cannot)
+}

@@ -1,0 +1,137 @@
+//! `way init`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::json;
+use waypost_core::model::Vcs;
+use waypost_core::{Error, Result, path_text};
+
+use crate::cli::Cx;
+use crate::config::{self, Value, key_named};
+use crate::place::{DOT_DIR, Place};
+
+/// What the tracked directory keeps to itself.
+const GITIGNORE: &str =
+    "# State of this machine. The ledger and the configuration beside it are tracked.\n/local/\n/state.db*\n";
+
+/// Prepare a repository for a team: tracked configuration, and the store
+///
+/// Nobody needs this to use Waypost. It writes .waypost/ for you to commit, so that everybody's issues begin
+/// alike. With --scope, it sets that scope for this clone. Doing it again changes nothing.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What the ids of new issues begin with; by default the repository's name
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<String>,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+    let prefix_key = key_named("prefix")?;
+    if let Some(prefix) = &args.prefix {
+        prefix_key.check(prefix)?;
+    }
+    let mut place = cx.place()?;
+    if place.checkout.is_none() {
+        make_repository_without_vcs(&place)?;
+        place = cx.place()?;
+    }
+    let checkout = place.require_checkout()?.clone();
+    let lock = checkout.private_dir.join("lock");
+    let mut created: Vec<PathBuf> = Vec::new();
+
+    let mut prefix = place.config.text("prefix");
+    if let Some(root) = &place.home_worktree {
+        let dir = root.join(DOT_DIR);
+        place.check_tracked("config.toml")?;
+        place.check_tracked(".gitignore")?;
+        let wanted =
+            args.prefix.clone().or_else(|| prefix.is_none().then(|| default_prefix(&checkout.repository_name())));
+        if let Some(wanted) = wanted.filter(|wanted| prefix.as_ref() != Some(wanted)) {
+            let file = dir.join("config.toml");
+            if !file.exists() {
+                created.push(file.clone());
+            }
+            config::set(&file, &lock, prefix_key, &Value::Text(wanted.clone()))?;
+            prefix = Some(wanted);
+        }
+        if matches!(checkout.vcs, Vcs::Git | Vcs::Jj | Vcs::None) && !dir.join(".gitignore").exists() {
+            let file = dir.join(".gitignore");
+            waypost_fs::replace(&file, GITIGNORE.as_bytes(), 0o644)
+                .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
+            created.push(file);
+        }
+    } else if args.prefix.is_some() {
+        return Err(Error::invalid("a bare repository has no worktree to keep its prefix in")
+            .hint("make one first: way worktree add BRANCH"));
+    }
+    if let Some(scope) = cx.global.scope.or(cx.global.global.then_some(crate::place::Scope::Global)) {
+        let file = checkout.private_dir.join("config.toml");
+        config::set(&file, &lock, key_named("scope")?, &Value::Text(scope.to_string()))?;
+    }
+    let session = cx.session()?;
+    let store = session.choice.location.to_string();
+    let data = json!({
+        "store": store,
+        "scope": session.choice.scope,
+        "prefix": prefix,
+        "created": created.iter().map(|path| path_text::to_text(path)).collect::<Vec<_>>(),
+    });
+    cx.ui.answer(&data, |text| {
+        for path in &created {
+            text.line(format!("Made {}", path.display()));
+        }
+        text.line(format!("The store is {store}"));
+        if !created.is_empty() && checkout.vcs != Vcs::None {
+            text.line("Commit .waypost to share it with your team.");
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn make_repository_without_vcs(place: &Place) -> Result<()> {
+    let dir = place.cwd.join(DOT_DIR);
+    if place.home.as_ref().is_some_and(|(home, _)| *home == dir) {
+        return Err(Error::refused(format!("{} is your own directory, not a repository's", dir.display()))
+            .hint("go into a project first"));
+    }
+    std::fs::create_dir_all(&dir)
+        .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))
+}
+
+/// Makes a prefix of a repository's name.
+fn default_prefix(name: &str) -> String {
+    let mut prefix = String::new();
+    for char in name.chars().map(|char| char.to_ascii_lowercase()) {
+        let fits = char.is_ascii_lowercase() || (!prefix.is_empty() && char.is_ascii_digit());
+        if fits {
+            prefix.push(char);
+        } else if !prefix.is_empty() && !prefix.ends_with('-') {
+            prefix.push('-');
+        }
+    }
+    prefix.truncate(32);
+    let prefix = prefix.trim_end_matches('-');
+    if prefix.is_empty() { "way".to_owned() } else { prefix.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_prefixes_fit_their_key() {
+        let key = key_named("prefix").unwrap();
+        for (name, prefix) in [
+            ("waypost", "waypost"),
+            ("My Project (2)", "my-project-2"),
+            ("42-x", "x"),
+            ("漢字", "way"),
+            ("a__b", "a-b"),
+        ] {
+            assert_eq!(default_prefix(name), prefix);
+            key.check(prefix).unwrap();
+        }
+        key.check(&default_prefix(&"long-name-".repeat(20))).unwrap();
+    }
+}

@@ -1,0 +1,167 @@
+//! Every key there is: its type, its default, and whether a repository may set it for others.
+
+use jiff::SignedDuration;
+use waypost_core::nearest::nearest;
+use waypost_core::{Error, Result};
+
+use super::Value;
+
+/// A key of the configuration.
+#[derive(Debug)]
+pub struct Key {
+    /// Its dotted name.
+    pub name: &'static str,
+    /// What its values look like.
+    pub kind: ValueKind,
+    /// What holds if nobody says otherwise.
+    pub default: Option<&'static str>,
+    /// Whether it is each user's own choice. The tracked file, which others write, does not set such a key.
+    pub personal: bool,
+    /// One line for people.
+    pub help: &'static str,
+}
+
+/// What the values of a key look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    /// Any text.
+    Text,
+    /// A file system path; `~` is the home directory.
+    Path,
+    /// Several paths. The lists of all layers add up.
+    Paths,
+    /// A length of time such as `30s` or `10m`.
+    Duration,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+const fn shared(name: &'static str, kind: ValueKind, default: Option<&'static str>, help: &'static str) -> Key {
+    Key { name, kind, default, personal: false, help }
+}
+
+const fn personal(name: &'static str, kind: ValueKind, default: Option<&'static str>, help: &'static str) -> Key {
+    Key { name, kind, default, personal: true, help }
+}
+
+/// All keys, by name.
+pub static KEYS: &[Key] = &[
+    shared(
+        "ledger.home",
+        ValueKind::Choice(&["main", "branch"]),
+        Some("main"),
+        "whose copy of the ledger counts: the main worktree's, or each worktree's own",
+    ),
+    shared("prefix", ValueKind::Text, None, "what the ids of new issues begin with"),
+    shared("repos.additional", ValueKind::Paths, None, "further repositories whose ledgers are read"),
+    shared("repos.primary", ValueKind::Path, Some("."), "the repository whose ledger comes first"),
+    personal(
+        "role",
+        ValueKind::Choice(&["maintainer", "contributor"]),
+        None,
+        "your role in this repository, if it is not to be guessed",
+    ),
+    shared("routing.auto.contributor", ValueKind::Path, None, "where a contributor's new issues go"),
+    shared("routing.auto.maintainer", ValueKind::Path, None, "where a maintainer's new issues go"),
+    shared("routing.default", ValueKind::Path, None, "where new issues go otherwise"),
+    shared("routing.mode", ValueKind::Choice(&["auto", "explicit"]), None, "how the ledger of a new issue is chosen"),
+    shared(
+        "scope",
+        ValueKind::Choice(&["repo", "worktree", "global"]),
+        Some("repo"),
+        "who shares a store: a repository's worktrees, nobody, or all repositories",
+    ),
+    personal(
+        "store.network",
+        ValueKind::Choice(&["refuse", "allow"]),
+        Some("refuse"),
+        "whether a store may lie on a network file system",
+    ),
+    personal("store.wait", ValueKind::Duration, Some("30s"), "how long to wait for other processes"),
+    personal("workspaces.path", ValueKind::Path, None, "where jobs get their workspaces"),
+];
+
+/// Returns the key of a name, or an error with the nearest one.
+pub fn key_named(name: &str) -> Result<&'static Key> {
+    KEYS.iter().find(|key| key.name == name).ok_or_else(|| {
+        let error = Error::invalid(format!("there is no configuration key {name:?}"));
+        match nearest(name, KEYS.iter().map(|key| key.name)) {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error.hint("way config list --all shows every key"),
+        }
+    })
+}
+
+impl Key {
+    /// Reads a value as typed on the command line or found in the environment.
+    pub fn parse(&self, text: &str) -> Result<Value> {
+        if self.kind == ValueKind::Paths {
+            // As in PATH: a colon stands between paths.
+            let paths = text.split(':').filter(|path| !path.is_empty()).map(str::to_owned).collect();
+            return Ok(Value::List(paths));
+        }
+        self.check(text)?;
+        Ok(Value::Text(text.to_owned()))
+    }
+
+    /// Says what is wrong with a value, if anything is.
+    pub fn check(&self, text: &str) -> Result<()> {
+        let wrong =
+            |expected: String| Err(Error::invalid(format!("{text:?} is not a value for {}", self.name)).hint(expected));
+        match self.kind {
+            ValueKind::Choice(words) if !words.contains(&text) => {
+                let near = nearest(text, words.iter().copied());
+                wrong(match near {
+                    Some(near) => format!("did you mean {near}? It takes {}", words.join(" | ")),
+                    None => format!("it takes {}", words.join(" | ")),
+                })
+            }
+            ValueKind::Duration if !text.parse::<SignedDuration>().is_ok_and(|span| !span.is_negative()) => {
+                wrong("it takes a length of time, for example 30s, 10m or 1h 30m".to_owned())
+            }
+            ValueKind::Path | ValueKind::Paths | ValueKind::Text if text.is_empty() || text.contains('\0') => {
+                wrong("it cannot be empty".to_owned())
+            }
+            _ if self.name == "prefix" && !is_prefix(text) => {
+                wrong("a prefix is 1 to 32 of a-z, 0-9, - and _, beginning with a letter".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_prefix(text: &str) -> bool {
+    text.len() <= 32
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit() || "-_".contains(char))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_sorted_and_their_defaults_fit() {
+        assert!(KEYS.is_sorted_by_key(|key| key.name));
+        for key in KEYS {
+            if let Some(default) = key.default {
+                key.parse(default).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_what_would_be_right() {
+        let hint = |name: &str, value: &str| key_named(name).unwrap().parse(value).unwrap_err().hints()[0].clone();
+        assert_eq!(hint("scope", "rep"), "did you mean repo? It takes repo | worktree | global");
+        assert!(hint("store.wait", "soon").contains("30s"));
+        assert!(hint("store.wait", "-5s").contains("30s"));
+        assert!(hint("prefix", "Über").contains("a-z"));
+        assert!(hint("routing.default", "").contains("empty"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_answered_with_the_nearest() {
+        assert_eq!(key_named("scpoe").unwrap_err().hints(), ["did you mean scope?"]);
+    }
+}

@@ -1,0 +1,199 @@
+//! Reading the layers: user, tracked, private, environment, flags. Later ones count over earlier ones.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use toml_edit::{DocumentMut, Item, Table};
+use waypost_core::nearest::nearest;
+use waypost_core::{Error, Result};
+
+use super::keys::{KEYS, Key, ValueKind, key_named};
+use crate::environment::Variables;
+
+/// Where a value can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layer {
+    /// Nobody set it.
+    Default,
+    /// The user's own file.
+    User,
+    /// The repository's tracked file.
+    Shared,
+    /// The file private to this clone.
+    Private,
+    /// An environment variable.
+    Environment,
+    /// The command line.
+    Flag,
+}
+
+/// A value and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The value.
+    pub value: Value,
+    /// The layer that decided.
+    pub layer: Layer,
+    /// The file, variable or flag; empty for a default.
+    pub origin: String,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// One.
+    Text(String),
+    /// Several.
+    List(Vec<String>),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Text(text) => f.write_str(text),
+            Value::List(list) => f.write_str(&list.join(":")),
+        }
+    }
+}
+
+/// The files of the three layers that have one. Any may be missing.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// Per user.
+    pub user: Option<PathBuf>,
+    /// Tracked with the repository.
+    pub shared: Option<PathBuf>,
+    /// Private to this clone.
+    pub private: Option<PathBuf>,
+}
+
+/// All settings in force.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    settings: BTreeMap<&'static str, Setting>,
+    /// What was found and not understood.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Reads all layers. `flags` are `key=value`.
+    pub fn load(files: &Files, variables: &Variables, flags: &[String]) -> Result<Config> {
+        let mut config = Config::default();
+        for (layer, file) in
+            [(Layer::User, &files.user), (Layer::Shared, &files.shared), (Layer::Private, &files.private)]
+        {
+            if let Some(file) = file
+                && let Some(document) = read(file)?
+            {
+                config.take_table(document.as_table(), "", layer, file)?;
+            }
+        }
+        for key in KEYS {
+            let variable = variable_of(key);
+            if let Some(text) = variables.text(&variable) {
+                let value = key.parse(&text).map_err(|error| error.hint(format!("it comes from {variable}")))?;
+                config.put(key, value, Layer::Environment, variable);
+            }
+        }
+        for flag in flags {
+            let Some((name, text)) = flag.split_once('=') else {
+                return Err(Error::invalid(format!("--config {flag} has no value")).hint("write --config KEY=VALUE"));
+            };
+            let key = key_named(name)?;
+            config.put(key, key.parse(text)?, Layer::Flag, "--config".to_owned());
+        }
+        Ok(config)
+    }
+
+    /// Returns what is set for a key, or its default.
+    pub fn get(&self, name: &str) -> Option<Setting> {
+        self.settings.get(name).cloned().or_else(|| {
+            let default = KEYS.iter().find(|key| key.name == name)?.default?;
+            Some(Setting { value: Value::Text(default.to_owned()), layer: Layer::Default, origin: String::new() })
+        })
+    }
+
+    /// Returns the text that is set for a key, or its default.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(|setting| setting.value.to_string())
+    }
+
+    fn take_table(&mut self, table: &Table, prefix: &str, layer: Layer, file: &Path) -> Result<()> {
+        for (part, item) in table {
+            let name = if prefix.is_empty() { part.to_owned() } else { format!("{prefix}.{part}") };
+            if let Some(key) = KEYS.iter().find(|key| key.name == name) {
+                if key.personal && layer == Layer::Shared {
+                    self.warnings.push(format!(
+                        "{name} in {} is ignored: each user sets it for himself, with way config set",
+                        file.display()
+                    ));
+                    continue;
+                }
+                let value =
+                    value_of(key, item).map_err(|error| error.hint(format!("it stands in {}", file.display())))?;
+                self.put(key, value, layer, file.display().to_string());
+            } else if let Some(inner) = as_table(item)
+                && KEYS.iter().any(|key| key.name.starts_with(&format!("{name}.")))
+            {
+                self.take_table(&inner, &name, layer, file)?;
+            } else {
+                let near = nearest(&name, KEYS.iter().map(|key| key.name));
+                let advice = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                self.warnings.push(format!("unknown key {name} in {}{advice}", file.display()));
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, key: &'static Key, value: Value, layer: Layer, origin: String) {
+        let value = match (self.settings.get(key.name).map(|setting| &setting.value), value) {
+            (Some(Value::List(earlier)), Value::List(more)) => {
+                let mut all = earlier.clone();
+                all.extend(more.into_iter().filter(|item| !earlier.contains(item)));
+                Value::List(all)
+            }
+            (_, value) => value,
+        };
+        self.settings.insert(key.name, Setting { value, layer, origin });
+    }
+}
+
+/// Reads a file; a missing one is none.
+pub(super) fn read(file: &Path) -> Result<Option<DocumentMut>> {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) => return Err(Error::unavailable(format!("cannot read {}", file.display())).because(error)),
+    };
+    text.parse().map(Some).map_err(|error: toml_edit::TomlError| {
+        Error::invalid(format!("{} is not TOML", file.display()))
+            .because(error.to_string().trim_end())
+            .hint("correct the file, or restore it from version control")
+    })
+}
+
+/// The environment variable of a key: `ledger.home` is `WAYPOST_LEDGER_HOME`.
+pub(super) fn variable_of(key: &Key) -> String {
+    format!("WAYPOST_{}", key.name.replace('.', "_").to_ascii_uppercase())
+}
+
+fn as_table(item: &Item) -> Option<Table> {
+    item.clone().into_table().ok()
+}
+
+fn value_of(key: &Key, item: &Item) -> Result<Value> {
+    let wrong = || Error::invalid(format!("{} has a value of the wrong type", key.name));
+    if key.kind == ValueKind::Paths {
+        let array = item.as_array().ok_or_else(|| wrong().hint("it takes a list of paths"))?;
+        let paths = array.iter().map(|path| path.as_str().map(str::to_owned)).collect::<Option<_>>();
+        return paths.map(Value::List).ok_or_else(|| wrong().hint("it takes a list of paths"));
+    }
+    let text = item.as_str().ok_or_else(|| wrong().hint("it takes a text in quotes"))?;
+    key.check(text)?;
+    Ok(Value::Text(text.to_owned()))
+}

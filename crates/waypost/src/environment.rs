@@ -1,0 +1,76 @@
+//! The environment variables that mean something to us. Nothing else reads the environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// The directory of everything per user; `~/.waypost` if not set.
+pub const WAYPOST_HOME: &str = "WAYPOST_HOME";
+/// Which store to use: a path or a URL.
+pub const WAYPOST_DB: &str = "WAYPOST_DB";
+/// The author of what is written.
+pub const WAYPOST_ACTOR: &str = "WAYPOST_ACTOR";
+/// The agent that is calling; the author, if nobody else is named.
+pub const WAYPOST_AGENT: &str = "WAYPOST_AGENT";
+/// In debug builds only: the time to believe in, for tests. RFC 3339.
+pub const WAYPOST_TEST_CLOCK: &str = "WAYPOST_TEST_CLOCK";
+
+/// A copy of the environment. A variable that is set to nothing counts as not set.
+#[derive(Clone, Debug, Default)]
+pub struct Variables(BTreeMap<OsString, OsString>);
+
+impl Variables {
+    /// Copies the environment of this process.
+    pub fn of_process() -> Self {
+        Variables(std::env::vars_os().filter(|(_, value)| !value.is_empty()).collect())
+    }
+
+    /// Returns a variable.
+    pub fn get(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
+        self.0.get(name.as_ref()).map(OsString::as_os_str)
+    }
+
+    /// Returns the environment without what would lead git to a certain repository.
+    #[must_use]
+    pub fn without_git(&self) -> Self {
+        let leads = |name: &OsString| ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"].iter().any(|known| name == known);
+        Variables(
+            self.0.iter().filter(|(name, _)| !leads(name)).map(|(name, value)| (name.clone(), value.clone())).collect(),
+        )
+    }
+
+    /// Returns a variable as a path.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+
+    /// Returns a variable as text.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    /// Returns the user's home directory. As git, we go by the variable alone.
+    pub fn home(&self) -> Option<PathBuf> {
+        self.path("HOME")
+    }
+
+    /// Returns who the author of changes is.
+    pub fn actor(&self) -> String {
+        [WAYPOST_ACTOR, WAYPOST_AGENT, "USER", "LOGNAME"]
+            .into_iter()
+            .find_map(|name| self.text(name))
+            .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+    }
+}
+
+impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        Variables(
+            pairs
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .filter(|(_, value): &(_, OsString)| !value.is_empty())
+                .collect(),
+        )
+    }
+}

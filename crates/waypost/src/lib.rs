@@ -1,0 +1,12 @@
+//! Waypost as a library, and the parts of the `way` program.
+//!
+//! [`place`] answers where everything lives and why; [`session`] opens the store that was chosen and runs
+//! operations on it in the name of the worktree the caller stands in. The program itself is `cli`.
+
+#[doc(hidden)]
+pub mod cli;
+pub mod config;
+pub mod environment;
+pub mod place;
+pub mod session;
+pub mod survey;

@@ -1,0 +1,406 @@
+//! Where everything lives, and why there. The one resolver: every command goes through it.
+//!
+//! Resolving reads a few small files, starts no process and creates nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Serialize;
+use waypost_core::id::{RepositoryId, WorktreeId};
+use waypost_core::{Error, Result};
+use waypost_workspace::{Checkout, Environment, detect, repository_id, worktree_id};
+
+use crate::config::{Config, Files, Layer};
+use crate::environment::{Variables, WAYPOST_DB, WAYPOST_HOME};
+
+/// The name of our directory in a worktree.
+pub const DOT_DIR: &str = ".waypost";
+const STORE_FILE: &str = "state.db";
+
+/// What a caller says about where to look.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The directory to start from.
+    pub cwd: PathBuf,
+    /// The environment.
+    pub variables: Variables,
+    /// `--db`.
+    pub db: Option<OsString>,
+    /// `--scope`, or global for `--global`, with the flag that said it.
+    pub scope: Option<(Scope, &'static str)>,
+    /// `--config KEY=VALUE`, in order.
+    pub config: Vec<String>,
+}
+
+/// Who shares a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// All worktrees of a repository.
+    Repo,
+    /// One worktree alone, for trials.
+    Worktree,
+    /// All repositories of a user.
+    Global,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Scope::Repo => "repo",
+            Scope::Worktree => "worktree",
+            Scope::Global => "global",
+        })
+    }
+}
+
+impl FromStr for Scope {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        [Scope::Repo, Scope::Worktree, Scope::Global]
+            .into_iter()
+            .find(|scope| scope.to_string() == text)
+            .ok_or_else(|| Error::invalid(format!("{text:?} is not a scope")).hint("it is repo, worktree or global"))
+    }
+}
+
+/// Why a value is what it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Source {
+    /// `flag`, `env`, `config` or `default`.
+    pub source: &'static str,
+    /// The flag, the variable, the file, or the rule in words.
+    pub because: String,
+}
+
+impl Source {
+    fn new(source: &'static str, because: impl Into<String>) -> Self {
+        Source { source, because: because.into() }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.source {
+            "default" => write!(f, "default: {}", self.because),
+            "config" => write!(f, "configured in {}", self.because),
+            _ => write!(f, "from {}", self.because),
+        }
+    }
+}
+
+/// The store that was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreChoice {
+    /// What and where it is.
+    pub location: Location,
+    /// Who shares it, if that is how it was chosen.
+    pub scope: Option<Scope>,
+    /// Why it was chosen.
+    pub source: Source,
+}
+
+/// What a store is and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A file of this worktree's own. It has no name yet, because the worktree has no id yet.
+    UnnamedSqlite,
+    /// A PostgreSQL database.
+    Postgres(String),
+    /// A running `way serve`.
+    Server(String),
+}
+
+impl Location {
+    /// Returns the kind of store.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Location::Sqlite(_) | Location::UnnamedSqlite => "sqlite",
+            Location::Postgres(_) => "postgres",
+            Location::Server(_) => "server",
+        }
+    }
+}
+
+/// Shows a path or a URL; a URL without its password.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Sqlite(path) => write!(f, "{}", path.display()),
+            Location::UnnamedSqlite => f.write_str("(made on first use)"),
+            Location::Postgres(url) | Location::Server(url) => f.write_str(&without_password(url)),
+        }
+    }
+}
+
+/// Where everything lives, as seen from one directory.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The directory we look from.
+    pub cwd: PathBuf,
+    /// The environment.
+    pub variables: Variables,
+    /// The user's own directory, if there is one.
+    pub home: Option<(PathBuf, Source)>,
+    /// The checkout we stand in, if any.
+    pub checkout: Option<Checkout>,
+    /// The worktree that the ledger and the shared configuration belong to, if any.
+    pub home_worktree: Option<PathBuf>,
+    /// The files of the configuration.
+    pub files: Files,
+    /// The configuration.
+    pub config: Config,
+    /// What is odd but not wrong.
+    pub warnings: Vec<String>,
+    request: Request,
+}
+
+impl Place {
+    /// Finds out where everything lives.
+    pub fn resolve(request: Request) -> Result<Place> {
+        let Request { cwd, variables, .. } = &request;
+        let home = match (variables.get(WAYPOST_HOME), variables.home()) {
+            (Some(named), _) => Some((expand(named, cwd, variables)?, Source::new("env", WAYPOST_HOME))),
+            (None, Some(home)) => Some((cwd.join(home).join(DOT_DIR), Source::new("default", "~/.waypost"))),
+            (None, None) => None,
+        };
+        let checkout = detect(cwd, &vcs_environment(variables, home.as_ref().map(|(path, _)| path.as_path())))?;
+        let home_worktree = checkout.as_ref().and_then(Checkout::home);
+        let files = Files {
+            user: home.as_ref().map(|(path, _)| path.join("config.toml")),
+            shared: home_worktree.as_ref().map(|root| root.join(DOT_DIR).join("config.toml")),
+            private: checkout.as_ref().map(|checkout| checkout.private_dir.join("config.toml")),
+        };
+        let config = Config::load(&files, variables, &request.config)?;
+        let mut place = Place {
+            cwd: cwd.clone(),
+            variables: variables.clone(),
+            home,
+            checkout,
+            home_worktree,
+            files,
+            config,
+            warnings: Vec::new(),
+            request,
+        };
+        place.warnings.clone_from(&place.config.warnings);
+        if let (None, Some(_), Some((_, flag))) =
+            (&place.request.db, variables_db(&place.variables), place.request.scope)
+        {
+            place.warnings.push(format!("{flag} has no effect, because {WAYPOST_DB} is set and counts first"));
+        }
+        Ok(place)
+    }
+
+    /// Finds out where everything lives as seen from another worktree, for the same store.
+    pub fn seen_from(&self, root: &Path, choice: &StoreChoice) -> Result<Place> {
+        let mut request = self.request.clone();
+        root.clone_into(&mut request.cwd);
+        request.variables = request.variables.without_git();
+        if let (None, Location::Sqlite(path)) = (choice.scope, &choice.location) {
+            // It may have been named relative to the old directory.
+            request.db = Some(path.clone().into());
+        }
+        Place::resolve(request)
+    }
+
+    /// Chooses the store: `--db`, `WAYPOST_DB`, `--global` or `--scope`, `scope` in the configuration, the default.
+    pub fn store(&self) -> Result<StoreChoice> {
+        if let Some(named) = &self.request.db {
+            let location = self.location(named, "--db")?;
+            return Ok(StoreChoice { location, scope: None, source: Source::new("flag", "--db") });
+        }
+        if let Some(named) = variables_db(&self.variables) {
+            let location = self.location(named, WAYPOST_DB)?;
+            return Ok(StoreChoice { location, scope: None, source: Source::new("env", WAYPOST_DB) });
+        }
+        let (scope, source) = match self.request.scope {
+            Some((scope, flag)) => (scope, Source::new("flag", flag)),
+            None => self.configured_scope()?,
+        };
+        Ok(StoreChoice { location: self.location_of_scope(scope)?, scope: Some(scope), source })
+    }
+
+    /// Returns the ledger's file, why it is that one, and whether it is another tool's, used in place.
+    pub fn ledger(&self) -> Option<(PathBuf, Source)> {
+        let setting = self.config.get("ledger.home")?;
+        let (root, source) = if setting.value.to_string() == "branch" {
+            (self.checkout.as_ref()?.root.clone()?, self.source_of("ledger.home", ""))
+        } else {
+            let main = self.checkout.as_ref()?.main_root.is_some();
+            let rule = if main {
+                "the main worktree's"
+            } else {
+                "the repository is bare: the default branch's, else this worktree's"
+            };
+            (self.home_worktree.clone()?, self.source_of("ledger.home", rule))
+        };
+        let ours = root.join(DOT_DIR);
+        if !ours.join("issues.jsonl").exists() && !ours.join("config.toml").exists() {
+            for beads in [".beads/issues.jsonl", ".beads/beads.jsonl"] {
+                if root.join(beads).is_file() {
+                    return Some((root.join(beads), Source::new("default", "an existing beads ledger, used in place")));
+                }
+            }
+        }
+        Some((ours.join("issues.jsonl"), source))
+    }
+
+    /// Returns where workspaces are made, if that is known.
+    pub fn workspaces(&self) -> Result<Option<(PathBuf, Source)>> {
+        match self.config.text("workspaces.path") {
+            Some(text) => {
+                let path = expand(OsStr::new(&text), &self.cwd, &self.variables)?;
+                Ok(Some((path, self.source_of("workspaces.path", ""))))
+            }
+            None => Ok(self.in_home("workspaces")),
+        }
+    }
+
+    /// Returns a path in the user's own directory, if there is one.
+    pub fn in_home(&self, name: &str) -> Option<(PathBuf, Source)> {
+        self.home.as_ref().map(|(path, source)| (path.join(name), source.clone()))
+    }
+
+    /// Returns a file of the tracked directory that is about to be written.
+    ///
+    /// Refuses one that a tracked link puts somewhere else: who writes the repository does not choose where we write.
+    pub fn check_tracked(&self, name: &str) -> Result<PathBuf> {
+        let Some(root) = &self.home_worktree else {
+            return Err(Error::invalid("there is no worktree to keep tracked files in")
+                .hint("make one first: way worktree add BRANCH"));
+        };
+        let dir = root.join(DOT_DIR);
+        let file = dir.join(name);
+        for path in [&dir, &file] {
+            if path.is_symlink() && !std::fs::canonicalize(path).is_ok_and(|real| real.starts_with(root)) {
+                return Err(Error::refused(format!("{} is a link that leads out of the repository", path.display()))
+                    .hint("replace the link with what it should be"));
+            }
+        }
+        Ok(file)
+    }
+
+    /// Returns the repository's id, if it has one yet.
+    pub fn repository_id(&self) -> Result<Option<RepositoryId>> {
+        self.checkout.as_ref().map_or(Ok(None), |checkout| repository_id(&checkout.private_dir))
+    }
+
+    /// Returns the worktree's id, if it has one yet.
+    pub fn worktree_id(&self) -> Result<Option<WorktreeId>> {
+        self.checkout.as_ref().map_or(Ok(None), |checkout| worktree_id(&checkout.worktree_private_dir))
+    }
+
+    /// Returns the checkout, or the error that says how to do without one.
+    pub fn require_checkout(&self) -> Result<&Checkout> {
+        self.checkout.as_ref().ok_or_else(|| self.outside())
+    }
+
+    fn configured_scope(&self) -> Result<(Scope, Source)> {
+        let scope = self.config.text("scope").unwrap_or_default().parse()?;
+        let rule = "one store per repository, shared by its worktrees";
+        Ok((scope, self.source_of("scope", rule)))
+    }
+
+    fn source_of(&self, key: &str, default: &str) -> Source {
+        match self.config.get(key) {
+            Some(setting) if setting.layer == Layer::Environment => Source::new("env", setting.origin),
+            Some(setting) if setting.layer == Layer::Flag => Source::new("flag", setting.origin),
+            Some(setting) if setting.layer != Layer::Default => Source::new("config", setting.origin),
+            _ => Source::new("default", default),
+        }
+    }
+
+    fn location_of_scope(&self, scope: Scope) -> Result<Location> {
+        match scope {
+            Scope::Repo => Ok(Location::Sqlite(self.require_checkout()?.private_dir.join(STORE_FILE))),
+            Scope::Worktree => {
+                // Beside the shared store and not in the worktree's own directory, which goes with the worktree.
+                let dir = self.require_checkout()?.private_dir.join("worktrees");
+                Ok(match self.worktree_id()? {
+                    Some(id) => Location::Sqlite(dir.join(id.as_str()).join(STORE_FILE)),
+                    None => Location::UnnamedSqlite,
+                })
+            }
+            Scope::Global => match self.in_home(STORE_FILE) {
+                Some((path, _)) => Ok(Location::Sqlite(path)),
+                None => Err(Error::invalid("the global scope needs a home directory")
+                    .hint(format!("set HOME, or {WAYPOST_HOME} to a directory"))),
+            },
+        }
+    }
+
+    fn location(&self, named: &OsStr, by: &str) -> Result<Location> {
+        let Some(text) = named.to_str() else {
+            return Ok(Location::Sqlite(self.cwd.join(named)));
+        };
+        if text.strip_prefix("unix:").is_some() {
+            return Ok(Location::Server(text.to_owned()));
+        }
+        match text.split_once("://") {
+            Some(("postgres" | "postgresql", _)) => Ok(Location::Postgres(text.to_owned())),
+            Some(("http" | "https", _)) => Ok(Location::Server(text.to_owned())),
+            Some((scheme, _)) if !scheme.contains('/') => {
+                Err(Error::invalid(format!("{by} names a store by the unknown scheme {scheme}://"))
+                    .hint("it takes a path, postgres://…, http://…, https://… or unix:PATH"))
+            }
+            _ => Ok(Location::Sqlite(expand(named, &self.cwd, &self.variables)?)),
+        }
+    }
+
+    fn outside(&self) -> Error {
+        Error::invalid(format!("{} is not in a repository", self.cwd.display()))
+            .hint("go into one, or make one here: way init")
+            .hint(format!("or say which store to use: --global, --db PATH, or {WAYPOST_DB}=PATH"))
+    }
+}
+
+/// Returns an absolute path: `~` is the home directory, relative means relative to `cwd`.
+pub fn expand(path: impl AsRef<OsStr>, cwd: &Path, variables: &Variables) -> Result<PathBuf> {
+    let path = Path::new(path.as_ref());
+    match path.strip_prefix("~") {
+        Ok(rest) => match variables.home() {
+            // Joining nothing would leave a slash at the end.
+            Some(home) if rest.as_os_str().is_empty() => Ok(cwd.join(home)),
+            Some(home) => Ok(cwd.join(home).join(rest)),
+            None => Err(Error::invalid(format!("{} needs a home directory", path.display())).hint("set HOME")),
+        },
+        Err(_) => Ok(cwd.join(path)),
+    }
+}
+
+fn variables_db(variables: &Variables) -> Option<&OsStr> {
+    variables.get(WAYPOST_DB)
+}
+
+fn vcs_environment(variables: &Variables, home: Option<&Path>) -> Environment {
+    Environment {
+        git_dir: variables.path("GIT_DIR"),
+        git_common_dir: variables.path("GIT_COMMON_DIR"),
+        git_work_tree: variables.path("GIT_WORK_TREE"),
+        ceilings: variables
+            .get("GIT_CEILING_DIRECTORIES")
+            .map(|list| std::env::split_paths(list).filter(|path| path.is_absolute()).collect())
+            .unwrap_or_default(),
+        home: home.map(Path::to_owned),
+    }
+}
+
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    match authority.rsplit_once('@') {
+        Some((user, host)) => {
+            let name = user.split(':').next().unwrap_or_default();
+            format!("{scheme}://{name}@{host}{path}")
+        }
+        None => url.to_owned(),
+    }
+}

@@ -1,0 +1,232 @@
+//! An open store, and the worktree in whose name it is used.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use waypost_core::engine::{self, Caller};
+use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
+use waypost_core::model::{Repository, Vcs, Worktree};
+use waypost_core::op::{Operation, Register};
+use waypost_core::store::Store;
+use waypost_core::time::{Clock, FixedClock, Timestamp};
+use waypost_core::{Error, Result, path_text};
+use waypost_store::sqlite::{Options, SqliteStore};
+use waypost_workspace::{Environment, detect, ensure_repository_id, ensure_worktree_id, forget_ids, worktree_id};
+
+use crate::environment::{Variables, WAYPOST_TEST_CLOCK};
+use crate::place::{Location, Place, StoreChoice};
+
+/// An open store, used from a place.
+pub struct Session {
+    /// Where we are.
+    pub place: Place,
+    /// Which store it is.
+    pub choice: StoreChoice,
+    store: SqliteStore,
+    caller: Caller,
+    entropy: SystemEntropy,
+    /// Why nothing can be written in the name of this worktree, if so.
+    nameless: Option<Error>,
+}
+
+impl Session {
+    /// Opens the store that the place chose, making it on first use, and makes this worktree known in it.
+    ///
+    /// Where nothing can be written, an existing store is opened for reading.
+    pub fn open(mut place: Place) -> Result<Session> {
+        let mut entropy = SystemEntropy;
+        let choice = choose(&place, &mut entropy)?;
+        let mut store = open_store(&place, &choice)?;
+        let now = clock(&place.variables)?.now();
+        let (caller, nameless, is_known) = match ensure_ids(&place, &mut entropy) {
+            Ok(mut ids) => {
+                let mut known = store.begin_read()?.worktree_get(&ids.1)?;
+                if let Some(original) = known.as_ref().filter(|known| is_copied_from(&place, known)) {
+                    ids = replace_ids(&place, &mut entropy)?;
+                    let original = path_text::to_text(&original.path);
+                    place.warnings.push(format!("this is a copy of {original}, and has got an identity of its own"));
+                    known = store.begin_read()?.worktree_get(&ids.1)?;
+                }
+                (caller(&place, ids, now), None, known.is_some())
+            }
+            // Reading needs no name: one that is never written will do.
+            Err(error) => {
+                let ids = (RepositoryId::generate(&mut entropy), WorktreeId::generate(&mut entropy));
+                (caller(&place, ids, now), Some(error), true)
+            }
+        };
+        let mut session = Session { place, choice, store, caller, entropy, nameless };
+        if !is_known && !session.store.is_read_only() {
+            session.write(Register {})?;
+        }
+        Ok(session)
+    }
+
+    /// Runs an operation that only reads.
+    pub fn read<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
+        engine::read(&mut self.store, &self.caller, &mut self.entropy, operation)
+    }
+
+    /// Runs an operation that writes; what it did is on disk when this returns.
+    pub fn write<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
+        if let Some(error) = self.nameless.take() {
+            return Err(error);
+        }
+        engine::write(&mut self.store, &self.caller, &mut self.entropy, operation)
+    }
+
+    /// Returns the store's file.
+    pub fn sqlite(&self) -> &SqliteStore {
+        &self.store
+    }
+
+    /// Returns the worktree we stand in.
+    pub fn worktree(&self) -> &Worktree {
+        &self.caller.worktree
+    }
+
+    /// Returns the current time.
+    pub fn now(&self) -> Result<Timestamp> {
+        Ok(clock(&self.place.variables)?.now())
+    }
+}
+
+fn choose(place: &Place, entropy: &mut dyn Entropy) -> Result<StoreChoice> {
+    let choice = place.store()?;
+    if choice.location == Location::UnnamedSqlite {
+        ensure_worktree_id(&place.require_checkout()?.worktree_private_dir, entropy)?;
+        return place.store();
+    }
+    Ok(choice)
+}
+
+fn open_store(place: &Place, choice: &StoreChoice) -> Result<SqliteStore> {
+    let Location::Sqlite(path) = &choice.location else {
+        return Err(Error::unavailable(format!(
+            "{} is a {} store, and this version opens only SQLite files",
+            choice.location,
+            choice.location.kind()
+        ))
+        .hint("name a file with --db"));
+    };
+    let wait = place.config.text("store.wait").unwrap_or_default();
+    let patience = wait.parse::<SignedDuration>().ok().and_then(|wait| Duration::try_from(wait).ok());
+    let options = Options {
+        patience: patience.unwrap_or(Options::default().patience),
+        allow_network: place.config.text("store.network").as_deref() == Some("allow"),
+    };
+    SqliteStore::open(path, options, clock(&place.variables)?)
+}
+
+/// Where the ids of the place are kept. Outside any repository it is the user's own directory.
+fn id_dirs(place: &Place) -> Result<(&std::path::Path, &std::path::Path)> {
+    match (&place.checkout, &place.home) {
+        (Some(checkout), _) => Ok((&checkout.private_dir, &checkout.worktree_private_dir)),
+        (None, Some((home, _))) => Ok((home, home)),
+        (None, None) => Err(Error::invalid("outside a repository, writing needs a home directory").hint("set HOME")),
+    }
+}
+
+fn ensure_ids(place: &Place, entropy: &mut dyn Entropy) -> Result<(RepositoryId, WorktreeId)> {
+    let (repository, worktree) = id_dirs(place)?;
+    Ok((ensure_repository_id(repository, entropy)?, ensure_worktree_id(worktree, entropy)?))
+}
+
+fn replace_ids(place: &Place, entropy: &mut dyn Entropy) -> Result<(RepositoryId, WorktreeId)> {
+    let (repository, worktree) = id_dirs(place)?;
+    forget_ids(repository, worktree)?;
+    ensure_ids(place, entropy)
+}
+
+/// Tells whether our id was copied, with the whole directory, from a worktree that still has it.
+fn is_copied_from(place: &Place, known: &Worktree) -> bool {
+    let Some(checkout) = &place.checkout else { return false };
+    if checkout.root.as_deref() == Some(&known.path) {
+        return false;
+    }
+    // The same directory under another mount has the same private directory behind it, so it is no copy.
+    let there = detect(&known.path, &Environment::default());
+    matches!(there, Ok(Some(there)) if worktree_id(&there.worktree_private_dir).ok().flatten().as_ref() == Some(&known.id)
+        && there.root.as_deref() == Some(&known.path)
+        && !is_same_file(&there.worktree_private_dir, &checkout.worktree_private_dir))
+}
+
+fn is_same_file(one: &std::path::Path, other: &std::path::Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    matches!((std::fs::metadata(one), std::fs::metadata(other)),
+        (Ok(one), Ok(other)) if (one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId), now: Timestamp) -> Caller {
+    let home = || place.home.as_ref().map_or_else(|| place.cwd.clone(), |(path, _)| path.clone());
+    let (repository, name, path, branch) = match &place.checkout {
+        Some(checkout) => (
+            Repository {
+                id: repository_id.clone(),
+                name: checkout.repository_name(),
+                path: checkout.repository_path().to_owned(),
+                vcs: checkout.vcs,
+                remote_url: checkout.remote_url.clone(),
+                default_branch: checkout.default_branch.clone(),
+            },
+            checkout.name.clone(),
+            checkout.root.clone().unwrap_or_else(|| checkout.shared_dir.clone()),
+            checkout.branch.clone(),
+        ),
+        None => (
+            Repository {
+                id: repository_id.clone(),
+                name: "home".to_owned(),
+                path: home(),
+                vcs: Vcs::None,
+                remote_url: None,
+                default_branch: None,
+            },
+            "home".to_owned(),
+            home(),
+            None,
+        ),
+    };
+    let worktree = Worktree {
+        id: worktree_id,
+        repository_id,
+        name,
+        path,
+        branch,
+        first_seen: now,
+        last_seen: now,
+        removed_at: None,
+    };
+    Caller { actor: place.variables.actor(), repository, worktree }
+}
+
+/// Returns the clock of this process. Tests may set it, in builds that are not for release.
+pub fn clock(variables: &Variables) -> Result<Box<dyn Clock>> {
+    if cfg!(debug_assertions)
+        && let Some(text) = variables.text(WAYPOST_TEST_CLOCK)
+    {
+        let moment: jiff::Timestamp = text
+            .parse()
+            .map_err(|error| Error::invalid(format!("{WAYPOST_TEST_CLOCK} is not a time")).because(error))?;
+        return Ok(Box::new(FixedClock(Timestamp::from_millis(moment.as_millisecond()))));
+    }
+    Ok(Box::new(SystemClock))
+}
+
+struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine for the time")]
+    fn now(&self) -> Timestamp {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the operating system has random bytes");
+    }
+}

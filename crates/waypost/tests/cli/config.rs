@@ -1,0 +1,200 @@
+//! Configuration through the command line.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use serde_json::json;
+use waypost_testkit::Sandbox;
+
+use crate::sandbox;
+
+fn get(sandbox: &Sandbox, dir: &Path, key: &str) -> (String, String) {
+    let data = sandbox.way(dir, ["config", "get", key, "--json"]).data();
+    (data["value"].as_str().unwrap().to_owned(), data["layer"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn later_layers_count_over_earlier_ones() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let at = |value: &str, layer: &str| assert_eq!(get(&sandbox, &repo, "scope"), (value.to_owned(), layer.to_owned()));
+    at("repo", "default");
+    let _ = sandbox.way(&repo, ["config", "set", "--user", "scope", "global"]).ok();
+    at("global", "user");
+    let _ = sandbox.way(&repo, ["config", "set", "--shared", "scope", "worktree"]).ok();
+    at("worktree", "shared");
+    let _ = sandbox.way(&repo, ["config", "set", "scope", "repo"]).ok();
+    at("repo", "private");
+    let with_variable = [("WAYPOST_SCOPE", OsStr::new("global"))];
+    let data = sandbox.way_with(&repo, &with_variable, ["config", "get", "scope", "--json"]).data();
+    assert_eq!(
+        (&data["value"], &data["layer"], &data["origin"]),
+        (&json!("global"), &json!("environment"), &json!("WAYPOST_SCOPE"))
+    );
+    let data = sandbox
+        .way_with(&repo, &with_variable, ["config", "get", "scope", "--json", "--config", "scope=worktree"])
+        .data();
+    assert_eq!((&data["value"], &data["layer"]), (&json!("worktree"), &json!("flag")));
+
+    let list = sandbox.way(&repo, ["config", "list", "--show-origin", "--json"]).data();
+    assert_eq!(list[0]["origin"], repo.join(".git/waypost/config.toml").to_str().unwrap());
+    let _ = sandbox.way(&repo, ["config", "unset", "scope"]).ok();
+    at("worktree", "shared");
+    let _ = sandbox.way(&repo, ["config", "unset", "scope"]).fails(3);
+    assert!(!sandbox.git(&repo, ["status", "--porcelain"]).contains("lock"));
+}
+
+#[test]
+fn a_value_that_another_layer_hides_is_pointed_out() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["config", "set", "scope", "repo"]).ok();
+    let run = sandbox.way(&repo, ["config", "set", "--user", "scope", "global"]);
+    assert_eq!(run.code, 0);
+    assert!(run.stderr.contains("scope stays repo"), "{}", run.stderr);
+}
+
+#[test]
+fn unknown_keys_and_wrong_values_are_answered_with_what_would_be_right() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let run = sandbox.way(&repo, ["config", "set", "scpoe", "repo"]).fails(2);
+    assert!(run.stderr.contains("did you mean scope?"), "{}", run.stderr);
+    let run = sandbox.way(&repo, ["config", "set", "scope", "everything"]).fails(2);
+    assert!(run.stderr.contains("repo | worktree | global"), "{}", run.stderr);
+    let _ = sandbox.way(&repo, ["config", "get", "prefix"]).fails(3);
+    assert!(!repo.join(".git/waypost/config.toml").exists());
+
+    sandbox.dir("repo/.waypost");
+    sandbox.write(repo.join(".waypost/config.toml"), "scoop = 1\n[ledger]\nhoem = 'x'\n");
+    let run = sandbox.way(&repo, ["where"]);
+    assert_eq!(run.code, 0);
+    assert!(run.stderr.contains("unknown key scoop") && run.stderr.contains("did you mean scope?"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("unknown key ledger.hoem") && run.stderr.contains("did you mean ledger.home?"),
+        "{}",
+        run.stderr
+    );
+    let answer = sandbox.way(&repo, ["where", "--json"]);
+    assert!(answer.stderr.is_empty() && answer.stdout.contains("unknown key scoop"), "warnings are part of the JSON");
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_named_with_its_line() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/.waypost");
+    for (content, expected) in [
+        ("scope = \n", "line 1"),
+        ("ok = 1\n<<<<<<< HEAD\n", "line 2"),
+        ("scope = 3\n", "wrong type"),
+        ("scope = 'x'\n", "not a value"),
+        ("[repos]\nadditional = 'one'\n", "list of paths"),
+    ] {
+        sandbox.write(repo.join(".waypost/config.toml"), content);
+        let run = sandbox.way(&repo, ["where"]).fails(2);
+        assert!(run.stderr.contains(expected) && run.stderr.contains("config.toml"), "{content:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_repository_cannot_set_what_is_each_users_own() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let run = sandbox.way(&repo, ["config", "set", "--shared", "workspaces.path", "/tmp"]).fails(7);
+    assert!(run.stderr.contains("each user's own choice"), "{}", run.stderr);
+    sandbox.dir("repo/.waypost");
+    sandbox.write(repo.join(".waypost/config.toml"), "[store]\nnetwork = 'allow'\n[workspaces]\npath = '/evil'\n");
+    let run = sandbox.way(&repo, ["where"]);
+    assert!(run.stderr.contains("store.network") && run.stderr.contains("is ignored"), "{}", run.stderr);
+    assert!(!run.stdout.contains("/evil"), "{}", run.stdout);
+}
+
+#[test]
+fn a_tracked_link_cannot_make_us_write_elsewhere() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let victim = sandbox.dir("victim");
+    std::os::unix::fs::symlink(&victim, repo.join(".waypost")).unwrap();
+    let _ = sandbox.way(&repo, ["init"]).fails(7);
+    let _ = sandbox.way(&repo, ["config", "set", "--shared", "scope", "global"]).fails(7);
+    std::fs::remove_file(repo.join(".waypost")).unwrap();
+    sandbox.dir("repo/.waypost");
+    for name in ["config.toml", ".gitignore"] {
+        std::os::unix::fs::symlink(victim.join("file"), repo.join(".waypost").join(name)).unwrap();
+        let _ = sandbox.way(&repo, ["init"]).fails(7);
+        std::fs::remove_file(repo.join(".waypost").join(name)).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0);
+}
+
+#[test]
+fn b3_repositories_are_added_once_whatever_their_spelling() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let planning = sandbox.git_repo("home/planning");
+    std::os::unix::fs::symlink(&planning, sandbox.path("link")).unwrap();
+    let paths = || -> Vec<String> {
+        let list = sandbox.way(&repo, ["config", "--list-repos", "--json"]).data();
+        list.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect()
+    };
+    let main = repo.to_str().unwrap().to_owned();
+    assert_eq!(paths(), std::slice::from_ref(&main));
+    for spelling in ["~/planning", "../home/planning", "../link", planning.to_str().unwrap()] {
+        let _ = sandbox.way(&repo, ["config", "--add-repo", spelling]).ok();
+        assert_eq!(paths(), [main.clone(), planning.to_str().unwrap().to_owned()], "{spelling}");
+    }
+    let _ = sandbox.way(&repo, ["config", "--remove-repo", "../link"]).ok();
+    assert_eq!(paths(), [main]);
+    let _ = sandbox.way(&repo, ["config", "--remove-repo", "../link"]).fails(3);
+    let _ = sandbox.way(&repo, ["config", "--add-repo", "~/planning", "--shared"]).ok();
+    assert!(std::fs::read_to_string(repo.join(".waypost/config.toml")).unwrap().contains("additional"));
+    let run = sandbox.way(&repo, ["config", "--add-repo", "missing"]);
+    assert!(run.code == 0 && run.stderr.contains("is not there yet"), "{run:?}");
+}
+
+#[test]
+fn routing_modes_are_written_where_they_belong() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let private = || std::fs::read_to_string(repo.join(".git/waypost/config.toml")).unwrap_or_default();
+    let _ = sandbox.way(&repo, ["config", "--routing", "contributor"]).ok();
+    assert_eq!(private(), "role = \"contributor\"\n\n[routing]\nmode = \"auto\"\n");
+    let _ = sandbox.way(&repo, ["config", "--routing", "explicit"]).ok();
+    assert!(private().contains("mode = \"explicit\""));
+    let _ = sandbox.way(&repo, ["config", "--routing", "single"]).ok();
+    assert!(!private().contains("mode"));
+    let _ = sandbox.way(&repo, ["config", "--routing", "maintainer", "--shared"]).fails(7);
+    let _ = sandbox.way(&repo, ["config", "--routing", "sideways"]).fails(2);
+}
+
+#[test]
+fn your_own_file_needs_no_repository() {
+    let sandbox = sandbox();
+    let dir = sandbox.dir("nowhere");
+    let _ = sandbox.way(&dir, ["config", "set", "--user", "scope", "global"]).ok();
+    assert_eq!(get(&sandbox, &dir, "scope"), ("global".to_owned(), "user".to_owned()));
+    let run = sandbox.way(&dir, ["config", "set", "scope", "repo"]).fails(2);
+    assert!(run.stderr.contains("--user"), "{}", run.stderr);
+}
+
+#[test]
+fn init_writes_the_prefix_and_the_scope_once() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("My Repo");
+    let data = sandbox.way(&repo, ["init", "--json"]).data();
+    assert_eq!(data["prefix"], "my-repo");
+    let config = repo.join(".waypost/config.toml");
+    assert_eq!(std::fs::read_to_string(&config).unwrap(), "prefix = \"my-repo\"\n");
+    let again = sandbox.way(&repo, ["init", "--json"]).data();
+    assert_eq!((&again["created"], &again["prefix"]), (&json!([]), &json!("my-repo")));
+    let _ = sandbox.way(&repo, ["init", "--prefix", "mine"]).ok();
+    assert_eq!(std::fs::read_to_string(&config).unwrap(), "prefix = \"mine\"\n");
+    let _ = sandbox.way(&repo, ["init", "--prefix", "Not A Prefix"]).fails(2);
+    let data = sandbox.way(&repo, ["init", "--scope", "global", "--json"]).data();
+    assert_eq!(
+        (&data["scope"], &data["store"]),
+        (&json!("global"), &json!(sandbox.path("home/.waypost/state.db").to_str().unwrap()))
+    );
+    assert_eq!(get(&sandbox, &repo, "scope"), ("global".to_owned(), "private".to_owned()));
+}

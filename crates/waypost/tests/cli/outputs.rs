@@ -1,0 +1,363 @@
+//! Whole outputs, as people and programs see them. `UPDATE_EXPECT=1` rewrites them.
+#![expect(clippy::needless_raw_string_hashes, reason = "that is how expect-test writes them")]
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect, expect_file};
+use waypost_testkit::{Run, Sandbox};
+
+use crate::sandbox;
+
+fn check(sandbox: &Sandbox, run: &Run, expected: &Expect) {
+    expected.assert_eq(&sandbox.normalized(&run.whole()));
+}
+
+/// A repository with a linked worktree, seen from the main one.
+fn prepared() -> (Sandbox, std::path::PathBuf) {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
+    (sandbox, repo)
+}
+
+#[test]
+fn place_of_a_fresh_repository() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["where"]),
+        &expect![[r#"
+        repository       /sandbox/repo                           repo, git
+        worktree         /sandbox/repo                           main worktree, on main
+        store            /sandbox/repo/.git/waypost/state.db     default: one store per repository, shared by its worktrees; not there yet
+        index            /sandbox/repo/.git/waypost/index.db     default: private to this clone; not there yet
+        ledger           /sandbox/repo/.waypost/issues.jsonl     default: the main worktree's; not there yet
+        config, shared   /sandbox/repo/.waypost/config.toml      default: tracked with the repository; not there yet
+        config, private  /sandbox/repo/.git/waypost/config.toml  default: private to this clone; not there yet
+        config, user     /sandbox/home/.waypost/config.toml      default: yours, for all repositories; not there yet
+        home             /sandbox/home/.waypost                  default: ~/.waypost; not there yet
+        workspaces       /sandbox/home/.waypost/workspaces       default: ~/.waypost; not there yet
+        mirrors          /sandbox/home/.waypost/mirrors          default: ~/.waypost; not there yet
+        token            /sandbox/home/.waypost/token            default: ~/.waypost; not there yet
+    "#]],
+    );
+}
+
+#[test]
+fn place_as_json() {
+    let (sandbox, repo) = prepared();
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["where", "--json"]),
+        &expect![[r#"
+        {"schema":"waypost/1","data":{"repository":{"id":"rp_000000000001","name":"repo","vcs":"git","path":"/sandbox/repo","shared_dir":"/sandbox/repo/.git","private_dir":"/sandbox/repo/.git/waypost","remote_url":null,"default_branch":null},"worktree":{"id":"wt_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","main":true},"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","exists":true},"index":{"path":"/sandbox/repo/.git/waypost/index.db","source":"default","because":"private to this clone","exists":false},"ledger":{"path":"/sandbox/repo/.waypost/issues.jsonl","source":"default","because":"the main worktree's","exists":false},"config_shared":{"path":"/sandbox/repo/.waypost/config.toml","source":"default","because":"tracked with the repository","exists":false},"config_private":{"path":"/sandbox/repo/.git/waypost/config.toml","source":"default","because":"private to this clone","exists":false},"config_user":{"path":"/sandbox/home/.waypost/config.toml","source":"default","because":"yours, for all repositories","exists":false},"home":{"path":"/sandbox/home/.waypost","source":"default","because":"~/.waypost","exists":false},"workspaces":{"path":"/sandbox/home/.waypost/workspaces","source":"default","because":"~/.waypost","exists":false},"mirrors":{"path":"/sandbox/home/.waypost/mirrors","source":"default","because":"~/.waypost","exists":false},"token":{"path":"/sandbox/home/.waypost/token","source":"default","because":"~/.waypost","exists":false}},"warnings":[]}
+    "#]],
+    );
+}
+
+#[test]
+fn status_of_a_repository_with_two_worktrees() {
+    let (sandbox, repo) = prepared();
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["status"]),
+        &expect![[r#"
+        Store
+          /sandbox/repo/.git/waypost/state.db  default: one store per repository, shared by its worktrees  3 events
+
+        Worktrees
+          NAME        BRANCH  STATE    SEEN  ID               PATH
+        * repo        main    here     now   wt_000000000001  /sandbox/repo
+          repo-topic  topic   present  now   wt_000000000002  /sandbox/repo-topic
+
+        Latest
+          3  worktree.registered    repo-topic  tester  now
+          2  worktree.registered    repo        tester  now
+          1  repository.registered  repo        tester  now
+    "#]],
+    );
+}
+
+#[test]
+fn status_as_json() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["status", "--json"]),
+        &expect![[r#"
+        {"schema":"waypost/1","data":{"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","events":2},"worktrees":[{"id":"wt_000000000001","name":"repo","path":"/sandbox/repo","branch":"main","repository":"repo","state":"here","last_seen":1767225600000}],"events":[{"sequence":2,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"worktree.registered","subject":"wt_000000000001","data":{"after":{"id":"wt_000000000001","repository_id":"rp_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","first_seen":1767225600000,"last_seen":1767225600000,"removed_at":null}}},{"sequence":1,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"repository.registered","subject":"rp_000000000002","data":{"after":{"id":"rp_000000000002","name":"repo","path":"/sandbox/repo","vcs":"git","remote_url":null,"default_branch":null}}}]},"warnings":[]}
+    "#]],
+    );
+}
+
+#[test]
+fn list_of_worktrees_in_every_state() {
+    let (sandbox, repo) = prepared();
+    let _ = sandbox.way(&repo, ["worktree", "add", "removed"]).ok();
+    let _ = sandbox.way(&repo, ["worktree", "rm", "repo-removed"]).ok();
+    let _ = sandbox.way(&repo, ["worktree", "add", "vanished"]).ok();
+    sandbox.git(&repo, ["worktree", "remove", "../repo-vanished"]);
+    sandbox.git(&repo, ["worktree", "add", "-q", "--detach", "../unused"]);
+    let variables = [("WAYPOST_TEST_CLOCK", "2026-01-03T12:00:00Z".as_ref())];
+    check(
+        &sandbox,
+        &sandbox.way_with(&repo, &variables, ["worktree", "list"]),
+        &expect![[r#"
+          NAME           BRANCH    STATE    SEEN    ID               PATH
+        * repo           main      here     2d ago  wt_000000000001  /sandbox/repo
+          repo-removed   removed   removed  2d ago  wt_000000000002  /sandbox/repo-removed
+          repo-topic     topic     present  2d ago  wt_000000000003  /sandbox/repo-topic
+          repo-vanished  vanished  gone     2d ago  wt_000000000004  /sandbox/repo-vanished
+          unused         -         new      -       -                /sandbox/unused
+    "#]],
+    );
+}
+
+#[test]
+fn init_and_init_again() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["init"]),
+        &expect![[r#"
+        Made /sandbox/repo/.waypost/config.toml
+        Made /sandbox/repo/.waypost/.gitignore
+        The store is /sandbox/repo/.git/waypost/state.db
+        Commit .waypost to share it with your team.
+    "#]],
+    );
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["init"]),
+        &expect![[r#"
+        The store is /sandbox/repo/.git/waypost/state.db
+    "#]],
+    );
+}
+
+#[test]
+fn doctor_of_a_healthy_repository() {
+    let (sandbox, repo) = prepared();
+    let run = sandbox.way(&repo, ["doctor"]);
+    let version = sandbox.git(&repo, ["version"]).trim().replace("git version ", "");
+    let run = Run { stdout: run.stdout.replace(&version, "[git version]"), ..run };
+    check(
+        &sandbox,
+        &run,
+        &expect![[r#"
+        ok  git        [git version]
+        ok  config     understood
+        ok  private    nobody else can look into our files
+        ok  store      /sandbox/repo/.git/waypost/state.db is whole
+        ok  worktrees  2 on disk, 0 gone
+    "#]],
+    );
+}
+
+#[test]
+fn store_facts() {
+    let (sandbox, repo) = prepared();
+    let run = sandbox.way(&repo, ["db", "info"]);
+    let without = |line: &str| ["size", "log", "sqlite"].iter().any(|varying| line.starts_with(varying));
+    let stdout = run.stdout.split_inclusive('\n').filter(|line| !without(line)).collect();
+    check(
+        &sandbox,
+        &Run { stdout, ..run },
+        &expect![[r#"
+            path          /sandbox/repo/.git/waypost/state.db
+            chosen        default: one store per repository, shared by its worktrees
+            schema        1
+            events        3 rows
+            repositories  1 row
+            worktrees     2 rows
+        "#]],
+    );
+}
+
+#[test]
+fn configuration_with_origins() {
+    let (sandbox, repo) = prepared();
+    let _ = sandbox.way(&repo, ["config", "set", "--shared", "prefix", "way"]).ok();
+    let _ = sandbox.way(&repo, ["config", "set", "store.wait", "10s"]).ok();
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["config", "list", "--show-origin"]),
+        &expect![[r#"
+        prefix      way  /sandbox/repo/.waypost/config.toml
+        store.wait  10s  /sandbox/repo/.git/waypost/config.toml
+    "#]],
+    );
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["config", "list", "--all"]),
+        &expect![[r#"
+        ledger.home               main    whose copy of the ledger counts: the main worktree's, or each worktree's own
+        prefix                    way     what the ids of new issues begin with
+        repos.additional          -       further repositories whose ledgers are read
+        repos.primary             .       the repository whose ledger comes first
+        role                      -       your role in this repository, if it is not to be guessed
+        routing.auto.contributor  -       where a contributor's new issues go
+        routing.auto.maintainer   -       where a maintainer's new issues go
+        routing.default           -       where new issues go otherwise
+        routing.mode              -       how the ledger of a new issue is chosen
+        scope                     repo    who shares a store: a repository's worktrees, nobody, or all repositories
+        store.network             refuse  whether a store may lie on a network file system
+        store.wait                10s     how long to wait for other processes
+        workspaces.path           -       where jobs get their workspaces
+    "#]],
+    );
+}
+
+#[test]
+fn errors_for_people_and_for_programs() {
+    let sandbox = sandbox();
+    let dir = sandbox.dir("nowhere");
+    check(
+        &sandbox,
+        &sandbox.way(&dir, ["status"]),
+        &expect![[r#"
+        --- stderr
+        error: /sandbox/nowhere is not in a repository
+        hint: go into one, or make one here: way init
+        hint: or say which store to use: --global, --db PATH, or WAYPOST_DB=PATH
+        --- exit code 2
+    "#]],
+    );
+    check(
+        &sandbox,
+        &sandbox.way(&dir, ["status", "--json"]),
+        &expect![[r#"
+        --- stderr
+        {"schema":"waypost/1","error":{"code":"invalid","message":"/sandbox/nowhere is not in a repository","hints":["go into one, or make one here: way init","or say which store to use: --global, --db PATH, or WAYPOST_DB=PATH"]}}
+        --- exit code 2
+    "#]],
+    );
+    let repo = sandbox.git_repo("repo");
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["worktree", "rm", "none"]),
+        &expect![[r#"
+        --- stderr
+        error: there is no worktree "none"
+        hint: way worktree list shows all
+        store: /sandbox/repo/.git/waypost/state.db (default: one store per repository, shared by its worktrees)
+        --- exit code 3
+    "#]],
+    );
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["worktree", "add"]),
+        &expect![[r#"
+        --- stderr
+        error: the following required arguments were not provided:
+          <BRANCH>
+
+        Usage: way worktree add <BRANCH> [PATH]
+
+        For more information, try '--help'.
+        --- exit code 2
+    "#]],
+    );
+}
+
+#[test]
+fn refusing_to_remove_work() {
+    let (sandbox, repo) = prepared();
+    sandbox.write(sandbox.path("repo-topic/new"), "x");
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["worktree", "rm", "repo-topic"]),
+        &expect![[r#"
+            --- stderr
+            error: worktree repo-topic has work that would be lost: 1 file not under version control
+            hint: commit and push it, or save and remove it with --force
+            store: /sandbox/repo/.git/waypost/state.db (default: one store per repository, shared by its worktrees)
+            --- exit code 7
+        "#]],
+    );
+}
+
+#[test]
+fn colours_are_only_for_terminals_or_on_demand() {
+    let (sandbox, repo) = prepared();
+    assert!(!sandbox.way(&repo, ["status"]).stdout.contains('\x1b'));
+    assert!(sandbox.way(&repo, ["status", "--color", "always"]).stdout.contains("\x1b[1mStore\x1b[0m"));
+    assert!(!sandbox.way(&repo, ["status", "--color", "never"]).stdout.contains('\x1b'));
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_shown_and_not_sent() {
+    let sandbox = sandbox();
+    let hostile = "evil\u{1b}[2J\u{202e}\u{7}\nx";
+    let repo = sandbox.git_repo(hostile);
+    let variables = [("WAYPOST_ACTOR", "act\u{1b}]52;c;x\u{7}or".as_ref())];
+    let _ = sandbox.way_with(&repo, &variables, ["db", "probe", "--writes", "1"]).ok();
+    let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
+    for command in [
+        vec!["status"],
+        vec!["where"],
+        vec!["worktree", "list"],
+        vec!["doctor"],
+        vec!["db", "info"],
+        vec!["worktree", "rm", hostile],
+        vec!["worktree", "rm", "no\u{1b}ne"],
+    ] {
+        let run = sandbox.way(&repo, &command);
+        let sent = format!("{}{}", run.stdout, run.stderr);
+        let obeyed: Vec<char> =
+            sent.chars().filter(|char| (char.is_control() && *char != '\n') || *char == '\u{202e}').collect();
+        assert!(obeyed.is_empty(), "{command:?} sends {obeyed:?}: {sent}");
+    }
+    // Programs get it as it is.
+    let list = sandbox.way(&repo, ["worktree", "list", "--json"]).data();
+    assert_eq!(list[0]["name"], hostile);
+}
+
+#[test]
+fn quiet_says_only_the_answer_and_verbose_says_what_is_run() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let run = sandbox.way(&repo, ["db", "probe", "--writes", "3", "--quiet"]).ok();
+    assert_eq!(run.stdout.lines().count(), 1);
+    let run = sandbox.way(&repo, ["-v", "worktree", "add", "topic"]);
+    assert!(run.stderr.contains("way: run ") && run.stderr.contains("\"worktree\" \"add\""), "{}", run.stderr);
+}
+
+#[test]
+fn version_and_completions() {
+    let sandbox = sandbox();
+    let run = sandbox.way(&sandbox.path(""), ["--version"]).ok();
+    assert_eq!(run.stdout, format!("way {}\n", env!("CARGO_PKG_VERSION")));
+    for shell in ["bash", "zsh", "fish"] {
+        let run = sandbox.way(&sandbox.path(""), ["completions", shell]).ok();
+        assert!(run.stdout.contains("worktree"), "{shell}");
+    }
+    let script = sandbox.way(&sandbox.path(""), ["completions", "bash"]).stdout;
+    sandbox.write("way.bash", script);
+    let ask = "source way.bash; COMP_WORDS=(way work); COMP_CWORD=1; _way way work way; echo \"${COMPREPLY[@]}\"";
+    let output = sandbox.command("bash", &sandbox.path("")).args(["-c", ask]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "worktree", "{output:?}");
+}
+
+#[test]
+fn the_reference_of_commands_is_up_to_date() {
+    fn describe(command: &mut clap::Command, path: &str, page: &mut String) {
+        let help = command.render_long_help().to_string();
+        let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+        write!(page, "\n## {path}\n\n```text\n{}\n```\n", help.join("\n")).unwrap();
+        let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+        for name in names {
+            let inner = command.find_subcommand_mut(&name).unwrap();
+            describe(inner, &format!("{path} {name}"), page);
+        }
+    }
+    let mut command = waypost::cli::command().term_width(100);
+    command.build();
+    let mut page = String::from("# Commands\n\nMade from the program itself by `cargo xtask docs`.\n");
+    describe(&mut command, "way", &mut page);
+    expect_file!["../../../../docs/commands.md"].assert_eq(&page);
+}

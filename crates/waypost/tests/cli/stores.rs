@@ -1,0 +1,259 @@
+//! The store's file: made on demand, private, whole, never mixed with another.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::Value;
+use waypost_testkit::Sandbox;
+
+use crate::sandbox;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Everything about a store's files that a write would change.
+fn fingerprint(dir: &Path) -> Vec<(String, Vec<u8>, i64, i64)> {
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let metadata = std::fs::metadata(&path).unwrap();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            let content = if metadata.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
+            (name, content, metadata.mtime(), metadata.mtime_nsec())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn events(sandbox: &Sandbox, dir: &Path) -> u64 {
+    sandbox.way(dir, ["status", "--json"]).data()["store"]["events"].as_u64().unwrap()
+}
+
+#[test]
+fn a5_trials_with_a_scratch_store_leave_the_real_one_alone() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "3"]).ok();
+    let before = fingerprint(&repo.join(".git/waypost"));
+    let _ = sandbox.way(&repo, ["--db", "../scratch.db", "db", "probe", "--writes", "3"]).ok();
+    let _ = sandbox.way(&repo, ["--db", "../scratch.db", "db", "vacuum"]).ok();
+    let _ = sandbox.way(&repo, ["--global", "db", "probe"]).ok();
+    assert_eq!(fingerprint(&repo.join(".git/waypost")), before);
+}
+
+#[test]
+fn a7_directories_are_made_on_demand_and_twenty_at_once_succeed() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["--db", "../a/b/c/x.db", "status"]).ok();
+    let before = fingerprint(&sandbox.path("a/b/c"));
+    let _ = sandbox.way(&repo, ["--db", "../a/b/c/x.db", "status"]).ok();
+    let names = |files: &[(String, Vec<u8>, i64, i64)]| {
+        files.iter().map(|file| (file.0.clone(), file.1.clone())).collect::<Vec<_>>()
+    };
+    let after = fingerprint(&sandbox.path("a/b/c"));
+    let changed = |name: &str| {
+        names(&before).iter().find(|file| file.0 == name) != names(&after).iter().find(|file| file.0 == name)
+    };
+    assert!(!changed("x.db") && !changed("x.db-wal"), "the second run changes nothing");
+
+    for round in 0..5 {
+        let fresh = sandbox.git_repo(format!("fresh{round}"));
+        let children: Vec<_> = (0..20)
+            .map(|_| {
+                let mut command = sandbox.way_command(&fresh);
+                command.args(["db", "probe", "--writes", "1", "--json"]);
+                command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+            })
+            .collect();
+        for child in children {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        // One repository, one worktree, twenty writes.
+        assert_eq!(events(&sandbox, &fresh), 22);
+        let _ = sandbox.way(&fresh, ["db", "check"]).ok();
+    }
+}
+
+#[test]
+fn a8_git_sees_nothing_of_it() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    for command in [vec!["status"], vec!["db", "probe"], vec!["worktree", "add", "topic"], vec!["doctor"]] {
+        let _ = sandbox.way(&repo, &command).ok();
+        assert_eq!(sandbox.git(&repo, ["status", "--porcelain", "--untracked-files=all"]), "", "{command:?}");
+    }
+    let _ = sandbox.way(&repo, ["init"]).ok();
+    assert_eq!(
+        sandbox.git(&repo, ["status", "--porcelain", "--untracked-files=all"]),
+        "?? .waypost/.gitignore\n?? .waypost/config.toml\n",
+        "only what init was asked to track"
+    );
+    let _ = sandbox.way(&repo, ["worktree", "add", "other"]).ok();
+    sandbox.git(&repo, ["add", "."]);
+    sandbox.git(&repo, ["commit", "-q", "-m", "adopt"]);
+    let _ = sandbox.way(&repo, ["worktree", "add", "third"]).ok();
+    for tree in ["repo", "repo-topic", "repo-other", "repo-third"] {
+        assert_eq!(sandbox.git(&sandbox.path(tree), ["status", "--porcelain"]), "", "{tree}");
+    }
+}
+
+#[test]
+fn a9_other_stores_are_left_alone() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["--global", "db", "probe"]).ok();
+    let old = sandbox.dir("home/.agentos");
+    sandbox.write(old.join("issue_workflow.db"), "somebody else's database");
+    let before = (fingerprint(&sandbox.path("home/.waypost")), fingerprint(&old));
+    for command in [vec!["status"], vec!["db", "probe"], vec!["init"], vec!["db", "vacuum"], vec!["doctor", "--fix"]] {
+        let _ = sandbox.way(&repo, &command).ok();
+    }
+    assert_eq!((fingerprint(&sandbox.path("home/.waypost")), fingerprint(&old)), before);
+}
+
+#[test]
+fn a10_work_goes_on_in_an_older_store_that_is_pointed_at() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let old = sandbox.path("old.db");
+    let _ = sandbox.way(&repo, ["--db", text(&old), "db", "probe", "--writes", "5"]).ok();
+    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "1"]).ok();
+    let variables = [("WAYPOST_DB", old.as_os_str())];
+    let run = sandbox.way_with(&repo, &variables, ["db", "probe", "--writes", "1"]).ok();
+    assert!(run.stdout.starts_with("event 8 is on disk"), "after the 7 that were there: {}", run.stdout);
+}
+
+#[test]
+fn a12_one_schema_and_one_doctor_for_all_state() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let findings = sandbox.way(&repo, ["doctor", "--json"]).data();
+    let checks: Vec<_> =
+        findings.as_array().unwrap().iter().map(|finding| finding["check"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(checks, ["git", "config", "private", "store", "worktrees"]);
+    assert!(findings.as_array().unwrap().iter().all(|finding| finding["verdict"] == "ok"), "{findings}");
+    let info = sandbox.way(&repo, ["db", "info", "--json"]).data();
+    let tables: Vec<_> = info["rows"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(tables, ["events", "repositories", "worktrees"]);
+}
+
+#[test]
+fn g9_two_names_for_one_file_mean_one_lock() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let real = sandbox.dir("real");
+    symlink(&real, sandbox.path("linked-dir")).unwrap();
+    let _ = sandbox.way(&repo, ["--db", text(&real.join("state.db")), "status"]).ok();
+    symlink(real.join("state.db"), sandbox.path("linked.db")).unwrap();
+    let names = ["../real/state.db", "../linked-dir/state.db", "../linked.db"];
+    let children: Vec<_> = (0..9)
+        .map(|number| {
+            let mut command = sandbox.way_command(&repo);
+            command.args(["--db", names[number % 3], "db", "probe", "--writes", "20"]);
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    for name in names {
+        let info = sandbox.way(&repo, ["--db", name, "db", "info", "--json"]).data();
+        assert_eq!(info["path"], text(&real.join("state.db")), "{name}");
+        assert_eq!(info["rows"]["events"], 182, "{name}");
+    }
+    assert!(real.join("state.db-gate").exists());
+    assert!(!sandbox.path("linked.db-gate").exists());
+
+    // The private directory itself may be a link, too.
+    let other = sandbox.git_repo("other");
+    symlink(sandbox.dir("far"), other.join(".git/waypost")).unwrap();
+    let _ = sandbox.way(&other, ["status"]).ok();
+    assert!(sandbox.path("far/state.db").is_file());
+}
+
+#[test]
+fn files_are_for_their_owner_alone() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["db", "probe"]).ok();
+    let _ = sandbox.way(&repo, ["--global", "db", "probe"]).ok();
+    let _ = sandbox.way(&repo, ["db", "backup", "../backup.db"]).ok();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for dir in [repo.join(".git/waypost"), sandbox.path("home/.waypost")] {
+        assert_eq!(mode(&dir), 0o700);
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(mode(&path), 0o600, "{}", path.display());
+        }
+    }
+    assert_eq!(mode(&sandbox.path("backup.db")), 0o600);
+
+    let state = repo.join(".git/waypost/state.db");
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let found = |args: &[&str]| -> Value {
+        let findings = sandbox.way(&repo, args).data();
+        findings.as_array().unwrap().iter().find(|finding| finding["check"] == "private").unwrap()["verdict"].clone()
+    };
+    assert_eq!(found(&["doctor", "--json"]), "warning");
+    assert_eq!(found(&["doctor", "--json", "--fix"]), "fixed");
+    assert_eq!(mode(&state), 0o600);
+    assert_eq!(found(&["doctor", "--json"]), "ok");
+}
+
+#[test]
+fn a_backup_is_equal_and_never_overwrites() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "10"]).ok();
+    let _ = sandbox.way(&repo, ["db", "backup", "../backup.db"]).ok();
+    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "1"]).ok();
+    let run = sandbox.way(&repo, ["db", "backup", "../backup.db"]).fails(7);
+    assert!(run.stderr.contains("exists already"), "{}", run.stderr);
+    let events = |db: &Path| -> Vec<(i64, String)> {
+        let db = rusqlite::Connection::open(db).unwrap();
+        let mut rows = db.prepare("SELECT sequence, data FROM events WHERE sequence <= 12 ORDER BY 1").unwrap();
+        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    };
+    assert_eq!(events(&sandbox.path("backup.db")), events(&repo.join(".git/waypost/state.db")));
+    // A backup is a store: one goes on from it.
+    let run = sandbox.way(&repo, ["--db", "../backup.db", "db", "probe", "--writes", "1"]).ok();
+    assert!(run.stdout.starts_with("event 13 "), "{}", run.stdout);
+    assert_eq!(
+        std::fs::read_dir(sandbox.path(""))
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|end| end == "new"))
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn vacuum_gives_space_back_and_says_so_in_the_history() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "300"]).ok();
+    let data = sandbox.way(&repo, ["db", "vacuum", "--json"]).data();
+    assert!(data["bytes_after"].as_u64().unwrap() < data["bytes_before"].as_u64().unwrap(), "{data}");
+    let status = sandbox.way(&repo, ["status", "--json"]).data();
+    assert_eq!(status["events"][0]["kind"], "store.vacuumed");
+    let _ = sandbox.way(&repo, ["db", "check"]).ok();
+}
+
+#[test]
+fn a_store_deleted_between_commands_is_made_anew() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    let id = sandbox.way(&repo, ["where", "--json"]).data()["worktree"]["id"].clone();
+    for file in ["state.db", "state.db-wal", "state.db-shm"] {
+        std::fs::remove_file(repo.join(".git/waypost").join(file)).unwrap();
+    }
+    assert_eq!(events(&sandbox, &repo), 2);
+    assert_eq!(sandbox.way(&repo, ["where", "--json"]).data()["worktree"]["id"], id, "the worktree is still itself");
+}
