@@ -1,0 +1,99 @@
+//! What developers and CI run. It has no dependencies, so that it is there at once.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it talks to the developer")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+mod bench;
+mod tidy;
+mod tools;
+
+const USAGE: &str = "\
+Usage: cargo xtask COMMAND
+
+  test [FILTER]  install what the tests need, check formatting, lints and docs, run all tests
+  ci             test, then the README's first command and the benchmarks' bars
+  bench          measure the bars, as ratios to starting a trivial program
+  docs           write docs/commands.md and what tests expect of outputs anew, build the API docs";
+
+/// What went wrong, in words.
+type Result<T = (), E = String> = std::result::Result<T, E>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["test"] => test(None),
+        ["test", filter] => test(Some(filter)),
+        ["ci"] => ci(),
+        ["bench"] => bench::measure(false),
+        ["docs"] => docs(),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test(filter: Option<&str>) -> Result {
+    let tools = tools::install();
+    if let Some(filter) = filter {
+        return run(tools.for_tests(cargo(["test", "--workspace", "--locked"])).arg(filter));
+    }
+    check()?;
+    run(&mut tools.for_tests(cargo(["test", "--workspace", "--locked"])))?;
+    println!("Formatting, lints, documents and tests: everything passed.");
+    Ok(())
+}
+
+/// Everything that reads the code without running it, quickest first.
+fn check() -> Result {
+    run(&mut cargo(["fmt", "--all", "--check"]))?;
+    tidy::check(&root())?;
+    run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    run(cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
+        .env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn ci() -> Result {
+    test(None)?;
+    run(&mut cargo(["run", "--release", "--locked", "--", "status"]))?;
+    bench::measure(true)
+}
+
+fn docs() -> Result {
+    let tools = tools::install();
+    run(tools
+        .for_tests(cargo(["test", "--package", "waypost", "--test", "cli", "--locked"]))
+        .arg("outputs::")
+        .env("UPDATE_EXPECT", "1"))?;
+    run(&mut cargo(["fmt", "--all"]))?;
+    run(&mut cargo(["doc", "--workspace", "--no-deps", "--locked"]))
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+fn cargo<const N: usize>(args: [&str; N]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root());
+    command
+}
+
+fn run(command: &mut Command) -> Result {
+    let words: Vec<_> =
+        std::iter::once(command.get_program()).chain(command.get_args()).map(|word| word.to_string_lossy()).collect();
+    let line = words.join(" ");
+    println!("+ {line}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("failed ({status}): {line}")),
+        Err(error) => Err(format!("cannot run {line}: {error}")),
+    }
+}

@@ -1,0 +1,124 @@
+//! House rules that no compiler checks.
+
+use std::path::{Path, PathBuf};
+
+use crate::Result;
+
+/// More crates than this are more than we can answer for. Raise it with a reason in the commit.
+const MOST_CRATES: usize = 110;
+
+/// Crates we do not use, for their licences.
+const NEVER: &[&str] = &["fsqlite", "asupersync", "beads_rust", "mcp_agent_mail"];
+
+/// What may stand in the repository's root.
+const ROOT: &[&str] = &[
+    ".cargo",
+    ".ci",
+    ".git",
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "SECURITY.md",
+    "clippy.toml",
+    "crates",
+    "docs",
+    "rust-toolchain.toml",
+    "rustfmt.toml",
+    "target",
+    "xtask",
+];
+
+pub(crate) fn check(root: &Path) -> Result {
+    let mut complaints = Vec::new();
+    check_lock_file(root, &mut complaints)?;
+    check_root(root, &mut complaints)?;
+    let mut files = Vec::new();
+    for dir in ["crates", "xtask"] {
+        find_files(&root.join(dir), "rs", &mut files)?;
+    }
+    for file in &files {
+        let text = read(file)?;
+        let name = file.strip_prefix(root).unwrap_or(file).display();
+        if !text.starts_with("//! ") {
+            complaints.push(format!("{name} does not say in its first line what it is for"));
+        }
+        // Put together here, so that this file does not contain what it looks for.
+        for (bad, why) in [
+            (["#[ig", "nore"].concat(), "a test that does not run proves nothing"),
+            (["thread::sl", "eep"].concat(), "wait for a condition instead"),
+            (["#[al", "low("].concat(), "say #[expect(.., reason)]"),
+        ] {
+            if text.contains(&bad) {
+                complaints.push(format!("{name} contains {bad}: {why}"));
+            }
+        }
+    }
+    check_architecture(root, &mut complaints)?;
+    if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+}
+
+fn check_lock_file(root: &Path, complaints: &mut Vec<String>) -> Result {
+    let lock = read(&root.join("Cargo.lock"))?;
+    let names: Vec<&str> = lock.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).collect();
+    println!("Cargo.lock has {} crates, of at most {MOST_CRATES}", names.len());
+    if names.len() > MOST_CRATES {
+        complaints.push(format!("Cargo.lock has {} crates, more than {MOST_CRATES}", names.len()));
+    }
+    for name in names.iter().filter(|name| NEVER.iter().any(|never| name.starts_with(never))) {
+        complaints.push(format!("{name} may not be used, for its licence"));
+    }
+    Ok(())
+}
+
+fn check_root(root: &Path, complaints: &mut Vec<String>) -> Result {
+    for entry in std::fs::read_dir(root).map_err(|error| error.to_string())? {
+        let name = entry.map_err(|error| error.to_string())?.file_name();
+        if !ROOT.iter().any(|known| name == *known) {
+            complaints.push(format!("{} does not belong in the root", name.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Every source file has its place in the code map, and the map names no file that is gone.
+fn check_architecture(root: &Path, complaints: &mut Vec<String>) -> Result {
+    let map = read(&root.join("ARCHITECTURE.md"))?;
+    if map.lines().count() > 300 {
+        complaints.push("ARCHITECTURE.md is longer than 300 lines".to_owned());
+    }
+    for entry in std::fs::read_dir(root.join("crates")).map_err(|error| error.to_string())? {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !map.contains(&format!("`{name}`")) {
+            complaints.push(format!("ARCHITECTURE.md does not mention {name}"));
+        }
+    }
+    for word in map.split('`').skip(1).step_by(2).filter(|word| word.starts_with("crates/")) {
+        if !root.join(word).exists() {
+            complaints.push(format!("ARCHITECTURE.md mentions {word}, which is not there"));
+        }
+    }
+    Ok(())
+}
+
+fn find_files(dir: &Path, extension: &str, files: &mut Vec<PathBuf>) -> Result {
+    for entry in std::fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))? {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        if path.is_dir() {
+            find_files(&path, extension, files)?;
+        } else if path.extension().is_some_and(|found| found == extension) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}

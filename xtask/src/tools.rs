@@ -1,0 +1,82 @@
+//! The programs that tests run for real, installed where they are missing.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::run;
+
+/// The version of jj that tests are run with. Built once and kept outside the checkout.
+const JJ: &str = "0.45.1";
+
+/// Debian packages, each with the program it brings.
+const PACKAGES: &[(&str, &str)] = &[("git", "git"), ("mercurial", "hg"), ("bindfs", "bindfs")];
+
+/// What was found or installed.
+pub(crate) struct Tools {
+    jj: Option<PathBuf>,
+    complete: bool,
+}
+
+impl Tools {
+    /// Tells the tests where the tools are, and whether a missing one is a failure.
+    pub(crate) fn for_tests(&self, mut command: Command) -> Command {
+        if let Some(jj) = &self.jj {
+            command.env("WAYPOST_TEST_JJ", jj);
+        }
+        if self.complete {
+            command.env("WAYPOST_TEST_TOOLS", "1");
+        }
+        command
+    }
+}
+
+/// Finds every tool, or installs it. What cannot be had is said loudly; tests that need it say so again.
+pub(crate) fn install() -> Tools {
+    let missing: Vec<&str> =
+        PACKAGES.iter().filter(|(_, program)| !is_there(program)).map(|(package, _)| *package).collect();
+    if !missing.is_empty() {
+        install_packages(&missing);
+    }
+    let jj = find_jj();
+    let complete = jj.is_some() && is_there("git") && is_there("hg");
+    if !complete {
+        eprintln!("WARNING: not every version control tool could be had; tests that need a missing one are SKIPPED");
+    }
+    Tools { jj, complete }
+}
+
+fn install_packages(packages: &[&str]) {
+    let steps: [Vec<&str>; 2] =
+        [vec!["update", "-q"], [&["install", "-q", "-y", "--no-install-recommends"], packages].concat()];
+    for step in steps {
+        let mut command = Command::new("apt-get");
+        if let Err(message) = run(command.args(step).env("DEBIAN_FRONTEND", "noninteractive")) {
+            eprintln!("WARNING: {message}; install {} yourself", packages.join(", "));
+            return;
+        }
+    }
+}
+
+/// Returns our own build of jj, making it on first use.
+fn find_jj() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    let root = cache.join("waypost-tools").join(format!("jj-{JJ}"));
+    let jj = root.join("bin/jj");
+    if !jj.is_file() {
+        println!("jj is built once, which takes some minutes");
+        let mut command = Command::new("cargo");
+        command.args(["install", "jj-cli", "--version", JJ, "--locked", "--debug", "--bin", "jj", "--root"]).arg(&root);
+        if let Err(message) = run(&mut command) {
+            eprintln!("WARNING: {message}");
+            return None;
+        }
+    }
+    Some(jj)
+}
+
+fn is_there(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
