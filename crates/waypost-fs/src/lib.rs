@@ -5,11 +5,15 @@
 //! can look into. They are made here once. This crate knows nothing of what the files mean.
 
 mod fs_type;
+mod identity;
 mod lock;
 mod private;
+mod remove;
 mod replace;
 
 pub use fs_type::network_file_system;
+pub use identity::FileIdentity;
 pub use lock::FileLock;
 pub use private::{check_private, create_private_dir};
+pub use remove::remove_tree;
 pub use replace::{replace, sync_dir};

@@ -6,12 +6,15 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use waypost_core::{Error, Result};
+
+use crate::FileIdentity;
 
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
@@ -60,7 +63,9 @@ impl FileLock {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    // A link would let whoever planted it choose the file that gets our name written into it.
+    let no_link = OFlags::NOFOLLOW.bits().cast_signed();
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_link).open(path)
 }
 
 /// Waits in a thread of its own: `flock` keeps the order of the queue but knows no time limit.
@@ -95,10 +100,7 @@ fn holder(path: &Path) -> String {
 }
 
 fn is_still(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::metadata(path)) {
-        (Ok(ours), Ok(theirs)) => (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()),
-        _ => false,
-    }
+    matches!((FileIdentity::of_handle(file), FileIdentity::of(path)), (Ok(ours), Ok(theirs)) if ours == theirs)
 }
 
 fn cannot_lock(path: &Path) -> Error {
@@ -140,18 +142,28 @@ mod tests {
     }
 
     #[test]
+    fn a_link_is_not_taken_for_a_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let (victim, path) = (dir.path().join("victim"), dir.path().join("lock"));
+        write_number(&victim, 7);
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        assert_eq!(FileLock::acquire(&path, PATIENT).unwrap_err().kind(), Kind::Unavailable);
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "7");
+    }
+
+    #[test]
     fn only_one_thread_at_a_time_is_inside() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let count = dir.path().join("count");
-        waypost_write(&count, 0);
+        write_number(&count, 0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..50 {
                         let _held = FileLock::acquire(&path, PATIENT).unwrap();
                         let seen: u32 = std::fs::read_to_string(&count).unwrap().parse().unwrap();
-                        waypost_write(&count, seen + 1);
+                        write_number(&count, seen + 1);
                     }
                 });
             }
@@ -159,7 +171,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&count).unwrap(), "400");
     }
 
-    fn waypost_write(path: &Path, value: u32) {
+    fn write_number(path: &Path, value: u32) {
         File::create(path).unwrap().write_all(value.to_string().as_bytes()).unwrap();
     }
 }

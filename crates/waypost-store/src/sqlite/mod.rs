@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Clock;
 use waypost_core::{Error, Result};
-use waypost_fs::FileLock;
+use waypost_fs::{FileIdentity, FileLock};
 
 pub use migrate::SCHEMA_VERSION;
 pub use upkeep::{Damage, Info};
@@ -45,7 +45,7 @@ impl Default for Options {
 pub struct SqliteStore {
     connection: Connection,
     path: PathBuf,
-    identity: open::Identity,
+    identity: FileIdentity,
     gate: PathBuf,
     patience: Duration,
     clock: Box<dyn Clock>,
@@ -104,7 +104,7 @@ impl Store for SqliteStore {
         let gate = Some(self.lock_gate()?);
         let failed = error::at(&self.path, "cannot write");
         // A file that lost its name would take our commit with it.
-        if open::identity(&self.path) != Some(self.identity) {
+        if FileIdentity::of(&self.path).ok() != Some(self.identity) {
             return Err(Error::unavailable(format!(
                 "the store {} was deleted or replaced while it was open",
                 self.path.display()

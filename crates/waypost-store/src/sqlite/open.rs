@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use waypost_core::time::Clock;
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, create_private_dir, network_file_system, sync_dir};
+use waypost_fs::{FileIdentity, FileLock, create_private_dir, network_file_system, sync_dir};
 
 use super::migrate::{self, State};
 use super::{Options, SqliteStore, error};
@@ -28,9 +28,7 @@ pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock>) -> Resu
         Err(error) => return Err(cannot_open(&path).because(error)),
     }
     let connection = connect(&path, options)?;
-    let Some(identity) = identity(&path) else {
-        return Err(cannot_open(&path).because("it was deleted in this moment"));
-    };
+    let identity = FileIdentity::of(&path).map_err(|error| cannot_open(&path).because(error))?;
     let store = SqliteStore { connection, path, identity, gate, patience: options.patience, clock };
     if migrate::state(&store.connection, &store.path)? != State::Current {
         let _gate = store.lock_gate()?;
@@ -38,13 +36,6 @@ pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock>) -> Resu
         migrate::migrate(&store.connection, &store.path)?;
     }
     Ok(store)
-}
-
-/// Which file it is, whatever its name.
-pub(super) type Identity = (u64, u64);
-
-pub(super) fn identity(path: &Path) -> Option<Identity> {
-    std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 fn check_sqlite() -> Result<()> {
@@ -170,7 +161,10 @@ fn remove_database(path: &Path) {
 
 fn connect(path: &Path, options: Options) -> Result<Connection> {
     let failed = || error::at(path, "cannot open");
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = Connection::open_with_flags(path, flags).map_err(failed())?;
     connection.busy_timeout(options.patience).map_err(failed())?;
     // The file may come from anywhere: nothing in its schema is run that we did not write.
