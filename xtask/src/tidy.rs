@@ -49,6 +49,19 @@ pub(crate) fn check(root: &Path) -> Result {
             complaints.push(format!("{name} does not say in its first line what it is for"));
         }
         // Put together here, so that this file does not contain what it looks for.
+        for (word, home, why) in [
+            (["Command::", "new("].concat(), "crates/waypost-workspace/src/run.rs", "programs are started in run.rs"),
+            (
+                ["env::", "var"].concat(),
+                "crates/waypost/src/environment.rs",
+                "the environment is read in environment.rs",
+            ),
+        ] {
+            let is_product = file.components().any(|part| part.as_os_str() == "src") && !is_for_tests(file, root);
+            if is_product && text.contains(&word) && file != &root.join(home) {
+                complaints.push(format!("{name} contains {word}: {why}"));
+            }
+        }
         for (bad, why) in [
             (["#[ig", "nore"].concat(), "a test that does not run proves nothing"),
             (["thread::sl", "eep"].concat(), "wait for a condition instead"),
@@ -61,6 +74,11 @@ pub(crate) fn check(root: &Path) -> Result {
     }
     check_architecture(root, &mut complaints)?;
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+}
+
+/// Tells whether a file is for developers, and not part of the product.
+fn is_for_tests(file: &Path, root: &Path) -> bool {
+    [root.join("xtask"), root.join("crates/waypost-testkit")].iter().any(|dir| file.starts_with(dir))
 }
 
 fn check_lock_file(root: &Path, complaints: &mut Vec<String>) -> Result {

@@ -42,6 +42,26 @@ pub fn ensure_worktree_id(worktree_private_dir: &Path, entropy: &mut dyn Entropy
     ensure(worktree_private_dir, WORKTREE, || WorktreeId::generate(entropy))
 }
 
+/// Puts known ids back in the place of damaged ones. An id that is whole is left alone.
+pub fn restore_ids(
+    private_dir: &Path,
+    repository: &RepositoryId,
+    worktree_private_dir: &Path,
+    worktree: &WorktreeId,
+) -> Result<()> {
+    for (dir, name, id, is_damaged) in [
+        (private_dir, REPOSITORY, repository.as_str(), repository_id(private_dir).is_err()),
+        (worktree_private_dir, WORKTREE, worktree.as_str(), worktree_id(worktree_private_dir).is_err()),
+    ] {
+        if is_damaged {
+            let path = dir.join(name);
+            let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
+            replace(&path, format!("{id}\n").as_bytes(), 0o600).map_err(|error| cannot_write(&path).because(error))?;
+        }
+    }
+    Ok(())
+}
+
 /// Forgets the ids of a copied repository, so that the copy gets its own.
 pub fn forget_ids(private_dir: &Path, worktree_private_dir: &Path) -> Result<()> {
     for path in [private_dir.join(REPOSITORY), worktree_private_dir.join(WORKTREE)] {
@@ -71,7 +91,7 @@ fn ensure<T: FromStr + Display>(dir: &Path, name: &str, generate: impl FnOnce() 
     if let Some(id) = read(&path)? {
         return Ok(id);
     }
-    let cannot = |error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
+    let cannot = |error| cannot_write(&path).because(error);
     create_private_dir(dir).map_err(cannot)?;
     let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
     if let Some(id) = read(&path)? {
@@ -80,4 +100,8 @@ fn ensure<T: FromStr + Display>(dir: &Path, name: &str, generate: impl FnOnce() 
     let id = generate();
     replace(&path, format!("{id}\n").as_bytes(), 0o600).map_err(cannot)?;
     Ok(id)
+}
+
+fn cannot_write(path: &Path) -> Error {
+    Error::unavailable(format!("cannot write {}", path.display()))
 }

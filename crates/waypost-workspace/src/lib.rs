@@ -16,5 +16,5 @@ pub mod worktrees;
 
 pub use checkout::{Checkout, Listed};
 pub use detect::{Environment, detect};
-pub use identity::{ensure_repository_id, ensure_worktree_id, forget_ids, repository_id, worktree_id};
+pub use identity::{ensure_repository_id, ensure_worktree_id, forget_ids, repository_id, restore_ids, worktree_id};
 pub use run::git_version;

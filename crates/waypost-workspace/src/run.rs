@@ -48,14 +48,20 @@ pub(crate) fn git(dir: &Path) -> Tool {
 /// A jj command in a directory.
 pub(crate) fn jj(dir: &Path) -> Tool {
     let mut command = Command::new("jj");
-    command.current_dir(dir).args(["--no-pager", "--color=never", "--config=ui.editor=false"]);
+    command.current_dir(dir).args([
+        "--no-pager",
+        "--color=never",
+        "--config=ui.editor=false",
+        "--config=fsmonitor.backend=none",
+    ]);
     Tool::new("jj", command)
 }
 
 /// A Mercurial command in a directory, as scripts should run it.
 pub(crate) fn hg(dir: &Path) -> Tool {
     let mut command = Command::new("hg");
-    command.current_dir(dir).env("HGPLAIN", "1").args(["--noninteractive", "--pager=never"]);
+    // The repository's own configuration could bring hooks and extensions, which are programs.
+    command.current_dir(dir).env("HGPLAIN", "1").env("HGRCSKIPREPO", "1").args(["--noninteractive", "--pager=never"]);
     Tool::new("hg", command)
 }
 

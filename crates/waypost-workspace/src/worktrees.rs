@@ -6,7 +6,7 @@ use std::time::Duration;
 use waypost_core::model::Vcs;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, create_private_dir};
+use waypost_fs::{FileIdentity, FileLock, create_private_dir, remove_tree};
 
 use crate::checkout::{Checkout, Listed};
 use crate::run::{git, hg, jj};
@@ -72,42 +72,155 @@ pub fn add(checkout: &Checkout, request: Add<'_>) -> Result<Added> {
     Ok(Added { path, created: true })
 }
 
-/// Says what would be lost if a git worktree were removed; nothing is an empty list.
-pub fn at_risk(path: &Path) -> Result<Vec<String>> {
+/// Says what would be lost or forgotten if a worktree were removed; nothing is an empty list.
+///
+/// Commits on a branch stay in the repository, but where there is a remote they should be there, too.
+pub fn at_risk(checkout: &Checkout, path: &Path) -> Result<Vec<String>> {
+    match checkout.vcs {
+        Vcs::Git => at_risk_git(path),
+        Vcs::Jj => at_risk_jj(path),
+        Vcs::Hg => at_risk_hg(checkout, path),
+        Vcs::Sl | Vcs::None => Ok(Vec::new()),
+    }
+}
+
+/// Where everything in a worktree was saved.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// The ref or the commit.
+    pub name: String,
+    /// The command that shows it.
+    pub shown_by: String,
+}
+
+/// Saves everything in a worktree, files not under version control too, in the repository.
+///
+/// Ignored files are not saved.
+pub fn save(checkout: &Checkout, path: &Path, label: &str, now: Timestamp) -> Result<Saved> {
+    let message = format!("Worktree {} before it was removed", path.display());
+    match checkout.vcs {
+        Vcs::Git => {
+            let name = save_git(path, &message, label, now)?;
+            Ok(Saved { shown_by: format!("git log {name}"), name })
+        }
+        Vcs::Jj => {
+            // Any command of jj saves the files as a commit, and forgetting a workspace keeps it.
+            let name = jj(path).args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout()?;
+            Ok(Saved { shown_by: format!("jj log -r {name}"), name })
+        }
+        Vcs::Hg => {
+            hg(path).args(["commit", "--addremove", "--secret", "--message", &message]).stdout()?;
+            let name = hg(path).args(["log", "--rev=.", "--template={node}"]).stdout()?;
+            Ok(Saved { shown_by: format!("hg log -r {name}"), name })
+        }
+        Vcs::Sl | Vcs::None => Err(Error::internal(format!("worktrees of {} are never removed", checkout.vcs))),
+    }
+}
+
+/// Removes a worktree. What is at risk in it has been looked at, and saved if need be.
+pub fn remove(checkout: &Checkout, name: &str, path: &Path, force: bool) -> Result<()> {
+    let _lock = FileLock::acquire(&checkout.private_dir.join("worktrees.lock"), PATIENCE)?;
+    match checkout.vcs {
+        Vcs::Git => {
+            // Without --force git looks once more, and refuses what appeared since we looked.
+            let force: &[&str] = if force { &["--force"] } else { &[] };
+            git(&checkout.shared_dir).args(["worktree", "remove"]).args(force).arg("--").arg(path).stdout().map(drop)
+        }
+        Vcs::Jj => {
+            let identity = FileIdentity::of(path).map_err(|error| gone(path).because(error))?;
+            let main = checkout.main_root.as_deref().unwrap_or(&checkout.shared_dir);
+            jj(main).args(["workspace", "forget", "--"]).arg(name).stdout()?;
+            remove_tree(path, identity)
+        }
+        Vcs::Hg => {
+            let identity = FileIdentity::of(path).map_err(|error| gone(path).because(error))?;
+            remove_tree(path, identity)
+        }
+        Vcs::Sl | Vcs::None => Err(Error::refused(format!("worktrees of {} are not ours to remove", checkout.vcs))),
+    }
+}
+
+fn gone(path: &Path) -> Error {
+    Error::unavailable(format!("cannot look into {}", path.display()))
+}
+
+fn at_risk_git(path: &Path) -> Result<Vec<String>> {
     let mut risks = Vec::new();
     let status = git(path).args(["status", "--porcelain", "-z", "--untracked-files=all"]).stdout()?;
     let entries: Vec<&str> = status.split('\0').filter(|entry| entry.len() > 3).collect();
     let untracked = entries.iter().filter(|entry| entry.starts_with("??")).count();
     if entries.len() > untracked {
-        risks.push(format!("{} changed, not committed", files(entries.len() - untracked)));
+        risks.push(format!("{} changed, not committed", count(entries.len() - untracked, "file")));
     }
     if untracked > 0 {
-        risks.push(format!("{} not under version control", files(untracked)));
+        risks.push(format!("{} not under version control", count(untracked, "file")));
+    }
+    let git_dir = PathBuf::from(git(path).args(["rev-parse", "--absolute-git-dir"]).stdout()?);
+    for (mark, what) in [
+        ("rebase-merge", "a rebase"),
+        ("rebase-apply", "a rebase"),
+        ("MERGE_HEAD", "a merge"),
+        ("CHERRY_PICK_HEAD", "a cherry-pick"),
+        ("REVERT_HEAD", "a revert"),
+        ("BISECT_LOG", "a bisection"),
+    ] {
+        if git_dir.join(mark).exists() {
+            risks.push(format!("{what} under way"));
+        }
     }
     if git(path).args(["rev-parse", "--quiet", "--verify", "HEAD"]).succeeds()? {
-        let has_remotes = !git(path).arg("remote").stdout()?.is_empty();
-        let is_detached = !git(path).args(["symbolic-ref", "--quiet", "HEAD"]).succeeds()?;
-        let lacking = |refs: &[&str], who: &str| -> Result<Option<String>> {
-            let count = git(path).args(["rev-list", "--count", "HEAD", "--not"]).args(refs).stdout()?;
-            Ok(match count.as_str() {
-                "0" => None,
-                "1" => Some(format!("1 commit that no {who} has")),
-                _ => Some(format!("{count} commits that no {who} has")),
-            })
+        let lacking = |refs: &[&str]| -> Result<usize> {
+            let commits = git(path).args(["rev-list", "--count", "HEAD", "--not"]).args(refs).stdout()?;
+            commits.parse().map_err(|_| Error::internal(format!("git counts {commits:?} commits")))
         };
-        if has_remotes {
-            risks.extend(lacking(&["--remotes"], "remote")?);
-        } else if is_detached {
-            risks.extend(lacking(&["--branches", "--tags"], "branch")?);
+        if !git(path).arg("remote").stdout()?.is_empty() {
+            risks.extend(some(lacking(&["--remotes"])?, "remote"));
+        } else if !git(path).args(["symbolic-ref", "--quiet", "HEAD"]).succeeds()? {
+            risks.extend(some(lacking(&["--branches", "--tags"])?, "branch"));
         }
     }
     Ok(risks)
 }
 
-/// Saves everything in a git worktree, untracked files too, as a commit under a ref of its own.
-///
-/// Neither the worktree nor its index is touched. Returns the ref.
-pub fn save(path: &Path, label: &str, now: Timestamp) -> Result<String> {
+fn at_risk_jj(path: &Path) -> Result<Vec<String>> {
+    if jj(path).args(["git", "remote", "list"]).stdout()?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let unpushed = r#"::@ ~ ::remote_bookmarks() ~ root() ~ (empty() & description(exact:""))"#;
+    let commits = jj(path).args(["log", "--no-graph", r#"--template="x""#, "--revisions", unpushed]).stdout()?;
+    Ok(some(commits.len(), "remote").into_iter().collect())
+}
+
+fn at_risk_hg(checkout: &Checkout, path: &Path) -> Result<Vec<String>> {
+    let mut risks = Vec::new();
+    let status = hg(path)
+        .args(["status", "--modified", "--added", "--removed", "--deleted", "--unknown", "--print0"])
+        .stdout()?;
+    let entries: Vec<&str> = status.split('\0').filter(|entry| !entry.is_empty()).collect();
+    let unknown = entries.iter().filter(|entry| entry.starts_with('?')).count();
+    if entries.len() > unknown {
+        risks.push(format!("{} changed, not committed", count(entries.len() - unknown, "file")));
+    }
+    if unknown > 0 {
+        risks.push(format!("{} not under version control", count(unknown, "file")));
+    }
+    if checkout.remote_url.is_some() {
+        let commits = hg(path).args(["log", "--rev", "not public() and ::.", "--template=x"]).stdout()?;
+        risks.extend(some(commits.len(), "remote"));
+    }
+    Ok(risks)
+}
+
+fn some(commits: usize, holder: &str) -> Option<String> {
+    (commits > 0).then(|| format!("{} that no {holder} has", count(commits, "commit")))
+}
+
+fn count(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+/// Saves a git worktree as a commit under a ref of its own. Neither the worktree nor its index is touched.
+fn save_git(path: &Path, message: &str, label: &str, now: Timestamp) -> Result<String> {
     let git_dir = PathBuf::from(git(path).args(["rev-parse", "--absolute-git-dir"]).stdout()?);
     let index = git_dir.join(format!("waypost-save-{}.index", std::process::id()));
     let saved = (|| {
@@ -125,7 +238,7 @@ pub fn save(path: &Path, label: &str, now: Timestamp) -> Result<String> {
             .env("GIT_AUTHOR_EMAIL", "waypost@localhost")
             .env("GIT_COMMITTER_NAME", "waypost")
             .env("GIT_COMMITTER_EMAIL", "waypost@localhost")
-            .args(["commit-tree", &tree, "-m", &format!("Worktree {} before it was removed", path.display())]);
+            .args(["commit-tree", &tree, "-m", message]);
         if git(path).args(["rev-parse", "--quiet", "--verify", "HEAD"]).succeeds()? {
             commit = commit.args(["-p", "HEAD"]);
         }
@@ -137,16 +250,6 @@ pub fn save(path: &Path, label: &str, now: Timestamp) -> Result<String> {
     // A copy nobody else knows of.
     let _ = std::fs::remove_file(&index);
     saved
-}
-
-/// Removes a git worktree. Git itself refuses one with changes unless `force` is given.
-pub fn remove(checkout: &Checkout, path: &Path, force: bool) -> Result<()> {
-    let _lock = FileLock::acquire(&checkout.private_dir.join("worktrees.lock"), PATIENCE)?;
-    let mut command = git(&checkout.shared_dir).args(["worktree", "remove"]);
-    if force {
-        command = command.arg("--force");
-    }
-    command.arg("--").arg(path).stdout().map(drop)
 }
 
 /// Keeps one file name in worktrees out of `git status`, in this clone only.
@@ -164,10 +267,6 @@ pub fn exclude(checkout: &Checkout, pattern: &str) -> Result<()> {
     content.extend(format!("{pattern}\n").bytes());
     std::fs::create_dir_all(git_dir.join("info")).map_err(cannot)?;
     waypost_fs::replace(&file, &content, 0o644).map_err(cannot)
-}
-
-fn files(count: usize) -> String {
-    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
 }
 
 /// Beside the main worktree, named after the repository and the branch.

@@ -54,6 +54,11 @@ impl Variables {
         self.path("HOME")
     }
 
+    /// Tells whether a terminal is to be painted: unless `NO_COLOR` is set, or it is a dumb one.
+    pub fn allow_color(&self) -> bool {
+        self.get("NO_COLOR").is_none() && self.get("TERM").is_none_or(|term| term != "dumb")
+    }
+
     /// Returns who the author of changes is.
     pub fn actor(&self) -> String {
         [WAYPOST_ACTOR, WAYPOST_AGENT, "USER", "LOGNAME"]

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use waypost_core::id::{RepositoryId, WorktreeId};
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, path_text};
 use waypost_workspace::{Checkout, Environment, detect, repository_id, worktree_id};
 
 use crate::config::{Config, Files, Layer};
@@ -131,7 +131,7 @@ impl Location {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Location::Sqlite(path) => write!(f, "{}", path.display()),
+            Location::Sqlite(path) => f.write_str(&path_text::to_text(path)),
             Location::UnnamedSqlite => f.write_str("(made on first use)"),
             Location::Postgres(url) | Location::Server(url) => f.write_str(&without_password(url)),
         }

@@ -1,5 +1,6 @@
 //! An open store, and the worktree in whose name it is used.
 
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -10,6 +11,7 @@ use waypost_core::op::{Operation, Register};
 use waypost_core::store::Store;
 use waypost_core::time::{Clock, FixedClock, Timestamp};
 use waypost_core::{Error, Result, path_text};
+use waypost_fs::FileIdentity;
 use waypost_store::sqlite::{Options, SqliteStore};
 use waypost_workspace::{Environment, detect, ensure_repository_id, ensure_worktree_id, forget_ids, worktree_id};
 
@@ -80,6 +82,11 @@ impl Session {
         &self.store
     }
 
+    /// Returns the repository we stand in.
+    pub fn repository(&self) -> &Repository {
+        &self.caller.repository
+    }
+
     /// Returns the worktree we stand in.
     pub fn worktree(&self) -> &Worktree {
         &self.caller.worktree
@@ -119,7 +126,7 @@ fn open_store(place: &Place, choice: &StoreChoice) -> Result<SqliteStore> {
 }
 
 /// Where the ids of the place are kept. Outside any repository it is the user's own directory.
-fn id_dirs(place: &Place) -> Result<(&std::path::Path, &std::path::Path)> {
+fn id_dirs(place: &Place) -> Result<(&Path, &Path)> {
     match (&place.checkout, &place.home) {
         (Some(checkout), _) => Ok((&checkout.private_dir, &checkout.worktree_private_dir)),
         (None, Some((home, _))) => Ok((home, home)),
@@ -151,10 +158,8 @@ fn is_copied_from(place: &Place, known: &Worktree) -> bool {
         && !is_same_file(&there.worktree_private_dir, &checkout.worktree_private_dir))
 }
 
-fn is_same_file(one: &std::path::Path, other: &std::path::Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    matches!((std::fs::metadata(one), std::fs::metadata(other)),
-        (Ok(one), Ok(other)) if (one.dev(), one.ino()) == (other.dev(), other.ino()))
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    matches!((FileIdentity::of(one), FileIdentity::of(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId), now: Timestamp) -> Caller {

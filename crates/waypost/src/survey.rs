@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use waypost_core::id::WorktreeId;
+use waypost_core::id::{RepositoryId, WorktreeId};
 use waypost_core::model::Worktree;
 use waypost_core::op::ListWorktrees;
 use waypost_core::time::Timestamp;
@@ -26,6 +26,8 @@ pub struct Surveyed {
     pub branch: Option<String>,
     /// The name of its repository.
     pub repository: String,
+    /// The id of its repository.
+    pub repository_id: RepositoryId,
     /// How it was found.
     pub state: State,
     /// When it last wrote, in milliseconds.
@@ -66,11 +68,13 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
     let known = session.read(ListWorktrees {})?;
     let here = session.worktree().clone();
     let mut listed: Vec<(Option<WorktreeId>, Listed)> = Vec::new();
-    let mut our_repository = String::new();
+    let ours = session.repository().clone();
     if let Some(checkout) = &session.place.checkout {
-        our_repository = checkout.repository_name();
         for entry in checkout.worktrees() {
-            listed.push((worktree_id(&entry.private_dir)?, entry));
+            // An id that cannot be read is the doctor's business; the row of that path says which it was.
+            let by_path = || known.worktrees.iter().find(|row| row.path == entry.path).map(|row| row.id.clone());
+            let id = worktree_id(&entry.private_dir).unwrap_or_else(|_| by_path());
+            listed.push((id, entry));
         }
     }
     let mut surveyed: Vec<Surveyed> = known
@@ -90,7 +94,8 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
         name: entry.name,
         path: entry.path,
         branch: entry.branch,
-        repository: our_repository.clone(),
+        repository: ours.name.clone(),
+        repository_id: ours.id.clone(),
         last_seen: None,
     }));
     Ok(surveyed)
@@ -154,5 +159,14 @@ fn look_at(row: Worktree, found: Option<Listed>, repository: String, here: &Work
             _ => (State::Gone, row.path.clone(), row.branch.clone()),
         },
     };
-    Surveyed { id: Some(row.id), name: row.name, path, branch, repository, state, last_seen: Some(row.last_seen) }
+    Surveyed {
+        id: Some(row.id),
+        name: row.name,
+        path,
+        branch,
+        repository,
+        repository_id: row.repository_id,
+        state,
+        last_seen: Some(row.last_seen),
+    }
 }

@@ -107,7 +107,9 @@ pub fn main() -> ExitCode {
     if verbose {
         log_to_stderr();
     }
-    let mut cx = Cx { ui: Ui::new(json, quiet, color), global: args.global, place: None };
+    let variables = Variables::of_process();
+    let ui = Ui::new(json, quiet, color, &variables);
+    let mut cx = Cx { ui, variables, global: args.global, place: None };
     match run(&mut cx, args.command) {
         Ok(code) => code,
         Err(error) => {
@@ -149,6 +151,7 @@ fn run(cx: &mut Cx, command: Command) -> Result<ExitCode> {
 /// What a command works with.
 struct Cx {
     ui: Ui,
+    variables: Variables,
     global: GlobalArgs,
     /// Kept for errors, which say which store they are about.
     place: Option<Place>,
@@ -171,7 +174,7 @@ impl Cx {
         };
         let place = Place::resolve(Request {
             cwd,
-            variables: Variables::of_process(),
+            variables: self.variables.clone(),
             db: self.global.db.clone(),
             scope,
             config: self.global.config.clone(),
@@ -206,7 +209,7 @@ fn usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
         for line in lines.filter(|line| !line.starts_with("Usage:")) {
             ours = ours.hint(line.trim_start_matches("tip: "));
         }
-        Ui::new(true, false, Color::Never).error(&ours, None);
+        Ui::new(true, false, Color::Never, &Variables::default()).error(&ours, None);
     } else {
         // Clap knows which stream and which colours. A closed stream is not worth a second complaint.
         let _ = error.print();

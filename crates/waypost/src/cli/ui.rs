@@ -10,6 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use waypost_core::{Error, Result};
 
 use super::escape::escape;
+use crate::environment::Variables;
 
 const SCHEMA: &str = "waypost/1";
 
@@ -37,12 +38,13 @@ pub(crate) struct Ui {
     pub(crate) json: bool,
     quiet: bool,
     color: Color,
+    terminals_have_color: bool,
     warnings: Vec<String>,
 }
 
 impl Ui {
-    pub(crate) fn new(json: bool, quiet: bool, color: Color) -> Self {
-        Ui { json, quiet, color, warnings: Vec::new() }
+    pub(crate) fn new(json: bool, quiet: bool, color: Color, variables: &Variables) -> Self {
+        Ui { json, quiet, color, terminals_have_color: variables.allow_color(), warnings: Vec::new() }
     }
 
     /// Gives the command's answer: `data` for programs, what `text` writes for people.
@@ -109,12 +111,7 @@ impl Ui {
         match self.color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => {
-                let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-                stream.is_terminal()
-                    && variable("NO_COLOR").is_none()
-                    && variable("TERM").is_none_or(|term| term != "dumb")
-            }
+            Color::Auto => self.terminals_have_color && stream.is_terminal(),
         }
     }
 }

@@ -345,6 +345,29 @@ fn a_garbled_id_is_damage_and_says_so() {
     let run = sandbox.way(&repo, ["where"]).fails(9);
     assert!(run.stderr.contains("does not hold an id"), "{}", run.stderr);
     let _ = sandbox.way(&repo, ["db", "probe"]).fails(9);
+    let doctor = sandbox.way(&repo, ["doctor"]);
+    assert!(doctor.code == 9 && doctor.stdout.contains("way doctor --fix makes it wt_"), "{doctor:?}");
+}
+
+#[test]
+fn the_doctor_gives_a_worktree_its_id_back() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
+    let topic = sandbox.path("repo-topic");
+    let ids = |dir: &Path| {
+        let data = sandbox.way(dir, ["where", "--json"]).data();
+        (data["repository"]["id"].clone(), data["worktree"]["id"].clone())
+    };
+    let before = (ids(&repo), ids(&topic));
+    sandbox.write(repo.join(".git/waypost/repository-id"), "");
+    sandbox.write(repo.join(".git/waypost/worktree-id"), "nonsense");
+    sandbox.write(repo.join(".git/worktrees/repo-topic/waypost/worktree-id"), "\0\0\0");
+    for dir in [&repo, &topic] {
+        let _ = sandbox.way(dir, ["where"]).fails(9);
+        let _ = sandbox.way(dir, ["doctor", "--fix"]).ok();
+    }
+    assert_eq!((ids(&repo), ids(&topic)), before);
 }
 
 #[test]

@@ -149,6 +149,10 @@ fn b3_repositories_are_added_once_whatever_their_spelling() {
     let _ = sandbox.way(&repo, ["config", "--remove-repo", "../link"]).fails(3);
     let _ = sandbox.way(&repo, ["config", "--add-repo", "~/planning", "--shared"]).ok();
     assert!(std::fs::read_to_string(repo.join(".waypost/config.toml")).unwrap().contains("additional"));
+    // What stands in a file is relative to the repository, wherever one is.
+    sandbox.write(repo.join(".waypost/config.toml"), "[repos]\nadditional = ['../home/planning']\n");
+    let list = sandbox.way(&sandbox.dir("repo/a/b"), ["config", "--list-repos", "--json"]).data();
+    assert_eq!(list[1]["path"], planning.to_str().unwrap());
     let run = sandbox.way(&repo, ["config", "--add-repo", "missing"]);
     assert!(run.code == 0 && run.stderr.contains("is not there yet"), "{run:?}");
 }

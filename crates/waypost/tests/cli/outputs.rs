@@ -88,8 +88,8 @@ fn status_as_json() {
         &sandbox,
         &sandbox.way(&repo, ["status", "--json"]),
         &expect![[r#"
-        {"schema":"waypost/1","data":{"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","events":2},"worktrees":[{"id":"wt_000000000001","name":"repo","path":"/sandbox/repo","branch":"main","repository":"repo","state":"here","last_seen":1767225600000}],"events":[{"sequence":2,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"worktree.registered","subject":"wt_000000000001","data":{"after":{"id":"wt_000000000001","repository_id":"rp_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","first_seen":1767225600000,"last_seen":1767225600000,"removed_at":null}}},{"sequence":1,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"repository.registered","subject":"rp_000000000002","data":{"after":{"id":"rp_000000000002","name":"repo","path":"/sandbox/repo","vcs":"git","remote_url":null,"default_branch":null}}}]},"warnings":[]}
-    "#]],
+            {"schema":"waypost/1","data":{"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","events":2},"worktrees":[{"id":"wt_000000000001","name":"repo","path":"/sandbox/repo","branch":"main","repository":"repo","repository_id":"rp_000000000002","state":"here","last_seen":1767225600000}],"events":[{"sequence":2,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"worktree.registered","subject":"wt_000000000001","data":{"after":{"id":"wt_000000000001","repository_id":"rp_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","first_seen":1767225600000,"last_seen":1767225600000,"removed_at":null}}},{"sequence":1,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"repository.registered","subject":"rp_000000000002","data":{"after":{"id":"rp_000000000002","name":"repo","path":"/sandbox/repo","vcs":"git","remote_url":null,"default_branch":null}}}]},"warnings":[]}
+        "#]],
     );
 }
 
@@ -149,12 +149,13 @@ fn doctor_of_a_healthy_repository() {
         &sandbox,
         &run,
         &expect![[r#"
-        ok  git        [git version]
-        ok  config     understood
-        ok  private    nobody else can look into our files
-        ok  store      /sandbox/repo/.git/waypost/state.db is whole
-        ok  worktrees  2 on disk, 0 gone
-    "#]],
+            ok  git        [git version]
+            ok  config     understood
+            ok  private    nobody else can look into our files
+            ok  identity   known
+            ok  store      /sandbox/repo/.git/waypost/state.db is whole
+            ok  worktrees  2 on disk, 0 gone
+        "#]],
     );
 }
 

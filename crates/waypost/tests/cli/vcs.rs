@@ -49,6 +49,68 @@ fn jj_alone_keeps_state_in_its_own_directory() {
 }
 
 #[test]
+fn a_jj_workspace_is_removed_and_its_work_stays_in_the_repository() {
+    let sandbox = sandbox();
+    let Some(repo) = sandbox.jj_repo("repo", false) else { return };
+    let _ = sandbox.way(&repo, ["worktree", "add", "second"]).ok();
+    let second = sandbox.path("repo-second");
+    std::os::unix::fs::symlink(&repo, second.join("link")).unwrap();
+    sandbox.write(second.join("new"), "work\n");
+    sandbox.git(&sandbox.path(""), ["init", "-q", "--bare", "remote.git"]);
+    sandbox.jj(&repo, ["git", "remote", "add", "origin", text(&sandbox.path("remote.git"))]);
+    let run = sandbox.way(&repo, ["worktree", "rm", "second"]).fails(7);
+    assert!(run.stderr.contains("1 commit that no remote has"), "{}", run.stderr);
+    let data = sandbox.way(&repo, ["worktree", "rm", "--force", "second", "--json"]).data();
+    assert!(!second.exists() && repo.join(".jj").exists());
+    assert_eq!(sandbox.jj(&repo, ["file", "show", "-r", data["saved"].as_str().unwrap(), "new"]), "work\n");
+    assert!(!sandbox.jj(&repo, ["workspace", "list"]).contains("second"));
+    let list = sandbox.way(&repo, ["worktree", "list", "--json", "--worktree", "second"]).data();
+    assert_eq!(list[0]["state"], "removed");
+    let run = sandbox.way(&repo, ["worktree", "rm", "default"]).fails(7);
+    assert!(run.stderr.contains("the one you are in"), "{}", run.stderr);
+}
+
+#[test]
+fn an_hg_share_is_removed_when_nothing_would_be_lost() {
+    let sandbox = sandbox();
+    let Some(repo) = sandbox.hg_repo("repo") else { return };
+    let share = sandbox.path("repo-topic");
+    let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
+    sandbox.write(share.join("new"), "work\n");
+    let run = sandbox.way(&repo, ["worktree", "rm", "topic"]).fails(7);
+    assert!(run.stderr.contains("1 file not under version control"), "{}", run.stderr);
+    sandbox.write(share.join("file"), "changed\n");
+    let run = sandbox.way(&repo, ["worktree", "rm", "topic"]).fails(7);
+    assert!(run.stderr.contains("1 file changed, not committed"), "{}", run.stderr);
+    let data = sandbox.way(&repo, ["worktree", "rm", "--force", "topic", "--json"]).data();
+    assert!(!share.exists());
+    assert_eq!(sandbox.hg(&repo, ["cat", "-r", data["saved"].as_str().unwrap(), "new", "file"]), "changed\nwork\n");
+
+    let _ = sandbox.way(&repo, ["worktree", "add", "clean"]).ok();
+    let _ = sandbox.way(&repo, ["worktree", "rm", "clean"]).ok();
+    assert!(!sandbox.path("repo-clean").exists());
+    sandbox.write(repo.join(".hg/hgrc"), "[paths]\ndefault = https://example.org/r\n");
+    let _ = sandbox.way(&repo, ["worktree", "add", "unpushed"]).ok();
+    let run = sandbox.way(&repo, ["worktree", "rm", "unpushed"]).fails(7);
+    assert!(run.stderr.contains("1 commit that no remote has"), "{}", run.stderr);
+}
+
+#[test]
+fn what_a_mercurial_repository_configures_is_not_run() {
+    let sandbox = sandbox();
+    let Some(repo) = sandbox.hg_repo("repo") else { return };
+    let canary = sandbox.path("canary");
+    let evil = format!("touch '{}'", text(&canary));
+    sandbox.write(
+        repo.join(".hg/hgrc"),
+        format!("[hooks]\npre-status = {evil}\npre-share = {evil}\nupdate = {evil}\n[alias]\nshare = !{evil}\n"),
+    );
+    let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
+    let _ = sandbox.way(&repo, ["worktree", "rm", "topic"]).ok();
+    assert!(!canary.exists());
+}
+
+#[test]
 fn jj_and_git_in_one_directory_are_one_repository() {
     let sandbox = sandbox();
     let Some(repo) = sandbox.jj_repo("repo", true) else { return };

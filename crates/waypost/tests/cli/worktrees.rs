@@ -387,6 +387,27 @@ fn removing_refuses_what_would_lose_work() {
 }
 
 #[test]
+fn a_worktree_in_the_middle_of_something_is_not_removed() {
+    let sandbox = sandbox();
+    let (repo, ours, _) = three(&sandbox);
+    for number in 0..2 {
+        sandbox.git(&ours, ["commit", "-q", "--allow-empty", "-m", &number.to_string()]);
+    }
+    let edit = [("GIT_SEQUENCE_EDITOR", "sed -i 's/^pick/edit/'")];
+    let rebase = sandbox
+        .command("git", &ours)
+        .envs(edit)
+        .args(["rebase", "-q", "-i", "--keep-empty", "HEAD~2"])
+        .output()
+        .unwrap();
+    assert!(rebase.status.success(), "{rebase:?}");
+    let run = sandbox.way(&repo, ["worktree", "rm", "ours"]).fails(7);
+    assert!(run.stderr.contains("a rebase under way"), "{}", run.stderr);
+    sandbox.git(&ours, ["rebase", "--abort"]);
+    let _ = sandbox.way(&repo, ["worktree", "rm", "ours"]).ok();
+}
+
+#[test]
 fn a_detached_worktree_with_commits_of_its_own_is_not_removed() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");

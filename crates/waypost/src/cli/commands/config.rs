@@ -210,7 +210,7 @@ fn shown(key: &Key, setting: &Setting) -> Json {
 fn add_repo(cx: &mut Cx, place: &Place, path: &Path, file: FileArgs) -> Result<ExitCode> {
     let key = key_named("repos.additional")?;
     let (target, lock) = target(place, key, file)?;
-    let wanted = resolved(place, path)?;
+    let wanted = typed(place, path)?;
     if !wanted.is_dir() {
         cx.ui.warn(&format!("{} is not there yet", wanted.display()));
     }
@@ -228,7 +228,7 @@ fn add_repo(cx: &mut Cx, place: &Place, path: &Path, file: FileArgs) -> Result<E
 fn remove_repo(cx: &mut Cx, place: &Place, path: &Path, file: FileArgs) -> Result<ExitCode> {
     let key = key_named("repos.additional")?;
     let (target, lock) = target(place, key, file)?;
-    let wanted = resolved(place, path)?;
+    let wanted = typed(place, path)?;
     if !config::remove_from_list(&target, &lock, key, |known| is_same(place, known, &wanted))? {
         return Err(Error::not_found(format!("{} is not on the list in {}", wanted.display(), target.display()))
             .hint("way config --list-repos shows the list; --shared changes the tracked one"));
@@ -247,7 +247,7 @@ fn list_repos(cx: &mut Cx, place: &Place) -> Result<ExitCode> {
             Value::List(paths) => paths,
         };
         for path in paths {
-            let path = resolved(place, Path::new(path))?;
+            let path = configured(place, path)?;
             if !repos.iter().any(|(_, known, _)| *known == path) {
                 repos.push((role, path, origin(&setting).to_owned()));
             }
@@ -321,15 +321,22 @@ fn target(place: &Place, key: &Key, file: FileArgs) -> Result<(PathBuf, PathBuf)
     Ok((place.check_tracked("config.toml")?, lock))
 }
 
-/// Returns the one spelling of a path: absolute, links resolved as far as it exists.
-fn resolved(place: &Place, path: &Path) -> Result<PathBuf> {
+/// Returns the one spelling of a path that was typed, so relative to where one is.
+fn typed(place: &Place, path: &Path) -> Result<PathBuf> {
+    expand(path, &place.cwd, &place.variables).map(spelled)
+}
+
+/// Returns the one spelling of a path that stands in a file, so relative to the repository.
+fn configured(place: &Place, path: &str) -> Result<PathBuf> {
     let root = place.home_worktree.as_deref().unwrap_or(&place.cwd);
-    // On the command line a path is relative to where one is; "." in a file is the repository.
-    let base = if path == Path::new(".") { root } else { &place.cwd };
-    let path = expand(path, base, &place.variables)?;
-    Ok(std::fs::canonicalize(&path).unwrap_or(path))
+    expand(path, root, &place.variables).map(spelled)
+}
+
+/// Absolute, links resolved as far as it exists.
+fn spelled(path: PathBuf) -> PathBuf {
+    std::fs::canonicalize(&path).unwrap_or(path)
 }
 
 fn is_same(place: &Place, known: &str, wanted: &Path) -> bool {
-    resolved(place, Path::new(known)).is_ok_and(|known| known == wanted)
+    configured(place, known).is_ok_and(|known| known == wanted)
 }

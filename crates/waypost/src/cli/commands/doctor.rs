@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use waypost_core::model::Worktree;
+use waypost_core::op::ListWorktrees;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::check_private;
-use waypost_workspace::git_version;
+use waypost_workspace::{git_version, restore_ids};
 
 use crate::cli::Cx;
 use crate::cli::ui::{BAD, DIM, GOOD, WARN, cell, styled};
@@ -50,6 +52,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     tools(&mut findings, &place);
     configuration(&mut findings, &place);
     permissions(&mut findings, &place, args.fix);
+    identity(&mut findings, &place, args.fix);
     // The store is looked into even if it cannot be opened: that is a finding.
     match Session::open(place.clone()) {
         Ok(mut session) => {
@@ -115,6 +118,38 @@ fn configuration(findings: &mut Vec<Finding>, place: &Place) {
             action: Some("correct the key or take it out".to_owned()),
         });
     }
+}
+
+/// Checks that the ids of repository and worktree can be read. The store remembers them by path.
+fn identity(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
+    let (Some(checkout), Err(problem)) =
+        (&place.checkout, place.repository_id().map(drop).and_then(|()| place.worktree_id().map(drop)))
+    else {
+        findings.push(ok("identity", "known"));
+        return;
+    };
+    let remembered = || -> Result<Option<Worktree>> {
+        let known = Session::open(place.clone())?.read(ListWorktrees {})?;
+        let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
+        Ok(known.worktrees.into_iter().rev().find(|row| row.path == here && row.removed_at.is_none()))
+    };
+    let (verdict, action) = match remembered() {
+        Ok(Some(row)) if fix => {
+            let dirs = (&checkout.private_dir, &checkout.worktree_private_dir);
+            match restore_ids(dirs.0, &row.repository_id, dirs.1, &row.id) {
+                Ok(()) => (Verdict::Fixed, format!("it is {} again, as the store remembers", row.id)),
+                Err(error) => (Verdict::Broken, error.full_message()),
+            }
+        }
+        Ok(Some(row)) => {
+            (Verdict::Broken, format!("way doctor --fix makes it {} again, as the store remembers", row.id))
+        }
+        Ok(None) => {
+            (Verdict::Broken, "the store does not remember this worktree: delete the file to get a new id".to_owned())
+        }
+        Err(error) => (Verdict::Broken, error.full_message()),
+    };
+    findings.push(Finding { check: "identity", verdict, detail: problem.full_message(), action: Some(action) });
 }
 
 /// Checks that nobody else can look into what is private.

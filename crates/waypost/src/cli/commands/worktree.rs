@@ -58,7 +58,7 @@ struct RmArgs {
     /// An id, a name, a branch or a path
     #[arg(value_name = "WORKTREE")]
     target: String,
-    /// Remove it anyway, after saving everything in it under refs/waypost/snapshots/
+    /// Remove it anyway, after saving everything in it in the repository
     #[arg(long)]
     force: bool,
 }
@@ -126,7 +126,7 @@ fn rm(cx: &mut Cx, args: &RmArgs) -> Result<ExitCode> {
     let mut saved = None;
     if target.is_live() {
         check_removable(&session, target)?;
-        let risks = worktrees::at_risk(&target.path)?;
+        let risks = worktrees::at_risk(&checkout, &target.path)?;
         if !risks.is_empty() {
             if !args.force {
                 return Err(Error::refused(format!("worktree {} has work that would be lost", target.name))
@@ -134,10 +134,10 @@ fn rm(cx: &mut Cx, args: &RmArgs) -> Result<ExitCode> {
                     .hint("commit and push it, or save and remove it with --force"));
             }
             let label = target.id.as_ref().map_or(target.name.as_str(), |id| id.as_str());
-            saved = Some(worktrees::save(&target.path, label, session.now()?)?);
+            saved = Some(worktrees::save(&checkout, &target.path, label, session.now()?)?);
         }
         unlink(&session, &target.path);
-        worktrees::remove(&checkout, &target.path, args.force)?;
+        worktrees::remove(&checkout, &target.name, &target.path, args.force)?;
     }
     if let Some(id) = target.id.clone() {
         session.write(RemoveWorktree { id })?;
@@ -147,7 +147,7 @@ fn rm(cx: &mut Cx, args: &RmArgs) -> Result<ExitCode> {
         "name": target.name,
         "path": path_text::to_text(&target.path),
         "was": target.state,
-        "saved": saved,
+        "saved": saved.as_ref().map(|saved| &saved.name),
     });
     cx.ui.answer(&data, |text| {
         if target.is_live() {
@@ -156,7 +156,7 @@ fn rm(cx: &mut Cx, args: &RmArgs) -> Result<ExitCode> {
             text.line(format!("Worktree {} was gone already", target.name));
         }
         if let Some(saved) = &saved {
-            text.line(format!("Everything in it is saved: git log {saved}"));
+            text.line(format!("Everything in it is saved: {}", saved.shown_by));
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -164,8 +164,7 @@ fn rm(cx: &mut Cx, args: &RmArgs) -> Result<ExitCode> {
 
 fn check_removable(session: &Session, target: &Surveyed) -> Result<()> {
     let checkout = session.place.require_checkout()?;
-    let is_ours = checkout.worktrees().iter().any(|listed| listed.path == target.path);
-    if !is_ours {
+    if target.repository_id != session.repository().id {
         return Err(Error::refused(format!("worktree {} belongs to repository {}", target.name, target.repository))
             .hint("run the command there"));
     }
@@ -178,12 +177,8 @@ fn check_removable(session: &Session, target: &Surveyed) -> Result<()> {
         return Err(Error::refused(format!("worktree {} is the main one, which holds the repository", target.name)));
     }
     match checkout.vcs {
-        Vcs::Git => Ok(()),
-        Vcs::Jj => Err(Error::refused("jj workspaces are not removed by way yet")
-            .hint(format!("jj workspace forget {}, then delete the directory", target.name))),
-        vcs => {
-            Err(Error::refused(format!("worktrees of {vcs} are not removed by way yet")).hint("delete the directory"))
-        }
+        Vcs::Git | Vcs::Jj | Vcs::Hg => Ok(()),
+        vcs => Err(Error::refused(format!("worktrees of {vcs} are not ours to remove"))),
     }
 }
 
