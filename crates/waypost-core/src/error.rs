@@ -81,11 +81,11 @@ impl Kind {
 }
 
 /// What went wrong, for whoever has to do something about it.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     kind: Kind,
     message: String,

@@ -17,5 +17,6 @@ pub mod op;
 pub mod path_text;
 pub mod store;
 pub mod time;
+pub mod url_text;
 
 pub use error::{Error, Kind, Result};

@@ -1,5 +1,6 @@
 //! Which file it is, whatever its name.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -20,8 +21,8 @@ impl FileIdentity {
     }
 
     /// Returns the identity of an open file.
-    pub(crate) fn of_handle(file: impl AsFd) -> Result<Self, rustix::io::Errno> {
-        let stat = rustix::fs::fstat(file)?;
-        Ok(FileIdentity { device: stat.st_dev, inode: stat.st_ino })
+    pub(crate) fn of_handle(file: impl AsFd) -> io::Result<Self> {
+        let metadata = File::from(file.as_fd().try_clone_to_owned()?).metadata()?;
+        Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
     }
 }

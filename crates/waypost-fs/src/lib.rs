@@ -16,4 +16,4 @@ pub use identity::FileIdentity;
 pub use lock::FileLock;
 pub use private::{check_private, create_private_dir};
 pub use remove::remove_tree;
-pub use replace::{replace, sync_dir};
+pub use replace::{create_beside, rename_new, replace, sync_dir};

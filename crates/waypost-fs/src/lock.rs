@@ -1,7 +1,7 @@
 //! A lock between processes, on a file of its own.
 //!
-//! The kernel's `flock` hands the lock over in the order of asking, and drops it when its holder dies: no
-//! stale lock is ever left. Two traps are closed here. A lock file that was deleted while we waited is not the
+//! The kernel's `flock` queues those who wait, and drops the lock when its holder dies: no stale lock is ever
+//! left. Two traps are closed here. A lock file that was deleted while we waited is not the
 //! lock any more, so its identity is compared after locking. And the wait is bounded, which `flock` is not.
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -71,11 +71,12 @@ fn open(path: &Path) -> io::Result<File> {
 /// Waits in a thread of its own: `flock` keeps the order of the queue but knows no time limit.
 fn wait(file: File, path: &Path, deadline: Instant, patience: Duration) -> Result<File> {
     let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
+    let waiting = std::thread::Builder::new().spawn(move || {
         let locked = file.lock().map(|()| file);
         // After the deadline nobody receives; the file is dropped here and with it the lock.
         let _ = sender.send(locked);
     });
+    waiting.map_err(|error| cannot_lock(path).because(error))?;
     match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(Ok(file)) => Ok(file),
         Ok(Err(error)) => Err(cannot_lock(path).because(error)),

@@ -1,13 +1,24 @@
 //! Directories and files that are for one user alone.
 
 use std::fs::DirBuilder;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
-/// Makes a directory with mode 0700, and its missing parents likewise. Does nothing if it is there.
+use crate::sync_dir;
+
+/// Makes a directory with mode 0700, and its missing parents likewise, to last. Does nothing if it is there.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    for dir in missing.into_iter().rev() {
+        match DirBuilder::new().mode(0o700).create(dir) {
+            // Somebody else was quicker.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        sync_dir(dir)?;
+    }
+    if path.is_dir() { Ok(()) } else { Err(ErrorKind::NotADirectory.into()) }
 }
 
 /// Says what is wrong with a file or directory that only its owner should reach, if anything is.

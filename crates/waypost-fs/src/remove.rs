@@ -30,7 +30,7 @@ pub fn remove_tree(path: &Path, identity: FileIdentity) -> Result<()> {
     let name = CString::new(name.as_bytes()).map_err(|_| failed(Errno::INVAL))?;
     let parent = rustix::fs::open(parent, DIRECTORY, Mode::empty()).map_err(failed)?;
     let root = open_below(parent.as_fd(), &name).map_err(failed)?;
-    if FileIdentity::of_handle(&root).map_err(failed)? != identity {
+    if FileIdentity::of_handle(&root).ok() != Some(identity) {
         return Err(Error::refused(format!("{} is not the directory it was", path.display())));
     }
     empty(&root).map_err(|(errno, inside)| match errno {
@@ -59,6 +59,7 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
     let mut levels = vec![Level { entries: top, name: c".".to_owned() }];
     let mut moved = 0_u64;
     let mut seen_moved = 0_u64;
+    let mut patience = 1000;
     loop {
         let depth = levels.len();
         let Some(level) = levels.last_mut() else { break };
@@ -69,7 +70,10 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
                     let dir = above.entries.fd().map_err(at(&done.name))?;
                     match rustix::fs::unlinkat(dir, &done.name, AtFlags::REMOVEDIR) {
                         // Somebody is still writing into it, or reading while deleting skipped an entry.
-                        Err(Errno::NOTEMPTY) => levels.push(open_level(dir, &done.name).map_err(at(&done.name))?),
+                        Err(Errno::NOTEMPTY) if patience > 0 => {
+                            patience -= 1;
+                            levels.push(open_level(dir, &done.name).map_err(at(&done.name))?);
+                        }
                         other => other.map_err(at(&done.name))?,
                     }
                 }

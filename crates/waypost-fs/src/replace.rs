@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Replaces `path` with `content` durably: temporary file, fsync, rename, fsync of the directory.
 ///
-/// A link is written through to its target. An existing file keeps its permissions; a new one gets `mode`.
-/// On an error the old file is as it was and nothing is left behind.
+/// A link is written through to its target, if there is one. An existing file keeps its permissions; a new one
+/// gets `mode`. On an error the file has its old content, or the new one if only the last fsync failed.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let target = std::fs::canonicalize(path).or_else(|error| match error.kind() {
         ErrorKind::NotFound => Ok(path.to_owned()),
@@ -38,8 +38,21 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(parent(path))?.sync_all()
 }
 
+/// Gives a file its name, unless something of that name is there already.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags};
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every file system can do both in one step. A link fails likewise if the name is taken.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            std::fs::hard_link(from, to)?;
+            std::fs::remove_file(from)
+        }
+        other => Ok(other?),
+    }
+}
+
 /// Creates a file with a name nobody else uses, next to `target`.
-fn create_beside(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
+pub fn create_beside(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     loop {
         let mut name = OsString::from(".");

@@ -20,18 +20,25 @@ pub(super) fn at<'a>(path: &'a Path, what: &'a str) -> impl Fn(rusqlite::Error) 
 }
 
 fn classify(error: &rusqlite::Error) -> (Kind, Option<&'static str>) {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     let Some(code) = error.sqlite_error_code() else {
-        // The row is there but is not what we write: wrong type, bad id, bad JSON.
-        return (Kind::Damaged, Some("way doctor says more"));
+        return match error {
+            // The row is there but is not what we write: wrong type, bad id, bad JSON.
+            FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..) => {
+                (Kind::Damaged, Some("way doctor says more"))
+            }
+            _ => (Kind::Internal, None),
+        };
     };
     match code {
-        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
-            (Kind::Damaged, Some("keep the file, then restore a backup, or move it away and start anew"))
-        }
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => (
+            Kind::Damaged,
+            Some("move it away together with its -wal and -shm files, then start anew or put a backup there"),
+        ),
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
             (Kind::Unavailable, Some("another program holds it; try again when that has ended"))
         }
-        ErrorCode::DiskFull => (Kind::Unavailable, Some("the disk is full; nothing was changed")),
+        ErrorCode::DiskFull => (Kind::Unavailable, Some("the disk is full")),
         ErrorCode::ReadOnly => (Kind::Unavailable, Some("its file or directory is not writable")),
         ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::SystemIoFailure => (Kind::Unavailable, None),
         _ => (Kind::Internal, None),

@@ -36,17 +36,31 @@ pub(super) fn state(connection: &Connection, path: &Path) -> Result<State> {
             |row| Ok((row.get::<_, i32>(0)?, row.get::<_, i32>(1)?, row.get::<_, String>(2)?, row.get::<_, bool>(3)?)),
         )
         .map_err(error::at(path, "cannot read"))?;
+    let is_read_only = connection.is_readonly("main").unwrap_or(false);
     match (application, has_tables) {
-        (APPLICATION_ID, _) if version > SCHEMA_VERSION => Err(Error::unavailable(format!(
-            "the store {} has schema version {version}, and this program knows versions up to {SCHEMA_VERSION}",
-            path.display()
-        ))
-        .hint("a newer way wrote it: upgrade this one")),
+        (APPLICATION_ID, _) if version > SCHEMA_VERSION => Err(too_new(version, path)),
+        // A copy on a read-only medium need not be changed to be read.
+        (APPLICATION_ID, _) if version == SCHEMA_VERSION && is_read_only => Ok(State::Current),
         (APPLICATION_ID, _) if version == SCHEMA_VERSION && mode == "wal" => Ok(State::Current),
         (APPLICATION_ID, _) | (0, false) => Ok(State::Behind),
         _ => Err(Error::invalid(format!("{} is a database, but not a Waypost store", path.display()))
             .hint("name another file with --db or WAYPOST_DB")),
     }
+}
+
+/// Refuses to write into a schema that is no longer ours. Inside a transaction it stays what it is.
+pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<()> {
+    let version: i32 =
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(error::at(path, "cannot read"))?;
+    if version == SCHEMA_VERSION { Ok(()) } else { Err(too_new(version, path)) }
+}
+
+fn too_new(version: i32, path: &Path) -> Error {
+    Error::unavailable(format!(
+        "the store {} has schema version {version}, and this program knows versions up to {SCHEMA_VERSION}",
+        path.display()
+    ))
+    .hint("a newer way wrote it: upgrade this one")
 }
 
 /// Applies what is missing, in one transaction. The caller holds the gate.

@@ -64,6 +64,13 @@ impl SqliteStore {
         &self.path
     }
 
+    /// Sets how long to wait for others, and returns how long it was.
+    pub fn set_patience(&mut self, patience: Duration) -> Duration {
+        // SQLite refuses nothing here; if it did, the old wait would go on to hold.
+        let _ = self.connection.busy_timeout(patience);
+        std::mem::replace(&mut self.patience, patience)
+    }
+
     /// Tells whether the file can only be read.
     pub fn is_read_only(&self) -> bool {
         self.connection.is_readonly("main").unwrap_or(false)
@@ -78,10 +85,15 @@ impl SqliteStore {
     fn keep_log_short(&self) {
         let log = open::with_suffix(&self.path, "-wal");
         if std::fs::metadata(log).is_ok_and(|log| log.len() > LONG_LOG) {
-            let _ = self.connection.busy_timeout(Duration::ZERO);
-            let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-            let _ = self.connection.busy_timeout(self.patience);
+            self.empty_log();
         }
+    }
+
+    /// Writes the log back into the file and empties it, unless somebody is reading from it. Does not wait.
+    fn empty_log(&self) {
+        let _ = self.connection.busy_timeout(Duration::ZERO);
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let _ = self.connection.busy_timeout(self.patience);
     }
 
     fn lock_gate(&self) -> Result<FileLock> {
@@ -113,6 +125,8 @@ impl Store for SqliteStore {
         let transaction =
             rusqlite::Transaction::new_unchecked(&self.connection, rusqlite::TransactionBehavior::Immediate)
                 .map_err(failed)?;
+        // A newer program may have changed the schema while this one was running, or waiting.
+        migrate::check_version(&self.connection, &self.path)?;
         Ok(Box::new(tx::SqliteTx { transaction, gate, store: self, path: &self.path, clock: &*self.clock }))
     }
 }

@@ -27,13 +27,21 @@ pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock>) -> Resu
         Err(error) if error.kind() == ErrorKind::NotFound => create(&path, &gate, options)?,
         Err(error) => return Err(cannot_open(&path).because(error)),
     }
+    let identity = || FileIdentity::of(&path).map_err(|error| cannot_open(&path).because(error));
+    let before = identity()?;
     let connection = connect(&path, options)?;
-    let identity = FileIdentity::of(&path).map_err(|error| cannot_open(&path).because(error))?;
+    let identity = identity()?;
+    if identity != before {
+        return Err(cannot_open(&path).because("it was replaced in this moment").hint("try again"));
+    }
     let store = SqliteStore { connection, path, identity, gate, patience: options.patience, clock };
-    if migrate::state(&store.connection, &store.path)? != State::Current {
+    if migrate::state(&store.connection, &store.path)? == State::Behind {
         let _gate = store.lock_gate()?;
-        use_wal(&store.connection, &store.path)?;
-        migrate::migrate(&store.connection, &store.path)?;
+        // Once more, now that nobody else changes it.
+        if migrate::state(&store.connection, &store.path)? == State::Behind {
+            use_wal(&store.connection, &store.path)?;
+            migrate::migrate(&store.connection, &store.path)?;
+        }
     }
     Ok(store)
 }
@@ -119,10 +127,17 @@ fn create(path: &Path, gate: &Path, options: Options) -> Result<()> {
         |error: std::io::Error| Error::unavailable(format!("cannot make the store {}", path.display())).because(error);
     create_private_dir(dir).map_err(cannot)?;
 
-    let lock = FileLock::acquire(gate, options.patience)?;
+    let undo_dirs = || {
+        for empty in dir.ancestors().take_while(|ancestor| *ancestor != existing) {
+            // One that is not empty holds somebody else's file.
+            let _ = std::fs::remove_dir(empty);
+        }
+    };
+    let lock = FileLock::acquire(gate, options.patience).inspect_err(|_| undo_dirs())?;
     if path.exists() {
         return Ok(());
     }
+    check_no_log(path)?;
     let mut new_name = std::ffi::OsString::from(".");
     new_name.push(name);
     new_name.push(".new");
@@ -145,12 +160,23 @@ fn create(path: &Path, gate: &Path, options: Options) -> Result<()> {
     if made.is_err() && !path.exists() {
         remove_database(&new);
         lock.remove(gate);
-        for empty in dir.ancestors().take_while(|ancestor| *ancestor != existing) {
-            // One that is not empty holds somebody else's file.
-            let _ = std::fs::remove_dir(empty);
-        }
+        undo_dirs();
     }
     made
+}
+
+/// Refuses to make a store beside the log of another: SQLite would write that log's pages into the new file.
+///
+/// The log may hold acknowledged writes of a store that was moved away without it, so it is not ours to delete.
+fn check_no_log(path: &Path) -> Result<()> {
+    let log = with_suffix(path, "-wal");
+    match std::fs::metadata(&log) {
+        Ok(metadata) if metadata.len() > 0 => {
+            Err(Error::unavailable(format!("the store {} is not there, but its log is", path.display()))
+                .hint(format!("put the store back, or move {} and its -shm away too", log.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn remove_database(path: &Path) {

@@ -1,12 +1,10 @@
 //! Looking after the file: what it is, whether it is whole, a copy of it, its size.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 use waypost_core::{Error, Result};
-use waypost_fs::sync_dir;
+use waypost_fs::{create_beside, rename_new, sync_dir};
 
 use super::{SqliteStore, error};
 
@@ -109,8 +107,7 @@ impl SqliteStore {
             return Err(Error::refused(format!("{} exists already", target.display()))
                 .hint("choose another name; a backup never overwrites"));
         }
-        let new = super::open::with_suffix(target, ".new");
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(cannot)?;
+        let (_, new) = create_beside(target, 0o600).map_err(cannot)?;
         let made = (|| {
             let Some(name) = new.to_str() else {
                 return Err(Error::invalid("a backup's name must be UTF-8"));
@@ -118,11 +115,12 @@ impl SqliteStore {
             self.connection.execute("VACUUM INTO ?1", [name]).map_err(error::at(&self.path, "cannot back up"))?;
             check_copy(&new)?;
             std::fs::File::open(&new).and_then(|file| file.sync_all()).map_err(cannot)?;
-            // A link, not a rename: it fails if somebody made the target meanwhile.
-            std::fs::hard_link(&new, target).map_err(cannot)?;
+            rename_new(&new, target).map_err(cannot)?;
             sync_dir(target).map_err(cannot)
         })();
-        let _ = std::fs::remove_file(&new);
+        if made.is_err() {
+            let _ = std::fs::remove_file(&new);
+        }
         made
     }
 
@@ -133,9 +131,7 @@ impl SqliteStore {
         let _gate = self.lock_gate()?;
         let before = size()?;
         self.connection.execute_batch("VACUUM").map_err(failed())?;
-        self.connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
-            .map_err(failed())?;
+        self.empty_log();
         Ok((before, size()?))
     }
 }

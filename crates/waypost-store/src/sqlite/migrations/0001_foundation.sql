@@ -31,7 +31,7 @@ CREATE TABLE events (
 
 CREATE INDEX events_by_worktree ON events (worktree_id, sequence);
 
--- History is append-only, whoever holds the pen.
+-- History is append-only.
 CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
 CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
