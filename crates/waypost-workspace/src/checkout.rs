@@ -66,6 +66,18 @@ impl Checkout {
         }
     }
 
+    /// Returns what manages the repository as a whole: jj, if it shares the directory with git.
+    pub fn repository_vcs(&self) -> Vcs {
+        let has_jj = self.main_root.as_ref().is_some_and(|root| root.join(".jj/repo").exists());
+        if self.vcs == Vcs::Git && has_jj { Vcs::Jj } else { self.vcs }
+    }
+
+    /// Tells whether the repository is a submodule of another.
+    pub fn is_submodule(&self) -> bool {
+        let parts: Vec<_> = self.shared_dir.components().map(std::path::Component::as_os_str).collect();
+        self.vcs == Vcs::Git && parts.windows(2).any(|pair| pair == [".git", "modules"])
+    }
+
     /// Tells whether we stand in the main worktree.
     pub fn is_main(&self) -> bool {
         self.root.is_some() && self.root == self.main_root

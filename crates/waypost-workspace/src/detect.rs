@@ -60,7 +60,7 @@ pub fn detect(start: &Path, environment: &Environment) -> Result<Option<Checkout
     Ok(below_ceilings(&start, environment)
         .find(|dir| {
             let ours = dir.join(DOT_DIR);
-            ours.is_dir() && environment.home.as_deref().is_none_or(|home| !same_place(&ours, home))
+            ours.is_dir() && environment.home.as_deref().is_none_or(|home| !is_same_place(&ours, home))
         })
         .map(without_vcs))
 }
@@ -88,10 +88,13 @@ fn below_ceilings<'a>(start: &'a Path, environment: &'a Environment) -> impl Ite
     start
         .ancestors()
         .enumerate()
-        .take_while(|(depth, dir)| *depth == 0 || !environment.ceilings.iter().any(|ceiling| same_place(ceiling, dir)))
+        .take_while(|(depth, dir)| {
+            *depth == 0 || !environment.ceilings.iter().any(|ceiling| is_same_place(ceiling, dir))
+        })
         .map(|(_, dir)| dir)
 }
 
-fn same_place(one: &Path, other: &Path) -> bool {
+/// Tells whether two paths lead to the same place.
+pub fn is_same_place(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

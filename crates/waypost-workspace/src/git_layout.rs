@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use waypost_core::model::Vcs;
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result, path_text, url_text};
 
 use crate::checkout::{Checkout, Listed};
 use crate::config_file::ConfigFile;
@@ -47,6 +47,9 @@ pub(crate) fn open_bare(dir: &Path) -> Result<Checkout> {
 pub(crate) fn from_environment(start: &Path, git_dir: &Path, environment: &Environment) -> Result<Checkout> {
     let named = start.join(git_dir);
     let git_dir = if named.is_file() { follow_git_file(&named)? } else { named };
+    if !is_git_dir(&git_dir) {
+        return Err(Error::invalid(format!("GIT_DIR is {}, which is not a git repository", git_dir.display())));
+    }
     let layout = Layout::read(&git_dir, environment.git_common_dir.as_deref().map(|dir| start.join(dir)).as_deref())?;
     let root = if let Some(tree) = &environment.git_work_tree {
         Some(canonical(&start.join(tree))?)
@@ -55,8 +58,8 @@ pub(crate) fn from_environment(start: &Path, git_dir: &Path, environment: &Envir
     } else if layout.is_bare_here() {
         None
     } else {
-        // Git takes the current directory for the root. Inside the tree the variable speaks of, we know better.
-        layout.main_work_tree().filter(|root| start.starts_with(root)).or_else(|| Some(start.to_owned()))
+        // Git takes the current directory for the root. Where the repository has a tree of its own, we know better.
+        layout.main_work_tree().or_else(|| Some(start.to_owned()))
     };
     Ok(layout.checkout(root))
 }
@@ -74,9 +77,13 @@ pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<List
         .flatten()
         .filter_map(|entry| {
             let git_dir = entry.ok()?.path();
-            Some(Listed {
+            let path = linked_root(&git_dir)?;
+            // In a copied repository the entries lead to the original's worktrees, which are not ours.
+            let is_foreign =
+                follow_git_file(&path.join(".git")).is_ok_and(|back| canonical(&back).ok() != canonical(&git_dir).ok());
+            (!is_foreign).then(|| Listed {
                 name: path_text::name_of(&git_dir),
-                path: linked_root(&git_dir)?,
+                path,
                 branch: branch(&git_dir),
                 private_dir: git_dir.join("waypost"),
             })
@@ -97,32 +104,29 @@ pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<List
     listed
 }
 
-/// Returns the branch that the HEAD of a git directory names.
+/// Returns the branch that a git directory is on, or was on before a rebase that is under way.
 pub(crate) fn branch(git_dir: &Path) -> Option<String> {
-    let head = std::fs::read(git_dir.join("HEAD")).ok()?;
-    let name = head.trim_ascii_end().strip_prefix(b"ref: refs/heads/")?;
-    // Where refs are kept in tables HEAD is a decoy, and the answer needs git.
-    (name != b".invalid").then(|| String::from_utf8_lossy(name).into_owned())
+    let named = |file: &str, prefix: &str| {
+        let content = std::fs::read(git_dir.join(file)).ok()?;
+        let name = content.trim_ascii_end().strip_prefix(prefix.as_bytes())?;
+        // Where refs are kept in tables HEAD is a decoy, and the answer needs git.
+        (name != b".invalid").then(|| String::from_utf8_lossy(name).into_owned())
+    };
+    named("HEAD", "ref: refs/heads/")
+        .or_else(|| named("rebase-merge/head-name", "refs/heads/"))
+        .or_else(|| named("rebase-apply/head-name", "refs/heads/"))
+}
+
+/// Returns the branch that the remote calls its default, as far as that was recorded.
+pub(crate) fn default_branch(common_dir: &Path) -> Option<String> {
+    let head = std::fs::read(common_dir.join("refs/remotes/origin/HEAD")).ok()?;
+    let name = head.trim_ascii_end().strip_prefix(b"ref: refs/remotes/origin/")?;
+    Some(String::from_utf8_lossy(name).into_owned())
 }
 
 /// Returns what a repository's git configuration says about its remote, without any password.
 pub(crate) fn remote_url(config: &ConfigFile) -> Option<String> {
-    config.get("remote.origin.url").map(without_password)
-}
-
-/// Takes user names and passwords off a URL; the user of an ssh URL stays, it is part of the address.
-pub(crate) fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.to_owned();
-    };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let Some((user, host)) = authority.rsplit_once('@') else {
-        return url.to_owned();
-    };
-    match user.split(':').next() {
-        Some(name) if scheme.contains("ssh") => format!("{scheme}://{name}@{host}{path}"),
-        _ => format!("{scheme}://{host}{path}"),
-    }
+    config.get("remote.origin.url").map(url_text::without_password)
 }
 
 struct Layout {
@@ -178,18 +182,16 @@ impl Layout {
     }
 
     fn checkout(&self, root: Option<PathBuf>) -> Checkout {
-        let main_root = if self.is_linked() { self.main_work_tree() } else { root.clone() };
+        let main_root = match &root {
+            Some(root) if !self.is_linked() => self.main_work_tree().or_else(|| Some(root.clone())),
+            _ => self.main_work_tree(),
+        };
         let name = match &root {
             _ if self.is_linked() => path_text::name_of(&self.git_dir),
             Some(root) => path_text::name_of(root),
             None => path_text::name_of(&self.common_dir),
         };
-        let origin_head = std::fs::read(self.common_dir.join("refs/remotes/origin/HEAD")).ok();
-        let default_branch = origin_head
-            .and_then(|head| {
-                let name = head.trim_ascii_end().strip_prefix(b"ref: refs/remotes/origin/")?;
-                Some(String::from_utf8_lossy(name).into_owned())
-            })
+        let default_branch = default_branch(&self.common_dir)
             .or_else(|| if main_root.is_none() { branch(&self.common_dir) } else { None });
         Checkout {
             vcs: Vcs::Git,
@@ -197,7 +199,8 @@ impl Layout {
             worktree_private_dir: self.git_dir.join("waypost"),
             shared_dir: self.common_dir.clone(),
             git_dir: Some(self.common_dir.clone()),
-            branch: branch(&self.git_dir),
+            // A bare repository is on no branch, although its HEAD names one.
+            branch: root.as_ref().and_then(|_| branch(&self.git_dir)),
             remote_url: remote_url(&self.config),
             default_branch,
             name,
@@ -237,20 +240,4 @@ fn path_in(content: &[u8]) -> &Path {
 fn canonical(path: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(path)
         .map_err(|error| Error::unavailable(format!("cannot look into {}", path.display())).because(error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn p29_passwords_are_taken_off_urls() {
-        let check = |url: &str, expected: &str| assert_eq!(without_password(url), expected);
-        check("https://user:secret@example.org/a/b", "https://example.org/a/b");
-        check("https://token@example.org/a", "https://example.org/a");
-        check("https://example.org/a@b", "https://example.org/a@b");
-        check("ssh://git:secret@example.org:22/a", "ssh://git@example.org:22/a");
-        check("git@example.org:a/b", "git@example.org:a/b");
-        check("/srv/repository", "/srv/repository");
-    }
 }

@@ -5,11 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use waypost_core::model::Vcs;
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result, path_text, url_text};
 
 use crate::checkout::Checkout;
 use crate::config_file::ConfigFile;
-use crate::git_layout::without_password;
 
 /// Opens the checkout whose `.hg` or `.sl` is in `dir`, if one is.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
@@ -38,7 +37,7 @@ fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {
         worktree_private_dir: own.join("waypost"),
         name: path_text::name_of(root),
         branch: branch(vcs, own),
-        remote_url: config.get("paths.default").map(without_password),
+        remote_url: config.get("paths.default").map(url_text::without_password),
         default_branch: (vcs == Vcs::Hg).then(|| "default".to_owned()),
         shared_dir,
     })

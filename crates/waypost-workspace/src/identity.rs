@@ -54,25 +54,39 @@ pub fn restore_ids(
         (worktree_private_dir, WORKTREE, worktree.as_str(), worktree_id(worktree_private_dir).is_err()),
     ] {
         if is_damaged {
-            let path = dir.join(name);
             let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
-            replace(&path, format!("{id}\n").as_bytes(), 0o600).map_err(|error| cannot_write(&path).because(error))?;
+            write(&dir.join(name), id)?;
         }
     }
     Ok(())
 }
 
-/// Forgets the ids of a copied repository, so that the copy gets its own.
-pub fn forget_ids(private_dir: &Path, worktree_private_dir: &Path) -> Result<()> {
-    for path in [private_dir.join(REPOSITORY), worktree_private_dir.join(WORKTREE)] {
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(Error::unavailable(format!("cannot delete {}", path.display())).because(error));
-            }
-            _ => {}
-        }
+/// Gives a copied repository ids of its own, in the place of the copied ones. Of several at once, all get the same.
+pub fn renew_ids(
+    private_dir: &Path,
+    repository: &RepositoryId,
+    worktree_private_dir: &Path,
+    worktree: &WorktreeId,
+    entropy: &mut dyn Entropy,
+) -> Result<(RepositoryId, WorktreeId)> {
+    let repository = renew(private_dir, REPOSITORY, repository, || RepositoryId::generate(entropy))?;
+    let worktree = renew(worktree_private_dir, WORKTREE, worktree, || WorktreeId::generate(entropy))?;
+    Ok((repository, worktree))
+}
+
+fn renew<T: FromStr + Display + PartialEq>(dir: &Path, name: &str, old: &T, generate: impl FnOnce() -> T) -> Result<T> {
+    let path = dir.join(name);
+    let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
+    match read(&path)? {
+        Some(id) if id != *old => Ok(id),
+        _ => write(&path, generate()),
     }
-    Ok(())
+}
+
+fn write<T: Display>(path: &Path, id: T) -> Result<T> {
+    replace(path, format!("{id}\n").as_bytes(), 0o600)
+        .map_err(|error| Error::unavailable(format!("cannot write {}", path.display())).because(error))?;
+    Ok(id)
 }
 
 fn read<T: FromStr>(path: &Path) -> Result<Option<T>> {
@@ -91,17 +105,11 @@ fn ensure<T: FromStr + Display>(dir: &Path, name: &str, generate: impl FnOnce() 
     if let Some(id) = read(&path)? {
         return Ok(id);
     }
-    let cannot = |error| cannot_write(&path).because(error);
-    create_private_dir(dir).map_err(cannot)?;
+    create_private_dir(dir)
+        .map_err(|error| Error::unavailable(format!("cannot write {}", path.display())).because(error))?;
     let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
     if let Some(id) = read(&path)? {
         return Ok(id);
     }
-    let id = generate();
-    replace(&path, format!("{id}\n").as_bytes(), 0o600).map_err(cannot)?;
-    Ok(id)
-}
-
-fn cannot_write(path: &Path) -> Error {
-    Error::unavailable(format!("cannot write {}", path.display()))
+    write(&path, generate())
 }

@@ -54,7 +54,7 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
         name: workspace_name(&dot_jj).unwrap_or_else(|| path_text::name_of(dir)),
         branch: None,
         remote_url: git_layout::remote_url(&config),
-        default_branch: None,
+        default_branch: git_dir.as_deref().and_then(git_layout::default_branch),
         shared_dir,
         git_dir,
     }))

@@ -15,6 +15,6 @@ mod run;
 pub mod worktrees;
 
 pub use checkout::{Checkout, Listed};
-pub use detect::{Environment, detect};
-pub use identity::{ensure_repository_id, ensure_worktree_id, forget_ids, repository_id, restore_ids, worktree_id};
+pub use detect::{Environment, detect, is_same_place};
+pub use identity::{ensure_repository_id, ensure_worktree_id, renew_ids, repository_id, restore_ids, worktree_id};
 pub use run::git_version;

@@ -4,12 +4,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::Serialize;
 use waypost_core::id::{RepositoryId, WorktreeId};
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result, path_text, url_text};
 use waypost_workspace::{Checkout, Environment, detect, repository_id, worktree_id};
 
 use crate::config::{Config, Files, Layer};
@@ -133,7 +134,7 @@ impl fmt::Display for Location {
         match self {
             Location::Sqlite(path) => f.write_str(&path_text::to_text(path)),
             Location::UnnamedSqlite => f.write_str("(made on first use)"),
-            Location::Postgres(url) | Location::Server(url) => f.write_str(&without_password(url)),
+            Location::Postgres(url) | Location::Server(url) => f.write_str(&url_text::without_password(url)),
         }
     }
 }
@@ -170,6 +171,9 @@ impl Place {
             (None, None) => None,
         };
         let checkout = detect(cwd, &vcs_environment(variables, home.as_ref().map(|(path, _)| path.as_path())))?;
+        if let Some(checkout) = &checkout {
+            check_owner(checkout)?;
+        }
         let home_worktree = checkout.as_ref().and_then(Checkout::home);
         let files = Files {
             user: home.as_ref().map(|(path, _)| path.join("config.toml")),
@@ -255,7 +259,8 @@ impl Place {
     pub fn workspaces(&self) -> Result<Option<(PathBuf, Source)>> {
         match self.config.text("workspaces.path") {
             Some(text) => {
-                let path = expand(OsStr::new(&text), &self.cwd, &self.variables)?;
+                let root = self.home_worktree.as_deref().unwrap_or(&self.cwd);
+                let path = expand(OsStr::new(&text), root, &self.variables)?;
                 Ok(Some((path, self.source_of("workspaces.path", ""))))
             }
             None => Ok(self.in_home("workspaces")),
@@ -374,6 +379,24 @@ pub fn expand(path: impl AsRef<OsStr>, cwd: &Path, variables: &Variables) -> Res
     }
 }
 
+/// Refuses a repository of somebody else, as git does: its configuration is his, and our files in it would not be.
+fn check_owner(checkout: &Checkout) -> Result<()> {
+    let us = rustix::process::geteuid().as_raw();
+    for path in checkout.root.iter().chain([&checkout.shared_dir]) {
+        if let Ok(metadata) = std::fs::metadata(path)
+            && metadata.uid() != us
+        {
+            return Err(Error::refused(format!(
+                "the repository at {} belongs to user {}, and you are user {us}",
+                path.display(),
+                metadata.uid()
+            ))
+            .hint("run the command as that user"));
+        }
+    }
+    Ok(())
+}
+
 fn variables_db(variables: &Variables) -> Option<&OsStr> {
     variables.get(WAYPOST_DB)
 }
@@ -388,19 +411,5 @@ fn vcs_environment(variables: &Variables, home: Option<&Path>) -> Environment {
             .map(|list| std::env::split_paths(list).filter(|path| path.is_absolute()).collect())
             .unwrap_or_default(),
         home: home.map(Path::to_owned),
-    }
-}
-
-fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.to_owned();
-    };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    match authority.rsplit_once('@') {
-        Some((user, host)) => {
-            let name = user.split(':').next().unwrap_or_default();
-            format!("{scheme}://{name}@{host}{path}")
-        }
-        None => url.to_owned(),
     }
 }

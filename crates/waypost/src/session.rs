@@ -10,13 +10,16 @@ use waypost_core::model::{Repository, Vcs, Worktree};
 use waypost_core::op::{Operation, Register};
 use waypost_core::store::Store;
 use waypost_core::time::{Clock, FixedClock, Timestamp};
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::FileIdentity;
 use waypost_store::sqlite::{Options, SqliteStore};
-use waypost_workspace::{Environment, detect, ensure_repository_id, ensure_worktree_id, forget_ids, worktree_id};
+use waypost_workspace::{Environment, detect, ensure_repository_id, ensure_worktree_id, renew_ids, worktree_id};
 
 use crate::environment::{Variables, WAYPOST_TEST_CLOCK};
-use crate::place::{Location, Place, StoreChoice};
+use crate::place::{Location, Place, Scope, StoreChoice};
+
+/// How long a command that only looks waits to introduce its worktree.
+const INTRODUCTION: Duration = Duration::from_millis(200);
 
 /// An open store, used from a place.
 pub struct Session {
@@ -37,14 +40,20 @@ impl Session {
     /// Where nothing can be written, an existing store is opened for reading.
     pub fn open(mut place: Place) -> Result<Session> {
         let mut entropy = SystemEntropy;
-        let choice = choose(&place, &mut entropy)?;
+        let mut choice = choose(&place, &mut entropy)?;
         let mut store = open_store(&place, &choice)?;
         let now = clock(&place.variables)?.now();
         let (caller, nameless, is_known) = match ensure_ids(&place, &mut entropy) {
             Ok(mut ids) => {
                 let mut known = store.begin_read()?.worktree_get(&ids.1)?;
                 if let Some(original) = known.as_ref().filter(|known| is_copied_from(&place, known)) {
-                    ids = replace_ids(&place, &mut entropy)?;
+                    let dirs = id_dirs(&place)?;
+                    ids = renew_ids(dirs.0, &ids.0, dirs.1, &ids.1, &mut entropy)?;
+                    if choice.scope == Some(Scope::Worktree) {
+                        // Its path has the worktree's id in it.
+                        choice = choose(&place, &mut entropy)?;
+                        store = open_store(&place, &choice)?;
+                    }
                     let original = path_text::to_text(&original.path);
                     place.warnings.push(format!("this is a copy of {original}, and has got an identity of its own"));
                     known = store.begin_read()?.worktree_get(&ids.1)?;
@@ -59,9 +68,20 @@ impl Session {
         };
         let mut session = Session { place, choice, store, caller, entropy, nameless };
         if !is_known && !session.store.is_read_only() {
-            session.write(Register {})?;
+            session.introduce()?;
         }
         Ok(session)
+    }
+
+    /// Makes this worktree known. Looking must not wait for writers, and the next write does it anyway.
+    fn introduce(&mut self) -> Result<()> {
+        let patience = self.store.set_patience(INTRODUCTION);
+        let introduced = self.write(Register {});
+        self.store.set_patience(patience);
+        match introduced {
+            Err(error) if error.kind() != Kind::Unavailable => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Runs an operation that only reads.
@@ -71,8 +91,8 @@ impl Session {
 
     /// Runs an operation that writes; what it did is on disk when this returns.
     pub fn write<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
-        if let Some(error) = self.nameless.take() {
-            return Err(error);
+        if let Some(error) = &self.nameless {
+            return Err(error.clone());
         }
         engine::write(&mut self.store, &self.caller, &mut self.entropy, operation)
     }
@@ -139,22 +159,17 @@ fn ensure_ids(place: &Place, entropy: &mut dyn Entropy) -> Result<(RepositoryId,
     Ok((ensure_repository_id(repository, entropy)?, ensure_worktree_id(worktree, entropy)?))
 }
 
-fn replace_ids(place: &Place, entropy: &mut dyn Entropy) -> Result<(RepositoryId, WorktreeId)> {
-    let (repository, worktree) = id_dirs(place)?;
-    forget_ids(repository, worktree)?;
-    ensure_ids(place, entropy)
-}
-
 /// Tells whether our id was copied, with the whole directory, from a worktree that still has it.
 fn is_copied_from(place: &Place, known: &Worktree) -> bool {
     let Some(checkout) = &place.checkout else { return false };
-    if checkout.root.as_deref() == Some(&known.path) {
+    let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
+    if here == known.path {
         return false;
     }
     // The same directory under another mount has the same private directory behind it, so it is no copy.
     let there = detect(&known.path, &Environment::default());
     matches!(there, Ok(Some(there)) if worktree_id(&there.worktree_private_dir).ok().flatten().as_ref() == Some(&known.id)
-        && there.root.as_deref() == Some(&known.path)
+        && there.root.as_deref().unwrap_or(&there.shared_dir) == known.path
         && !is_same_file(&there.worktree_private_dir, &checkout.worktree_private_dir))
 }
 
@@ -170,7 +185,7 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
                 id: repository_id.clone(),
                 name: checkout.repository_name(),
                 path: checkout.repository_path().to_owned(),
-                vcs: checkout.vcs,
+                vcs: checkout.repository_vcs(),
                 remote_url: checkout.remote_url.clone(),
                 default_branch: checkout.default_branch.clone(),
             },

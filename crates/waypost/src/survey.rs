@@ -1,5 +1,6 @@
 //! One view of all worktrees: what the store remembers joined with what is on disk.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -15,7 +16,7 @@ use crate::session::Session;
 /// A worktree, as remembered and as found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Surveyed {
-    /// Its id; none if no command was ever run in it.
+    /// Its id; none if no command was ever run in it. The store may not know it.
     pub id: Option<WorktreeId>,
     /// What it is called.
     pub name: String,
@@ -42,10 +43,12 @@ pub enum State {
     Here,
     /// It is on disk.
     Present,
-    /// It is on disk, and has never used Waypost.
+    /// It is on disk, and has never used this store.
     New,
     /// It is not where it was, and nobody told us.
     Gone,
+    /// It cannot be looked into, so nothing is known of it.
+    Unreachable,
     /// It was removed with `way worktree rm`.
     Removed,
 }
@@ -58,6 +61,7 @@ impl State {
             State::Present => "present",
             State::New => "new",
             State::Gone => "gone",
+            State::Unreachable => "unreachable",
             State::Removed => "removed",
         }
     }
@@ -88,8 +92,8 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
             look_at(row, found, repository, &here)
         })
         .collect();
-    surveyed.extend(listed.into_iter().filter(|(id, _)| id.is_none()).map(|(_, entry)| Surveyed {
-        id: None,
+    surveyed.extend(listed.into_iter().map(|(id, entry)| Surveyed {
+        id,
         state: if entry.path.is_dir() { State::New } else { State::Gone },
         name: entry.name,
         path: entry.path,
@@ -105,18 +109,16 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
 pub fn find<'a>(surveyed: &'a [Surveyed], wanted: &str, cwd: &std::path::Path) -> Result<&'a Surveyed> {
     let path = cwd.join(wanted);
     let path = std::fs::canonicalize(&path).unwrap_or(path);
-    let exact = |one: &&Surveyed| {
-        one.id.as_ref().is_some_and(|id| id.as_str() == wanted) || (!wanted.is_empty() && one.path == path)
-    };
-    if let Some(found) = surveyed.iter().find(exact) {
+    if let Some(found) = surveyed.iter().find(|one| one.id.as_ref().is_some_and(|id| id.as_str() == wanted)) {
         return Ok(found);
     }
+    let is_at = |one: &&Surveyed| !wanted.is_empty() && one.path == path;
     let is_prefix = |one: &&Surveyed| {
         wanted.len() > WorktreeId::PREFIX.len() && one.id.as_ref().is_some_and(|id| id.as_str().starts_with(wanted))
     };
     let is_named = |one: &&Surveyed| one.name == wanted || one.branch.as_deref() == Some(wanted);
-    let all: Vec<&Surveyed> = surveyed.iter().filter(|one| is_named(one) || is_prefix(one)).collect();
-    // A removed one keeps its name; the one that has it now is meant.
+    let all: Vec<&Surveyed> = surveyed.iter().filter(|one| is_at(one) || is_named(one) || is_prefix(one)).collect();
+    // A removed one keeps its name and path; the one that has them now is meant.
     let live: Vec<&Surveyed> = all.iter().copied().filter(|one| one.is_live()).collect();
     match (live.as_slice(), all.as_slice()) {
         ([one], _) | ([], [one]) => Ok(one),
@@ -146,18 +148,22 @@ fn look_at(row: Worktree, found: Option<Listed>, repository: String, here: &Work
     let (state, path, branch) = match found {
         _ if row.id == here.id => (State::Here, here.path.clone(), here.branch.clone()),
         Some(found) => (State::Present, found.path, found.branch),
-        None => match detect(&row.path, &Environment::default()) {
-            // Mercurial keeps no list, and other repositories have their own: ask the place itself.
-            Ok(Some(there)) if worktree_id(&there.worktree_private_dir).ok().flatten().as_ref() == Some(&row.id) => {
-                (State::Present, row.path.clone(), there.branch)
+        None => {
+            let is_it = |dir: &std::path::Path| worktree_id(dir).ok().flatten().as_ref() == Some(&row.id);
+            match (row.path.symlink_metadata(), detect(&row.path, &Environment::default())) {
+                // Mercurial keeps no list, and other repositories have their own: ask the place itself.
+                (_, Ok(Some(there))) if is_it(&there.worktree_private_dir) => {
+                    (State::Present, row.path.clone(), there.branch)
+                }
+                // Our own directory is not a checkout, but it is a place to write from.
+                _ if is_it(&row.path) => (State::Present, row.path.clone(), None),
+                _ if row.removed_at.is_some() => (State::Removed, row.path.clone(), row.branch.clone()),
+                (Err(error), _) if error.kind() != ErrorKind::NotFound => {
+                    (State::Unreachable, row.path.clone(), row.branch.clone())
+                }
+                _ => (State::Gone, row.path.clone(), row.branch.clone()),
             }
-            _ if row.removed_at.is_some() => (State::Removed, row.path.clone(), row.branch.clone()),
-            // Our own directory is not a checkout, but it is a place to write from.
-            _ if worktree_id(&row.path).ok().flatten().as_ref() == Some(&row.id) => {
-                (State::Present, row.path.clone(), None)
-            }
-            _ => (State::Gone, row.path.clone(), row.branch.clone()),
-        },
+        }
     };
     Surveyed {
         id: Some(row.id),

@@ -73,7 +73,7 @@ struct GlobalArgs {
     /// Set a configuration value for this command
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     config: Vec<String>,
-    /// When to use colour
+    /// When to use colour: auto, always or never
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
     color: Color,
     /// Print nothing but answers and errors

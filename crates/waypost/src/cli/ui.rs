@@ -39,6 +39,7 @@ pub(crate) struct Ui {
     quiet: bool,
     color: Color,
     terminals_have_color: bool,
+    /// What was warned about so far: said once, and part of a JSON answer.
     warnings: Vec<String>,
 }
 
@@ -48,11 +49,11 @@ impl Ui {
     }
 
     /// Gives the command's answer: `data` for programs, what `text` writes for people.
-    pub(crate) fn answer(&mut self, data: &impl Serialize, text: impl FnOnce(&mut Text)) -> Result<()> {
+    pub(crate) fn answer(&self, data: &impl Serialize, text: impl FnOnce(&mut Text)) -> Result<()> {
         let output = if self.json {
             let data = serde_json::to_value(data)
                 .map_err(|error| Error::internal("the answer cannot be written as JSON").because(error))?;
-            let answer = json!({ "schema": SCHEMA, "data": data, "warnings": std::mem::take(&mut self.warnings) });
+            let answer = json!({ "schema": SCHEMA, "data": data, "warnings": self.warnings });
             format!("{answer}\n")
         } else {
             let mut page = Text { out: String::new(), color: self.colors(&io::stdout()) };
@@ -69,10 +70,19 @@ impl Ui {
 
     /// Says something that is odd but not wrong: on stderr, or with the answer as JSON.
     pub(crate) fn warn(&mut self, warning: &str) {
-        if self.json {
-            self.warnings.push(warning.to_owned());
-        } else {
+        if self.warnings.iter().any(|said| said == warning) {
+            return;
+        }
+        self.warnings.push(warning.to_owned());
+        if !self.json {
             self.complain(WARN, "warning", warning);
+        }
+    }
+
+    /// Says something helpful that nobody asked for.
+    pub(crate) fn note(&self, note: &str) {
+        if !self.json && !self.quiet {
+            self.complain(DIM, "note", note);
         }
     }
 
@@ -101,10 +111,10 @@ impl Ui {
 
     fn complain(&self, style: Style, label: &str, message: &str) {
         let label = painted(style, label, self.colors(&io::stderr()));
-        // TOML errors come with a picture of several lines; each is shown as a line.
+        // TOML errors come with a picture of several lines. Indented, none of them can pass for a line of ours.
         let message: Vec<_> = message.lines().map(escape).collect();
         // Nowhere is left to say that stderr is closed.
-        let _ = writeln!(io::stderr(), "{label}: {}", message.join("\n"));
+        let _ = writeln!(io::stderr(), "{label}: {}", message.join("\n    "));
     }
 
     fn colors(&self, stream: &impl IsTerminal) -> bool {

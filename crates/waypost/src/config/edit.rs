@@ -28,17 +28,7 @@ pub fn set(file: &Path, lock: &Path, key: &Key, to: &Value) -> Result<()> {
 
 /// Takes a key out. Returns whether it was there.
 pub fn unset(file: &Path, lock: &Path, key: &Key) -> Result<bool> {
-    edit(file, lock, |document| {
-        let (parents, last) = split(key);
-        let mut table = document.as_table_mut();
-        for part in parents {
-            match table.get_mut(part).and_then(Item::as_table_mut) {
-                Some(inner) => table = inner,
-                None => return Ok(false),
-            }
-        }
-        Ok(table.remove(last).is_some())
-    })
+    edit(file, lock, |document| Ok(take_out(document, key)))
 }
 
 /// Adds an item to a list. Returns whether it was new.
@@ -63,6 +53,9 @@ pub fn remove_from_list(file: &Path, lock: &Path, key: &Key, same: impl Fn(&str)
         if list.len() == before {
             return Ok(false);
         }
+        if list.is_empty() {
+            return Ok(take_out(document, key));
+        }
         put(document, key, value(list))?;
         Ok(true)
     })
@@ -83,6 +76,18 @@ fn edit(file: &Path, lock: &Path, change: impl FnOnce(&mut DocumentMut) -> Resul
         replace(file, document.to_string().as_bytes(), 0o644).map_err(cannot)?;
     }
     Ok(changed)
+}
+
+fn take_out(document: &mut DocumentMut, key: &Key) -> bool {
+    let (parents, last) = split(key);
+    let mut table = document.as_table_mut();
+    for part in parents {
+        match table.get_mut(part).and_then(Item::as_table_mut) {
+            Some(inner) => table = inner,
+            None => return false,
+        }
+    }
+    table.remove(last).is_some()
 }
 
 fn list(document: &DocumentMut, key: &Key) -> Array {

@@ -116,8 +116,8 @@ impl Key {
                     None => format!("it takes {}", words.join(" | ")),
                 })
             }
-            ValueKind::Duration if !text.parse::<SignedDuration>().is_ok_and(|span| !span.is_negative()) => {
-                wrong("it takes a length of time, for example 30s, 10m or 1h 30m".to_owned())
+            ValueKind::Duration if !text.parse::<SignedDuration>().is_ok_and(is_reasonable) => {
+                wrong("it takes a length of time up to a day, for example 30s, 10m or 1h 30m".to_owned())
             }
             ValueKind::Path | ValueKind::Paths | ValueKind::Text if text.is_empty() || text.contains('\0') => {
                 wrong("it cannot be empty".to_owned())
@@ -128,6 +128,10 @@ impl Key {
             _ => Ok(()),
         }
     }
+}
+
+fn is_reasonable(span: SignedDuration) -> bool {
+    !span.is_negative() && span <= SignedDuration::from_hours(24)
 }
 
 fn is_prefix(text: &str) -> bool {
@@ -156,6 +160,7 @@ mod tests {
         assert_eq!(hint("scope", "rep"), "did you mean repo? It takes repo | worktree | global");
         assert!(hint("store.wait", "soon").contains("30s"));
         assert!(hint("store.wait", "-5s").contains("30s"));
+        assert!(hint("store.wait", "2000h").contains("up to a day"));
         assert!(hint("prefix", "Über").contains("a-z"));
         assert!(hint("routing.default", "").contains("empty"));
     }

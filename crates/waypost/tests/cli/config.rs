@@ -52,6 +52,40 @@ fn a_value_that_another_layer_hides_is_pointed_out() {
     let run = sandbox.way(&repo, ["config", "set", "--user", "scope", "global"]);
     assert_eq!(run.code, 0);
     assert!(run.stderr.contains("scope stays repo"), "{}", run.stderr);
+    let run = sandbox.way(&repo, ["config", "set", "--user", "scope", "global", "--json"]);
+    assert!(run.stderr.is_empty() && run.stdout.contains("scope stays repo"), "{run:?}");
+}
+
+#[test]
+fn a_path_means_the_same_wherever_one_stands() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let sub = sandbox.dir("repo/sub");
+    let _ = sandbox.way(&sub, ["config", "set", "workspaces.path", "here"]).ok();
+    let workspaces = |dir: &Path| sandbox.way(dir, ["where", "--json"]).data()["workspaces"]["path"].clone();
+    assert_eq!(workspaces(&sub), sub.join("here").to_str().unwrap());
+    assert_eq!(workspaces(&repo), workspaces(&sub));
+    let _ = sandbox.way(&sub, ["config", "set", "workspaces.path", "~/there"]).ok();
+    assert_eq!(workspaces(&repo), sandbox.path("home/there").to_str().unwrap());
+}
+
+#[test]
+fn a_personal_prefix_is_not_written_for_the_team() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["config", "set", "prefix", "mine"]).ok();
+    let _ = sandbox.way(&repo, ["init"]).ok();
+    assert_eq!(std::fs::read_to_string(repo.join(".waypost/config.toml")).unwrap(), "prefix = \"repo\"\n");
+}
+
+#[test]
+fn a_warning_is_said_once() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/.waypost");
+    sandbox.write(repo.join(".waypost/config.toml"), "scoop = 1\n");
+    let run = sandbox.way(&repo, ["config", "set", "scope", "repo"]);
+    assert_eq!(run.stderr.matches("unknown key scoop").count(), 1, "{}", run.stderr);
 }
 
 #[test]

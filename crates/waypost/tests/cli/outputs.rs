@@ -64,19 +64,19 @@ fn status_of_a_repository_with_two_worktrees() {
         &sandbox,
         &sandbox.way(&repo, ["status"]),
         &expect![[r#"
-        Store
-          /sandbox/repo/.git/waypost/state.db  default: one store per repository, shared by its worktrees  3 events
+            Store
+              /sandbox/repo/.git/waypost/state.db  default: one store per repository, shared by its worktrees  3 events
 
-        Worktrees
-          NAME        BRANCH  STATE    SEEN  ID               PATH
-        * repo        main    here     now   wt_000000000001  /sandbox/repo
-          repo-topic  topic   present  now   wt_000000000002  /sandbox/repo-topic
+            Worktrees
+              NAME        BRANCH  STATE    SEEN  ID               PATH
+            * repo        main    here     now   wt_000000000001  /sandbox/repo
+              repo-topic  topic   present  now   wt_000000000002  /sandbox/repo-topic
 
-        Latest
-          3  worktree.registered    repo-topic  tester  now
-          2  worktree.registered    repo        tester  now
-          1  repository.registered  repo        tester  now
-    "#]],
+            Latest
+              3  worktree.registered    repo-topic  by tester in repo-topic  now
+              2  worktree.registered    repo        by tester in repo        now
+              1  repository.registered  repo        by tester in repo        now
+        "#]],
     );
 }
 
@@ -319,13 +319,20 @@ fn what_a_terminal_would_obey_is_shown_and_not_sent() {
 }
 
 #[test]
+fn no_name_can_pass_for_a_line_of_ours() {
+    let sandbox = sandbox();
+    let run = sandbox.way(&sandbox.path(""), ["-C", "x\nhint: run evil", "status"]).fails(2);
+    assert!(!run.stderr.lines().any(|line| line.starts_with("hint: run evil")), "{}", run.stderr);
+}
+
+#[test]
 fn quiet_says_only_the_answer_and_verbose_says_what_is_run() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let run = sandbox.way(&repo, ["db", "probe", "--writes", "3", "--quiet"]).ok();
     assert_eq!(run.stdout.lines().count(), 1);
     let run = sandbox.way(&repo, ["-v", "worktree", "add", "topic"]);
-    assert!(run.stderr.contains("way: run ") && run.stderr.contains("\"worktree\" \"add\""), "{}", run.stderr);
+    assert!(run.stderr.contains("way: run git ") && run.stderr.contains(" worktree add "), "{}", run.stderr);
 }
 
 #[test]
@@ -347,7 +354,12 @@ fn version_and_completions() {
 #[test]
 fn the_reference_of_commands_is_up_to_date() {
     fn describe(command: &mut clap::Command, path: &str, page: &mut String) {
-        let help = command.render_long_help().to_string();
+        // What holds for every command is described once, with the program itself.
+        let mut shown = command.clone().mut_args(|arg| {
+            let hide = path != "way" && arg.is_global_set();
+            if hide { arg.hide(true) } else { arg }
+        });
+        let help = shown.render_long_help().to_string();
         let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
         write!(page, "\n## {path}\n\n```text\n{}\n```\n", help.join("\n")).unwrap();
         let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
@@ -358,7 +370,9 @@ fn the_reference_of_commands_is_up_to_date() {
     }
     let mut command = waypost::cli::command().term_width(100);
     command.build();
-    let mut page = String::from("# Commands\n\nMade from the program itself by `cargo xtask docs`.\n");
+    let mut page = String::from(
+        "# Commands\n\nMade from the program itself by `cargo xtask docs`. Every command takes the global options, too.\n",
+    );
     describe(&mut command, "way", &mut page);
     expect_file!["../../../../docs/commands.md"].assert_eq(&page);
 }

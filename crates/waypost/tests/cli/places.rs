@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::Value;
-use waypost_testkit::{Run, Sandbox};
+use waypost_testkit::{Run, Sandbox, skipped};
 
 use crate::{NONE, sandbox};
 
@@ -309,8 +309,47 @@ fn git_variables_lead_as_they_lead_git() {
     let common = repo.join(".git");
     let data = with(&nowhere, &[("GIT_DIR", admin.as_os_str()), ("GIT_COMMON_DIR", common.as_os_str())]);
     assert_eq!(data["store"]["path"], store);
-    let run = sandbox.way_with(&repo, &[("GIT_DIR", nowhere.as_os_str())], ["where"]).fails(8);
+    let run = sandbox.way_with(&repo, &[("GIT_DIR", nowhere.as_os_str())], ["where"]).fails(2);
     assert!(run.stderr.contains("is not a git repository"), "{}", run.stderr);
+    // From elsewhere, what is tracked still belongs to the repository's own tree.
+    let data = with(&nowhere, &[("GIT_DIR", repo.join(".git").as_os_str())]);
+    assert_eq!(data["ledger"]["path"], text(&repo.join(".waypost/issues.jsonl")));
+    assert_eq!(data["repository"]["path"], text(&repo));
+}
+
+#[test]
+fn a_repository_of_another_user_is_refused() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let given = sandbox.command("chown", &repo).args(["-R", "65534", text(&repo)]).output().unwrap();
+    if !given.status.success() {
+        skipped("this user may not give files away");
+        return;
+    }
+    for command in ["where", "status", "init"] {
+        let run = sandbox.way(&repo, [command]).fails(7);
+        assert!(run.stderr.contains("belongs to user 65534"), "{}", run.stderr);
+    }
+    assert!(!repo.join(".git/waypost").exists() && !repo.join(".waypost").exists());
+}
+
+#[test]
+fn the_history_does_not_fill_with_how_one_looks_at_the_repository() {
+    let sandbox = sandbox();
+    let Some(repo) = sandbox.jj_repo("repo", true) else { return };
+    sandbox.write(repo.join("file"), "x");
+    sandbox.jj(&repo, ["commit", "-m", "first"]);
+    sandbox.git(&repo, ["worktree", "add", "-q", "--detach", "../tree", "HEAD"]);
+    let hook = [("GIT_DIR", OsStr::new(".git")), ("GIT_WORK_TREE", OsStr::new("."))];
+    for _ in 0..3 {
+        let _ = sandbox.way(&repo, ["db", "probe", "--writes", "1"]).ok();
+        let _ = sandbox.way(&sandbox.path("tree"), ["db", "probe", "--writes", "1"]).ok();
+        let _ = sandbox.way_with(&repo, &hook, ["db", "probe", "--writes", "1"]).ok();
+    }
+    let db = rusqlite::Connection::open(repo.join(".git/waypost/state.db")).unwrap();
+    let changes: i64 =
+        db.query_row("SELECT count(*) FROM events WHERE kind = 'repository.changed'", [], |row| row.get(0)).unwrap();
+    assert_eq!(changes, 0);
 }
 
 #[test]
@@ -354,6 +393,10 @@ fn the_home_directory_is_not_a_repository_because_of_our_own_directory() {
     assert!(home.join(".waypost/state.db").is_file());
     let _ = sandbox.way(&home, ["status"]).fails(2);
     let _ = sandbox.way(&home, ["init"]).fails(7);
+    symlink(&home, sandbox.path("other-home")).unwrap();
+    let variables = [("HOME", sandbox.path("other-home").into_os_string())];
+    let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
+    let _ = sandbox.way_with(&home, &variables, ["init"]).fails(7);
 }
 
 #[test]

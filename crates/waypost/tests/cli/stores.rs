@@ -257,3 +257,75 @@ fn a_store_deleted_between_commands_is_made_anew() {
     assert_eq!(events(&sandbox, &repo), 2);
     assert_eq!(sandbox.way(&repo, ["where", "--json"]).data()["worktree"]["id"], id, "the worktree is still itself");
 }
+
+#[test]
+fn a_store_moved_away_without_its_log_is_not_made_anew() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "5"]).ok();
+    let private = repo.join(".git/waypost");
+    std::fs::rename(private.join("state.db"), sandbox.path("away.db")).unwrap();
+    let run = sandbox.way(&repo, ["db", "probe"]).fails(8);
+    assert!(run.stderr.contains("is not there, but its log is"), "{}", run.stderr);
+    assert!(private.join("state.db-wal").exists() && !private.join("state.db").exists());
+    std::fs::rename(sandbox.path("away.db"), private.join("state.db")).unwrap();
+    assert_eq!(events(&sandbox, &repo), 7, "put back, nothing is lost");
+}
+
+#[test]
+fn a_program_that_waited_through_an_upgrade_does_not_write() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    let private = repo.join(".git/waypost");
+    let gate = std::fs::OpenOptions::new().write(true).open(private.join("state.db-gate")).unwrap();
+    gate.lock().unwrap();
+    let mut command = sandbox.way_command(&repo);
+    let child = command
+        .args(["db", "probe", "--writes", "1"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It has opened the store when it waits for the gate.
+    let is_waiting = || {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().any(|line| line.contains("->") && line.contains(&format!(" {} ", child.id())))
+    };
+    while !is_waiting() {
+        std::thread::yield_now();
+    }
+    let newer = rusqlite::Connection::open(private.join("state.db")).unwrap();
+    newer.pragma_update(None, "user_version", 999).unwrap();
+    drop(newer);
+    gate.unlock().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(8), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("schema version 999"), "{output:?}");
+}
+
+#[test]
+fn looking_does_not_wait_for_a_writer() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    sandbox.git(&repo, ["worktree", "add", "-q", "../tree"]);
+    let gate = std::fs::OpenOptions::new().write(true).open(repo.join(".git/waypost/state.db-gate")).unwrap();
+    gate.lock().unwrap();
+    let tree = sandbox.path("tree");
+    let status = sandbox.way(&tree, ["status", "--json"]).data();
+    assert_eq!(status["store"]["events"], 2);
+    gate.unlock().unwrap();
+    assert_eq!(events(&sandbox, &tree), 3, "introduced by the next command");
+}
+
+#[test]
+fn a_backup_can_be_read_from_a_read_only_place() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.give_away(&sandbox.path(""));
+    let _ = sandbox.way_unprivileged(&repo, ["db", "backup", "../backup.db"]).ok();
+    std::fs::set_permissions(sandbox.path("backup.db"), std::fs::Permissions::from_mode(0o400)).unwrap();
+    let status = sandbox.way_unprivileged(&repo, ["--db", "../backup.db", "status", "--json"]).data();
+    assert_eq!(status["store"]["events"], 2);
+}

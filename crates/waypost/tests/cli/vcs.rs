@@ -56,6 +56,7 @@ fn a_jj_workspace_is_removed_and_its_work_stays_in_the_repository() {
     let second = sandbox.path("repo-second");
     std::os::unix::fs::symlink(&repo, second.join("link")).unwrap();
     sandbox.write(second.join("new"), "work\n");
+    sandbox.write(second.join("large"), vec![b'x'; 3_000_000]);
     sandbox.git(&sandbox.path(""), ["init", "-q", "--bare", "remote.git"]);
     sandbox.jj(&repo, ["git", "remote", "add", "origin", text(&sandbox.path("remote.git"))]);
     let run = sandbox.way(&repo, ["worktree", "rm", "second"]).fails(7);
@@ -63,6 +64,7 @@ fn a_jj_workspace_is_removed_and_its_work_stays_in_the_repository() {
     let data = sandbox.way(&repo, ["worktree", "rm", "--force", "second", "--json"]).data();
     assert!(!second.exists() && repo.join(".jj").exists());
     assert_eq!(sandbox.jj(&repo, ["file", "show", "-r", data["saved"].as_str().unwrap(), "new"]), "work\n");
+    assert_eq!(sandbox.jj(&repo, ["file", "show", "-r", data["saved"].as_str().unwrap(), "large"]).len(), 3_000_000);
     assert!(!sandbox.jj(&repo, ["workspace", "list"]).contains("second"));
     let list = sandbox.way(&repo, ["worktree", "list", "--json", "--worktree", "second"]).data();
     assert_eq!(list[0]["state"], "removed");
@@ -89,6 +91,11 @@ fn an_hg_share_is_removed_when_nothing_would_be_lost() {
     let _ = sandbox.way(&repo, ["worktree", "add", "clean"]).ok();
     let _ = sandbox.way(&repo, ["worktree", "rm", "clean"]).ok();
     assert!(!sandbox.path("repo-clean").exists());
+    let _ = sandbox.way(&repo, ["worktree", "add", "shelf"]).ok();
+    sandbox.write(sandbox.path("repo-shelf/file"), "shelved\n");
+    sandbox.hg(&sandbox.path("repo-shelf"), ["--config", "extensions.shelve=", "shelve"]);
+    let run = sandbox.way(&repo, ["worktree", "rm", "--force", "repo-shelf"]).fails(7);
+    assert!(run.stderr.contains("shelved changes"), "{}", run.stderr);
     sandbox.write(repo.join(".hg/hgrc"), "[paths]\ndefault = https://example.org/r\n");
     let _ = sandbox.way(&repo, ["worktree", "add", "unpushed"]).ok();
     let run = sandbox.way(&repo, ["worktree", "rm", "unpushed"]).fails(7);
@@ -314,4 +321,33 @@ fn branches_in_tables_do_not_confuse_us() {
     sandbox.git(&repo, ["commit", "-q", "--allow-empty", "-m", "first"]);
     assert_eq!(place(&sandbox, &repo)["worktree"]["branch"], Value::Null);
     let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
+    let again = sandbox.way(&repo, ["worktree", "add", "topic", "--json"]).data();
+    assert_eq!(again["created"], false);
+}
+
+#[test]
+fn a_worktree_that_cannot_be_made_leaves_nothing() {
+    let sandbox = sandbox();
+    let Some(repo) = sandbox.jj_repo("jj", false) else { return };
+    let run = sandbox.way(&repo, ["worktree", "add", "topic", "--base", "nonsense()"]).fails(3);
+    assert!(run.stderr.contains("no commit nonsense()"), "{}", run.stderr);
+    assert!(!sandbox.path("jj-topic").exists() && !sandbox.jj(&repo, ["workspace", "list"]).contains("topic"));
+    if hg().is_none() {
+        return;
+    }
+    let empty = sandbox.dir("blank");
+    sandbox.hg(&empty, ["init"]);
+    let _ = sandbox.way(&empty, ["worktree", "add", "topic"]).fails(3);
+    assert!(!sandbox.path("blank-topic").exists());
+}
+
+#[test]
+fn beside_a_submodule_is_no_place_for_a_worktree() {
+    let sandbox = sandbox();
+    let library = sandbox.git_repo("library");
+    let repo = sandbox.git_repo("repo");
+    sandbox.git(&repo, ["-c", "protocol.file.allow=always", "submodule", "add", "-q", text(&library), "sub"]);
+    let run = sandbox.way(&repo.join("sub"), ["worktree", "add", "topic"]).fails(2);
+    assert!(run.stderr.contains("way worktree add BRANCH PATH"), "{}", run.stderr);
+    let _ = sandbox.way(&repo.join("sub"), ["worktree", "add", "topic", "../../topic"]).ok();
 }

@@ -257,6 +257,8 @@ fn a_new_branch_starts_where_asked_and_a_remote_one_is_followed() {
     assert_eq!(commit("repo-from-old", "HEAD"), commit("repo", "HEAD~1"), "HEAD is that of the worktree one stands in");
     let run = sandbox.way(&repo, ["worktree", "add", "none", "--base", "nonsense"]).fails(3);
     assert!(run.stderr.contains("no commit nonsense"), "{}", run.stderr);
+    let run = sandbox.way(&repo, ["worktree", "add", "origin/shared"]).fails(2);
+    assert!(run.stderr.contains("way worktree add shared"), "{}", run.stderr);
     for bad in ["--upload-pack=x", "a..b", "a b", ""] {
         let _ = sandbox.way(&repo, ["worktree", "add", "--", bad]).fails(2);
     }
@@ -264,23 +266,51 @@ fn a_new_branch_starts_where_asked_and_a_remote_one_is_followed() {
 }
 
 #[test]
-fn adding_runs_nothing_that_the_repository_brought() {
+fn nothing_that_the_repository_brought_is_run() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
-    let canary = sandbox.path("canary");
-    let script = sandbox.path("evil");
-    sandbox.write(&script, format!("#!/bin/sh\ntouch '{}'\n", text(&canary)));
-    sandbox.command("chmod", &repo).arg("+x").arg(&script).status().unwrap();
-    sandbox.dir("repo/.git/hooks");
-    std::fs::copy(&script, repo.join(".git/hooks/post-checkout")).unwrap();
-    for key in ["core.fsmonitor", "core.pager", "diff.external", "core.editor", "core.sshCommand", "credential.helper"]
-    {
-        sandbox.git(&repo, ["config", key, text(&script)]);
+    sandbox.write(repo.join(".gitattributes"), "* filter=evil\n");
+    sandbox.git(&repo, ["add", "."]);
+    sandbox.git(&repo, ["commit", "-q", "-m", "attributes"]);
+    let make = |name: &str| {
+        let script = sandbox.path(name);
+        sandbox.write(&script, format!("#!/bin/sh\ntouch '{}'\ncat\n", text(&sandbox.path(format!("ran-{name}")))));
+        sandbox.command("chmod", &repo).arg("+x").arg(&script).status().unwrap();
+        text(&script).to_owned()
+    };
+    for hook in ["post-checkout", "reference-transaction", "pre-commit", "post-index-change"] {
+        std::fs::create_dir_all(repo.join(".git/hooks")).unwrap();
+        std::fs::copy(make(hook), repo.join(".git/hooks").join(hook)).unwrap();
     }
+    for key in [
+        "core.fsmonitor",
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "core.pager",
+        "core.editor",
+        "core.alternateRefsCommand",
+    ] {
+        sandbox.git(&repo, ["config", key, &make(key)]);
+    }
+    sandbox.git(&repo, ["config", "filter.evil.required", "true"]);
+    let ran = || -> Vec<String> {
+        let names =
+            std::fs::read_dir(sandbox.path("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("ran-")).collect()
+    };
     let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
     sandbox.write(sandbox.path("repo-topic/new"), "x");
+    sandbox.write(sandbox.path("repo-topic/file"), "changed\n");
+    let _ = sandbox.way(&repo, ["worktree", "rm", "topic"]).fails(7);
     let _ = sandbox.way(&repo, ["worktree", "rm", "--force", "topic"]).ok();
-    assert!(!canary.exists());
+    assert_eq!(ran(), Vec::<String>::new());
+    // They do run when git itself is asked: the test would notice.
+    sandbox.git(&repo, ["worktree", "add", "-q", "../by-git"]);
+    assert!(
+        ran().contains(&"ran-filter.evil.smudge".to_owned()) && ran().contains(&"ran-post-checkout".to_owned()),
+        "{:?}",
+        ran()
+    );
 }
 
 #[test]
@@ -422,18 +452,208 @@ fn a_detached_worktree_with_commits_of_its_own_is_not_removed() {
 fn force_saves_everything_first() {
     let sandbox = sandbox();
     let (repo, ours, _) = three(&sandbox);
+    sandbox.write(ours.join("file"), "staged\n");
+    sandbox.git(&ours, ["add", "file"]);
     sandbox.write(ours.join("file"), "changed\n");
     sandbox.write(ours.join("new file"), "new\n");
-    let index = std::fs::read(repo.join(".git/worktrees/ours/index")).unwrap();
+    for (name, flag) in [("assumed", "--assume-unchanged"), ("skipped", "--skip-worktree")] {
+        sandbox.write(ours.join(name), "old\n");
+        sandbox.git(&ours, ["add", name]);
+        sandbox.git(&ours, ["update-index", flag, name]);
+        sandbox.write(ours.join(name), "hidden\n");
+    }
     let data = sandbox.way(&repo, ["worktree", "rm", "--force", "--json", "ours"]).data();
     let saved = data["saved"].as_str().unwrap();
     assert!(saved.starts_with("refs/waypost/snapshots/wt_"), "{saved}");
     assert!(!ours.exists());
-    let show = |file: &str| sandbox.git(&repo, ["show", &format!("{saved}:{file}")]);
-    assert_eq!((show("file"), show("new file")), ("changed\n".into(), "new\n".into()));
+    let show = |what: &str| sandbox.git(&repo, ["show", &format!("{saved}{what}")]);
+    assert_eq!((show(":file"), show(":new file")), ("changed\n".into(), "new\n".into()));
+    assert_eq!((show(":assumed"), show(":skipped")), ("hidden\n".into(), "hidden\n".into()));
+    assert_eq!(show("^2:file"), "staged\n", "what was staged is kept apart");
     assert_eq!(sandbox.git(&repo, ["rev-parse", &format!("{saved}^")]), sandbox.git(&repo, ["rev-parse", "ours"]));
-    assert!(!index.is_empty());
     assert_eq!(sandbox.git(&repo, ["status", "--porcelain"]), "");
+    assert!(!sandbox.git(&repo, ["fsck", "--connectivity-only"]).contains("missing"));
+    // As the answer says, it can be had back.
+    sandbox.git(&repo, ["worktree", "add", "-q", text(&ours), saved]);
+    assert_eq!(std::fs::read_to_string(ours.join("new file")).unwrap(), "new\n");
+}
+
+#[test]
+fn changes_hidden_from_git_status_are_found() {
+    let sandbox = sandbox();
+    let (repo, ours, theirs) = three(&sandbox);
+    for (tree, name, flag) in [(&ours, "ours", "--assume-unchanged"), (&theirs, "theirs", "--skip-worktree")] {
+        sandbox.git(tree, ["update-index", flag, "file"]);
+        sandbox.write(tree.join("file"), "local\n");
+        assert_eq!(sandbox.git(tree, ["status", "--porcelain"]), "", "git does not see it");
+        let run = sandbox.way(&repo, ["worktree", "rm", name]).fails(7);
+        assert!(run.stderr.contains("1 file changed, not committed"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_worktree_with_another_repository_in_it_is_never_removed() {
+    let sandbox = sandbox();
+    let (repo, ours, _) = three(&sandbox);
+    let refused = |expected: &str| {
+        for args in [vec!["worktree", "rm", "ours"], vec!["worktree", "rm", "--force", "ours"]] {
+            let run = sandbox.way(&repo, &args).fails(7);
+            assert!(run.stderr.contains(expected), "{}", run.stderr);
+        }
+        assert!(ours.join("file").exists());
+    };
+    // A worktree of the same repository, ignored.
+    sandbox.write(repo.join(".git/info/exclude"), "/.waypost/state.db\n/nested/\n/clone/\n");
+    let _ = sandbox.way(&ours, ["worktree", "add", "inner", "nested/inner"]).ok();
+    refused("another repository in it");
+    let _ = sandbox.way(&repo, ["worktree", "rm", "inner"]).ok();
+    // A clone with commits of its own, ignored.
+    sandbox.git_repo("ours/clone");
+    refused("ours/clone");
+    sandbox.command("rm", &repo).args(["-rf", text(&ours.join("clone"))]).status().unwrap();
+    // A submodule, and what is left of it after it was taken out.
+    let library = sandbox.git_repo("library");
+    sandbox.git(&ours, ["-c", "protocol.file.allow=always", "submodule", "add", "-q", text(&library), "sub"]);
+    sandbox.git(&ours, ["commit", "-q", "-m", "submodule"]);
+    refused("submodules");
+    let _ = sandbox.git(&ours, ["submodule", "deinit", "-q", "--all", "--force"]);
+    refused("submodules, whose commits are kept with it");
+}
+
+#[test]
+fn a_locked_worktree_is_not_removed_and_nothing_is_saved_of_it() {
+    let sandbox = sandbox();
+    let (repo, ours, _) = three(&sandbox);
+    sandbox.write(ours.join("new"), "x");
+    sandbox.git(&repo, ["worktree", "lock", text(&ours)]);
+    let run = sandbox.way(&repo, ["worktree", "rm", "--force", "ours"]).fails(7);
+    assert!(run.stderr.contains("git worktree unlock"), "{}", run.stderr);
+    assert!(ours.join(".waypost/state.db").is_symlink());
+    assert_eq!(sandbox.git(&repo, ["for-each-ref", "refs/waypost"]), "");
+}
+
+#[test]
+fn ignored_files_are_named_when_they_go() {
+    let sandbox = sandbox();
+    let (repo, ours, _) = three(&sandbox);
+    sandbox.write(repo.join(".git/info/exclude"), "/.waypost/state.db\n.env\n");
+    sandbox.write(ours.join(".env"), "secret");
+    let run = sandbox.way(&repo, ["worktree", "rm", "ours"]).ok();
+    assert!(run.stdout.contains("Ignored files went with it: .env\n"), "{}", run.stdout);
+}
+
+#[test]
+fn a_worktree_deleted_by_hand_is_forgotten_by_rm_and_can_be_made_again() {
+    let sandbox = sandbox();
+    let (repo, ours, theirs) = three(&sandbox);
+    for (tree, name) in [(&ours, "ours"), (&theirs, "theirs")] {
+        sandbox.command("rm", &repo).arg("-rf").arg(tree).status().unwrap();
+        let doctor = sandbox.way(&repo, ["doctor"]);
+        assert!(doctor.stdout.contains(&format!("way worktree rm {name}")), "{doctor:?}");
+        let run = sandbox.way(&repo, ["worktree", "add", name]).fails(4);
+        assert!(run.stderr.contains(&format!("way worktree rm {name}")), "{}", run.stderr);
+        let _ = sandbox.way(&repo, ["worktree", "rm", name]).ok();
+        assert!(!repo.join(".git/worktrees").join(name).exists());
+        let _ = sandbox.way(&repo, ["worktree", "add", name, text(tree)]).ok();
+        // Of two with the same path, the one that is there is meant.
+        let _ = sandbox.way(&repo, ["worktree", "rm", text(tree)]).ok();
+        assert!(!tree.exists());
+    }
+}
+
+#[test]
+fn a_copied_repository_does_not_take_the_originals_worktrees_for_its_own() {
+    let sandbox = sandbox();
+    let (repo, ours, _) = three(&sandbox);
+    sandbox.write(ours.join("new"), "x");
+    let copy = sandbox.path("copy");
+    sandbox.command("cp", &repo).args(["-r", text(&repo), text(&copy)]).status().unwrap();
+    let _ = sandbox.way(&copy, ["status"]);
+    let run = sandbox.way(&copy, ["worktree", "rm", "--force", "ours"]);
+    assert_ne!(run.code, 0);
+    assert!(ours.join("new").exists());
+    assert_eq!(sandbox.git(&repo, ["for-each-ref", "refs/waypost"]), "");
+}
+
+#[test]
+fn twenty_processes_in_a_fresh_copy_get_one_identity() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    for round in 0..5 {
+        let copy = sandbox.path(format!("copy{round}"));
+        sandbox.command("cp", &repo).args(["-r", text(&repo), text(&copy)]).status().unwrap();
+        let children: Vec<_> = (0..20)
+            .map(|_| {
+                let mut command = sandbox.way_command(&copy);
+                command.args(["db", "probe", "--writes", "1"]);
+                command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap()
+            })
+            .collect();
+        for mut child in children {
+            assert!(child.wait().unwrap().success());
+        }
+        assert_eq!(list(&sandbox, &copy).len(), 2, "the original, and the copy");
+    }
+}
+
+#[test]
+fn a_copy_writes_into_its_own_store_from_the_first_command() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["--scope", "worktree", "db", "probe", "--writes", "1"]).ok();
+    let copy = sandbox.path("copy");
+    sandbox.command("cp", &repo).args(["-r", text(&repo), text(&copy)]).status().unwrap();
+    let run = sandbox.way(&copy, ["--scope", "worktree", "db", "probe", "--writes", "1"]);
+    assert!(run.code == 0 && run.stderr.contains("this is a copy"), "{run:?}");
+    let status = sandbox.way(&copy, ["--scope", "worktree", "status", "--json"]).data();
+    assert_eq!(status["events"][0]["kind"], "store.probed", "what was acknowledged is in the store that is used");
+
+    sandbox.git(&sandbox.path(""), ["clone", "-q", "--bare", "repo", "bare.git"]);
+    let _ = sandbox.way(&sandbox.path("bare.git"), ["--global", "status"]).ok();
+    sandbox.command("cp", &repo).args(["-r", "../bare.git", "../bare-copy.git"]).status().unwrap();
+    let _ = sandbox.way(&sandbox.path("bare-copy.git"), ["--global", "status"]);
+    let id = |dir: &str| std::fs::read_to_string(sandbox.path(dir).join("waypost/worktree-id")).unwrap();
+    assert_ne!(id("bare.git"), id("bare-copy.git"));
+}
+
+#[test]
+fn worktrees_that_another_store_knows_are_listed_too() {
+    let sandbox = sandbox();
+    let (repo, ours, _) = three(&sandbox);
+    let _ = sandbox.way(&ours, ["status"]).ok();
+    let list = sandbox.way(&repo, ["--db", "../scratch.db", "worktree", "list", "--json"]).data();
+    let list = list.as_array().unwrap();
+    assert_eq!(list.len(), 3);
+    assert_eq!(named(list, "ours")["state"], "new");
+    let _ = sandbox.way(&repo, ["--db", "../scratch.db", "status", "--worktree", "ours"]).fails(3);
+    let _ = sandbox.way(&repo, ["--db", "../scratch.db", "worktree", "rm", "ours"]).ok();
+    assert!(!ours.exists());
+}
+
+#[test]
+fn a_bare_repository_and_a_rebase_do_not_hide_which_worktree_has_a_branch() {
+    let sandbox = sandbox();
+    let origin = sandbox.git_repo("origin");
+    sandbox.git(&sandbox.path(""), ["clone", "-q", "--bare", text(&origin), "bare.git"]);
+    let bare = sandbox.path("bare.git");
+    let _ = sandbox.way(&bare, ["worktree", "add", "main"]).ok();
+    let main = sandbox.path("bare-main");
+    let status = sandbox.way(&bare, ["status", "--json", "--worktree", "main"]).data();
+    assert_eq!(status["worktrees"][0]["path"], text(&main));
+    sandbox.git(&main, ["commit", "-q", "--allow-empty", "-m", "second"]);
+    let rebase = sandbox
+        .command("git", &main)
+        .env("GIT_SEQUENCE_EDITOR", "sed -i 's/^pick/edit/'")
+        .args(["rebase", "-q", "-i", "--keep-empty", "HEAD~1"])
+        .output()
+        .unwrap();
+    assert!(rebase.status.success(), "{rebase:?}");
+    let again = sandbox.way(&bare, ["worktree", "add", "main", "--json"]).data();
+    assert_eq!(again["created"], false);
+    // The user's own caution about bare repositories does not stop us: we name the one we mean.
+    sandbox.write("home/.gitconfig", "[safe]\n\tbareRepository = explicit\n");
+    let _ = sandbox.way(&bare, ["worktree", "add", "careful"]).ok();
 }
 
 #[test]

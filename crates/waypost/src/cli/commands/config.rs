@@ -8,7 +8,7 @@ use waypost_core::{Error, Result, path_text};
 
 use crate::cli::Cx;
 use crate::cli::ui::{BOLD, DIM, cell, styled};
-use crate::config::{self, KEYS, Key, Layer, Setting, Value, key_named};
+use crate::config::{self, KEYS, Key, Layer, Setting, Value, ValueKind, key_named};
 use crate::place::{Place, expand};
 
 /// Read and change the configuration
@@ -112,7 +112,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result<ExitCode> {
         (None, None, Some(path), _) => remove_repo(cx, &place, &path, file),
         (None, None, None, Some(routing)) => route(cx, &place, routing, file),
         (None, None, None, None) if args.list_repos => list_repos(cx, &place),
-        (None, None, None, None) => Err(Error::invalid("--shared alone says nothing").hint("way config --help")),
+        (None, None, None, None) => {
+            Err(Error::invalid("nothing was asked of the configuration").hint("way config --help"))
+        }
     }
 }
 
@@ -131,6 +133,8 @@ fn get(cx: &mut Cx, place: &Place, name: &str) -> Result<ExitCode> {
 fn set(cx: &mut Cx, place: &Place, name: &str, text: &str, file: FileArgs) -> Result<ExitCode> {
     let key = key_named(name)?;
     let value = key.parse(text)?;
+    // In the tracked file a relative path is relative to the repository; elsewhere it is meant as typed, from here.
+    let value = if file.shared { value } else { absolute(place, key, value)? };
     let (path, lock) = target(place, key, file)?;
     config::set(&path, &lock, key, &value)?;
     changed(cx, key, &path, Some(&value))
@@ -147,8 +151,6 @@ fn unset(cx: &mut Cx, place: &Place, name: &str, file: FileArgs) -> Result<ExitC
 }
 
 fn changed(cx: &mut Cx, key: &Key, path: &Path, value: Option<&Value>) -> Result<ExitCode> {
-    let data = json!({ "key": key.name, "value": value, "path": path_text::to_text(path) });
-    cx.ui.answer(&data, |_| {})?;
     // What was written may not be what counts.
     let place = cx.place()?;
     if let (Some(value), Some(setting)) = (value, place.config.get(key.name))
@@ -157,6 +159,8 @@ fn changed(cx: &mut Cx, key: &Key, path: &Path, value: Option<&Value>) -> Result
     {
         cx.ui.warn(&format!("{} stays {}, because {} says so", key.name, setting.value, setting.origin));
     }
+    let data = json!({ "key": key.name, "value": value, "path": path_text::to_text(path) });
+    cx.ui.answer(&data, |_| {})?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -190,6 +194,9 @@ fn list(cx: &mut Cx, place: &Place, show_origin: bool, all: bool) -> Result<Exit
             .collect();
         text.table(&rows);
     })?;
+    if settings.is_empty() {
+        cx.ui.note("nothing is set; way config list --all shows every key");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -319,6 +326,23 @@ fn target(place: &Place, key: &Key, file: FileArgs) -> Result<(PathBuf, PathBuf)
         .hint("leave out --shared, or use --user"));
     }
     Ok((place.check_tracked("config.toml")?, lock))
+}
+
+/// Makes the paths of a value independent of where one stands.
+fn absolute(place: &Place, key: &Key, value: Value) -> Result<Value> {
+    let one = |path: &str| -> Result<String> {
+        if path == "~" || path.starts_with("~/") {
+            return Ok(path.to_owned());
+        }
+        Ok(path_text::to_text(&expand(path, &place.cwd, &place.variables)?))
+    };
+    match (key.kind, value) {
+        (ValueKind::Path, Value::Text(path)) => Ok(Value::Text(one(&path)?)),
+        (ValueKind::Paths, Value::List(paths)) => {
+            Ok(Value::List(paths.iter().map(|path| one(path)).collect::<Result<_>>()?))
+        }
+        (_, value) => Ok(value),
+    }
 }
 
 /// Returns the one spelling of a path that was typed, so relative to where one is.

@@ -15,7 +15,7 @@ use crate::cli::Cx;
 use crate::cli::ui::{BAD, DIM, GOOD, WARN, cell, styled};
 use crate::place::{DOT_DIR, Place};
 use crate::session::Session;
-use crate::survey::survey;
+use crate::survey::{State, survey};
 
 /// Check everything, and say what to do about what is found
 ///
@@ -199,7 +199,7 @@ fn store(findings: &mut Vec<Finding>, session: &Session) -> Result<()> {
             check: "store",
             verdict: Verdict::Broken,
             detail: damage.0,
-            action: Some("keep the file, then restore a backup".to_owned()),
+            action: Some("move it away together with its -wal and -shm files, then put a backup there".to_owned()),
         });
     }
     Ok(())
@@ -224,6 +224,22 @@ fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> R
             detail: format!("{} leads to {}, which is not there", link.display(), target.display()),
             action: Some(if fixed { "now leads to the store".to_owned() } else { "way doctor --fix".to_owned() }),
         });
+    }
+    for one in all.iter().filter(|one| one.state == State::Gone) {
+        let is_listed = session
+            .place
+            .checkout
+            .as_ref()
+            .is_some_and(|checkout| checkout.worktrees().iter().any(|listed| listed.path == one.path));
+        if is_listed {
+            good = false;
+            findings.push(Finding {
+                check: "worktrees",
+                verdict: Verdict::Warning,
+                detail: format!("{} is gone, but the version control still lists it", one.path.display()),
+                action: Some(format!("if it was deleted: way worktree rm {}", one.name)),
+            });
+        }
     }
     if good {
         findings.push(ok("worktrees", format!("{} on disk, {} gone", live.len(), all.len() - live.len())));

@@ -1,19 +1,21 @@
 //! `way init`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
+use waypost_workspace::is_same_place;
 
 use crate::cli::Cx;
-use crate::config::{self, Value, key_named};
+use crate::config::{self, Config, Files, Value, key_named};
+use crate::environment::Variables;
 use crate::place::{DOT_DIR, Place};
 
 /// What the tracked directory keeps to itself.
 const GITIGNORE: &str =
-    "# State of this machine. The ledger and the configuration beside it are tracked.\n/local/\n/state.db*\n";
+    "# State of this machine. The ledger and the configuration beside it are tracked.\n/local/\n/state.db*\n/.*.tmp\n";
 
 /// Prepare a repository for a team: tracked configuration, and the store
 ///
@@ -40,11 +42,15 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let lock = checkout.private_dir.join("lock");
     let mut created: Vec<PathBuf> = Vec::new();
 
-    let mut prefix = place.config.text("prefix");
+    // Only what the tracked file says counts for the team; a personal prefix is not written for others.
+    let shared = Files { shared: place.files.shared.clone(), ..Files::default() };
+    let mut prefix = Config::load(&shared, &Variables::default(), &[])?.text("prefix");
     if let Some(root) = &place.home_worktree {
         let dir = root.join(DOT_DIR);
         place.check_tracked("config.toml")?;
         place.check_tracked(".gitignore")?;
+        std::fs::create_dir_all(&dir)
+            .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
         let wanted =
             args.prefix.clone().or_else(|| prefix.is_none().then(|| default_prefix(&checkout.repository_name())));
         if let Some(wanted) = wanted.filter(|wanted| prefix.as_ref() != Some(wanted)) {
@@ -91,7 +97,10 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 
 fn make_repository_without_vcs(place: &Place) -> Result<()> {
     let dir = place.cwd.join(DOT_DIR);
-    if place.home.as_ref().is_some_and(|(home, _)| *home == dir) {
+    let is_home = |home: &Path| {
+        home.file_name() == dir.file_name() && home.parent().is_some_and(|parent| is_same_place(parent, &place.cwd))
+    };
+    if place.home.as_ref().is_some_and(|(home, _)| is_home(home)) {
         return Err(Error::refused(format!("{} is your own directory, not a repository's", dir.display()))
             .hint("go into a project first"));
     }

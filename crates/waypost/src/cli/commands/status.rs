@@ -10,7 +10,7 @@ use waypost_core::{Error, Result};
 use super::worktree::table_of;
 use crate::cli::Cx;
 use crate::cli::ui::{DIM, cell, styled};
-use crate::survey::{find, survey};
+use crate::survey::{State, find, survey};
 
 /// How much of the history is shown.
 const RECENT: u32 = 5;
@@ -25,9 +25,10 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
     let mut worktree_id = None;
     if let Some(wanted) = &cx.global.worktree {
         let one = find(&worktrees, wanted, &session.place.cwd)?.clone();
-        worktree_id = Some(one.id.clone().ok_or_else(|| {
-            Error::not_found(format!("worktree {} has never used Waypost, so there is nothing of it", one.name))
-        })?);
+        if one.last_seen.is_none() {
+            return Err(Error::not_found(format!("worktree {} has never used this store", one.name)));
+        }
+        worktree_id.clone_from(&one.id);
         worktrees = vec![one];
     }
     let history = session.read(ListEvents { query: EventQuery { worktree_id, limit: RECENT } })?;
@@ -45,9 +46,14 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
         "worktrees": worktrees,
         "events": history.events,
     });
-    let name_of = |id: &waypost_core::id::WorktreeId| {
-        let one = worktrees.iter().find(|worktree| worktree.id.as_ref() == Some(id));
-        one.map_or_else(|| id.to_string(), |worktree| worktree.name.clone())
+    let (hidden, shown): (Vec<_>, Vec<_>) = worktrees.iter().cloned().partition(|one| one.state == State::Removed);
+    let shown = if cx.global.worktree.is_some() { worktrees.clone() } else { shown };
+    // Ids of worktrees and of the repository are shown as their names; other subjects are what they are.
+    let name_of = |id: &str| {
+        let worktree = worktrees.iter().find(|one| one.id.as_ref().is_some_and(|known| known.as_str() == id));
+        let repository = worktrees.iter().find(|one| one.repository_id.as_str() == id);
+        let name = worktree.map(|one| &one.name).or_else(|| repository.map(|one| &one.repository));
+        name.cloned().unwrap_or_else(|| id.to_owned())
     };
     cx.ui.answer(&data, |text| {
         text.heading("Store");
@@ -58,7 +64,10 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
         ]]);
         text.gap();
         text.heading("Worktrees");
-        text.table(&table_of(&worktrees, now));
+        text.table(&table_of(&shown, now));
+        if !hidden.is_empty() && shown.len() < worktrees.len() {
+            text.line(format!("  and {} removed: way worktree list", hidden.len()));
+        }
         if !history.events.is_empty() {
             text.gap();
             text.heading("Latest");
@@ -69,8 +78,8 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
                     vec![
                         styled(DIM, format!("  {}", event.sequence)),
                         cell(&event.kind),
-                        cell(name_of(&event.worktree_id)),
-                        cell(&event.actor),
+                        cell(name_of(&event.subject)),
+                        styled(DIM, format!("by {} in {}", event.actor, name_of(event.worktree_id.as_str()))),
                         styled(DIM, event.time.ago(now)),
                     ]
                 })

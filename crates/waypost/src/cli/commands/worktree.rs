@@ -19,6 +19,10 @@ use crate::survey::{State, Surveyed, find, survey};
 
 /// Add, list and remove worktrees that share all state
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way worktree add topic             a new branch from here, in a directory beside the repository
+  way worktree add fix ../fix --base v1.2
+  way worktree rm topic              refuses if work would be lost")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -27,7 +31,9 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     Add(AddArgs),
+    #[command(visible_alias = "ls")]
     List(ListArgs),
+    #[command(visible_alias = "remove")]
     Rm(RmArgs),
 }
 
@@ -52,7 +58,8 @@ struct ListArgs {}
 
 /// Remove a worktree; its branch and its history stay
 ///
-/// Refuses if files are not committed, or commits are on no remote. Ignored files go with the worktree.
+/// Refuses if files are not committed or commits are on no remote, and always if another repository is in it
+/// or something is under way. Ignored files go with the worktree.
 #[derive(clap::Args)]
 struct RmArgs {
     /// An id, a name, a branch or a path
@@ -123,23 +130,37 @@ fn rm(cx: &mut Cx, args: &RmArgs) -> Result<ExitCode> {
     let checkout = session.place.require_checkout()?.clone();
     let all = survey(&mut session)?;
     let target = find(&all, &args.target, &session.place.cwd)?;
+    if target.repository_id != session.repository().id {
+        return Err(Error::refused(format!("worktree {} belongs to repository {}", target.name, target.repository))
+            .hint("run the command there"));
+    }
     let mut saved = None;
+    let mut ignored = Vec::new();
     if target.is_live() {
         check_removable(&session, target)?;
-        let risks = worktrees::at_risk(&checkout, &target.path)?;
-        if !risks.is_empty() {
+        let findings = worktrees::examine(&checkout, &target.path)?;
+        if let Some((what, end)) = findings.in_the_way.first() {
+            return Err(Error::refused(format!("worktree {} has {what}", target.name)).hint(end));
+        }
+        if !findings.at_risk.is_empty() {
             if !args.force {
                 return Err(Error::refused(format!("worktree {} has work that would be lost", target.name))
-                    .because(risks.join(", "))
+                    .because(findings.at_risk.join(", "))
                     .hint("commit and push it, or save and remove it with --force"));
             }
             let label = target.id.as_ref().map_or(target.name.as_str(), |id| id.as_str());
             saved = Some(worktrees::save(&checkout, &target.path, label, session.now()?)?);
         }
+        ignored = findings.ignored;
         unlink(&session, &target.path);
-        worktrees::remove(&checkout, &target.name, &target.path, args.force)?;
+        ignored.retain(|name| name != LINK && name != &format!("{DOT_DIR}/"));
+        worktrees::remove(&checkout, &target.name, &target.path, saved.is_some())?;
+    } else if target.state == State::Unreachable {
+        return Err(Error::unavailable(format!("worktree {} cannot be looked into", target.name)));
+    } else if target.path.symlink_metadata().is_err() {
+        worktrees::forget(&checkout, &target.path)?;
     }
-    if let Some(id) = target.id.clone() {
+    if let (Some(id), Some(_)) = (target.id.clone(), target.last_seen) {
         session.write(RemoveWorktree { id })?;
     }
     let data = json!({
@@ -148,6 +169,7 @@ fn rm(cx: &mut Cx, args: &RmArgs) -> Result<ExitCode> {
         "path": path_text::to_text(&target.path),
         "was": target.state,
         "saved": saved.as_ref().map(|saved| &saved.name),
+        "ignored": ignored,
     });
     cx.ui.answer(&data, |text| {
         if target.is_live() {
@@ -156,7 +178,10 @@ fn rm(cx: &mut Cx, args: &RmArgs) -> Result<ExitCode> {
             text.line(format!("Worktree {} was gone already", target.name));
         }
         if let Some(saved) = &saved {
-            text.line(format!("Everything in it is saved: {}", saved.shown_by));
+            text.line(format!("Its work is saved. To get it back: {}", saved.restored_by));
+        }
+        if !ignored.is_empty() {
+            text.line(format!("Ignored files went with it: {}", shortened(&ignored)));
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -164,23 +189,26 @@ fn rm(cx: &mut Cx, args: &RmArgs) -> Result<ExitCode> {
 
 fn check_removable(session: &Session, target: &Surveyed) -> Result<()> {
     let checkout = session.place.require_checkout()?;
-    if target.repository_id != session.repository().id {
-        return Err(Error::refused(format!("worktree {} belongs to repository {}", target.name, target.repository))
-            .hint("run the command there"));
-    }
     if session.place.cwd.starts_with(&target.path) {
         return Err(
             Error::refused(format!("worktree {} is the one you are in", target.name)).hint("go to another one first")
         );
     }
-    if checkout.main_root.as_deref() == Some(&target.path) {
+    if checkout.main_root.as_deref() == Some(&target.path) || checkout.shared_dir == target.path {
         return Err(Error::refused(format!("worktree {} is the main one, which holds the repository", target.name)));
     }
-    match checkout.vcs {
-        Vcs::Git | Vcs::Jj | Vcs::Hg => Ok(()),
-        vcs => Err(Error::refused(format!("worktrees of {vcs} are not ours to remove"))),
-    }
+    Ok(())
 }
+
+/// The first few of many names.
+fn shortened(names: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
+}
+
+/// The link to the store in a worktree.
+const LINK: &str = ".waypost/state.db";
 
 /// Puts a link to the store into a worktree, for tools that open the file by a path.
 fn link(session: &Session, root: &Path) -> Result<()> {
@@ -189,7 +217,7 @@ fn link(session: &Session, root: &Path) -> Result<()> {
     if dir.is_symlink() {
         return Err(Error::refused(format!("{} is a link", dir.display())));
     }
-    worktrees::exclude(session.place.require_checkout()?, "/.waypost/state.db")?;
+    worktrees::exclude(session.place.require_checkout()?, &format!("/{LINK}"))?;
     std::fs::create_dir_all(&dir).map_err(cannot)?;
     let link = dir.join("state.db");
     if link.symlink_metadata().is_ok() {
@@ -217,7 +245,7 @@ pub(crate) fn table_of(worktrees: &[Surveyed], now: Timestamp) -> Vec<Vec<Cell>>
             State::Here => GOOD,
             State::Present => PLAIN,
             State::New => DIM,
-            State::Gone => BAD,
+            State::Gone | State::Unreachable => BAD,
             State::Removed => WARN,
         };
         let name = if several { format!("{}/{}", one.repository, one.name) } else { one.name.clone() };

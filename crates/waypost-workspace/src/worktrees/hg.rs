@@ -1,0 +1,85 @@
+//! Shares of Mercurial.
+
+use std::path::Path;
+
+use waypost_core::{Error, Result};
+use waypost_fs::{FileIdentity, remove_tree};
+
+use super::{Add, Findings, Saved, dirty, unpushed};
+use crate::checkout::{Checkout, Listed};
+use crate::hg_layout;
+use crate::run::hg;
+
+/// What Mercurial keeps in a share's own directory, and what to do about it.
+const KEPT_IN_SHARE: &[(&str, &str, &str)] = &[
+    ("shelved", "shelved changes", "hg unshelve them, or delete them with hg shelve --delete"),
+    ("patches", "a patch queue", "hg qfinish the patches, or delete them"),
+    ("rebasestate", "a rebase", "hg rebase --continue or --abort"),
+    ("histedit-state", "a histedit", "hg histedit --continue or --abort"),
+    ("graftstate", "a graft", "hg graft --continue or --abort"),
+    ("merge", "a merge", "hg commit it, or hg merge --abort"),
+];
+
+/// Mercurial keeps no list of shares, but the share itself says whose it is.
+pub(super) fn find(checkout: &Checkout, target: &Path) -> Option<Listed> {
+    let found = hg_layout::open(&std::fs::canonicalize(target).ok()?).ok()??;
+    let root = found.root.filter(|_| found.shared_dir == checkout.shared_dir)?;
+    Some(Listed { name: found.name, path: root, branch: found.branch, private_dir: found.worktree_private_dir })
+}
+
+pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Result<()> {
+    let main = checkout.main_root.as_deref().unwrap_or(&checkout.shared_dir);
+    let branch = request.branch;
+    if request.base.is_some() {
+        return Err(
+            Error::invalid("hg share knows no --base").hint("update the new worktree instead: hg update REVISION")
+        );
+    }
+    // Looked up first: the share is made before it can be updated.
+    let exists = |revision: &str| hg(main).args(["identify", "--id", "--rev", revision]).succeeds();
+    let has_branch = exists(branch)?;
+    if !has_branch && !exists("default")? {
+        return Err(Error::not_found(format!("there is no commit to start {branch} from")).hint("make a first commit"));
+    }
+    hg(main).args(["share", "--config", "extensions.share=", "--noupdate", "--"]).arg(main).arg(target).stdout()?;
+    let start = if has_branch { branch } else { "default" };
+    hg(target).args(["update", "--rev", start]).stdout()?;
+    if has_branch { Ok(()) } else { hg(target).args(["branch", "--", branch]).stdout().map(drop) }
+}
+
+pub(super) fn examine(checkout: &Checkout, path: &Path) -> Result<Findings> {
+    let mut findings = Findings::default();
+    for (mark, what, end) in KEPT_IN_SHARE {
+        if path.join(".hg").join(mark).exists() {
+            findings.in_the_way.push(((*what).to_owned(), (*end).to_owned()));
+        }
+    }
+    let status = hg(path).args(["status", "--print0", "-mardui"]).stdout()?;
+    let entries: Vec<&str> = status.split('\0').filter(|entry| entry.len() > 2).collect();
+    findings.ignored = entries.iter().filter_map(|entry| entry.strip_prefix("I ")).map(str::to_owned).collect();
+    let new = entries.iter().filter(|entry| entry.starts_with("? ")).count();
+    findings.at_risk = dirty(entries.len() - new - findings.ignored.len(), new);
+    if checkout.remote_url.is_some() {
+        let commits = hg(path).args(["log", "--rev", "not public() and ::.", "--template=x"]).stdout()?;
+        findings.at_risk.extend(unpushed(commits.len(), "remote"));
+    }
+    Ok(findings)
+}
+
+/// Commits everything as secret, so that it stays in the repository and is pushed nowhere.
+pub(super) fn save(path: &Path, message: &str) -> Result<Saved> {
+    if !hg(path).args(["status", "-mardu"]).stdout()?.is_empty() {
+        hg(path).args(["commit", "--addremove", "--secret", "--message", message]).stdout()?;
+    }
+    let name = hg(path).args(["log", "--rev=.", "--template={node}"]).stdout()?;
+    Ok(Saved { restored_by: format!("hg update {name}"), name })
+}
+
+pub(super) fn remove(path: &Path) -> Result<()> {
+    let identity = FileIdentity::of(path)
+        .map_err(|error| Error::unavailable(format!("cannot look into {}", path.display())).because(error))?;
+    if !hg(path).args(["status", "-mardu"]).stdout()?.is_empty() {
+        return Err(Error::conflict(format!("something was written in {} meanwhile", path.display())).hint("try again"));
+    }
+    remove_tree(path, identity)
+}

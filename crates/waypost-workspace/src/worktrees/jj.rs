@@ -1,0 +1,54 @@
+//! Workspaces of jj.
+
+use std::path::Path;
+
+use waypost_core::{Error, Result};
+use waypost_fs::{FileIdentity, remove_tree};
+
+use super::{Add, Findings, Saved, unpushed};
+use crate::checkout::Checkout;
+use crate::run::jj;
+
+pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Result<()> {
+    let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
+    let mut command = jj(here).args(["workspace", "add", "--name", request.branch]);
+    if let Some(base) = request.base {
+        // Looked up first: jj makes the workspace before it finds out.
+        if !jj(here).args(["log", "--no-graph", "--template=", "--revisions", base]).succeeds()? {
+            return Err(Error::not_found(format!("there is no commit {base} to start {} from", request.branch)));
+        }
+        command = command.args(["--revision", base]);
+    }
+    command.arg("--").arg(target).stdout().map(drop)
+}
+
+/// Any command of jj saves the files as a commit, which stays in the repository.
+pub(super) fn examine(path: &Path) -> Result<Findings> {
+    let mut findings = Findings::default();
+    if !jj(path).args(["git", "remote", "list"]).stdout()?.is_empty() {
+        let unpushed_commits = r#"::@ ~ ::remote_bookmarks() ~ root() ~ (empty() & description(exact:""))"#;
+        let commits =
+            jj(path).args(["log", "--no-graph", r#"--template="x""#, "--revisions", unpushed_commits]).stdout()?;
+        findings.at_risk.extend(unpushed(commits.len(), "remote"));
+    }
+    Ok(findings)
+}
+
+pub(super) fn save(path: &Path) -> Result<Saved> {
+    let name = jj(path).args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout()?;
+    Ok(Saved { restored_by: format!("jj new {name}"), name })
+}
+
+pub(super) fn remove(checkout: &Checkout, name: &str, path: &Path) -> Result<()> {
+    let identity = FileIdentity::of(path)
+        .map_err(|error| Error::unavailable(format!("cannot look into {}", path.display())).because(error))?;
+    // Once more, so that what was written since is saved as well.
+    save(path)?;
+    forget(checkout, name)?;
+    remove_tree(path, identity)
+}
+
+pub(super) fn forget(checkout: &Checkout, name: &str) -> Result<()> {
+    let main = checkout.main_root.as_deref().unwrap_or(&checkout.shared_dir);
+    jj(main).args(["workspace", "forget", "--", name]).stdout().map(drop)
+}
