@@ -43,7 +43,7 @@ pub trait Operation: Serialize + DeserializeOwned {
 pub enum Effect {
     /// It only reads.
     Read,
-    /// It writes, with at least one event.
+    /// It may write; whatever it writes comes with at least one event.
     Write,
 }
 

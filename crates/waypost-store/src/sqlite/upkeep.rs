@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 use waypost_core::{Error, Result};
 use waypost_fs::{create_beside, rename_new, sync_dir};
@@ -15,6 +16,8 @@ pub struct Info {
     pub schema_version: i32,
     /// The version of the SQLite inside this program.
     pub sqlite_version: &'static str,
+    /// The settings that its promises rest on, as SQLite names them.
+    pub settings: Vec<(&'static str, String)>,
     /// Bytes of the main file.
     pub bytes: u64,
     /// Bytes of the write-ahead log beside it.
@@ -41,6 +44,11 @@ impl SqliteStore {
                 )?
                 .query_map([], |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
+            let mut settings = Vec::new();
+            for name in ["journal_mode", "synchronous", "foreign_keys", "trusted_schema"] {
+                let value = self.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, Value>(0))?;
+                settings.push((name, in_words(name, &value)));
+            }
             let mut rows = Vec::new();
             for name in names {
                 // A name from our own schema, quoted: identifiers cannot be bound.
@@ -48,12 +56,19 @@ impl SqliteStore {
                 let count: i64 = self.connection.query_row(&count, [], |row| row.get(0))?;
                 rows.push((name, count.cast_unsigned()));
             }
-            Ok((schema_version, rows))
+            Ok((schema_version, settings, rows))
         };
-        let (schema_version, rows) = read().map_err(failed())?;
+        let (schema_version, settings, rows) = read().map_err(failed())?;
         let size =
             |suffix| std::fs::metadata(super::open::with_suffix(&self.path, suffix)).map_or(0, |file| file.len());
-        Ok(Info { schema_version, sqlite_version: rusqlite::version(), bytes: size(""), wal_bytes: size("-wal"), rows })
+        Ok(Info {
+            schema_version,
+            sqlite_version: rusqlite::version(),
+            settings,
+            bytes: size(""),
+            wal_bytes: size("-wal"),
+            rows,
+        })
     }
 
     /// Looks for damage: pages, indexes, references, gaps in the history. Finding none is an empty list.
@@ -133,6 +148,21 @@ impl SqliteStore {
         self.connection.execute_batch("VACUUM").map_err(failed())?;
         self.empty_log();
         Ok((before, size()?))
+    }
+}
+
+fn in_words(setting: &str, value: &Value) -> String {
+    match (setting, value) {
+        (_, Value::Text(text)) => text.clone(),
+        ("synchronous", Value::Integer(level)) => match level {
+            0 => "off".to_owned(),
+            1 => "normal".to_owned(),
+            2 => "full".to_owned(),
+            other => other.to_string(),
+        },
+        (_, Value::Integer(0)) => "off".to_owned(),
+        (_, Value::Integer(1)) => "on".to_owned(),
+        (_, other) => format!("{other:?}"),
     }
 }
 

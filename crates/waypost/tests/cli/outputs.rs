@@ -169,12 +169,16 @@ fn store_facts() {
         &sandbox,
         &Run { stdout, ..run },
         &expect![[r#"
-            path          /sandbox/repo/.git/waypost/state.db
-            chosen        default: one store per repository, shared by its worktrees
-            schema        1
-            events        3 rows
-            repositories  1 row
-            worktrees     2 rows
+            path            /sandbox/repo/.git/waypost/state.db
+            chosen          default: one store per repository, shared by its worktrees
+            schema          1
+            journal_mode    wal
+            synchronous     full
+            foreign_keys    on
+            trusted_schema  off
+            events          3 rows
+            repositories    1 row
+            worktrees       2 rows
         "#]],
     );
 }

@@ -62,6 +62,7 @@ fn info(cx: &mut Cx) -> Result<ExitCode> {
         "because": session.choice.source.because,
         "schema_version": info.schema_version,
         "sqlite_version": info.sqlite_version,
+        "settings": info.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
         "bytes": info.bytes,
         "wal_bytes": info.wal_bytes,
         "rows": info.rows.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
@@ -76,6 +77,7 @@ fn info(cx: &mut Cx) -> Result<ExitCode> {
             vec![styled(BOLD, "size"), cell(bytes(info.bytes))],
             vec![styled(BOLD, "log"), cell(bytes(info.wal_bytes))],
         ];
+        rows.extend(info.settings.iter().map(|(name, value)| vec![styled(BOLD, name), cell(value)]));
         rows.extend(info.rows.iter().map(|(name, count)| {
             vec![styled(BOLD, name), cell(if *count == 1 { "1 row".to_owned() } else { format!("{count} rows") })]
         }));
