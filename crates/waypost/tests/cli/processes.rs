@@ -27,6 +27,13 @@ fn acknowledged(output: &str) -> Vec<u64> {
         .collect()
 }
 
+/// Tells whether a process holds a lock of the kind that gates are.
+#[cfg(target_os = "linux")]
+fn holds_lock(pid: u32) -> bool {
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    locks.lines().any(|line| line.contains(": FLOCK ") && line.contains(&format!(" {pid} ")))
+}
+
 fn stored(repo: &Path) -> BTreeSet<u64> {
     let db = rusqlite::Connection::open(repo.join(".git/waypost/state.db")).unwrap();
     let mut rows = db.prepare("SELECT sequence FROM events").unwrap();
@@ -126,4 +133,25 @@ fn readers_and_writers_never_fail_each_other() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     assert_eq!(stored(&repo).len(), 502);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_stranger_who_writes_without_the_gate_fails_nobody() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    let stranger = rusqlite::Connection::open(repo.join(".git/waypost/state.db")).unwrap();
+    for _ in 0..20 {
+        stranger.execute_batch("BEGIN IMMEDIATE; UPDATE worktrees SET last_seen = last_seen + 1").unwrap();
+        let mut writer = probe(&sandbox, &repo, 1);
+        // Once it holds the gate it is about to write, or is waiting to.
+        while !holds_lock(writer.id()) && writer.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        stranger.execute_batch("COMMIT").unwrap();
+        let output = writer.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(stored(&repo).len(), 22);
 }

@@ -273,6 +273,7 @@ fn a_store_moved_away_without_its_log_is_not_made_anew() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
 fn a_program_that_waited_through_an_upgrade_does_not_write() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
@@ -281,18 +282,18 @@ fn a_program_that_waited_through_an_upgrade_does_not_write() {
     let gate = std::fs::OpenOptions::new().write(true).open(private.join("state.db-gate")).unwrap();
     gate.lock().unwrap();
     let mut command = sandbox.way_command(&repo);
-    let child = command
+    let mut child = command
         .args(["db", "probe", "--writes", "1"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     // It has opened the store when it waits for the gate.
-    let is_waiting = || {
+    let is_waiting = |pid: u32| {
         let locks = std::fs::read_to_string("/proc/locks").unwrap();
-        locks.lines().any(|line| line.contains("->") && line.contains(&format!(" {} ", child.id())))
+        locks.lines().any(|line| line.contains("->") && line.contains(&format!(" {pid} ")))
     };
-    while !is_waiting() {
+    while !is_waiting(child.id()) && child.try_wait().unwrap().is_none() {
         std::thread::yield_now();
     }
     let newer = rusqlite::Connection::open(private.join("state.db")).unwrap();

@@ -1,0 +1,50 @@
+//! Deleting a tree in which something else is mounted.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use waypost_core::Kind;
+use waypost_fs::{FileIdentity, remove_tree};
+use waypost_testkit::{skipped, temp_dir};
+
+/// Mounts a directory of the same file system somewhere else, until dropped.
+struct Bound<'a>(&'a Path);
+
+impl<'a> Bound<'a> {
+    fn new(from: &Path, to: &'a Path) -> Option<Self> {
+        let mount = Command::new("mount").arg("--bind").arg(from).arg(to).output().unwrap();
+        if mount.status.success() {
+            return Some(Bound(to));
+        }
+        skipped(&format!("this user may not mount: {}", String::from_utf8_lossy(&mount.stderr)));
+        None
+    }
+}
+
+impl Drop for Bound<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
+}
+
+#[test]
+fn what_is_mounted_inside_is_not_entered() {
+    let dir = temp_dir();
+    let (tree, canary) = (dir.path().join("tree"), dir.path().join("canary"));
+    let inner = tree.join("a/inner");
+    fs::create_dir_all(&inner).unwrap();
+    fs::create_dir(&canary).unwrap();
+    fs::File::create(canary.join("precious")).unwrap();
+    // The same device on both sides: comparing devices would not notice.
+    let Some(bound) = Bound::new(&canary, &inner) else { return };
+    assert!(inner.join("precious").exists());
+    let error = remove_tree(&tree, FileIdentity::of(&tree).unwrap()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Refused, "{}", error.full_message());
+    assert!(error.full_message().contains("mounted"), "{}", error.full_message());
+    assert!(canary.join("precious").exists());
+    drop(bound);
+    remove_tree(&tree, FileIdentity::of(&tree).unwrap()).unwrap();
+    assert!(!tree.exists() && canary.join("precious").exists());
+}
