@@ -10,6 +10,7 @@
 pub mod engine;
 pub mod error;
 pub mod id;
+pub mod ledger;
 pub mod memory;
 pub mod model;
 pub mod nearest;

@@ -9,7 +9,7 @@ mod tools;
 
 pub use run::Run;
 pub use sandbox::Sandbox;
-pub use tools::{hg, jj, skipped};
+pub use tools::{corpus, hg, jj, skipped};
 
 /// Makes a directory that is deleted when dropped.
 pub fn temp_dir() -> tempfile::TempDir {

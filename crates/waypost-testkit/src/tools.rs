@@ -16,6 +16,19 @@ pub fn hg() -> Option<PathBuf> {
     find("hg", None)
 }
 
+/// Returns the directory of real ledgers, or says that the test is skipped.
+///
+/// It is `WAYPOST_CORPUS`, else `corpus` in a directory `shared` beside the repository.
+pub fn corpus() -> Option<PathBuf> {
+    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let found = std::env::var_os("WAYPOST_CORPUS").map_or(beside, PathBuf::from);
+    if found.is_dir() {
+        return Some(found);
+    }
+    skipped("the corpus of real ledgers is not there; set WAYPOST_CORPUS to its directory");
+    None
+}
+
 /// Says that a test did not run. It goes past the capturing of output, so that it is seen.
 pub fn skipped(why: &str) {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();

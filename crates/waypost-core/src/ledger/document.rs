@@ -1,0 +1,392 @@
+//! The ledger's file as lines, none of which is ever lost.
+//!
+//! A change touches the line it is about. Every other line keeps its bytes, its ending and its place, whether it is an
+//! issue, a record of another kind, a conflict marker or something nobody can read.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::record::Record;
+use crate::error::{Error, Result};
+
+/// A longer line is kept, but not read.
+pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What stands in a line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Content {
+    /// An issue of this id.
+    Issue(String),
+    /// A record of another kind, or a comment.
+    Other,
+    /// Nothing.
+    Blank,
+    /// A conflict marker that a merge left.
+    Marker,
+    /// Something that cannot be read, and why.
+    Damaged(String),
+}
+
+/// The ledger's file.
+#[derive(Clone, Debug)]
+pub struct Document {
+    bytes: Vec<u8>,
+    /// Where the first line begins: after a byte order mark, if there is one.
+    start: usize,
+    lines: Vec<Line>,
+}
+
+/// A line, its ending, and what it says.
+#[derive(Clone, Debug)]
+struct Line {
+    text: Text,
+    ending: &'static str,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Text {
+    /// As it was found, in the document's bytes.
+    Found(Range<usize>),
+    /// As it was written now.
+    Written(String),
+}
+
+/// As much of a record as says what it is. The rest is only looked through.
+#[derive(Default)]
+struct Head {
+    id: Option<String>,
+    is_other: bool,
+}
+
+impl<'de> Deserialize<'de> for Head {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Keys;
+
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Head;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Head, A::Error> {
+                let mut head = Head::default();
+                let mut keys: Vec<Cow<'de, str>> = Vec::new();
+                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                    if keys.contains(&key) {
+                        return Err(serde::de::Error::custom(format!("the key {key:?} stands twice")));
+                    }
+                    match &*key {
+                        "id" => head.id = serde_json::from_str(map.next_value::<&RawValue>()?.get()).ok(),
+                        "_type" => head.is_other = map.next_value::<&RawValue>()?.get() != "\"issue\"",
+                        _ => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                    keys.push(key);
+                }
+                Ok(head)
+            }
+        }
+
+        deserializer.deserialize_map(Keys)
+    }
+}
+
+impl Document {
+    /// Reads a file. Nothing is refused: what cannot be understood is [`Content::Damaged`].
+    pub fn parse(bytes: Vec<u8>) -> Document {
+        let start = if bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        let mut lines = Vec::new();
+        let mut at = start;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let (length, step, ending) = match rest.iter().position(|byte| *byte == b'\n') {
+                Some(end) if end > 0 && rest[end - 1] == b'\r' => (end - 1, end + 1, "\r\n"),
+                Some(end) => (end, end + 1, "\n"),
+                None => (rest.len(), rest.len(), ""),
+            };
+            let content = content_of(&rest[..length]);
+            lines.push(Line { text: Text::Found(at..at + length), ending, content });
+            at += step;
+        }
+        Document { bytes, start, lines }
+    }
+
+    /// Returns how many lines there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Tells whether there is no line.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Returns what stands in each line, in order.
+    pub fn contents(&self) -> impl Iterator<Item = &Content> {
+        self.lines.iter().map(|line| &line.content)
+    }
+
+    /// Returns the places of the lines that hold an issue. There may be several, after a merge went wrong.
+    pub fn places_of(&self, id: &str) -> Vec<usize> {
+        let holds = |content: &Content| matches!(content, Content::Issue(known) if known == id);
+        (0..self.lines.len()).filter(|place| holds(&self.lines[*place].content)).collect()
+    }
+
+    /// Returns the bytes of a line, without its ending.
+    pub fn line(&self, place: usize) -> &[u8] {
+        match &self.lines[place].text {
+            Text::Found(range) => &self.bytes[range.clone()],
+            Text::Written(text) => text.as_bytes(),
+        }
+    }
+
+    /// Returns the record of a line.
+    pub fn record(&self, place: usize) -> Result<Record> {
+        let line = std::str::from_utf8(self.line(place)).map_err(|error| Error::damaged("not UTF-8").because(error))?;
+        Record::parse(line)
+    }
+
+    /// Writes a record in the place of a line.
+    pub fn replace(&mut self, place: usize, record: &Record) {
+        let text = record.to_line();
+        let line = &mut self.lines[place];
+        line.content = content_of(text.as_bytes());
+        line.text = Text::Written(text);
+    }
+
+    /// Adds a record as a line of its own: where the order of ids has it, or at the end of a file without order.
+    pub fn insert(&mut self, record: &Record) {
+        let text = record.to_line();
+        let content = content_of(text.as_bytes());
+        let ids: Vec<(usize, &str)> = (self.lines.iter().enumerate())
+            .filter_map(
+                |(place, line)| if let Content::Issue(id) = &line.content { Some((place, id.as_str())) } else { None },
+            )
+            .collect();
+        let place = match &content {
+            Content::Issue(id) if ids.is_sorted_by_key(|(_, id)| *id) => {
+                let after = ids.iter().find(|(_, known)| *known > id.as_str()).map(|(place, _)| *place);
+                after.or_else(|| ids.last().map(|(place, _)| place + 1)).unwrap_or(self.lines.len())
+            }
+            _ => self.lines.len(),
+        };
+        let ending = self.lines.first().map(|line| line.ending).filter(|ending| !ending.is_empty()).unwrap_or("\n");
+        if let Some(before) = place.checked_sub(1).and_then(|before| self.lines.get_mut(before))
+            && before.ending.is_empty()
+        {
+            // A file whose last line was not ended: the new line must not run into it.
+            before.ending = ending;
+        }
+        self.lines.insert(place, Line { text: Text::Written(text), ending, content });
+    }
+
+    /// Takes a line out.
+    pub fn remove(&mut self, place: usize) {
+        self.lines.remove(place);
+    }
+
+    /// Returns the whole file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes.len() + 1024);
+        bytes.extend_from_slice(&self.bytes[..self.start]);
+        for place in 0..self.lines.len() {
+            bytes.extend_from_slice(self.line(place));
+            bytes.extend_from_slice(self.lines[place].ending.as_bytes());
+        }
+        bytes
+    }
+}
+
+fn content_of(line: &[u8]) -> Content {
+    if line.len() > LONGEST_LINE {
+        return Content::Damaged(format!("longer than {} MiB", LONGEST_LINE / 1024 / 1024));
+    }
+    if line.trim_ascii().is_empty() {
+        return Content::Blank;
+    }
+    if is_marker(line) {
+        return Content::Marker;
+    }
+    if line.starts_with(b"#") {
+        return Content::Other;
+    }
+    let Ok(text) = std::str::from_utf8(line) else {
+        return Content::Damaged("not UTF-8".to_owned());
+    };
+    match serde_json::from_str::<Head>(text) {
+        Ok(Head { id: Some(id), is_other: false }) if !id.is_empty() => Content::Issue(id),
+        Ok(_) => Content::Other,
+        Err(error) => Content::Damaged(error.to_string()),
+    }
+}
+
+/// The lines that git, jj and Mercurial put around the versions of a conflict: seven or more of one sign.
+fn is_marker(line: &[u8]) -> bool {
+    let Some(first) = line.first().filter(|first| b"<>=|%+-\\".contains(first)) else {
+        return false;
+    };
+    let run = line.iter().take_while(|byte| *byte == first).count();
+    run >= 7 && line.get(run).is_none_or(|next| *next == b' ' || *next == b'\r')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(text: &str) -> Document {
+        Document::parse(text.as_bytes().to_vec())
+    }
+
+    fn text(document: &Document) -> String {
+        String::from_utf8(document.to_bytes()).unwrap()
+    }
+
+    fn record(id: &str) -> Record {
+        Record::parse(&format!("{{\"id\":\"{id}\"}}")).unwrap()
+    }
+
+    #[test]
+    fn lines_are_told_apart() {
+        let document = parse(
+            "{\"id\":\"a\"}\n\n{\"_type\":\"memory\",\"key\":\"k\"}\n<<<<<<< HEAD\n# note\n{\"id\":\nplain\n{\"id\":7}\n=======\n{\"_type\":[1]}\n{\"id\":\"a\",\"x\":1,\"x\":2}\n[\"a\"]\n",
+        );
+        let damaged = |content: &Content| matches!(content, Content::Damaged(_));
+        let contents: Vec<&Content> = document.contents().collect();
+        assert_eq!(contents[0], &Content::Issue("a".to_owned()));
+        assert_eq!(contents[1..5], [&Content::Blank, &Content::Other, &Content::Marker, &Content::Other]);
+        assert!(damaged(contents[5]) && damaged(contents[6]));
+        assert_eq!(contents[7..10], [&Content::Other, &Content::Marker, &Content::Other]);
+        assert!(damaged(contents[10]) && damaged(contents[11]));
+    }
+
+    #[test]
+    fn a_new_line_stands_where_the_order_has_it() {
+        let mut document = parse("{\"_type\":\"waypost\"}\n{\"id\":\"a\"}\n{\"id\":\"c\"}\nnoise\n");
+        document.insert(&record("b"));
+        document.insert(&record("d"));
+        assert_eq!(
+            text(&document),
+            "{\"_type\":\"waypost\"}\n{\"id\":\"a\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n{\"id\":\"d\"}\nnoise\n"
+        );
+        let mut unsorted = parse("{\"id\":\"c\"}\n{\"id\":\"a\"}\n");
+        unsorted.insert(&record("b"));
+        assert_eq!(text(&unsorted), "{\"id\":\"c\"}\n{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
+    }
+
+    #[test]
+    fn endings_marks_and_torn_tails_are_kept() {
+        let mut document = parse("\u{feff}{\"id\":\"a\"}\r\n{\"id\":\"c\"}\r\n{\"id\":\"d\",\"ti");
+        document.insert(&record("b"));
+        assert_eq!(text(&document), "\u{feff}{\"id\":\"a\"}\r\n{\"id\":\"b\"}\r\n{\"id\":\"c\"}\r\n{\"id\":\"d\",\"ti");
+        document.insert(&record("e"));
+        assert_eq!(
+            text(&document),
+            "\u{feff}{\"id\":\"a\"}\r\n{\"id\":\"b\"}\r\n{\"id\":\"c\"}\r\n{\"id\":\"e\"}\r\n{\"id\":\"d\",\"ti"
+        );
+        let mut empty = parse("");
+        empty.insert(&record("a"));
+        assert_eq!(text(&empty), "{\"id\":\"a\"}\n");
+        let mut torn = parse("{\"id\":\"a\"");
+        torn.insert(&record("b"));
+        assert_eq!(text(&torn), "{\"id\":\"a\"\n{\"id\":\"b\"}\n");
+    }
+
+    #[test]
+    fn several_lines_of_one_id_are_all_found() {
+        let document = parse("{\"id\":\"a\",\"v\":1}\n{\"id\":\"b\"}\n{\"id\":\"a\",\"v\":2}\n");
+        assert_eq!(document.places_of("a"), [0, 2]);
+        assert_eq!(document.record(2).unwrap().raw("v"), Some("2"));
+    }
+
+    /// Files of all kinds of lines.
+    fn file() -> impl Strategy<Value = Vec<u8>> {
+        let line = prop_oneof![
+            "[a-c]{1,2}".prop_map(|id| format!("{{\"id\":\"{id}\",\"title\":\"t\",\"z\":[1]}}").into_bytes()),
+            Just(b"{\"_type\":\"memory\"}".to_vec()),
+            Just(b"<<<<<<< HEAD".to_vec()),
+            Just(Vec::new()),
+            proptest::collection::vec(any::<u8>().prop_filter("one line", |byte| *byte != b'\n'), 0..12),
+        ];
+        (proptest::collection::vec((line, prop_oneof![Just("\n"), Just("\r\n")]), 0..10), any::<bool>()).prop_map(
+            |(lines, ended)| {
+                let mut bytes: Vec<u8> =
+                    lines.iter().flat_map(|(line, ending)| [line.as_slice(), ending.as_bytes()].concat()).collect();
+                if !ended {
+                    // The last line without its ending. A lone carriage return would be taken into the next one.
+                    while bytes.last().is_some_and(|byte| b"\r\n".contains(byte)) {
+                        bytes.pop();
+                    }
+                }
+                bytes
+            },
+        )
+    }
+
+    /// The lines of a file that are not empty, sorted: order does not matter here, every byte does.
+    fn lines_of(bytes: &[u8]) -> Vec<Vec<u8>> {
+        let line = |line: &[u8]| match line.strip_suffix(b"\n") {
+            Some(ended) => ended.strip_suffix(b"\r").unwrap_or(ended).to_vec(),
+            None => line.to_vec(),
+        };
+        let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(line).collect();
+        lines.retain(|line| !line.is_empty());
+        lines.sort();
+        lines
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_read_and_written_is_the_same(bytes in file()) {
+            prop_assert_eq!(Document::parse(bytes.clone()).to_bytes(), bytes);
+        }
+
+        #[test]
+        fn inserting_adds_one_line_and_changes_no_other(bytes in file(), id in "[a-c]{1,3}") {
+            let mut document = Document::parse(bytes.clone());
+            let new = record(&id);
+            document.insert(&new);
+            let mut expected = lines_of(&bytes);
+            expected.push(new.to_line().into_bytes());
+            expected.sort();
+            prop_assert_eq!(lines_of(&document.to_bytes()), expected);
+        }
+
+        #[test]
+        fn replacing_changes_one_line_and_no_other_byte(bytes in file(), pick in any::<prop::sample::Index>()) {
+            let mut document = Document::parse(bytes.clone());
+            let places: Vec<usize> = (0..document.len()).filter(|place| matches!(document.lines[*place].content, Content::Issue(_))).collect();
+            if !places.is_empty() {
+                let place = places[pick.index(places.len())];
+                let old = document.line(place).to_vec();
+                let mut changed = document.record(place).unwrap();
+                changed.set("title", &"new").unwrap();
+                document.replace(place, &changed);
+                let written = document.to_bytes();
+                let common = bytes.iter().zip(&written).take_while(|(one, other)| one == other).count();
+                let tail = bytes.iter().rev().zip(written.iter().rev()).take_while(|(one, other)| one == other).count();
+                prop_assert!(bytes.len() - common.min(bytes.len()) - tail.min(bytes.len() - common) <= old.len());
+                prop_assert_eq!(Document::parse(written).len(), Document::parse(bytes).len());
+            }
+        }
+
+        #[test]
+        fn a_file_cut_anywhere_loads_all_whole_lines(bytes in file(), cut in any::<prop::sample::Index>()) {
+            let end = cut.index(bytes.len() + 1);
+            let whole = Document::parse(bytes.clone());
+            let part = Document::parse(bytes[..end].to_vec());
+            let complete = bytes[..end].split(|byte| *byte == b'\n').count() - 1;
+            for place in 0..complete {
+                prop_assert_eq!(&part.lines[place].content, &whole.lines[place].content);
+            }
+        }
+    }
+}

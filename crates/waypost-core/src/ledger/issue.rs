@@ -1,0 +1,312 @@
+//! The typed view of a record that is an issue, read leniently from any dialect.
+//!
+//! Reading never fails and never changes anything: a value of the wrong type counts as missing and is reported as a
+//! [`Problem`]. What is written goes through [`Record`], so what could not be understood is still there afterwards.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::record::Record;
+use super::vocabulary::{DEFAULT_PRIORITY, DependencyKind};
+use crate::time::Timestamp;
+
+/// The longest title that is not reported.
+pub const LONGEST_TITLE: usize = 500;
+
+/// One issue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Issue {
+    /// Names it, in all clones.
+    pub id: String,
+    /// One line.
+    pub title: String,
+    /// What it is about.
+    pub description: String,
+    /// How it is to be done.
+    pub design: String,
+    /// When it is done.
+    pub acceptance_criteria: String,
+    /// What was noted on the way.
+    pub notes: String,
+    /// Its status, as written; `open` if none is.
+    pub status: String,
+    /// 0 (highest) to 4.
+    pub priority: u8,
+    /// `bug`, `feature`, `task`, `epic`, `chore` or anything else; `task` if none is written.
+    pub issue_type: String,
+    /// Who does it.
+    pub assignee: Option<String>,
+    /// Whose it is.
+    pub owner: Option<String>,
+    /// When it was made.
+    pub created_at: Option<Timestamp>,
+    /// Who made it.
+    pub created_by: Option<String>,
+    /// When it was last changed.
+    pub updated_at: Option<Timestamp>,
+    /// When it was closed.
+    pub closed_at: Option<Timestamp>,
+    /// Why it was closed.
+    pub close_reason: Option<String>,
+    /// When it should be done.
+    pub due_at: Option<Timestamp>,
+    /// Until when it is set aside.
+    pub defer_until: Option<Timestamp>,
+    /// How long it should take.
+    pub estimated_minutes: Option<i64>,
+    /// Its name in another tracker.
+    pub external_ref: Option<String>,
+    /// Its labels, as written.
+    pub labels: Vec<String>,
+    /// What it depends on.
+    pub dependencies: Vec<Dependency>,
+    /// What was said about it.
+    pub comments: Vec<Comment>,
+    /// What it is a part of.
+    pub parent_id: Option<String>,
+    /// `local`, `proposed` or `canonical`; none means canonical.
+    pub visibility: Option<String>,
+    /// Whether another tool pinned it.
+    pub pinned: bool,
+    /// Whether another tool meant it to be gone soon.
+    pub ephemeral: bool,
+}
+
+/// An edge to another issue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// The other issue.
+    pub depends_on_id: String,
+    /// What the edge means; none if its word is not known.
+    pub kind: Option<DependencyKind>,
+    /// The word, as written.
+    pub word: String,
+}
+
+/// A comment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comment {
+    /// Its id, a number or a text, as text.
+    pub id: String,
+    /// Who said it.
+    pub author: String,
+    /// What was said.
+    pub text: String,
+    /// When.
+    pub created_at: Option<Timestamp>,
+}
+
+/// Something in a record that is not as it should be. It is kept as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem(pub String);
+
+impl Issue {
+    /// Reads an issue from a record. None if the record is of another kind.
+    pub fn read(record: &Record) -> Option<(Issue, Vec<Problem>)> {
+        if record.raw("_type").is_some() && record.text("_type").as_deref() != Some("issue") {
+            return None;
+        }
+        let id = record.text("id").filter(|id| !id.is_empty())?;
+        let mut reader = Reader { record, problems: Vec::new() };
+        let mut issue = Issue {
+            title: reader.text("title").unwrap_or_default(),
+            description: reader.text("description").unwrap_or_default(),
+            design: reader.text("design").unwrap_or_default(),
+            acceptance_criteria: reader.text("acceptance_criteria").unwrap_or_default(),
+            notes: reader.text("notes").unwrap_or_default(),
+            status: reader.text("status").unwrap_or_else(|| "open".to_owned()),
+            priority: reader.priority(),
+            issue_type: reader.text("issue_type").unwrap_or_else(|| "task".to_owned()),
+            assignee: reader.text("assignee"),
+            owner: reader.text("owner"),
+            created_at: reader.time("created_at"),
+            created_by: reader.text("created_by"),
+            updated_at: reader.time("updated_at"),
+            closed_at: reader.time("closed_at"),
+            close_reason: reader.text("close_reason"),
+            due_at: reader.time("due_at"),
+            defer_until: reader.time("defer_until"),
+            estimated_minutes: reader.value("estimated_minutes", "a number"),
+            external_ref: reader.text("external_ref"),
+            labels: reader.value("labels", "a list of texts").unwrap_or_default(),
+            dependencies: reader.dependencies(),
+            comments: reader.comments(),
+            parent_id: reader.text("parent_id"),
+            visibility: reader.text("visibility"),
+            pinned: reader.flag("pinned"),
+            ephemeral: reader.flag("ephemeral"),
+            id,
+        };
+        if issue.parent_id.is_none() {
+            let parent = issue.dependencies.iter().find(|edge| edge.kind == Some(DependencyKind::ParentChild));
+            issue.parent_id = parent.map(|edge| edge.depends_on_id.clone());
+        }
+        let length = issue.title.chars().count();
+        if length > LONGEST_TITLE {
+            reader.problems.push(Problem(format!("the title has {length} characters, more than {LONGEST_TITLE}")));
+        }
+        Some((issue, reader.problems))
+    }
+
+    /// Returns the issues it waits for.
+    pub fn blockers(&self) -> impl Iterator<Item = &str> {
+        let blocking = |edge: &&Dependency| edge.kind == Some(DependencyKind::Blocks);
+        self.dependencies.iter().filter(blocking).map(|edge| edge.depends_on_id.as_str())
+    }
+
+    /// Tells whether it has a label.
+    pub fn has_label(&self, label: &str) -> bool {
+        self.labels.iter().any(|known| known == label)
+    }
+}
+
+struct Reader<'a> {
+    record: &'a Record,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    /// A value that must be of a type; null counts as missing.
+    fn value<T: DeserializeOwned>(&mut self, key: &str, expected: &str) -> Option<T> {
+        let raw = self.record.raw(key).filter(|raw| *raw != "null")?;
+        let value = serde_json::from_str(raw).ok();
+        if value.is_none() {
+            self.problems.push(Problem(format!("{key} is not {expected}")));
+        }
+        value
+    }
+
+    /// A text; an empty one counts as missing, as some tools write all their columns.
+    fn text(&mut self, key: &str) -> Option<String> {
+        self.value::<String>(key, "a text").filter(|text| !text.is_empty())
+    }
+
+    fn time(&mut self, key: &str) -> Option<Timestamp> {
+        let text = self.text(key)?;
+        let moment = text.parse::<jiff::Timestamp>().ok();
+        if moment.is_none() {
+            self.problems.push(Problem(format!("{key} is not a time")));
+        }
+        moment.map(|moment| Timestamp::from_millis(moment.as_millisecond()))
+    }
+
+    fn priority(&mut self) -> u8 {
+        let Some(priority) = self.value::<i64>("priority", "a number") else { return DEFAULT_PRIORITY };
+        let nearest = priority.clamp(0, 4);
+        if nearest != priority {
+            self.problems.push(Problem(format!("priority is {priority}, not 0 to 4")));
+        }
+        u8::try_from(nearest).unwrap_or(DEFAULT_PRIORITY)
+    }
+
+    /// A boolean, or 0 or 1.
+    fn flag(&mut self, key: &str) -> bool {
+        match self.value::<Value>(key, "a boolean") {
+            Some(Value::Bool(flag)) => flag,
+            Some(Value::Number(number)) => number.as_i64() == Some(1),
+            _ => false,
+        }
+    }
+
+    fn objects(&mut self, key: &str) -> Vec<serde_json::Map<String, Value>> {
+        self.value(key, "a list of objects").unwrap_or_default()
+    }
+
+    fn dependencies(&mut self) -> Vec<Dependency> {
+        let mut edges = Vec::new();
+        for edge in self.objects("dependencies") {
+            let text = |key: &str| edge.get(key).and_then(Value::as_str).map(str::to_owned);
+            let Some(depends_on_id) = text("depends_on_id") else {
+                self.problems.push(Problem("a dependency does not say on what".to_owned()));
+                continue;
+            };
+            let word = text("type").unwrap_or_else(|| DependencyKind::Blocks.as_str().to_owned());
+            let kind = DependencyKind::read(&word);
+            if kind.is_none() {
+                self.problems.push(Problem(format!("the dependency on {depends_on_id} is of the unknown kind {word}")));
+            }
+            edges.push(Dependency { depends_on_id, kind, word });
+        }
+        edges
+    }
+
+    fn comments(&mut self) -> Vec<Comment> {
+        let comment = |comment: serde_json::Map<String, Value>| {
+            let text = |key: &str| comment.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let id = match comment.get("id") {
+                Some(Value::String(id)) => id.clone(),
+                Some(id) => id.to_string(),
+                None => String::new(),
+            };
+            let created_at = text("created_at").parse::<jiff::Timestamp>().ok();
+            Comment {
+                id,
+                author: text("author"),
+                text: text("text"),
+                created_at: created_at.map(|moment| Timestamp::from_millis(moment.as_millisecond())),
+            }
+        };
+        self.objects("comments").into_iter().map(comment).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> (Issue, Vec<String>) {
+        let (issue, problems) = Issue::read(&Record::parse(line).unwrap()).unwrap();
+        (issue, problems.into_iter().map(|problem| problem.0).collect())
+    }
+
+    #[test]
+    fn what_is_missing_has_its_default() {
+        let (issue, problems) = read(r#"{"id":"a-1"}"#);
+        assert_eq!((issue.status.as_str(), issue.priority, issue.issue_type.as_str()), ("open", 2, "task"));
+        assert_eq!(problems, Vec::<String>::new());
+    }
+
+    #[test]
+    fn dialects_are_understood() {
+        let (issue, problems) = read(
+            r#"{"_type":"issue","id":"a-1","assignee":null,"owner":"","pinned":1,"ephemeral":false,"priority":0,
+               "created_at":"2025-12-25T00:59:03.667211-08:00","updated_at":"2026-02-28T05:33:08Z","metadata":"{}",
+               "comments":[{"id":7,"author":"x","text":"t","created_at":"2026-01-01T00:00:00.123456789Z"},{"id":"u","text":""}],
+               "dependencies":[{"issue_id":"a-1","depends_on_id":"a-0","type":"child-of"},{"depends_on_id":"b","type":"blocked-by"}]}"#,
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!((issue.assignee, issue.owner, issue.pinned, issue.ephemeral), (None, None, true, false));
+        assert_eq!(issue.created_at.unwrap().to_string(), "2025-12-25T08:59:03.667Z");
+        assert_eq!((issue.comments[0].id.as_str(), issue.comments[1].id.as_str()), ("7", "u"));
+        assert_eq!(issue.parent_id.as_deref(), Some("a-0"));
+        assert_eq!(issue.dependencies[1].kind, Some(DependencyKind::Blocks));
+    }
+
+    #[test]
+    fn wrong_values_are_reported_and_do_not_stop_reading() {
+        let (issue, problems) = read(
+            r#"{"id":"a-1","title":5,"priority":9,"created_at":"yesterday","labels":"x","dependencies":[{},{"depends_on_id":"b","type":"eats"}]}"#,
+        );
+        assert_eq!((issue.title.as_str(), issue.priority, issue.created_at), ("", 4, None));
+        assert_eq!(
+            problems,
+            [
+                "title is not a text",
+                "priority is 9, not 0 to 4",
+                "created_at is not a time",
+                "labels is not a list of texts",
+                "a dependency does not say on what",
+                "the dependency on b is of the unknown kind eats",
+            ]
+        );
+        let (_, problems) = read(&format!(r#"{{"id":"a-1","title":"{}"}}"#, "x".repeat(501)));
+        assert_eq!(problems, ["the title has 501 characters, more than 500"]);
+    }
+
+    #[test]
+    fn records_of_other_kinds_are_no_issues() {
+        for other in [r#"{"_type":"memory","id":"x"}"#, r#"{"_schema":1}"#, r#"{"id":""}"#, r#"{"id":5}"#, "{}"] {
+            assert!(Issue::read(&Record::parse(other).unwrap()).is_none(), "{other}");
+        }
+    }
+}

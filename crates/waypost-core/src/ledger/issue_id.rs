@@ -1,0 +1,97 @@
+//! Ids of issues: made once, unique in all clones without asking anybody, typed by people in short.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::error::{Error, Result};
+use crate::id::Entropy;
+use crate::time::Timestamp;
+
+/// The characters after the prefix; 36^8 is about 3 * 10^12.
+const LENGTH: usize = 8;
+
+/// Makes an id from what the issue says, when, and four random bytes.
+///
+/// The caller draws again if the id is known already.
+pub fn generate(prefix: &str, title: &str, description: &str, now: Timestamp, entropy: &mut dyn Entropy) -> String {
+    let mut random = [0; 4];
+    entropy.fill(&mut random);
+    let mut hasher = DefaultHasher::new();
+    (title, description, now.as_millis(), random).hash(&mut hasher);
+    let mut rest = hasher.finish();
+    let mut id = prefix.to_owned();
+    id.push('-');
+    for _ in 0..LENGTH {
+        let digit = u32::try_from(rest % 36).unwrap_or_default();
+        id.push(char::from_digit(digit, 36).unwrap_or('0'));
+        rest /= 36;
+    }
+    id
+}
+
+/// Finds the id that is meant: the id itself, or the one id that begins so.
+pub fn resolve<'a>(ids: impl IntoIterator<Item = &'a str>, wanted: &str) -> Result<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for id in ids {
+        if id == wanted {
+            return Ok(id);
+        }
+        if !wanted.is_empty() && id.starts_with(wanted) {
+            found.push(id);
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    match found.as_slice() {
+        [one] => Ok(one),
+        [] => Err(Error::not_found(format!("there is no issue {wanted:?}"))),
+        many => {
+            let mut error = Error::ambiguous(format!("{wanted:?} is the beginning of {} issues", many.len()));
+            for id in many.iter().take(10) {
+                error = error.hint(*id);
+            }
+            Err(error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::error::Kind;
+
+    struct Counter(u32);
+
+    impl Entropy for Counter {
+        fn fill(&mut self, bytes: &mut [u8]) {
+            self.0 += 1;
+            bytes.copy_from_slice(&self.0.to_le_bytes()[..bytes.len()]);
+        }
+    }
+
+    #[test]
+    fn b12_a_million_ids_of_one_title_at_one_moment_are_different() {
+        let mut entropy = Counter(0);
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let mut seen = HashSet::new();
+        // About one pair in 3 * 10^12 collides; a million ids have half as many pairs, so one clash is possible and
+        // two are not to be expected.
+        let clashes =
+            (0..1_000_000).filter(|_| !seen.insert(generate("way", "same", "same", now, &mut entropy))).count();
+        assert!(clashes <= 1, "{clashes}");
+        assert!(seen.iter().all(|id| id.len() == 12 && id.starts_with("way-")));
+    }
+
+    #[test]
+    fn any_unique_beginning_is_enough_and_never_a_part_from_the_middle() {
+        let ids = ["bd-a3f8", "bd-a3f8.1", "bd-b000", "x-1"];
+        assert_eq!(resolve(ids, "bd-b").unwrap(), "bd-b000");
+        assert_eq!(resolve(ids, "bd-a3f8").unwrap(), "bd-a3f8", "the whole id wins over longer ones");
+        assert_eq!(resolve(ids, "bd-a").unwrap_err().kind(), Kind::Ambiguous);
+        assert_eq!(resolve(ids, "bd-a").unwrap_err().hints(), ["bd-a3f8", "bd-a3f8.1"]);
+        for bad in ["a3f8", "", "y", "bd-a3f8.12"] {
+            assert_eq!(resolve(ids, bad).unwrap_err().kind(), Kind::NotFound, "{bad:?}");
+        }
+    }
+}

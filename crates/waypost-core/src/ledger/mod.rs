@@ -1,0 +1,13 @@
+//! The issues of a repository: what a line of the ledger means, and which rules hold among issues.
+//!
+//! The file is the authority, so nothing here may lose a byte of it. A [`record::Record`] keeps every value as it was
+//! spelled and changes only what it is told to; a [`document::Document`] keeps every line it does not understand.
+//! [`issue::Issue`] is the typed view that rules work on, read leniently from any dialect.
+
+pub mod cycle;
+pub mod document;
+pub mod issue;
+pub mod issue_id;
+pub mod ready;
+pub mod record;
+pub mod vocabulary;

@@ -1,0 +1,247 @@
+//! One line of the ledger, as it was written.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+
+/// The order of the keys we write. A key of another tool stays where it was found.
+pub const KEYS: &[&str] = &[
+    "id",
+    "title",
+    "description",
+    "design",
+    "acceptance_criteria",
+    "notes",
+    "status",
+    "priority",
+    "issue_type",
+    "assignee",
+    "owner",
+    "created_at",
+    "created_by",
+    "updated_at",
+    "closed_at",
+    "close_reason",
+    "due_at",
+    "defer_until",
+    "estimated_minutes",
+    "external_ref",
+    "labels",
+    "dependencies",
+    "comments",
+    "parent_id",
+    "visibility",
+    "metadata",
+    "deleted_at",
+    "deleted_by",
+    "delete_reason",
+];
+
+/// A JSON object: its keys in the order in which they stood, each value in its own spelling.
+///
+/// Only what is set or removed changes. Numbers of any length, escapes, nested spacing and keys of other tools come
+/// out as they went in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    fields: Vec<(String, String)>,
+    /// Whether a space stands after colons and commas between fields, as some tools write it.
+    is_spaced: bool,
+}
+
+impl Record {
+    /// Reads an object. A key that stands twice is an error: nobody can say which value was meant.
+    pub fn parse(line: &str) -> Result<Record> {
+        let record: Record =
+            serde_json::from_str(line).map_err(|error| Error::damaged("not a record").because(error))?;
+        Ok(Record { is_spaced: is_spaced(line), ..record })
+    }
+
+    /// Returns the spelling of a value.
+    pub fn raw(&self, key: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns a value that is a text.
+    pub fn text(&self, key: &str) -> Option<String> {
+        serde_json::from_str(self.raw(key)?).ok()
+    }
+
+    /// Returns keys and spellings, in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Sets a value. A new key is put where our order has it.
+    pub fn set(&mut self, key: &str, value: &impl serde::Serialize) -> Result<()> {
+        let spelling = serde_json::to_string(value)
+            .map_err(|error| Error::internal(format!("{key} cannot be written")).because(error))?;
+        if let Some((_, old)) = self.fields.iter_mut().find(|(known, _)| known == key) {
+            *old = spelling;
+            return Ok(());
+        }
+        let rank = |key: &str| KEYS.iter().position(|known| *known == key);
+        // After the last key that comes before it in our order; what others put behind that one stays behind it.
+        let at = match rank(key) {
+            Some(own) => self
+                .fields
+                .iter()
+                .rposition(|(known, _)| rank(known).is_some_and(|rank| rank < own))
+                .map_or(0, |at| at + 1),
+            None => self.fields.len(),
+        };
+        self.fields.insert(at, (key.to_owned(), spelling));
+        Ok(())
+    }
+
+    /// Takes a key out. Returns whether it was there.
+    pub fn remove(&mut self, key: &str) -> bool {
+        let before = self.fields.len();
+        self.fields.retain(|(known, _)| known != key);
+        self.fields.len() != before
+    }
+
+    /// Returns the record as a line, without a newline.
+    pub fn to_line(&self) -> String {
+        let mut line = String::from("{");
+        for (number, (key, value)) in self.fields.iter().enumerate() {
+            if number > 0 {
+                line.push_str(if self.is_spaced { ", " } else { "," });
+            }
+            line.push_str(&serde_json::Value::from(key.as_str()).to_string());
+            line.push_str(if self.is_spaced { ": " } else { ":" });
+            line.push_str(value);
+        }
+        line.push('}');
+        line
+    }
+}
+
+impl<'de> Deserialize<'de> for Record {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Record;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Record, A::Error> {
+                let mut fields: Vec<(String, String)> = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                    if fields.iter().any(|(known, _)| *known == key) {
+                        return Err(serde::de::Error::custom(format!("the key {key:?} stands twice")));
+                    }
+                    fields.push((key, value.get().to_owned()));
+                }
+                Ok(Record { fields, is_spaced: false })
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+/// Tells whether a space follows the first colon that is not part of a key.
+fn is_spaced(line: &str) -> bool {
+    let (mut in_text, mut is_escaped) = (false, false);
+    for (at, byte) in line.bytes().enumerate() {
+        match byte {
+            b'\\' if in_text && !is_escaped => {
+                is_escaped = true;
+                continue;
+            }
+            b'"' if !is_escaped => in_text = !in_text,
+            b':' if !in_text => return line.as_bytes().get(at + 1) == Some(&b' '),
+            _ => {}
+        }
+        is_escaped = false;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_change_leaves_every_other_value_as_it_was_spelled() {
+        let line = r#"{"id":"a-1","title":"\u003cx\u003e","priority":2,"big":123456789012345678901234567890,"z":{"b": 1,"a":[ ]},"f":1.0e+2}"#;
+        let mut record = Record::parse(line).unwrap();
+        record.set("priority", &0).unwrap();
+        assert_eq!(record.to_line(), line.replace("\"priority\":2", "\"priority\":0"));
+    }
+
+    #[test]
+    fn spacing_between_fields_is_kept() {
+        for line in
+            [r#"{"id": "a-1", "x": [1,2], "y": "a:b"}"#, r#"{"a\":b":1,"id": 2}"#.replace(": 2", ":2").as_str(), "{}"]
+        {
+            assert_eq!(Record::parse(line).unwrap().to_line(), line);
+        }
+    }
+
+    #[test]
+    fn new_keys_stand_where_our_order_has_them() {
+        let mut record = Record::parse(r#"{"id":"a-1","theirs":1,"updated_at":"x","more":2}"#).unwrap();
+        record.set("title", &"t").unwrap();
+        record.set("labels", &["l"]).unwrap();
+        record.set("unknown", &true).unwrap();
+        assert_eq!(
+            record.to_line(),
+            r#"{"id":"a-1","title":"t","theirs":1,"updated_at":"x","labels":["l"],"more":2,"unknown":true}"#
+        );
+        assert!(record.remove("more") && !record.remove("more"));
+    }
+
+    #[test]
+    fn what_is_not_one_object_is_damage() {
+        for bad in ["", "[]", "1", "{", "{}x", "{} {}", r#"{"a":1,"a":2}"#, r#"{"a":NaN}"#, "\u{feff}{}"] {
+            assert!(Record::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<f64>().prop_filter("JSON knows no infinity", |number| number.is_finite()).prop_map(Into::into),
+            ".*".prop_map(Into::into),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+                proptest::collection::vec((".*", inner), 0..4)
+                    .prop_map(|pairs| serde_json::Value::Object(pairs.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_object_comes_out_as_it_went_in(value in proptest::collection::vec((".*", json()), 0..8)) {
+            let object: serde_json::Map<_, _> = value.into_iter().collect();
+            let line = serde_json::Value::Object(object).to_string();
+            prop_assert_eq!(Record::parse(&line).unwrap().to_line(), line);
+        }
+
+        #[test]
+        fn setting_changes_one_key_and_no_other(value in proptest::collection::vec(("[a-z]{1,8}", json()), 0..8), key in "[a-z]{1,8}", to in json()) {
+            let object: serde_json::Map<_, _> = value.into_iter().collect();
+            let before = Record::parse(&serde_json::Value::Object(object).to_string()).unwrap();
+            let mut after = before.clone();
+            after.set(&key, &to).unwrap();
+            let spelling = to.to_string();
+            prop_assert_eq!(after.raw(&key), Some(spelling.as_str()));
+            let others = |record: &Record| record.fields().filter(|(known, _)| *known != key).map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<Vec<_>>();
+            prop_assert_eq!(others(&after), others(&before));
+        }
+    }
+}

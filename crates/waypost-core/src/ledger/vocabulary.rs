@@ -1,0 +1,172 @@
+//! The words of the ledger: statuses, priorities, kinds of dependencies.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::nearest::nearest;
+
+/// What a status means for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Category {
+    /// To be done: may be ready.
+    Active,
+    /// Somebody is on it.
+    Wip,
+    /// It is finished, and blocks nobody.
+    Done,
+    /// Set aside.
+    Frozen,
+    /// It was deleted, and blocks nobody.
+    Deleted,
+}
+
+impl Category {
+    /// Tells whether it is over: such an issue blocks nothing and needs nothing.
+    pub fn is_over(self) -> bool {
+        matches!(self, Category::Done | Category::Deleted)
+    }
+}
+
+/// The statuses and what they mean, with those that the configuration adds.
+#[derive(Clone, Debug, Default)]
+pub struct Statuses {
+    custom: BTreeMap<String, Category>,
+}
+
+impl Statuses {
+    /// The statuses that need no configuration.
+    pub const BUILT_IN: &[(&str, Category)] = &[
+        ("open", Category::Active),
+        ("in_progress", Category::Wip),
+        ("hooked", Category::Wip),
+        ("blocked", Category::Frozen),
+        ("deferred", Category::Frozen),
+        ("pinned", Category::Frozen),
+        ("closed", Category::Done),
+        ("tombstone", Category::Deleted),
+        ("deleted", Category::Deleted),
+    ];
+
+    /// Adds statuses of one's own.
+    pub fn with_custom(custom: BTreeMap<String, Category>) -> Self {
+        Statuses { custom }
+    }
+
+    /// Returns what a status means. One that nobody defined is set aside: it is neither ready nor finished.
+    pub fn category(&self, status: &str) -> Category {
+        let built_in = Self::BUILT_IN.iter().find(|(known, _)| *known == status).map(|(_, category)| *category);
+        built_in.or_else(|| self.custom.get(status).copied()).unwrap_or(Category::Frozen)
+    }
+
+    /// Tells whether a status is defined.
+    pub fn knows(&self, status: &str) -> bool {
+        Self::BUILT_IN.iter().any(|(known, _)| *known == status) || self.custom.contains_key(status)
+    }
+}
+
+/// The priority of an issue that names none.
+pub const DEFAULT_PRIORITY: u8 = 2;
+
+/// Reads a priority: 0 to 4, or P0 to P4.
+pub fn priority(text: &str) -> Result<u8> {
+    match text.trim().trim_start_matches(['p', 'P']).parse() {
+        Ok(priority @ 0..=4) => Ok(priority),
+        _ => Err(Error::invalid(format!("{text:?} is not a priority")).hint("it is 0 (highest) to 4, or P0 to P4")),
+    }
+}
+
+/// How one issue depends on another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DependencyKind {
+    /// It waits for the other.
+    Blocks,
+    /// The other is its parent.
+    ParentChild,
+    /// They have something to do with each other.
+    Related,
+    /// It was found while working on the other.
+    DiscoveredFrom,
+    /// It is the same as the other.
+    Duplicates,
+    /// It takes the place of the other.
+    Supersedes,
+}
+
+impl DependencyKind {
+    /// Every spelling and its meaning. The first of each meaning is the one we write.
+    const SPELLINGS: &[(&str, DependencyKind)] = &[
+        ("blocks", DependencyKind::Blocks),
+        ("blocked-by", DependencyKind::Blocks),
+        ("blocks-on", DependencyKind::Blocks),
+        ("depends-on", DependencyKind::Blocks),
+        ("parent-child", DependencyKind::ParentChild),
+        ("parent", DependencyKind::ParentChild),
+        ("child-of", DependencyKind::ParentChild),
+        ("parent_child", DependencyKind::ParentChild),
+        ("related", DependencyKind::Related),
+        ("related-to", DependencyKind::Related),
+        ("relates-to", DependencyKind::Related),
+        ("discovered-from", DependencyKind::DiscoveredFrom),
+        ("duplicates", DependencyKind::Duplicates),
+        ("supersedes", DependencyKind::Supersedes),
+    ];
+
+    /// Returns what a spelling found in a file means, if anything.
+    pub fn read(text: &str) -> Option<DependencyKind> {
+        Self::SPELLINGS.iter().find(|(known, _)| *known == text).map(|(_, kind)| *kind)
+    }
+
+    /// Reads what somebody typed; an unknown word is refused with the nearest one.
+    pub fn parse(text: &str) -> Result<DependencyKind> {
+        Self::read(text).ok_or_else(|| {
+            let error = Error::invalid(format!("there is no kind of dependency {text:?}"));
+            match nearest(text, Self::SPELLINGS.iter().map(|(known, _)| *known)) {
+                Some(near) => error.hint(format!("did you mean {near}?")),
+                None => error.hint("it is blocks, parent-child, related, discovered-from, duplicates or supersedes"),
+            }
+        })
+    }
+
+    /// Returns the spelling we write.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DependencyKind::Blocks => "blocks",
+            DependencyKind::ParentChild => "parent-child",
+            DependencyKind::Related => "related",
+            DependencyKind::DiscoveredFrom => "discovered-from",
+            DependencyKind::Duplicates => "duplicates",
+            DependencyKind::Supersedes => "supersedes",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_is_read_and_ours_is_written() {
+        for (spelling, kind) in DependencyKind::SPELLINGS {
+            assert_eq!(DependencyKind::parse(spelling).unwrap(), *kind);
+            assert_eq!(DependencyKind::read(kind.as_str()), Some(*kind));
+        }
+        assert_eq!(DependencyKind::parse("block").unwrap_err().hints(), ["did you mean blocks?"]);
+        assert!(DependencyKind::parse("wombat").unwrap_err().hints()[0].starts_with("it is blocks"));
+    }
+
+    #[test]
+    fn priorities_are_numbers_with_or_without_a_p() {
+        assert_eq!((priority("0").unwrap(), priority("P4").unwrap(), priority("p1").unwrap()), (0, 4, 1));
+        for bad in ["5", "-1", "", "high", "P", "1.5"] {
+            assert!(priority(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_undefined_status_is_neither_ready_nor_finished() {
+        let statuses = Statuses::with_custom([("review".to_owned(), Category::Wip)].into());
+        assert_eq!(statuses.category("review"), Category::Wip);
+        assert_eq!(statuses.category("whatever"), Category::Frozen);
+        assert!(statuses.knows("open") && statuses.knows("review") && !statuses.knows("whatever"));
+    }
+}

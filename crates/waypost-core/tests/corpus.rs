@@ -1,0 +1,109 @@
+//! Real ledgers of other tools: each is read, and nothing of it is lost.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use waypost_core::ledger::document::{Content, Document};
+use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::record::Record;
+use waypost_testkit::corpus;
+
+/// Each file with what is in it: records, lines that cannot be read, conflict markers, ids that stand again.
+const FILES: &[(&str, usize, usize, usize, usize)] = &[
+    ("beads-own-2025-10-19-v0.9.11-sequential-ids.jsonl", 168, 0, 0, 0),
+    ("beads-own-2025-11-20-v0.24.0-content-hash.jsonl", 77, 0, 0, 0),
+    ("beads-own-2026-01-06-v0.46.0-tombstones.jsonl", 980, 0, 0, 0),
+    ("beads-own-2026-02-27-v0.58-dolt-export.jsonl", 704, 0, 0, 0),
+    ("beads-own-2025-10-16-conflict-markers.jsonl", 679, 0, 6, 308),
+    ("beads-own-2025-12-14-duplicate-ids.jsonl", 895, 0, 0, 22),
+    ("beads-own-2025-10-16-bad-line.jsonl", 429, 1, 0, 0),
+    ("gastown-2026-03-01-last.jsonl", 933, 0, 0, 0),
+    ("gastown-2026-04-30-dolt-table-dump.jsonl", 677, 0, 0, 0),
+];
+
+fn each(check: impl Fn(&str, Vec<u8>)) {
+    let Some(corpus) = corpus() else { return };
+    for (name, ..) in FILES {
+        check(name, std::fs::read(corpus.join(name)).unwrap());
+    }
+}
+
+#[test]
+fn b29_every_file_is_read_with_the_counts_that_are_known() {
+    let Some(corpus) = corpus() else { return };
+    for (name, records, damaged, markers, again) in FILES {
+        let document = Document::parse(std::fs::read(corpus.join(name)).unwrap());
+        let count = |wanted: fn(&Content) -> bool| document.contents().filter(|content| wanted(content)).count();
+        let issues = count(|content| matches!(content, Content::Issue(_)));
+        assert_eq!(issues + count(|content| *content == Content::Other), *records, "{name}");
+        assert_eq!(count(|content| matches!(content, Content::Damaged(_))), *damaged, "{name}");
+        assert_eq!(count(|content| *content == Content::Marker), *markers, "{name}");
+        let ids: BTreeSet<&Content> =
+            document.contents().filter(|content| matches!(content, Content::Issue(_))).collect();
+        assert_eq!(issues - ids.len(), *again, "{name}");
+    }
+}
+
+#[test]
+fn every_issue_is_understood_without_a_wrong_type() {
+    each(|name, bytes| {
+        let document = Document::parse(bytes);
+        for (place, content) in document.contents().enumerate() {
+            if let Content::Issue(id) = content {
+                let (issue, problems) = Issue::read(&document.record(place).unwrap()).unwrap();
+                assert_eq!(&issue.id, id);
+                // Other tools invent kinds of dependencies; everything else must be as it should be.
+                let other: Vec<_> = problems.iter().filter(|problem| !problem.0.contains("unknown kind")).collect();
+                assert!(other.is_empty(), "{name}, line {}: {other:?}", place + 1);
+                assert!(issue.created_at.is_some(), "{name}, line {}", place + 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn every_record_is_written_as_it_was_spelled() {
+    each(|name, bytes| {
+        let document = Document::parse(bytes.clone());
+        assert!(document.to_bytes() == bytes, "{name}");
+        for place in 0..document.len() {
+            if let Ok(record) = document.record(place) {
+                assert!(record.to_line().as_bytes() == document.line(place), "{name}, line {}", place + 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_change_to_one_record_leaves_every_other_byte() {
+    each(|name, bytes| {
+        let document = Document::parse(bytes.clone());
+        let issues: Vec<usize> = document
+            .contents()
+            .enumerate()
+            .filter(|(_, content)| matches!(content, Content::Issue(_)))
+            .map(|(place, _)| place)
+            .collect();
+        for place in issues.iter().step_by(97) {
+            let mut changed = document.clone();
+            let mut record = changed.record(*place).unwrap();
+            record.set("priority", &0).unwrap();
+            changed.replace(*place, &record);
+            for other in (0..document.len()).filter(|other| other != place) {
+                assert!(changed.line(other) == document.line(other), "{name}");
+            }
+            let added = Record::parse("{\"id\":\"zz-new\",\"title\":\"new\"}").unwrap();
+            changed.insert(&added);
+            assert_eq!(changed.len(), document.len() + 1, "{name}");
+        }
+    });
+}
+
+#[test]
+fn the_list_of_files_is_complete() {
+    let Some(corpus) = corpus() else { return };
+    let is_ledger = |path: &Path| path.extension().is_some_and(|end| end == "jsonl");
+    let found = std::fs::read_dir(corpus).unwrap().filter(|entry| is_ledger(&entry.as_ref().unwrap().path())).count();
+    assert_eq!(found, FILES.len());
+}
