@@ -72,6 +72,11 @@ impl Checkout {
         if self.vcs == Vcs::Git && has_jj { Vcs::Jj } else { self.vcs }
     }
 
+    /// Returns the name under which the version control knows the user, if that can be read from its files.
+    pub fn user_name(&self, home: Option<&Path>) -> Option<String> {
+        git_layout::user_name(self.git_dir.as_deref()?, home)
+    }
+
     /// Tells whether the repository is a submodule of another.
     pub fn is_submodule(&self) -> bool {
         let parts: Vec<_> = self.shared_dir.components().map(std::path::Component::as_os_str).collect();

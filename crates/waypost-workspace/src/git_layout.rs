@@ -129,6 +129,14 @@ pub(crate) fn remote_url(config: &ConfigFile) -> Option<String> {
     config.get("remote.origin.url").map(url_text::without_password)
 }
 
+/// Returns the name that git would write into a commit, as far as the files it reads first say it.
+pub(crate) fn user_name(common_dir: &Path, home: Option<&Path>) -> Option<String> {
+    let own = home.map(|home| [home.join(".config/git/config"), home.join(".gitconfig")]);
+    let files = own.into_iter().flatten().chain([common_dir.join("config")]);
+    let config = files.fold(ConfigFile::default(), |config, file| config.and(ConfigFile::read(&file)));
+    config.get("user.name").filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
 struct Layout {
     /// The git directory of this worktree.
     git_dir: PathBuf,

@@ -59,12 +59,15 @@ impl Variables {
         self.get("NO_COLOR").is_none() && self.get("TERM").is_none_or(|term| term != "dumb")
     }
 
-    /// Returns who the author of changes is.
-    pub fn actor(&self) -> String {
-        [WAYPOST_ACTOR, WAYPOST_AGENT, "USER", "LOGNAME"]
-            .into_iter()
-            .find_map(|name| self.text(name))
-            .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+    /// Returns who the environment says the author of changes is.
+    pub fn named_actor(&self) -> Option<String> {
+        [WAYPOST_ACTOR, WAYPOST_AGENT].into_iter().find_map(|name| self.text(name))
+    }
+
+    /// Returns the user of the machine.
+    pub fn user(&self) -> String {
+        let named = ["USER", "LOGNAME"].into_iter().find_map(|name| self.text(name));
+        named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
     }
 }
 

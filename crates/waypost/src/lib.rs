@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod config;
 pub mod environment;
+pub mod ledger;
 pub mod place;
 pub mod session;
 pub mod survey;

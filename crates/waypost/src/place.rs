@@ -33,6 +33,8 @@ pub struct Request {
     pub scope: Option<(Scope, &'static str)>,
     /// `--config KEY=VALUE`, in order.
     pub config: Vec<String>,
+    /// `--actor`.
+    pub actor: Option<String>,
 }
 
 /// Who shares a store.
@@ -289,6 +291,14 @@ impl Place {
             }
         }
         Ok(file)
+    }
+
+    /// Returns the author of what is written: who was named, else the version control's user, else the machine's.
+    pub fn actor(&self) -> String {
+        let named = self.request.actor.clone().or_else(|| self.variables.named_actor());
+        let vcs_user =
+            || self.checkout.as_ref().and_then(|checkout| checkout.user_name(self.variables.home().as_deref()));
+        named.or_else(vcs_user).unwrap_or_else(|| self.variables.user())
     }
 
     /// Returns the repository's id, if it has one yet.

@@ -217,7 +217,7 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
         last_seen: now,
         removed_at: None,
     };
-    Caller { actor: place.variables.actor(), repository, worktree }
+    Caller { actor: place.actor(), repository, worktree }
 }
 
 /// Returns the clock of this process. Tests may set it, in builds that are not for release.
@@ -243,7 +243,8 @@ impl Clock for SystemClock {
     }
 }
 
-struct SystemEntropy;
+/// Randomness from the operating system.
+pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
     fn fill(&mut self, bytes: &mut [u8]) {

@@ -14,6 +14,7 @@ use crate::session::Session;
 
 mod commands;
 mod escape;
+mod issues;
 mod ui;
 
 use ui::{Color, Ui};
@@ -31,6 +32,8 @@ use ui::{Color, Ui};
     arg_required_else_help = true
 )]
 #[command(after_help = "Examples:
+  way add 'Fix the login'     write down an issue
+  way ready                   what can be worked on now
   way status                  what is there, across all worktrees
   way where                   where everything lives, and why
   way worktree add topic      a worktree for a branch, sharing all state
@@ -70,6 +73,9 @@ struct GlobalArgs {
     /// Act as if started in this directory
     #[arg(short = 'C', global = true, value_name = "DIR")]
     directory: Option<PathBuf>,
+    /// The author of what is written
+    #[arg(long, global = true, value_name = "NAME")]
+    actor: Option<String>,
     /// Set a configuration value for this command
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     config: Vec<String>,
@@ -86,6 +92,19 @@ struct GlobalArgs {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(visible_aliases = ["create", "new"])]
+    Add(commands::add::Args),
+    Ready(commands::ready::Args),
+    List(commands::list::Args),
+    Show(commands::show::Args),
+    Update(commands::update::Args),
+    Claim(commands::claim::Args),
+    Release(commands::release::Args),
+    Close(commands::close::Args),
+    Reopen(commands::reopen::Args),
+    Delete(commands::delete::Args),
+    Comment(commands::comment::Args),
+    Dep(commands::dep::Args),
     Init(commands::init::Args),
     Status(commands::status::Args),
     Where(commands::r#where::Args),
@@ -137,6 +156,18 @@ fn run(cx: &mut Cx, command: Command) -> Result<ExitCode> {
             .hint("it filters way status and way worktree list"));
     }
     match command {
+        Command::Add(args) => commands::add::run(cx, &args),
+        Command::Ready(args) => commands::ready::run(cx, &args),
+        Command::List(args) => commands::list::run(cx, &args),
+        Command::Show(args) => commands::show::run(cx, &args),
+        Command::Update(args) => commands::update::run(cx, &args),
+        Command::Claim(args) => commands::claim::run(cx, &args),
+        Command::Release(args) => commands::release::run(cx, &args),
+        Command::Close(args) => commands::close::run(cx, &args),
+        Command::Reopen(args) => commands::reopen::run(cx, &args),
+        Command::Delete(args) => commands::delete::run(cx, &args),
+        Command::Comment(args) => commands::comment::run(cx, &args),
+        Command::Dep(args) => commands::dep::run(cx, &args),
         Command::Init(args) => commands::init::run(cx, &args),
         Command::Status(args) => commands::status::run(cx, &args),
         Command::Where(args) => commands::r#where::run(cx, &args),
@@ -178,6 +209,7 @@ impl Cx {
             db: self.global.db.clone(),
             scope,
             config: self.global.config.clone(),
+            actor: self.global.actor.clone(),
         })?;
         for warning in &place.warnings {
             self.ui.warn(warning);

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
+pub(crate) use anstyle::Style;
 use serde::Serialize;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;

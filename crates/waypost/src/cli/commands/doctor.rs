@@ -13,6 +13,7 @@ use waypost_workspace::{git_version, restore_ids};
 
 use crate::cli::Cx;
 use crate::cli::ui::{BAD, DIM, GOOD, WARN, cell, styled};
+use crate::ledger::Ledger;
 use crate::place::{DOT_DIR, Place};
 use crate::session::Session;
 use crate::survey::{State, survey};
@@ -53,6 +54,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     configuration(&mut findings, &place);
     permissions(&mut findings, &place, args.fix);
     identity(&mut findings, &place, args.fix);
+    ledger(&mut findings, &place);
     // The store is looked into even if it cannot be opened: that is a finding.
     match Session::open(place.clone()) {
         Ok(mut session) => {
@@ -203,6 +205,30 @@ fn store(findings: &mut Vec<Finding>, session: &Session) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Checks the ledger line by line. What is odd stays in the file; it is for people to put right.
+fn ledger(findings: &mut Vec<Finding>, place: &Place) {
+    let Some((path, _)) = place.ledger().filter(|(path, _)| path.exists()) else { return };
+    let snapshot = match Ledger::of(place).and_then(|ledger| ledger.snapshot()) {
+        Ok(snapshot) => snapshot,
+        Err(error) => {
+            let action = error.hints().first().cloned();
+            findings.push(Finding { check: "ledger", verdict: Verdict::Broken, detail: error.full_message(), action });
+            return;
+        }
+    };
+    if snapshot.problems.is_empty() {
+        findings.push(ok("ledger", format!("{} issues in {}", snapshot.entries().count(), path.display())));
+    }
+    for (line, problem) in &snapshot.problems {
+        findings.push(Finding {
+            check: "ledger",
+            verdict: Verdict::Warning,
+            detail: format!("{}:{line}: {}", path.display(), problem.0),
+            action: None,
+        });
+    }
 }
 
 /// Checks the links that were put into worktrees. Only links of our name that lead to a store are ours.

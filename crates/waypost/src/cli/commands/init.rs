@@ -11,6 +11,7 @@ use waypost_workspace::is_same_place;
 use crate::cli::Cx;
 use crate::config::{self, Config, Files, Value, key_named};
 use crate::environment::Variables;
+use crate::ledger::default_prefix;
 use crate::place::{DOT_DIR, Place};
 
 /// What the tracked directory keeps to itself.
@@ -106,41 +107,4 @@ fn make_repository_without_vcs(place: &Place) -> Result<()> {
     }
     std::fs::create_dir_all(&dir)
         .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))
-}
-
-/// Makes a prefix of a repository's name.
-fn default_prefix(name: &str) -> String {
-    let mut prefix = String::new();
-    for char in name.chars().map(|char| char.to_ascii_lowercase()) {
-        let fits = char.is_ascii_lowercase() || (!prefix.is_empty() && char.is_ascii_digit());
-        if fits {
-            prefix.push(char);
-        } else if !prefix.is_empty() && !prefix.ends_with('-') {
-            prefix.push('-');
-        }
-    }
-    prefix.truncate(32);
-    let prefix = prefix.trim_end_matches('-');
-    if prefix.is_empty() { "way".to_owned() } else { prefix.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn default_prefixes_fit_their_key() {
-        let key = key_named("prefix").unwrap();
-        for (name, prefix) in [
-            ("waypost", "waypost"),
-            ("My Project (2)", "my-project-2"),
-            ("42-x", "x"),
-            ("漢字", "way"),
-            ("a__b", "a-b"),
-        ] {
-            assert_eq!(default_prefix(name), prefix);
-            key.check(prefix).unwrap();
-        }
-        key.check(&default_prefix(&"long-name-".repeat(20))).unwrap();
-    }
 }

@@ -2,14 +2,17 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use waypost_core::model::EventQuery;
 use waypost_core::op::ListEvents;
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use super::worktree::table_of;
 use crate::cli::Cx;
 use crate::cli::ui::{DIM, cell, styled};
+use crate::ledger::Ledger;
+use crate::session::Session;
 use crate::survey::{State, find, survey};
 
 /// How much of the history is shown.
@@ -33,6 +36,7 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
     }
     let history = session.read(ListEvents { query: EventQuery { worktree_id, limit: RECENT } })?;
     let now = session.now()?;
+    let issues = issues(&session, now)?;
     let choice = &session.choice;
     let data = json!({
         "store": {
@@ -44,6 +48,7 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
             "events": history.last,
         },
         "worktrees": worktrees,
+        "issues": issues,
         "events": history.events,
     });
     let (hidden, shown): (Vec<_>, Vec<_>) = worktrees.iter().cloned().partition(|one| one.state == State::Removed);
@@ -62,6 +67,13 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
             styled(DIM, &choice.source),
             styled(DIM, format!("{} events", history.last)),
         ]]);
+        if let Some(issues) = &issues {
+            text.gap();
+            text.heading("Issues");
+            let counts = ["ready", "open", "in_progress", "closed"]
+                .map(|key| cell(format!("  {} {}", issues[key], key.replace('_', " "))));
+            text.table(&[Vec::from(counts)]);
+        }
         text.gap();
         text.heading("Worktrees");
         text.table(&table_of(&shown, now));
@@ -88,4 +100,20 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Counts the issues, if there is a ledger.
+fn issues(session: &Session, now: Timestamp) -> Result<Option<Value>> {
+    if session.place.ledger().is_none_or(|(path, _)| !path.exists()) {
+        return Ok(None);
+    }
+    let snapshot = Ledger::of(&session.place)?.snapshot()?;
+    let of = |status: &str| snapshot.entries().filter(|entry| entry.issue.status == status).count();
+    let counts = json!({
+        "ready": snapshot.ready(now).len(),
+        "open": of("open"),
+        "in_progress": of("in_progress"),
+        "closed": of("closed"),
+    });
+    Ok(Some(counts))
 }

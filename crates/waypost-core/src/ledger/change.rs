@@ -1,0 +1,427 @@
+//! What can be done to an issue. Each change sets what belongs together, and says when.
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::issue::Issue;
+use super::record::Record;
+use super::vocabulary::{Category, DependencyKind, Statuses};
+use crate::error::{Error, Result};
+use crate::time::Timestamp;
+
+/// Who changes something, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Author<'a> {
+    /// The name that is written down.
+    pub name: &'a str,
+    /// The moment.
+    pub now: Timestamp,
+}
+
+/// The fields of an issue that are set directly. What is `None` stays as it is; an empty text takes the field out.
+#[derive(Clone, Debug, Default)]
+pub struct Edit {
+    /// As in [`Issue`].
+    pub title: Option<String>,
+    /// As in [`Issue`].
+    pub description: Option<String>,
+    /// As in [`Issue`].
+    pub design: Option<String>,
+    /// As in [`Issue`].
+    pub acceptance_criteria: Option<String>,
+    /// As in [`Issue`].
+    pub notes: Option<String>,
+    /// As in [`Issue`].
+    pub status: Option<String>,
+    /// As in [`Issue`].
+    pub priority: Option<u8>,
+    /// As in [`Issue`].
+    pub issue_type: Option<String>,
+    /// As in [`Issue`].
+    pub assignee: Option<String>,
+    /// As in [`Issue`].
+    pub parent_id: Option<String>,
+    /// As in [`Issue`].
+    pub external_ref: Option<String>,
+    /// As in [`Issue`]; `Some(None)` takes it out.
+    pub defer_until: Option<Option<Timestamp>>,
+    /// Labels to put on.
+    pub add_labels: Vec<String>,
+    /// Labels to take off.
+    pub remove_labels: Vec<String>,
+}
+
+/// Makes the record of a new issue.
+pub fn create(id: &str, edit: &Edit, author: Author<'_>) -> Result<Record> {
+    let mut record = Record::default();
+    record.set("id", &id)?;
+    record.set("status", &"open")?;
+    record.set("priority", &super::vocabulary::DEFAULT_PRIORITY)?;
+    record.set("issue_type", &"task")?;
+    record.set("created_at", &author.now.to_string())?;
+    record.set("created_by", &author.name)?;
+    update(&mut record, edit, &Statuses::default(), author)?;
+    Ok(record)
+}
+
+/// Sets fields.
+pub fn update(record: &mut Record, edit: &Edit, statuses: &Statuses, author: Author<'_>) -> Result<()> {
+    if let Some(title) = &edit.title {
+        let title = title.trim();
+        if title.is_empty() || title.contains(['\n', '\r']) {
+            return Err(Error::invalid("a title is one line of text"));
+        }
+        record.set("title", &title)?;
+    }
+    for (key, value) in [
+        ("description", &edit.description),
+        ("design", &edit.design),
+        ("acceptance_criteria", &edit.acceptance_criteria),
+        ("notes", &edit.notes),
+        ("issue_type", &edit.issue_type),
+        ("assignee", &edit.assignee),
+        ("parent_id", &edit.parent_id),
+        ("external_ref", &edit.external_ref),
+    ] {
+        match value.as_deref() {
+            Some("") => {
+                record.remove(key);
+            }
+            Some(text) => record.set(key, &text)?,
+            None => {}
+        }
+    }
+    if let Some(priority) = edit.priority {
+        record.set("priority", &priority)?;
+    }
+    match edit.defer_until {
+        Some(Some(until)) => record.set("defer_until", &until.to_string())?,
+        Some(None) => {
+            record.remove("defer_until");
+        }
+        None => {}
+    }
+    if !edit.add_labels.is_empty() || !edit.remove_labels.is_empty() {
+        let mut labels: Vec<String> =
+            record.raw("labels").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
+        labels.retain(|label| !edit.remove_labels.contains(label));
+        labels.extend(edit.add_labels.iter().cloned());
+        labels.sort();
+        labels.dedup();
+        if labels.is_empty() {
+            record.remove("labels");
+        } else {
+            record.set("labels", &labels)?;
+        }
+    }
+    if let Some(status) = &edit.status {
+        set_status(record, status, statuses, author)?;
+    }
+    touch(record, author)
+}
+
+/// Closes an issue. Closing a closed one again changes nothing.
+pub fn close(record: &mut Record, reason: Option<&str>, statuses: &Statuses, author: Author<'_>) -> Result<()> {
+    let issue = read(record)?;
+    match statuses.category(&issue.status) {
+        Category::Deleted => return Err(Error::conflict(format!("issue {} is deleted", issue.id))),
+        Category::Done => return Ok(()),
+        Category::Active | Category::Wip | Category::Frozen => {}
+    }
+    set_status(record, "closed", statuses, author)?;
+    if let Some(reason) = reason {
+        record.set("close_reason", &reason)?;
+    }
+    touch(record, author)
+}
+
+/// Opens a closed or deleted issue again. Opening an open one changes nothing.
+pub fn reopen(record: &mut Record, statuses: &Statuses, author: Author<'_>) -> Result<()> {
+    let issue = read(record)?;
+    if !statuses.category(&issue.status).is_over() {
+        return Ok(());
+    }
+    for key in ["deleted_at", "deleted_by", "delete_reason"] {
+        record.remove(key);
+    }
+    set_status(record, "open", statuses, author)?;
+    touch(record, author)
+}
+
+/// Deletes an issue: it stays as a tombstone, so that a merge cannot bring it back.
+pub fn delete(record: &mut Record, reason: Option<&str>, author: Author<'_>) -> Result<()> {
+    if read(record)?.status == "tombstone" {
+        return Ok(());
+    }
+    record.set("status", &"tombstone")?;
+    record.set("deleted_at", &author.now.to_string())?;
+    record.set("deleted_by", &author.name)?;
+    if let Some(reason) = reason {
+        record.set("delete_reason", &reason)?;
+    }
+    touch(record, author)
+}
+
+/// Takes an issue to work on. The one who has it already keeps it; anybody else is told who has it.
+pub fn claim(record: &mut Record, statuses: &Statuses, author: Author<'_>) -> Result<()> {
+    let issue = read(record)?;
+    let holder = issue.assignee.as_deref();
+    match statuses.category(&issue.status) {
+        Category::Wip if holder == Some(author.name) => return Ok(()),
+        Category::Wip => {
+            let holder = holder.unwrap_or("somebody");
+            return Err(Error::conflict(format!("{holder} works on issue {} already", issue.id)));
+        }
+        Category::Done | Category::Deleted | Category::Frozen => {
+            return Err(Error::conflict(format!("issue {} is {}, so it cannot be claimed", issue.id, issue.status)));
+        }
+        Category::Active => {}
+    }
+    record.set("status", &"in_progress")?;
+    record.set("assignee", &author.name)?;
+    touch(record, author)
+}
+
+/// Gives an issue back. Only the one who has it does so, unless it is forced.
+pub fn release(record: &mut Record, force: bool, statuses: &Statuses, author: Author<'_>) -> Result<()> {
+    let issue = read(record)?;
+    if statuses.category(&issue.status) != Category::Wip {
+        return Err(Error::conflict(format!("issue {} is {}, so nobody has it", issue.id, issue.status)));
+    }
+    if let Some(holder) = issue.assignee.as_deref().filter(|holder| *holder != author.name && !force) {
+        return Err(
+            Error::refused(format!("{holder} works on issue {}", issue.id)).hint("take it from him with --force")
+        );
+    }
+    record.set("status", &"open")?;
+    record.remove("assignee");
+    touch(record, author)
+}
+
+/// Adds a comment.
+pub fn comment(record: &mut Record, id: &str, text: &str, author: Author<'_>) -> Result<()> {
+    let comment = json!({ "id": id, "author": author.name, "text": text, "created_at": author.now.to_string() });
+    append(record, "comments", &comment.to_string())?;
+    touch(record, author)
+}
+
+/// Makes an issue depend on another. Returns whether that is new. Circles are the caller's to look for.
+pub fn depend(record: &mut Record, on: &str, kind: DependencyKind, author: Author<'_>) -> Result<bool> {
+    let issue = read(record)?;
+    if issue.dependencies.iter().any(|edge| edge.depends_on_id == on && edge.kind == Some(kind)) {
+        return Ok(false);
+    }
+    let edge = json!({
+        "issue_id": issue.id,
+        "depends_on_id": on,
+        "type": kind.as_str(),
+        "created_at": author.now.to_string(),
+        "created_by": author.name,
+    });
+    append(record, "dependencies", &edge.to_string())?;
+    touch(record, author)?;
+    Ok(true)
+}
+
+/// Ends dependencies on another issue: all, or those of a kind. Returns whether there were any.
+pub fn undepend(record: &mut Record, on: &str, kind: Option<DependencyKind>, author: Author<'_>) -> Result<bool> {
+    let issue = read(record)?;
+    let items = items(record, "dependencies")?;
+    let ends = |item: &str| {
+        let edge: serde_json::Value = serde_json::from_str(item).unwrap_or_default();
+        let word = edge["type"].as_str().unwrap_or(DependencyKind::Blocks.as_str());
+        edge["depends_on_id"].as_str() == Some(on) && kind.is_none_or(|kind| DependencyKind::read(word) == Some(kind))
+    };
+    let left: Vec<&String> = items.iter().filter(|item| !ends(item)).collect();
+    let is_parent =
+        issue.parent_id.as_deref() == Some(on) && kind.is_none_or(|kind| kind == DependencyKind::ParentChild);
+    let had_parent = is_parent && record.remove("parent_id");
+    if left.len() == items.len() && !had_parent {
+        return Ok(false);
+    }
+    if left.is_empty() {
+        record.remove("dependencies");
+    } else {
+        record.set("dependencies", &raw_list(left.into_iter().map(String::as_str))?)?;
+    }
+    touch(record, author)?;
+    Ok(true)
+}
+
+fn set_status(record: &mut Record, status: &str, statuses: &Statuses, author: Author<'_>) -> Result<()> {
+    if !statuses.knows(status) {
+        let known: Vec<&str> = Statuses::BUILT_IN.iter().map(|(known, _)| *known).collect();
+        let error = Error::invalid(format!("there is no status {status:?}"));
+        return Err(match crate::nearest::nearest(status, known) {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error.hint("it is open, in_progress, blocked, deferred, closed, or one of your own"),
+        });
+    }
+    record.set("status", &status)?;
+    if statuses.category(status) == Category::Done {
+        if record.text("closed_at").is_none() {
+            record.set("closed_at", &author.now.to_string())?;
+        }
+    } else {
+        record.remove("closed_at");
+        record.remove("close_reason");
+    }
+    Ok(())
+}
+
+/// Says when the record was last changed. Somebody whose clock is ahead is not overtaken.
+fn touch(record: &mut Record, author: Author<'_>) -> Result<()> {
+    let before = Issue::read(record).and_then(|(issue, _)| issue.updated_at);
+    let now = before.map_or(author.now, |before| before.max(author.now));
+    record.set("updated_at", &now.to_string())
+}
+
+fn read(record: &Record) -> Result<Issue> {
+    Issue::read(record).map(|(issue, _)| issue).ok_or_else(|| Error::internal("the record is not an issue"))
+}
+
+/// Appends to a list without touching the spelling of what is in it.
+fn append(record: &mut Record, key: &str, item: &str) -> Result<()> {
+    let items = items(record, key)?;
+    record.set(key, &raw_list(items.iter().map(String::as_str).chain([item]))?)
+}
+
+fn items(record: &Record, key: &str) -> Result<Vec<String>> {
+    match record.raw(key) {
+        None | Some("null") => Ok(Vec::new()),
+        Some(raw) => {
+            let items: Vec<Box<RawValue>> = serde_json::from_str(raw)
+                .map_err(|error| Error::damaged(format!("{key} is not a list")).because(error))?;
+            Ok(items.iter().map(|item| item.get().to_owned()).collect())
+        }
+    }
+}
+
+fn raw_list<'a>(items: impl Iterator<Item = &'a str>) -> Result<Box<RawValue>> {
+    let list = format!("[{}]", items.collect::<Vec<_>>().join(","));
+    RawValue::from_string(list).map_err(|error| Error::internal("a list cannot be written").because(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    const NOW: Author<'_> = Author { name: "me", now: Timestamp::from_millis(1_767_225_600_000) };
+    const LATER: Author<'_> = Author { name: "you", now: Timestamp::from_millis(1_767_225_601_000) };
+
+    fn new() -> Record {
+        create("a-1", &Edit { title: Some("Fix it".to_owned()), ..Edit::default() }, NOW).unwrap()
+    }
+
+    fn statuses() -> Statuses {
+        Statuses::default()
+    }
+
+    #[test]
+    fn a_new_issue_has_what_every_tool_expects_in_our_order() {
+        assert_eq!(
+            new().to_line(),
+            r#"{"id":"a-1","title":"Fix it","status":"open","priority":2,"issue_type":"task","created_at":"2026-01-01T00:00:00.000Z","created_by":"me","updated_at":"2026-01-01T00:00:00.000Z"}"#
+        );
+        for bad in ["", "  ", "two\nlines"] {
+            let edit = Edit { title: Some(bad.to_owned()), ..Edit::default() };
+            assert_eq!(create("a-1", &edit, NOW).unwrap_err().kind(), Kind::Invalid, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn closed_at_is_there_exactly_while_an_issue_is_closed() {
+        let mut record = new();
+        close(&mut record, Some("done"), &statuses(), LATER).unwrap();
+        assert_eq!(
+            (record.text("status").unwrap().as_str(), record.text("close_reason").unwrap().as_str()),
+            ("closed", "done")
+        );
+        assert_eq!(record.text("closed_at").unwrap(), "2026-01-01T00:00:01.000Z");
+        let before = record.clone();
+        close(&mut record, Some("again"), &statuses(), NOW).unwrap();
+        assert_eq!(record, before, "closing twice is closing once");
+        reopen(&mut record, &statuses(), LATER).unwrap();
+        assert_eq!((record.raw("closed_at"), record.raw("close_reason")), (None, None));
+        let edit = Edit { status: Some("closed".to_owned()), ..Edit::default() };
+        update(&mut record, &edit, &statuses(), LATER).unwrap();
+        assert!(record.raw("closed_at").is_some(), "however it is closed");
+    }
+
+    #[test]
+    fn one_claims_and_the_others_are_told_who() {
+        let mut record = new();
+        claim(&mut record, &statuses(), NOW).unwrap();
+        claim(&mut record, &statuses(), NOW).unwrap();
+        let error = claim(&mut record, &statuses(), LATER).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Conflict, "me works on issue a-1 already"));
+        assert_eq!(release(&mut record, false, &statuses(), LATER).unwrap_err().kind(), Kind::Refused);
+        release(&mut record, true, &statuses(), LATER).unwrap();
+        assert_eq!((record.text("status").unwrap().as_str(), record.raw("assignee")), ("open", None));
+        close(&mut record, None, &statuses(), NOW).unwrap();
+        assert_eq!(claim(&mut record, &statuses(), NOW).unwrap_err().kind(), Kind::Conflict);
+    }
+
+    #[test]
+    fn a_deleted_issue_stays_as_a_tombstone_and_can_come_back() {
+        let mut record = new();
+        delete(&mut record, Some("mistake"), LATER).unwrap();
+        assert_eq!(record.text("status").unwrap(), "tombstone");
+        assert_eq!(close(&mut record, None, &statuses(), NOW).unwrap_err().kind(), Kind::Conflict);
+        reopen(&mut record, &statuses(), LATER).unwrap();
+        assert_eq!((record.text("status").unwrap().as_str(), record.raw("deleted_at")), ("open", None));
+    }
+
+    #[test]
+    fn lists_grow_and_shrink_without_touching_what_is_in_them() {
+        let mut record = Record::parse(
+            r#"{"id":"a-1","dependencies":[{ "depends_on_id":"b","type":"eats","n":1.50}],"comments":null}"#,
+        )
+        .unwrap();
+        assert!(depend(&mut record, "c", DependencyKind::Blocks, NOW).unwrap());
+        assert!(!depend(&mut record, "c", DependencyKind::Blocks, NOW).unwrap());
+        assert!(
+            record
+                .raw("dependencies")
+                .unwrap()
+                .starts_with(r#"[{ "depends_on_id":"b","type":"eats","n":1.50},{"issue_id":"a-1""#)
+        );
+        assert!(undepend(&mut record, "c", None, NOW).unwrap());
+        assert!(!undepend(&mut record, "c", None, NOW).unwrap());
+        assert_eq!(record.raw("dependencies"), Some(r#"[{ "depends_on_id":"b","type":"eats","n":1.50}]"#));
+        comment(&mut record, "c-1", "Hello", NOW).unwrap();
+        assert_eq!(
+            record.raw("comments"),
+            Some(r#"[{"id":"c-1","author":"me","text":"Hello","created_at":"2026-01-01T00:00:00.000Z"}]"#)
+        );
+    }
+
+    #[test]
+    fn labels_are_a_sorted_set() {
+        let mut record = new();
+        let edit = |add: &[&str], remove: &[&str]| Edit {
+            add_labels: add.iter().map(|label| (*label).to_owned()).collect(),
+            remove_labels: remove.iter().map(|label| (*label).to_owned()).collect(),
+            ..Edit::default()
+        };
+        update(&mut record, &edit(&["b", "a", "b"], &[]), &statuses(), NOW).unwrap();
+        assert_eq!(record.raw("labels"), Some(r#"["a","b"]"#));
+        update(&mut record, &edit(&[], &["a", "b"]), &statuses(), NOW).unwrap();
+        assert_eq!(record.raw("labels"), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_does_not_make_a_change_look_older() {
+        let mut record = new();
+        comment(&mut record, "c-1", "x", LATER).unwrap();
+        comment(&mut record, "c-2", "y", NOW).unwrap();
+        assert_eq!(record.text("updated_at").unwrap(), "2026-01-01T00:00:01.000Z");
+    }
+
+    #[test]
+    fn an_unknown_status_is_refused_with_the_nearest() {
+        let edit = Edit { status: Some("opne".to_owned()), ..Edit::default() };
+        assert_eq!(update(&mut new(), &edit, &statuses(), NOW).unwrap_err().hints(), ["did you mean open?"]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Reading and changing a ledger's file.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use waypost_core::ledger::document::Document;
+use waypost_core::{Error, Result};
+use waypost_fs::{FileLock, create_private_dir, replace};
+
+/// A ledger's file, and the lock that guards it.
+#[derive(Clone, Debug)]
+pub struct LedgerFile {
+    path: PathBuf,
+    lock: PathBuf,
+    patience: Duration,
+}
+
+impl LedgerFile {
+    /// Names a ledger. Neither file need exist.
+    ///
+    /// The lock lies outside the tree, so that nothing untracked appears in it.
+    pub fn new(path: PathBuf, lock: PathBuf, patience: Duration) -> Self {
+        LedgerFile { path, lock, patience }
+    }
+
+    /// Returns the file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the file as it is now. A missing one has no issues; one that cannot be read is an error.
+    ///
+    /// No lock is needed: the file is only ever replaced whole.
+    pub fn read(&self) -> Result<Document> {
+        match std::fs::read(&self.path) {
+            Ok(bytes) => Ok(Document::parse(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Document::parse(Vec::new())),
+            Err(error) => {
+                Err(Error::unavailable(format!("cannot read the ledger {}", self.path.display())).because(error))
+            }
+        }
+    }
+
+    /// Changes the file: whatever `change` does to what it says now is on disk when this returns, all of it or nothing.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Document) -> Result<T>) -> Result<T> {
+        let cannot =
+            |error| Error::unavailable(format!("cannot write the ledger {}", self.path.display())).because(error);
+        if let Some(dir) = self.lock.parent() {
+            create_private_dir(dir).map_err(cannot)?;
+        }
+        let _lock = FileLock::acquire(&self.lock, self.patience)?;
+        let mut document = self.read()?;
+        let before = document.to_bytes();
+        let answer = change(&mut document)?;
+        let after = document.to_bytes();
+        if after != before {
+            if let Some(dir) = self.path.parent() {
+                std::fs::create_dir_all(dir).map_err(cannot)?;
+            }
+            replace(&self.path, &after, 0o644).map_err(cannot)?;
+        }
+        Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use waypost_core::ledger::record::Record;
+
+    use super::*;
+
+    fn ledger(dir: &Path) -> LedgerFile {
+        LedgerFile::new(dir.join("tree/issues.jsonl"), dir.join("private/lock"), Duration::from_secs(20))
+    }
+
+    fn record(id: usize) -> Record {
+        Record::parse(&format!("{{\"id\":\"a-{id:04}\"}}")).unwrap()
+    }
+
+    #[test]
+    fn changes_at_once_are_all_there_afterwards() {
+        let dir = waypost_testkit::temp_dir();
+        let ledger = ledger(dir.path());
+        std::thread::scope(|scope| {
+            for worker in 0..8 {
+                let ledger = &ledger;
+                scope.spawn(move || {
+                    for number in 0..25 {
+                        ledger
+                            .change(|document| {
+                                document.insert(&record(worker * 25 + number));
+                                Ok(())
+                            })
+                            .unwrap();
+                    }
+                });
+            }
+        });
+        let document = ledger.read().unwrap();
+        assert_eq!(document.len(), 200);
+        assert_eq!(std::fs::read_dir(dir.path().join("tree")).unwrap().count(), 1, "nothing beside the ledger");
+    }
+
+    #[test]
+    fn a_change_that_fails_or_changes_nothing_leaves_the_file_alone() {
+        let dir = waypost_testkit::temp_dir();
+        let ledger = ledger(dir.path());
+        ledger.change(|_| Ok(())).unwrap();
+        assert!(!ledger.path().exists());
+        ledger
+            .change(|document| {
+                document.insert(&record(1));
+                Ok(())
+            })
+            .unwrap();
+        let modified = || std::fs::metadata(ledger.path()).unwrap().modified().unwrap();
+        let before = modified();
+        ledger
+            .change(|document| -> Result<()> {
+                document.insert(&record(2));
+                Err(Error::invalid("changed my mind"))
+            })
+            .unwrap_err();
+        assert_eq!((ledger.read().unwrap().len(), modified()), (1, before));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_empty() {
+        let dir = waypost_testkit::temp_dir();
+        let ledger = ledger(dir.path());
+        std::fs::create_dir_all(ledger.path()).unwrap();
+        assert!(ledger.read().is_err());
+    }
+}

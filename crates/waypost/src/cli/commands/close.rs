@@ -1,0 +1,28 @@
+//! `way close`
+
+use std::process::ExitCode;
+
+use waypost_core::Result;
+use waypost_core::ledger::change;
+
+use crate::cli::Cx;
+
+/// Close issues; those that waited for them may be ready then
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The issues: ids, or the beginnings of ids
+    #[arg(required = true, value_name = "ISSUE")]
+    issues: Vec<String>,
+    /// Why
+    #[arg(short, long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+    let desk = cx.desk()?;
+    let records = desk.edit_each(&args.issues, |record, author, statuses| {
+        change::close(record, args.reason.as_deref(), statuses, author)
+    })?;
+    cx.answer_changed(&desk, "Closed", &records)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,148 @@
+//! What the commands about issues have in common.
+
+use std::io::Read as _;
+
+use serde_json::{Value, json};
+use waypost_core::ledger::change::Author;
+use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::record::Record;
+use waypost_core::ledger::vocabulary::{self, DependencyKind, Statuses};
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result, path_text};
+
+use super::Cx;
+use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
+use crate::ledger::{Draft, Ledger};
+use crate::place::Place;
+use crate::session::clock;
+
+/// The ledger one stands in, and who is writing.
+pub(crate) struct Desk {
+    pub(crate) place: Place,
+    pub(crate) ledger: Ledger,
+    pub(crate) now: Timestamp,
+    actor: String,
+}
+
+impl Desk {
+    pub(crate) fn author(&self) -> Author<'_> {
+        Author { name: &self.actor, now: self.now }
+    }
+
+    /// Changes several issues as one write, each in the same way, and returns them as they are then.
+    pub(crate) fn edit_each(
+        &self,
+        wanted: &[String],
+        edit: impl Fn(&mut Record, Author<'_>, &Statuses) -> Result<()>,
+    ) -> Result<Vec<Record>> {
+        self.ledger.change(|draft| {
+            let ids = resolve_all(draft, wanted)?;
+            ids.iter().map(|id| draft.edit(id, |record| edit(record, self.author(), &self.ledger.statuses))).collect()
+        })
+    }
+
+    /// Returns a record as programs see it: all its fields, and where it is from.
+    pub(crate) fn json(&self, record: &Record) -> Value {
+        let mut fields = serde_json::Map::new();
+        for (key, raw) in record.fields() {
+            fields.insert(key.to_owned(), serde_json::from_str(raw).unwrap_or_else(|_| json!(raw)));
+        }
+        let repository = self.place.checkout.as_ref().map(|checkout| path_text::to_text(checkout.repository_path()));
+        fields.insert("source_repo".to_owned(), json!(repository));
+        Value::Object(fields)
+    }
+}
+
+impl Cx {
+    /// Opens the ledger.
+    pub(crate) fn desk(&mut self) -> Result<Desk> {
+        let place = self.place()?;
+        let ledger = Ledger::of(&place)?;
+        let now = clock(&place.variables)?.now();
+        let actor = place.actor();
+        Ok(Desk { place, ledger, now, actor })
+    }
+
+    /// Answers with what became of several issues: one line each, with a verb.
+    pub(crate) fn answer_changed(&self, desk: &Desk, verb: &str, records: &[Record]) -> Result<()> {
+        let data = one_or_many(records.iter().map(|record| desk.json(record)).collect());
+        self.ui.answer(&data, |text| {
+            for record in records {
+                let title = record.text("title").unwrap_or_default();
+                text.line(format!("{verb} {}  {title}", record.text("id").unwrap_or_default()));
+            }
+        })
+    }
+}
+
+/// One thing is an object for programs, several are a list.
+pub(crate) fn one_or_many(mut values: Vec<Value>) -> Value {
+    match values.pop() {
+        Some(only) if values.is_empty() => only,
+        Some(last) => {
+            values.push(last);
+            Value::Array(values)
+        }
+        None => Value::Array(values),
+    }
+}
+
+/// Reads a priority from the command line.
+pub(crate) fn priority(text: &str) -> Result<u8, String> {
+    vocabulary::priority(text).map_err(in_one_line)
+}
+
+/// Reads a kind of dependency from the command line.
+pub(crate) fn dependency_kind(text: &str) -> Result<DependencyKind, String> {
+    DependencyKind::parse(text).map_err(in_one_line)
+}
+
+/// Clap shows one line for a wrong value; the hints belong to it.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn in_one_line(error: Error) -> String {
+    std::iter::once(error.full_message()).chain(error.hints().iter().cloned()).collect::<Vec<_>>().join("; ")
+}
+
+/// Finds the ids that are meant, each once.
+pub(crate) fn resolve_all(draft: &Draft<'_>, wanted: &[String]) -> Result<Vec<String>> {
+    let mut ids: Vec<String> = Vec::new();
+    for one in wanted {
+        let id = draft.snapshot.find(one)?.issue.id.clone();
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+/// Returns a text that was given, or standard input for `-`.
+pub(crate) fn text_or_stdin(text: &str) -> Result<String> {
+    if text != "-" {
+        return Ok(text.to_owned());
+    }
+    let mut input = String::new();
+    std::io::stdin()
+        .read_to_string(&mut input)
+        .map_err(|error| Error::invalid("standard input cannot be read as text").because(error))?;
+    Ok(input.trim_end().to_owned())
+}
+
+/// A row of a list of issues.
+pub(crate) fn row(issue: &Issue) -> Vec<Cell> {
+    vec![
+        styled(BOLD, &issue.id),
+        styled(if issue.priority <= 1 { WARN } else { PLAIN }, format!("P{}", issue.priority)),
+        cell(&issue.issue_type),
+        styled(status_style(&issue.status), &issue.status),
+        styled(DIM, issue.assignee.as_deref().unwrap_or("-")),
+        cell(&issue.title),
+    ]
+}
+
+fn status_style(status: &str) -> Style {
+    match status {
+        "in_progress" => GOOD,
+        "closed" | "tombstone" => DIM,
+        _ => PLAIN,
+    }
+}
