@@ -405,3 +405,42 @@ fn issues_as_people_see_them() {
     "#]]
     .assert_eq(&whole(&["list", "--text", "nothing like it"]));
 }
+
+#[test]
+fn looking_for_issues_from_every_side() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let base = add(&sandbox, &repo, &["Lay the base", "-l", "core", "-d", "concrete"]);
+    let next = add(&sandbox, &repo, &["Build on it", "--blocked-by", &base, "-p", "0"]);
+    let part = add(&sandbox, &repo, &["Paint a wall", "--parent", &next]);
+    let blocked = sandbox.way(&repo, ["blocked", "--json"]).data();
+    let waiting: Vec<_> = blocked.as_array().unwrap().iter().map(|issue| issue["id"].as_str().unwrap()).collect();
+    assert_eq!(waiting, [next.as_str(), part.as_str()]);
+    assert_eq!(blocked[0]["reasons"][0], format!("it waits for {base}"));
+
+    let _ = sandbox.way(&repo, ["comment", &part, "needs CONCRETE too"]).ok();
+    assert_eq!(ids(&sandbox, &repo, &["search", "Concrete"]).len(), 2);
+    assert_eq!(ids(&sandbox, &repo, &["search", "concrete base"]), std::slice::from_ref(&base));
+    assert_eq!(ids(&sandbox, &repo, &["search", "nowhere"]), Vec::<String>::new());
+
+    let _ = sandbox.way(&repo, ["label", "add", &next, "core", "urgent"]).ok();
+    let labels = sandbox.way(&repo, ["label", "list", "--json"]).data();
+    assert_eq!((labels[0]["label"].as_str(), labels[0]["count"].as_u64()), (Some("core"), Some(2)));
+    let _ = sandbox.way(&repo, ["label", "rm", &next, "core"]).ok();
+    assert_eq!(ids(&sandbox, &repo, &["list", "--label", "core"]), std::slice::from_ref(&base));
+    let _ = sandbox.way(&repo, ["assign", &base, "ann"]).ok();
+    assert_eq!(ids(&sandbox, &repo, &["list", "--assignee", "ann"]), std::slice::from_ref(&base));
+    let _ = sandbox.way(&repo, ["assign", &base, ""]).ok();
+    assert_eq!(ids(&sandbox, &repo, &["list", "--assignee", "ann"]), Vec::<String>::new());
+
+    let _ = sandbox.way(&repo, ["close", &base]).ok();
+    let stats = sandbox.way(&repo, ["stats", "--json"]).data();
+    assert_eq!(
+        (stats["ready"].as_u64(), stats["by_status"]["closed"].as_u64(), stats["open_by_priority"]["P0"].as_u64()),
+        (Some(2), Some(1), Some(1))
+    );
+    assert_eq!(ids(&sandbox, &repo, &["stale"]), Vec::<String>::new());
+    let later = [("WAYPOST_TEST_CLOCK", "2026-03-01T00:00:00Z".as_ref())];
+    let stale = sandbox.way_with(&repo, &later, ["stale", "--json"]).data();
+    assert_eq!(stale.as_array().unwrap().len(), 2, "the closed one does not count");
+}
