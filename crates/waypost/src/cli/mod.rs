@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, Command, FromArgMatches};
 use waypost_core::{Error, Kind, Result};
 
 use crate::environment::Variables;
@@ -19,19 +19,12 @@ mod ui;
 
 use ui::{Color, Ui};
 
-/// The durable, shared memory of coding agents at work
-///
-/// Works in any repository at once, with nothing to set up: every command finds the same state from every
-/// worktree. Start with: way status
-#[derive(Parser)]
-#[command(
-    name = "way",
-    version,
-    disable_help_subcommand = true,
-    subcommand_required = true,
-    arg_required_else_help = true
-)]
-#[command(after_help = "Examples:
+const ABOUT: &str = "The durable, shared memory of coding agents at work
+
+Works in any repository at once, with nothing to set up: every command finds the same state from every worktree. \
+Start with: way status";
+
+const EXAMPLES: &str = "Examples:
   way add 'Fix the login'     write down an issue
   way ready                   what can be worked on now
   way status                  what is there, across all worktrees
@@ -43,13 +36,7 @@ Exit codes:
   0 done              1 internal error    2 invalid input
   3 not found         4 conflict          5 lease lost
   6 nothing to do     7 refused           8 store unavailable
-  9 damaged data")]
-struct Args {
-    #[command(flatten)]
-    global: GlobalArgs,
-    #[command(subcommand)]
-    command: Command,
-}
+  9 damaged data";
 
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -90,52 +77,83 @@ struct GlobalArgs {
     verbose: bool,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    #[command(visible_aliases = ["create", "new"])]
-    Add(commands::add::Args),
-    Ready(commands::ready::Args),
-    List(commands::list::Args),
-    Show(commands::show::Args),
-    Update(commands::update::Args),
-    Claim(commands::claim::Args),
-    Release(commands::release::Args),
-    Close(commands::close::Args),
-    Reopen(commands::reopen::Args),
-    Delete(commands::delete::Args),
-    Comment(commands::comment::Args),
-    Label(commands::label::Args),
-    Assign(commands::assign::Args),
-    Dep(commands::dep::Args),
-    Blocked(commands::blocked::Args),
-    Search(commands::search::Args),
-    Stale(commands::stale::Args),
-    Stats(commands::stats::Args),
-    Init(commands::init::Args),
-    Status(commands::status::Args),
-    Where(commands::r#where::Args),
-    Worktree(commands::worktree::Args),
-    Config(commands::config::Args),
-    Db(commands::db::Args),
-    Doctor(commands::doctor::Args),
-    Completions(commands::completions::Args),
+/// A command: what it is called, which arguments it takes, and who answers.
+struct Entry {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    define: fn(Command) -> Command,
+    run: fn(&mut Cx, &ArgMatches) -> Result<ExitCode>,
+}
+
+macro_rules! commands {
+    ($($name:literal $([$($alias:literal),*])? => $module:ident;)*) => {
+        /// All commands, in the order of the help.
+        static COMMANDS: &[Entry] = &[$(Entry {
+            name: $name,
+            aliases: &[$($($alias),*)?],
+            define: <commands::$module::Args as clap::Args>::augment_args,
+            run: |cx, matches| {
+                let args = <commands::$module::Args as FromArgMatches>::from_arg_matches(matches);
+                let args = args.map_err(|error| Error::internal("arguments that were accepted cannot be read").because(error))?;
+                commands::$module::run(cx, &args)
+            },
+        }),*];
+    };
+}
+
+commands! {
+    "add" ["create", "new"] => add;
+    "ready" => ready;
+    "list" => list;
+    "show" => show;
+    "update" => update;
+    "claim" => claim;
+    "release" => release;
+    "close" => close;
+    "reopen" => reopen;
+    "delete" => delete;
+    "comment" => comment;
+    "label" => label;
+    "assign" => assign;
+    "dep" => dep;
+    "blocked" => blocked;
+    "search" => search;
+    "stale" => stale;
+    "stats" => stats;
+    "status" => status;
+    "where" => r#where;
+    "worktree" => worktree;
+    "init" => init;
+    "config" => config;
+    "db" => db;
+    "doctor" => doctor;
+    "completions" => completions;
+}
+
+impl Entry {
+    fn is_called(&self, name: &OsStr) -> bool {
+        self.name == name || self.aliases.iter().any(|alias| *alias == name)
+    }
 }
 
 /// Runs the program.
 pub fn main() -> ExitCode {
     let raw: Vec<OsString> = std::env::args_os().collect();
-    let args = match Args::try_parse_from(&raw) {
-        Ok(args) => args,
+    let matches = match parse(&raw) {
+        Ok(matches) => matches,
         Err(error) => return usage(&error, &raw),
     };
-    let GlobalArgs { json, quiet, color, verbose, .. } = args.global;
-    if verbose {
+    let global = match GlobalArgs::from_arg_matches(&matches) {
+        Ok(global) => global,
+        Err(error) => return usage(&error, &raw),
+    };
+    if global.verbose {
         log_to_stderr();
     }
     let variables = Variables::of_process();
-    let ui = Ui::new(json, quiet, color, &variables);
-    let mut cx = Cx { ui, variables, global: args.global, place: None };
-    match run(&mut cx, args.command) {
+    let ui = Ui::new(global.json, global.quiet, global.color, &variables);
+    let mut cx = Cx { ui, variables, global, place: None };
+    match run(&mut cx, &matches) {
         Ok(code) => code,
         Err(error) => {
             let store = cx.place.as_ref().and_then(|place| place.store().ok());
@@ -147,47 +165,49 @@ pub fn main() -> ExitCode {
 }
 
 /// Returns the definition of the command line, from which its documentation is made.
-pub fn command() -> clap::Command {
-    Args::command()
+pub fn command() -> Command {
+    define(|_| true)
 }
 
-fn run(cx: &mut Cx, command: Command) -> Result<ExitCode> {
-    let filters = match &command {
-        Command::Status(_) => true,
-        Command::Worktree(args) => args.is_list(),
-        _ => false,
+/// Reads the arguments.
+///
+/// Defining all commands takes longer than most of them do. So only those whose name was typed are defined first;
+/// if that does not suffice, be it for help or for an error, everything is.
+fn parse(raw: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    let typed = |entry: &Entry| raw.iter().any(|arg| entry.is_called(arg));
+    match define(typed).try_get_matches_from(raw) {
+        Err(error) if error.kind() != ErrorKind::DisplayVersion => command().try_get_matches_from(raw),
+        other => other,
+    }
+}
+
+fn define(wanted: impl Fn(&Entry) -> bool) -> Command {
+    let way = Command::new("way")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT.lines().next())
+        .long_about(ABOUT)
+        .after_help(EXAMPLES)
+        .disable_help_subcommand(true)
+        .subcommand_required(true)
+        .arg_required_else_help(true);
+    let entries = COMMANDS.iter().filter(|entry| wanted(entry));
+    <GlobalArgs as clap::Args>::augment_args(way).subcommands(
+        entries.map(|entry| (entry.define)(Command::new(entry.name).visible_aliases(entry.aliases.iter().copied()))),
+    )
+}
+
+fn run(cx: &mut Cx, matches: &ArgMatches) -> Result<ExitCode> {
+    let Some((name, matches)) = matches.subcommand() else {
+        return Err(Error::invalid("no command was given").hint("way --help"));
     };
+    let filters = name == "status" || (name == "worktree" && matches.subcommand_name() == Some("list"));
     if cx.global.worktree.is_some() && !filters {
         return Err(Error::invalid("--worktree has no meaning for this command")
             .hint("it filters way status and way worktree list"));
     }
-    match command {
-        Command::Add(args) => commands::add::run(cx, &args),
-        Command::Ready(args) => commands::ready::run(cx, &args),
-        Command::List(args) => commands::list::run(cx, &args),
-        Command::Show(args) => commands::show::run(cx, &args),
-        Command::Update(args) => commands::update::run(cx, &args),
-        Command::Claim(args) => commands::claim::run(cx, &args),
-        Command::Release(args) => commands::release::run(cx, &args),
-        Command::Close(args) => commands::close::run(cx, &args),
-        Command::Reopen(args) => commands::reopen::run(cx, &args),
-        Command::Delete(args) => commands::delete::run(cx, &args),
-        Command::Comment(args) => commands::comment::run(cx, &args),
-        Command::Label(args) => commands::label::run(cx, &args),
-        Command::Assign(args) => commands::assign::run(cx, &args),
-        Command::Dep(args) => commands::dep::run(cx, &args),
-        Command::Blocked(args) => commands::blocked::run(cx, &args),
-        Command::Search(args) => commands::search::run(cx, &args),
-        Command::Stale(args) => commands::stale::run(cx, &args),
-        Command::Stats(args) => commands::stats::run(cx, &args),
-        Command::Init(args) => commands::init::run(cx, &args),
-        Command::Status(args) => commands::status::run(cx, &args),
-        Command::Where(args) => commands::r#where::run(cx, &args),
-        Command::Worktree(args) => commands::worktree::run(cx, args),
-        Command::Config(args) => commands::config::run(cx, args),
-        Command::Db(args) => commands::db::run(cx, args),
-        Command::Doctor(args) => commands::doctor::run(cx, &args),
-        Command::Completions(args) => commands::completions::run(&args),
+    match COMMANDS.iter().find(|entry| entry.name == name) {
+        Some(entry) => (entry.run)(cx, matches),
+        None => Err(Error::internal(format!("the command {name} is not in the table"))),
     }
 }
 

@@ -100,16 +100,16 @@ enum Routing {
     Contributor,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let place = cx.place()?;
     let file = FileArgs { shared: args.shared, user: false };
-    match (args.command, args.add_repo, args.remove_repo, args.routing) {
-        (Some(Command::Get { key }), ..) => get(cx, &place, &key),
-        (Some(Command::Set { key, value, file }), ..) => set(cx, &place, &key, &value, file),
-        (Some(Command::Unset { key, file }), ..) => unset(cx, &place, &key, file),
-        (Some(Command::List { show_origin, all }), ..) => list(cx, &place, show_origin, all),
-        (None, Some(path), ..) => add_repo(cx, &place, &path, file),
-        (None, None, Some(path), _) => remove_repo(cx, &place, &path, file),
+    match (&args.command, &args.add_repo, &args.remove_repo, args.routing) {
+        (Some(Command::Get { key }), ..) => get(cx, &place, key),
+        (Some(Command::Set { key, value, file }), ..) => set(cx, &place, key, value, *file),
+        (Some(Command::Unset { key, file }), ..) => unset(cx, &place, key, *file),
+        (Some(Command::List { show_origin, all }), ..) => list(cx, &place, *show_origin, *all),
+        (None, Some(path), ..) => add_repo(cx, &place, path, file),
+        (None, None, Some(path), _) => remove_repo(cx, &place, path, file),
         (None, None, None, Some(routing)) => route(cx, &place, routing, file),
         (None, None, None, None) if args.list_repos => list_repos(cx, &place),
         (None, None, None, None) => {

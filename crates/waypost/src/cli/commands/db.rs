@@ -41,13 +41,13 @@ enum Command {
     },
 }
 
-pub(crate) fn run(cx: &mut Cx, args: Args) -> Result<ExitCode> {
-    match args.command {
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+    match &args.command {
         Command::Info => info(cx),
         Command::Check => check(cx),
-        Command::Backup { file } => backup(cx, &file),
+        Command::Backup { file } => backup(cx, file),
         Command::Vacuum => vacuum(cx),
-        Command::Probe { writes } => probe(cx, writes),
+        Command::Probe { writes } => probe(cx, *writes),
     }
 }
 

@@ -70,18 +70,11 @@ struct RmArgs {
     force: bool,
 }
 
-impl Args {
-    /// Tells whether it only lists.
-    pub(crate) fn is_list(&self) -> bool {
-        matches!(self.command, Command::List(_))
-    }
-}
-
-pub(crate) fn run(cx: &mut Cx, args: Args) -> Result<ExitCode> {
-    match args.command {
-        Command::Add(args) => add(cx, &args),
-        Command::List(args) => list(cx, &args),
-        Command::Rm(args) => rm(cx, &args),
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Command::Add(args) => add(cx, args),
+        Command::List(args) => list(cx, args),
+        Command::Rm(args) => rm(cx, args),
     }
 }
 
