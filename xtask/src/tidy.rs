@@ -50,7 +50,16 @@ pub(crate) fn check(root: &Path) -> Result {
         }
         // Put together here, so that this file does not contain what it looks for.
         for (word, home, why) in [
-            (["Command::", "new("].concat(), "crates/waypost-workspace/src/run.rs", "programs are started in run.rs"),
+            (
+                ["process::", "{Command"].concat(),
+                "crates/waypost-workspace/src/run.rs",
+                "programs are started in run.rs",
+            ),
+            (
+                ["process::", "Command"].concat(),
+                "crates/waypost-workspace/src/run.rs",
+                "programs are started in run.rs",
+            ),
             (
                 ["env::", "var"].concat(),
                 "crates/waypost/src/environment.rs",

@@ -89,12 +89,12 @@ fn a_change_to_one_record_leaves_every_other_byte() {
             let mut changed = document.clone();
             let mut record = changed.record(*place).unwrap();
             record.set("priority", &0).unwrap();
-            changed.replace(*place, &record);
+            changed.replace(*place, &record).unwrap();
             for other in (0..document.len()).filter(|other| other != place) {
                 assert!(changed.line(other) == document.line(other), "{name}");
             }
             let added = Record::parse("{\"id\":\"zz-new\",\"title\":\"new\"}").unwrap();
-            changed.insert(&added);
+            changed.insert(&added).unwrap();
             assert_eq!(changed.len(), document.len() + 1, "{name}");
         }
     });

@@ -1,12 +1,14 @@
 //! Reading and changing a ledger's file.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use waypost_core::ledger::document::Document;
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, create_private_dir, replace};
+use waypost_fs::{FileLock, Seen, create_private_dir, read_seen, replace_seen};
+
+/// How often a change is tried while another program keeps swapping the file.
+const ATTEMPTS: usize = 100;
 
 /// A ledger's file, and the lock that guards it.
 #[derive(Clone, Debug)]
@@ -33,34 +35,44 @@ impl LedgerFile {
     ///
     /// No lock is needed: the file is only ever replaced whole.
     pub fn read(&self) -> Result<Document> {
-        match std::fs::read(&self.path) {
-            Ok(bytes) => Ok(Document::parse(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Document::parse(Vec::new())),
-            Err(error) => {
-                Err(Error::unavailable(format!("cannot read the ledger {}", self.path.display())).because(error))
-            }
-        }
+        self.read_seen().map(|(document, _)| document)
     }
 
     /// Changes the file: whatever `change` does to what it says now is on disk when this returns, all of it or nothing.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Document) -> Result<T>) -> Result<T> {
+    ///
+    /// If somebody who knows no lock, as a checkout, puts another file there meanwhile, `change` is asked again about
+    /// that one.
+    pub fn change<T>(&self, mut change: impl FnMut(&mut Document) -> Result<T>) -> Result<T> {
         let cannot =
             |error| Error::unavailable(format!("cannot write the ledger {}", self.path.display())).because(error);
         if let Some(dir) = self.lock.parent() {
             create_private_dir(dir).map_err(cannot)?;
         }
         let _lock = FileLock::acquire(&self.lock, self.patience)?;
-        let mut document = self.read()?;
-        let before = document.to_bytes();
-        let answer = change(&mut document)?;
-        let after = document.to_bytes();
-        if after != before {
+        for _ in 0..ATTEMPTS {
+            let (mut document, seen) = self.read_seen()?;
+            let before = document.to_bytes();
+            let answer = change(&mut document)?;
+            let after = document.to_bytes();
+            if after == before {
+                return Ok(answer);
+            }
             if let Some(dir) = self.path.parent() {
                 std::fs::create_dir_all(dir).map_err(cannot)?;
             }
-            replace(&self.path, &after, 0o644).map_err(cannot)?;
+            if replace_seen(&seen, &after, 0o644).map_err(cannot)? {
+                return Ok(answer);
+            }
         }
-        Ok(answer)
+        Err(Error::unavailable(format!("the ledger {} is being changed by another program", self.path.display()))
+            .hint("try again when that is done"))
+    }
+
+    fn read_seen(&self) -> Result<(Document, Seen)> {
+        let (bytes, seen) = read_seen(&self.path).map_err(|error| {
+            Error::unavailable(format!("cannot read the ledger {}", self.path.display())).because(error)
+        })?;
+        Ok((Document::parse(bytes), seen))
     }
 }
 
@@ -87,12 +99,7 @@ mod tests {
                 let ledger = &ledger;
                 scope.spawn(move || {
                     for number in 0..25 {
-                        ledger
-                            .change(|document| {
-                                document.insert(&record(worker * 25 + number));
-                                Ok(())
-                            })
-                            .unwrap();
+                        ledger.change(|document| document.insert(&record(worker * 25 + number))).unwrap();
                     }
                 });
             }
@@ -108,17 +115,12 @@ mod tests {
         let ledger = ledger(dir.path());
         ledger.change(|_| Ok(())).unwrap();
         assert!(!ledger.path().exists());
-        ledger
-            .change(|document| {
-                document.insert(&record(1));
-                Ok(())
-            })
-            .unwrap();
+        ledger.change(|document| document.insert(&record(1))).unwrap();
         let modified = || std::fs::metadata(ledger.path()).unwrap().modified().unwrap();
         let before = modified();
         ledger
             .change(|document| -> Result<()> {
-                document.insert(&record(2));
+                document.insert(&record(2))?;
                 Err(Error::invalid("changed my mind"))
             })
             .unwrap_err();

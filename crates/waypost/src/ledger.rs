@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use waypost_core::ledger::document::{Content, Document};
@@ -22,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A ledger.
 pub struct Ledger {
     file: LedgerFile,
+    /// The worktree it belongs to.
+    root: PathBuf,
     /// What the ids of new issues begin with.
     pub prefix: String,
     /// What statuses mean.
@@ -38,7 +41,8 @@ impl Ledger {
         };
         let prefix = place.config.text("prefix").unwrap_or_else(|| default_prefix(&checkout.repository_name()));
         let file = LedgerFile::new(path, checkout.private_dir.join("ledger.lock"), PATIENCE);
-        Ok(Ledger { file, prefix, statuses: Statuses::default() })
+        let root = place.home_worktree.clone().unwrap_or_else(|| checkout.repository_path().to_owned());
+        Ok(Ledger { file, root, prefix, statuses: Statuses::default() })
     }
 
     /// Returns the issues as they are now.
@@ -48,8 +52,10 @@ impl Ledger {
 
     /// Changes issues; all of it is on disk when this returns, or none of it.
     ///
-    /// What `change` is given is what the file says at that moment, under the lock.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Draft<'_>) -> Result<T>) -> Result<T> {
+    /// What `change` is given is what the file says at that moment, under the lock. It is asked again if a program that
+    /// knows no lock swaps the file meanwhile.
+    pub fn change<T>(&self, mut change: impl FnMut(&mut Draft<'_>) -> Result<T>) -> Result<T> {
+        check_inside(self.file.path(), &self.root)?;
         self.file.change(|document| {
             let snapshot = Snapshot::of(document, &self.statuses);
             change(&mut Draft { document, snapshot })
@@ -66,18 +72,22 @@ pub struct Draft<'a> {
 
 impl Draft<'_> {
     /// Adds an issue.
-    pub fn add(&mut self, record: &Record) {
-        self.document.insert(record);
+    pub fn add(&mut self, record: &Record) -> Result<()> {
+        self.document.insert(record)
     }
 
     /// Changes one issue, and returns it as it is now.
     pub fn edit(&mut self, id: &str, edit: impl FnOnce(&mut Record) -> Result<()>) -> Result<Record> {
-        let place = self.snapshot.entry(id)?.place;
-        let mut record = self.document.record(place)?;
-        let before = record.clone();
+        let entry = self.snapshot.entry(id)?;
+        // Lines may have moved since the change began; of several versions it is the one that counts.
+        let is_it = |place: &usize| self.document.record(*place).is_ok_and(|record| record == entry.record);
+        let Some(place) = self.document.places_of(id).into_iter().find(is_it) else {
+            return Err(Error::internal(format!("issue {id} was changed twice at once")));
+        };
+        let mut record = entry.record.clone();
         edit(&mut record)?;
-        if record != before {
-            self.document.replace(place, &record);
+        if record != entry.record {
+            self.document.replace(place, &record)?;
         }
         Ok(record)
     }
@@ -86,8 +96,10 @@ impl Draft<'_> {
 /// The issues of a ledger at one moment.
 pub struct Snapshot {
     entries: BTreeMap<String, Entry>,
-    /// What was found in the file that is not as it should be, with line numbers.
+    /// What was found in readable lines that is not as it should be, with line numbers.
     pub problems: Vec<(usize, Problem)>,
+    /// Lines that are no records: unreadable ones and conflict markers, with line numbers.
+    pub damage: Vec<(usize, String)>,
     statuses: Statuses,
 }
 
@@ -104,11 +116,18 @@ impl Snapshot {
     fn of(document: &Document, statuses: &Statuses) -> Snapshot {
         let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
         let mut problems = Vec::new();
+        let mut damage = Vec::new();
         for (place, content) in document.contents().enumerate() {
             match content {
-                Content::Damaged(why) => problems.push((place + 1, Problem(format!("cannot be read: {why}")))),
-                Content::Marker => problems.push((place + 1, Problem("a conflict marker".to_owned()))),
-                Content::Other | Content::Blank => {}
+                Content::Damaged(why) => damage.push((place + 1, format!("cannot be read: {why}"))),
+                Content::Marker => damage.push((place + 1, "a conflict marker".to_owned())),
+                Content::Other => {
+                    let is_known = |record: &Record| record.fields().any(|(key, _)| key.starts_with('_'));
+                    if document.record(place).is_ok_and(|record| !is_known(&record)) {
+                        problems.push((place + 1, Problem("a record without an id".to_owned())));
+                    }
+                }
+                Content::Blank => {}
                 Content::Issue(id) => {
                     let Some((record, (issue, found))) =
                         document.record(place).ok().and_then(|record| Some((record.clone(), Issue::read(&record)?)))
@@ -128,7 +147,7 @@ impl Snapshot {
                 }
             }
         }
-        Snapshot { entries, problems, statuses: statuses.clone() }
+        Snapshot { entries, problems, damage, statuses: statuses.clone() }
     }
 
     /// Returns all issues, by id; deleted ones too.
@@ -143,7 +162,11 @@ impl Snapshot {
 
     /// Returns the issue that somebody means: by its id, or the unique beginning of it.
     pub fn find(&self, wanted: &str) -> Result<&Entry> {
-        let id = issue_id::resolve(self.entries.keys().map(String::as_str), wanted)?;
+        let found = issue_id::resolve(self.entries.keys().map(String::as_str), wanted);
+        let id = found.map_err(|error| match self.damage.len() {
+            0 => error,
+            lines => error.hint(format!("{lines} lines of the ledger cannot be read: way doctor")),
+        })?;
         self.entry(id)
     }
 
@@ -169,6 +192,13 @@ impl Snapshot {
         let blockers =
             |id: &str| self.entries.get(id).map(|entry| entry.issue.blockers().collect()).unwrap_or_default();
         cycle::closed_by(waiting, blocker, blockers)
+    }
+
+    /// Returns the circle that would close if one issue were a part of another.
+    pub fn parent_cycle(&self, part: &str, whole: &str) -> Option<Vec<String>> {
+        let parent =
+            |id: &str| self.entries.get(id).and_then(|entry| entry.issue.parent_id.as_deref()).into_iter().collect();
+        cycle::closed_by(part, whole, parent)
     }
 
     fn facts_of(&self, issue: &Issue) -> Facts {
@@ -201,6 +231,18 @@ impl Issues for Snapshot {
     /// Leases live in the store, which does not know issues yet. Being in progress keeps an issue out already.
     fn leased_to_another(&self, _id: &str) -> Option<String> {
         None
+    }
+}
+
+/// Refuses to write through a link that leads out of the repository: who writes the repository does not choose where
+/// we write, and whoever else uses that file has another lock.
+fn check_inside(path: &Path, root: &Path) -> Result<()> {
+    match std::fs::canonicalize(path) {
+        Ok(real) if !real.starts_with(root) => {
+            Err(Error::refused(format!("the ledger {} is a link that leads out of the repository", path.display()))
+                .hint("replace the link with the file"))
+        }
+        _ => Ok(()),
     }
 }
 

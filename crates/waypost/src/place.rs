@@ -295,7 +295,8 @@ impl Place {
 
     /// Returns the author of what is written: who was named, else the version control's user, else the machine's.
     pub fn actor(&self) -> String {
-        let named = self.request.actor.clone().or_else(|| self.variables.named_actor());
+        let named =
+            self.request.actor.clone().filter(|name| !name.trim().is_empty()).or_else(|| self.variables.named_actor());
         let vcs_user =
             || self.checkout.as_ref().and_then(|checkout| checkout.user_name(self.variables.home().as_deref()));
         named.or_else(vcs_user).unwrap_or_else(|| self.variables.user())

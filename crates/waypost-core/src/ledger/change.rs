@@ -19,7 +19,7 @@ pub struct Author<'a> {
 }
 
 /// The fields of an issue that are set directly. What is `None` stays as it is; an empty text takes the field out.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
     /// As in [`Issue`].
     pub title: Option<String>,
@@ -80,7 +80,6 @@ pub fn update(record: &mut Record, edit: &Edit, statuses: &Statuses, author: Aut
         ("notes", &edit.notes),
         ("issue_type", &edit.issue_type),
         ("assignee", &edit.assignee),
-        ("parent_id", &edit.parent_id),
         ("external_ref", &edit.external_ref),
     ] {
         match value.as_deref() {
@@ -101,20 +100,18 @@ pub fn update(record: &mut Record, edit: &Edit, statuses: &Statuses, author: Aut
         }
         None => {}
     }
-    if !edit.add_labels.is_empty() || !edit.remove_labels.is_empty() {
-        let mut labels: Vec<String> =
-            record.raw("labels").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
-        labels.retain(|label| !edit.remove_labels.contains(label));
-        labels.extend(edit.add_labels.iter().cloned());
-        labels.sort();
-        labels.dedup();
-        if labels.is_empty() {
-            record.remove("labels");
-        } else {
-            record.set("labels", &labels)?;
-        }
+    set_labels(record, edit)?;
+    if let Some(parent) = &edit.parent_id {
+        set_parent(record, parent)?;
     }
     if let Some(status) = &edit.status {
+        if statuses.category(status) == Category::Deleted {
+            return Err(Error::invalid(format!("{status} is not set as a status")).hint("way delete does it"));
+        }
+        let current = Issue::read(record).map_or(Category::Active, |(issue, _)| statuses.category(&issue.status));
+        if current == Category::Deleted {
+            return Err(Error::conflict("a deleted issue has no other status").hint("way reopen brings it back"));
+        }
         set_status(record, status, statuses, author)?;
     }
     touch(record, author)
@@ -168,14 +165,15 @@ pub fn claim(record: &mut Record, statuses: &Statuses, author: Author<'_>) -> Re
     let holder = issue.assignee.as_deref();
     match statuses.category(&issue.status) {
         Category::Wip if holder == Some(author.name) => return Ok(()),
-        Category::Wip => {
-            let holder = holder.unwrap_or("somebody");
+        Category::Wip if holder.is_some() => {
+            let holder = holder.unwrap_or_default();
             return Err(Error::conflict(format!("{holder} works on issue {} already", issue.id)));
         }
         Category::Done | Category::Deleted | Category::Frozen => {
             return Err(Error::conflict(format!("issue {} is {}, so it cannot be claimed", issue.id, issue.status)));
         }
-        Category::Active => {}
+        // In progress, but nobody said who: whoever asks may have it.
+        Category::Active | Category::Wip => {}
     }
     record.set("status", &"in_progress")?;
     record.set("assignee", &author.name)?;
@@ -208,6 +206,12 @@ pub fn comment(record: &mut Record, id: &str, text: &str, author: Author<'_>) ->
 /// Makes an issue depend on another. Returns whether that is new. Circles are the caller's to look for.
 pub fn depend(record: &mut Record, on: &str, kind: DependencyKind, author: Author<'_>) -> Result<bool> {
     let issue = read(record)?;
+    if kind == DependencyKind::ParentChild {
+        let is_new = issue.parent_id.as_deref() != Some(on);
+        set_parent(record, on)?;
+        touch(record, author)?;
+        return Ok(is_new);
+    }
     if issue.dependencies.iter().any(|edge| edge.depends_on_id == on && edge.kind == Some(kind)) {
         return Ok(false);
     }
@@ -248,6 +252,58 @@ pub fn undepend(record: &mut Record, on: &str, kind: Option<DependencyKind>, aut
     Ok(true)
 }
 
+/// Puts labels on and takes them off. What else is in the list stays as it is spelled.
+fn set_labels(record: &mut Record, edit: &Edit) -> Result<()> {
+    if edit.add_labels.is_empty() && edit.remove_labels.is_empty() {
+        return Ok(());
+    }
+    if edit.add_labels.iter().any(|label| label.trim().is_empty()) {
+        return Err(Error::invalid("a label is a text"));
+    }
+    let before = items(record, "labels")?;
+    let label_of = |item: &String| serde_json::from_str::<String>(item).ok();
+    let mut after: Vec<String> = before
+        .iter()
+        .filter(|item| label_of(item).is_none_or(|label| !edit.remove_labels.contains(&label)))
+        .cloned()
+        .collect();
+    for label in edit.add_labels.iter().filter(|label| !edit.remove_labels.contains(label)) {
+        if !after.iter().any(|item| label_of(item).as_ref() == Some(label)) {
+            after.push(serde_json::Value::from(label.as_str()).to_string());
+        }
+    }
+    if after == before {
+        return Ok(());
+    }
+    if after.is_empty() {
+        record.remove("labels");
+        return Ok(());
+    }
+    record.set("labels", &raw_list(after.iter().map(String::as_str))?)
+}
+
+/// Makes an issue a part of another, or of none. Other tools say so with an edge; there is one way to say it afterwards.
+fn set_parent(record: &mut Record, parent: &str) -> Result<()> {
+    let is_parent_edge = |item: &String| {
+        let edge: serde_json::Value = serde_json::from_str(item).unwrap_or_default();
+        edge["type"].as_str().and_then(DependencyKind::read) == Some(DependencyKind::ParentChild)
+    };
+    let edges = items(record, "dependencies")?;
+    let others: Vec<&str> = edges.iter().filter(|item| !is_parent_edge(item)).map(String::as_str).collect();
+    if others.len() < edges.len() {
+        if others.is_empty() {
+            record.remove("dependencies");
+        } else {
+            record.set("dependencies", &raw_list(others.into_iter())?)?;
+        }
+    }
+    if parent.is_empty() {
+        record.remove("parent_id");
+        return Ok(());
+    }
+    record.set("parent_id", &parent)
+}
+
 fn set_status(record: &mut Record, status: &str, statuses: &Statuses, author: Author<'_>) -> Result<()> {
     if !statuses.knows(status) {
         let known: Vec<&str> = Statuses::BUILT_IN.iter().map(|(known, _)| *known).collect();
@@ -257,9 +313,11 @@ fn set_status(record: &mut Record, status: &str, statuses: &Statuses, author: Au
             None => error.hint("it is open, in_progress, blocked, deferred, closed, or one of your own"),
         });
     }
+    let before = Issue::read(record).map(|(issue, _)| (statuses.category(&issue.status), issue.closed_at));
     record.set("status", &status)?;
     if statuses.category(status) == Category::Done {
-        if record.text("closed_at").is_none() {
+        // A time that is left from an earlier life of the issue does not count.
+        if !matches!(before, Some((Category::Done, Some(_)))) {
             record.set("closed_at", &author.now.to_string())?;
         }
     } else {
@@ -398,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_a_sorted_set() {
+    fn labels_are_a_set_and_odd_ones_stay() {
         let mut record = new();
         let edit = |add: &[&str], remove: &[&str]| Edit {
             add_labels: add.iter().map(|label| (*label).to_owned()).collect(),
@@ -406,9 +464,45 @@ mod tests {
             ..Edit::default()
         };
         update(&mut record, &edit(&["b", "a", "b"], &[]), &statuses(), NOW).unwrap();
-        assert_eq!(record.raw("labels"), Some(r#"["a","b"]"#));
+        assert_eq!(record.raw("labels"), Some(r#"["b","a"]"#));
         update(&mut record, &edit(&[], &["a", "b"]), &statuses(), NOW).unwrap();
         assert_eq!(record.raw("labels"), None);
+        let mut odd = Record::parse(r#"{"id":"a","labels":["x", 1]}"#).unwrap();
+        update(&mut odd, &edit(&["y"], &[]), &statuses(), NOW).unwrap();
+        assert_eq!(odd.raw("labels"), Some(r#"["x",1,"y"]"#));
+        let mut text = Record::parse(r#"{"id":"a","labels":"p,q"}"#).unwrap();
+        assert_eq!(update(&mut text, &edit(&["y"], &[]), &statuses(), NOW).unwrap_err().kind(), Kind::Damaged);
+        assert_eq!(update(&mut new(), &edit(&[" "], &[]), &statuses(), NOW).unwrap_err().kind(), Kind::Invalid);
+    }
+
+    #[test]
+    fn a_parent_is_said_in_one_way_afterwards() {
+        let line = r#"{"id":"a","dependencies":[{"depends_on_id":"p","type":"child-of"},{"depends_on_id":"b","type":"blocks"}]}"#;
+        let with = |parent: &str| Edit { parent_id: Some(parent.to_owned()), ..Edit::default() };
+        let mut record = Record::parse(line).unwrap();
+        update(&mut record, &with("q"), &statuses(), NOW).unwrap();
+        assert_eq!(read(&record).unwrap().parent_id.as_deref(), Some("q"));
+        assert_eq!(record.raw("dependencies"), Some(r#"[{"depends_on_id":"b","type":"blocks"}]"#));
+        let mut record = Record::parse(line).unwrap();
+        update(&mut record, &with(""), &statuses(), NOW).unwrap();
+        assert_eq!(read(&record).unwrap().parent_id, None);
+        assert!(depend(&mut record, "r", DependencyKind::ParentChild, NOW).unwrap());
+        assert_eq!(read(&record).unwrap().parent_id.as_deref(), Some("r"));
+    }
+
+    #[test]
+    fn deleting_and_coming_back_have_their_own_verbs() {
+        let status = |status: &str| Edit { status: Some(status.to_owned()), ..Edit::default() };
+        assert_eq!(
+            update(&mut new(), &status("tombstone"), &statuses(), NOW).unwrap_err().hints(),
+            ["way delete does it"]
+        );
+        let mut record = new();
+        delete(&mut record, None, NOW).unwrap();
+        assert_eq!(update(&mut record, &status("closed"), &statuses(), NOW).unwrap_err().kind(), Kind::Conflict);
+        let mut stale = Record::parse(r#"{"id":"a","status":"open","closed_at":"2001-01-01T00:00:00Z"}"#).unwrap();
+        close(&mut stale, None, &statuses(), NOW).unwrap();
+        assert_eq!(stale.text("closed_at").unwrap(), "2026-01-01T00:00:00.000Z");
     }
 
     #[test]

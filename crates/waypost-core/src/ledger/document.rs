@@ -4,6 +4,7 @@
 //! issue, a record of another kind, a conflict marker or something nobody can read.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -78,7 +79,7 @@ impl<'de> Deserialize<'de> for Head {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Head, A::Error> {
                 let mut head = Head::default();
-                let mut keys: Vec<Cow<'de, str>> = Vec::new();
+                let mut keys: HashSet<Cow<'de, str>> = HashSet::new();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                     if keys.contains(&key) {
                         return Err(serde::de::Error::custom(format!("the key {key:?} stands twice")));
@@ -88,7 +89,7 @@ impl<'de> Deserialize<'de> for Head {
                         "_type" => head.is_other = map.next_value::<&RawValue>()?.get() != "\"issue\"",
                         _ => drop(map.next_value::<IgnoredAny>()?),
                     }
-                    keys.push(key);
+                    keys.insert(key);
                 }
                 Ok(head)
             }
@@ -154,24 +155,27 @@ impl Document {
     }
 
     /// Writes a record in the place of a line.
-    pub fn replace(&mut self, place: usize, record: &Record) {
-        let text = record.to_line();
+    pub fn replace(&mut self, place: usize, record: &Record) -> Result<()> {
+        let (text, content) = written(record)?;
         let line = &mut self.lines[place];
-        line.content = content_of(text.as_bytes());
         line.text = Text::Written(text);
+        line.content = content;
+        Ok(())
     }
 
     /// Adds a record as a line of its own: where the order of ids has it, or at the end of a file without order.
-    pub fn insert(&mut self, record: &Record) {
-        let text = record.to_line();
-        let content = content_of(text.as_bytes());
+    pub fn insert(&mut self, record: &Record) -> Result<()> {
+        let (text, content) = written(record)?;
         let ids: Vec<(usize, &str)> = (self.lines.iter().enumerate())
             .filter_map(
                 |(place, line)| if let Content::Issue(id) = &line.content { Some((place, id.as_str())) } else { None },
             )
             .collect();
+        // Between conflict markers it would go with one of the sides.
+        let has_order =
+            ids.is_sorted_by_key(|(_, id)| *id) && !self.lines.iter().any(|line| line.content == Content::Marker);
         let place = match &content {
-            Content::Issue(id) if ids.is_sorted_by_key(|(_, id)| *id) => {
+            Content::Issue(id) if has_order => {
                 let after = ids.iter().find(|(_, known)| *known > id.as_str()).map(|(place, _)| *place);
                 after.or_else(|| ids.last().map(|(place, _)| place + 1)).unwrap_or(self.lines.len())
             }
@@ -185,6 +189,7 @@ impl Document {
             before.ending = ending;
         }
         self.lines.insert(place, Line { text: Text::Written(text), ending, content });
+        Ok(())
     }
 
     /// Takes a line out.
@@ -201,6 +206,15 @@ impl Document {
             bytes.extend_from_slice(self.lines[place].ending.as_bytes());
         }
         bytes
+    }
+}
+
+/// Returns the line of a record and what it says. One that could not be read again is not written.
+fn written(record: &Record) -> Result<(String, Content)> {
+    let text = record.to_line();
+    match content_of(text.as_bytes()) {
+        Content::Damaged(why) => Err(Error::invalid("the issue cannot be written").because(why)),
+        content => Ok((text, content)),
     }
 }
 
@@ -271,33 +285,46 @@ mod tests {
     #[test]
     fn a_new_line_stands_where_the_order_has_it() {
         let mut document = parse("{\"_type\":\"waypost\"}\n{\"id\":\"a\"}\n{\"id\":\"c\"}\nnoise\n");
-        document.insert(&record("b"));
-        document.insert(&record("d"));
+        document.insert(&record("b")).unwrap();
+        document.insert(&record("d")).unwrap();
         assert_eq!(
             text(&document),
             "{\"_type\":\"waypost\"}\n{\"id\":\"a\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n{\"id\":\"d\"}\nnoise\n"
         );
         let mut unsorted = parse("{\"id\":\"c\"}\n{\"id\":\"a\"}\n");
-        unsorted.insert(&record("b"));
+        unsorted.insert(&record("b")).unwrap();
         assert_eq!(text(&unsorted), "{\"id\":\"c\"}\n{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
     }
 
     #[test]
     fn endings_marks_and_torn_tails_are_kept() {
         let mut document = parse("\u{feff}{\"id\":\"a\"}\r\n{\"id\":\"c\"}\r\n{\"id\":\"d\",\"ti");
-        document.insert(&record("b"));
+        document.insert(&record("b")).unwrap();
         assert_eq!(text(&document), "\u{feff}{\"id\":\"a\"}\r\n{\"id\":\"b\"}\r\n{\"id\":\"c\"}\r\n{\"id\":\"d\",\"ti");
-        document.insert(&record("e"));
+        document.insert(&record("e")).unwrap();
         assert_eq!(
             text(&document),
             "\u{feff}{\"id\":\"a\"}\r\n{\"id\":\"b\"}\r\n{\"id\":\"c\"}\r\n{\"id\":\"e\"}\r\n{\"id\":\"d\",\"ti"
         );
         let mut empty = parse("");
-        empty.insert(&record("a"));
+        empty.insert(&record("a")).unwrap();
         assert_eq!(text(&empty), "{\"id\":\"a\"}\n");
         let mut torn = parse("{\"id\":\"a\"");
-        torn.insert(&record("b"));
+        torn.insert(&record("b")).unwrap();
         assert_eq!(text(&torn), "{\"id\":\"a\"\n{\"id\":\"b\"}\n");
+    }
+
+    #[test]
+    fn nothing_is_put_between_conflict_markers_or_made_too_long_to_read() {
+        let text_before =
+            "{\"id\":\"a\"}\n<<<<<<< HEAD\n{\"id\":\"c\"}\n=======\n{\"id\":\"e\"}\n>>>>>>> x\n{\"id\":\"z\"}\n";
+        let mut document = parse(text_before);
+        document.insert(&record("b")).unwrap();
+        assert_eq!(text(&document), format!("{text_before}{{\"id\":\"b\"}}\n"));
+        let mut long = record("l");
+        long.set("title", &"x".repeat(LONGEST_LINE)).unwrap();
+        assert!(document.insert(&long).is_err() && document.replace(0, &long).is_err());
+        assert_eq!(document.len(), 8);
     }
 
     #[test]
@@ -353,7 +380,7 @@ mod tests {
         fn inserting_adds_one_line_and_changes_no_other(bytes in file(), id in "[a-c]{1,3}") {
             let mut document = Document::parse(bytes.clone());
             let new = record(&id);
-            document.insert(&new);
+            document.insert(&new).unwrap();
             let mut expected = lines_of(&bytes);
             expected.push(new.to_line().into_bytes());
             expected.sort();
@@ -369,7 +396,7 @@ mod tests {
                 let old = document.line(place).to_vec();
                 let mut changed = document.record(place).unwrap();
                 changed.set("title", &"new").unwrap();
-                document.replace(place, &changed);
+                document.replace(place, &changed).unwrap();
                 let written = document.to_bytes();
                 let common = bytes.iter().zip(&written).take_while(|(one, other)| one == other).count();
                 let tail = bytes.iter().rev().zip(written.iter().rev()).take_while(|(one, other)| one == other).count();

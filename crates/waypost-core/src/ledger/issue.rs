@@ -5,10 +5,14 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::record::Record;
 use super::vocabulary::{DEFAULT_PRIORITY, DependencyKind};
 use crate::time::Timestamp;
+
+/// The end of the year 9999.
+const FAR_FUTURE: Timestamp = Timestamp::from_millis(253_402_300_799_000);
 
 /// The longest title that is not reported.
 pub const LONGEST_TITLE: usize = 500;
@@ -114,7 +118,7 @@ impl Issue {
             design: reader.text("design").unwrap_or_default(),
             acceptance_criteria: reader.text("acceptance_criteria").unwrap_or_default(),
             notes: reader.text("notes").unwrap_or_default(),
-            status: reader.text("status").unwrap_or_else(|| "open".to_owned()),
+            status: reader.status(),
             priority: reader.priority(),
             issue_type: reader.text("issue_type").unwrap_or_else(|| "task".to_owned()),
             assignee: reader.text("assignee"),
@@ -125,10 +129,10 @@ impl Issue {
             closed_at: reader.time("closed_at"),
             close_reason: reader.text("close_reason"),
             due_at: reader.time("due_at"),
-            defer_until: reader.time("defer_until"),
+            defer_until: reader.defer_until(),
             estimated_minutes: reader.value("estimated_minutes", "a number"),
             external_ref: reader.text("external_ref"),
-            labels: reader.value("labels", "a list of texts").unwrap_or_default(),
+            labels: reader.items("labels", "a list of texts"),
             dependencies: reader.dependencies(),
             comments: reader.comments(),
             parent_id: reader.text("parent_id"),
@@ -181,13 +185,51 @@ impl Reader<'_> {
         self.value::<String>(key, "a text").filter(|text| !text.is_empty())
     }
 
+    /// The status; `open` if there is none. One that is not a text is no status we know, so it is not ready.
+    fn status(&mut self) -> String {
+        match self.record.raw("status").filter(|raw| *raw != "null") {
+            None => "open".to_owned(),
+            Some(raw) => match self.text("status") {
+                Some(status) => status,
+                None if raw == "\"\"" => "open".to_owned(),
+                None => raw.to_owned(),
+            },
+        }
+    }
+
     fn time(&mut self, key: &str) -> Option<Timestamp> {
         let text = self.text(key)?;
-        let moment = text.parse::<jiff::Timestamp>().ok();
+        let moment = moment(&text);
         if moment.is_none() {
             self.problems.push(Problem(format!("{key} is not a time")));
         }
-        moment.map(|moment| Timestamp::from_millis(moment.as_millisecond()))
+        moment
+    }
+
+    /// Until when it is set aside. If that cannot be read it stays set aside until somebody corrects it.
+    fn defer_until(&mut self) -> Option<Timestamp> {
+        let is_set = self.record.raw("defer_until").is_some_and(|raw| raw != "null" && raw != "\"\"");
+        self.time("defer_until").or(is_set.then_some(FAR_FUTURE))
+    }
+
+    /// The items of a list that are of a type; each of the others is a problem of its own.
+    fn items<T: DeserializeOwned>(&mut self, key: &str, expected: &str) -> Vec<T> {
+        let items: Vec<&RawValue> = match self.record.raw(key).filter(|raw| *raw != "null").map(serde_json::from_str) {
+            None => return Vec::new(),
+            Some(Ok(items)) => items,
+            Some(Err(_)) => {
+                self.problems.push(Problem(format!("{key} is not {expected}")));
+                return Vec::new();
+            }
+        };
+        let mut read = Vec::new();
+        for (number, item) in items.iter().enumerate() {
+            match serde_json::from_str(item.get()) {
+                Ok(item) => read.push(item),
+                Err(_) => self.problems.push(Problem(format!("item {} of {key} cannot be read", number + 1))),
+            }
+        }
+        read
     }
 
     fn priority(&mut self) -> u8 {
@@ -208,13 +250,9 @@ impl Reader<'_> {
         }
     }
 
-    fn objects(&mut self, key: &str) -> Vec<serde_json::Map<String, Value>> {
-        self.value(key, "a list of objects").unwrap_or_default()
-    }
-
     fn dependencies(&mut self) -> Vec<Dependency> {
         let mut edges = Vec::new();
-        for edge in self.objects("dependencies") {
+        for edge in self.items::<serde_json::Map<String, Value>>("dependencies", "a list of objects") {
             let text = |key: &str| edge.get(key).and_then(Value::as_str).map(str::to_owned);
             let Some(depends_on_id) = text("depends_on_id") else {
                 self.problems.push(Problem("a dependency does not say on what".to_owned()));
@@ -238,16 +276,17 @@ impl Reader<'_> {
                 Some(id) => id.to_string(),
                 None => String::new(),
             };
-            let created_at = text("created_at").parse::<jiff::Timestamp>().ok();
-            Comment {
-                id,
-                author: text("author"),
-                text: text("text"),
-                created_at: created_at.map(|moment| Timestamp::from_millis(moment.as_millisecond())),
-            }
+            Comment { id, author: text("author"), text: text("text"), created_at: moment(&text("created_at")) }
         };
-        self.objects("comments").into_iter().map(comment).collect()
+        self.items("comments", "a list of objects").into_iter().map(comment).collect()
     }
+}
+
+/// Reads a moment in any of the styles that are found: with an offset, without one (then UTC), or a day alone.
+fn moment(text: &str) -> Option<Timestamp> {
+    let utc = |moment: jiff::civil::DateTime| jiff::tz::TimeZone::UTC.to_timestamp(moment).ok();
+    let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| text.parse().ok().and_then(utc))?;
+    Some(Timestamp::from_millis(moment.as_millisecond()))
 }
 
 #[cfg(test)]
@@ -301,6 +340,20 @@ mod tests {
         );
         let (_, problems) = read(&format!(r#"{{"id":"a-1","title":"{}"}}"#, "x".repeat(501)));
         assert_eq!(problems, ["the title has 501 characters, more than 500"]);
+    }
+
+    #[test]
+    fn one_odd_item_does_not_hide_the_others_and_what_cannot_be_read_is_not_ready() {
+        let (issue, problems) = read(
+            r#"{"id":"a","status":5,"defer_until":"some day","labels":["x",1,"y"],"dependencies":[null,{"depends_on_id":"b"}]}"#,
+        );
+        assert_eq!((issue.status.as_str(), issue.labels), ("5", vec!["x".to_owned(), "y".to_owned()]));
+        assert_eq!(issue.dependencies.len(), 1);
+        assert_eq!(issue.defer_until, Some(FAR_FUTURE));
+        assert_eq!(problems.len(), 4, "{problems:?}");
+        let (issue, _) = read(r#"{"id":"a","defer_until":"2026-01-02","due_at":"2026-01-02 03:04:05"}"#);
+        assert_eq!(issue.defer_until.unwrap().to_string(), "2026-01-02T00:00:00.000Z");
+        assert_eq!(issue.due_at.unwrap().to_string(), "2026-01-02T03:04:05.000Z");
     }
 
     #[test]

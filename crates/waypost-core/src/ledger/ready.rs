@@ -163,7 +163,9 @@ fn obstructed_ancestor(facts: &Facts, issues: &impl Issues, rules: Rules) -> Opt
         let ancestor = issues.facts(&id)?;
         let is_set_aside =
             ancestor.status == "deferred" || ancestor.status == "blocked" || deferred(&ancestor, rules).is_some();
-        if is_set_aside || !unfinished(&ancestor, issues, rules).is_empty() {
+        let is_held = is_set_aside || !unfinished(&ancestor, issues, rules).is_empty();
+        // One that is over holds nobody, whatever else it says.
+        if is_held && !ancestor.category.is_over() {
             return Some(id);
         }
         next = ancestor.parent_id;
@@ -278,6 +280,15 @@ mod tests {
             &["it is a part of c which waits or is set aside"],
         );
         check(&chain(closed("c")), "a", &[]);
+        check(
+            &chain(Facts {
+                blockers: vec!["x".to_owned()],
+                defer_until: Some(Timestamp::from_millis(2_000)),
+                ..closed("c")
+            }),
+            "a",
+            &[],
+        );
         // A circle of parents, or one that is in no ledger, holds nobody.
         check(&table([part("a", "b"), part("b", "a")]), "a", &[]);
         check(&table([part("a", "nowhere")]), "a", &[]);
@@ -358,7 +369,8 @@ mod tests {
             if parent.id == id || above.contains(&parent.id) {
                 break;
             }
-            if blocked(parent) || set_aside(parent) {
+            if !matches!(parent.category, Category::Done | Category::Deleted) && (blocked(parent) || set_aside(parent))
+            {
                 return false;
             }
             above.push(parent.id.clone());

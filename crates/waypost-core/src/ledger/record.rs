@@ -1,5 +1,6 @@
 //! One line of the ledger, as it was written.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -132,8 +133,9 @@ impl<'de> Deserialize<'de> for Record {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Record, A::Error> {
                 let mut fields: Vec<(String, String)> = Vec::new();
+                let mut keys = HashSet::new();
                 while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-                    if fields.iter().any(|(known, _)| *known == key) {
+                    if !keys.insert(key.clone()) {
                         return Err(serde::de::Error::custom(format!("the key {key:?} stands twice")));
                     }
                     fields.push((key, value.get().to_owned()));

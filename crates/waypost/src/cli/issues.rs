@@ -2,7 +2,8 @@
 
 use std::io::Read as _;
 
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use waypost_core::ledger::change::Author;
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Record;
@@ -12,7 +13,7 @@ use waypost_core::{Error, Result, path_text};
 
 use super::Cx;
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
-use crate::ledger::{Draft, Ledger};
+use crate::ledger::{Draft, Ledger, Snapshot};
 use crate::place::Place;
 use crate::session::clock;
 
@@ -41,19 +42,32 @@ impl Desk {
         })
     }
 
-    /// Returns a record as programs see it: all its fields, and where it is from.
-    pub(crate) fn json(&self, record: &Record) -> Value {
-        let mut fields = serde_json::Map::new();
-        for (key, raw) in record.fields() {
-            fields.insert(key.to_owned(), serde_json::from_str(raw).unwrap_or_else(|_| json!(raw)));
-        }
+    /// Returns a record as programs see it: all its fields as they are spelled, and where it is from.
+    pub(crate) fn json(&self, record: &Record) -> Result<Box<RawValue>> {
+        let mut shown = record.clone();
         let repository = self.place.checkout.as_ref().map(|checkout| path_text::to_text(checkout.repository_path()));
-        fields.insert("source_repo".to_owned(), json!(repository));
-        Value::Object(fields)
+        shown.set("source_repo", &repository)?;
+        RawValue::from_string(shown.to_line()).map_err(|error| Error::internal("a record is not JSON").because(error))
+    }
+
+    /// Returns several records as programs see them.
+    pub(crate) fn json_list<'a>(&self, records: impl IntoIterator<Item = &'a Record>) -> Result<Vec<Box<RawValue>>> {
+        records.into_iter().map(|record| self.json(record)).collect()
     }
 }
 
 impl Cx {
+    /// Reads the ledger, and says if a part of it could not be read.
+    pub(crate) fn snapshot(&mut self, desk: &Desk) -> Result<Snapshot> {
+        let snapshot = desk.ledger.snapshot()?;
+        match snapshot.damage.len() {
+            0 => {}
+            1 => self.ui.warn("1 line of the ledger cannot be read: way doctor"),
+            lines => self.ui.warn(&format!("{lines} lines of the ledger cannot be read: way doctor")),
+        }
+        Ok(snapshot)
+    }
+
     /// Opens the ledger.
     pub(crate) fn desk(&mut self) -> Result<Desk> {
         let place = self.place()?;
@@ -65,7 +79,7 @@ impl Cx {
 
     /// Answers with what became of several issues: one line each, with a verb.
     pub(crate) fn answer_changed(&self, desk: &Desk, verb: &str, records: &[Record]) -> Result<()> {
-        let data = one_or_many(records.iter().map(|record| desk.json(record)).collect());
+        let data = OneOrMany(desk.json_list(records)?);
         self.ui.answer(&data, |text| {
             for record in records {
                 let title = record.text("title").unwrap_or_default();
@@ -76,14 +90,14 @@ impl Cx {
 }
 
 /// One thing is an object for programs, several are a list.
-pub(crate) fn one_or_many(mut values: Vec<Value>) -> Value {
-    match values.pop() {
-        Some(only) if values.is_empty() => only,
-        Some(last) => {
-            values.push(last);
-            Value::Array(values)
+pub(crate) struct OneOrMany<T>(pub(crate) Vec<T>);
+
+impl<T: Serialize> Serialize for OneOrMany<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [only] => only.serialize(serializer),
+            many => many.serialize(serializer),
         }
-        None => Value::Array(values),
     }
 }
 

@@ -52,9 +52,10 @@ impl Ui {
     /// Gives the command's answer: `data` for programs, what `text` writes for people.
     pub(crate) fn answer(&self, data: &impl Serialize, text: impl FnOnce(&mut Text)) -> Result<()> {
         let output = if self.json {
-            let data = serde_json::to_value(data)
+            // Written directly: numbers of other tools would not survive a detour over values.
+            let answer = Answer { schema: SCHEMA, data, warnings: &self.warnings };
+            let answer = serde_json::to_string(&answer)
                 .map_err(|error| Error::internal("the answer cannot be written as JSON").because(error))?;
-            let answer = json!({ "schema": SCHEMA, "data": data, "warnings": self.warnings });
             format!("{answer}\n")
         } else {
             let mut page = Text { out: String::new(), color: self.colors(&io::stdout()) };
@@ -136,6 +137,14 @@ pub(crate) fn print(output: &str) -> Result<()> {
         Err(error) => Err(Error::unavailable("cannot write to standard output").because(error)),
         Ok(()) => Ok(()),
     }
+}
+
+/// What programs get on stdout.
+#[derive(Serialize)]
+struct Answer<'a, T: Serialize> {
+    schema: &'static str,
+    data: &'a T,
+    warnings: &'a [String],
 }
 
 /// A page of text for people.

@@ -75,9 +75,9 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
             let origin = draft.snapshot.find(origin)?.issue.id.clone();
             change::depend(&mut record, &origin, DependencyKind::DiscoveredFrom, desk.author())?;
         }
-        draft.add(&record);
+        draft.add(&record)?;
         Ok(record)
     })?;
-    cx.ui.answer(&desk.json(&record), |text| text.line(format!("Added {}", record.text("id").unwrap_or_default())))?;
+    cx.ui.answer(&desk.json(&record)?, |text| text.line(format!("Added {}", record.text("id").unwrap_or_default())))?;
     Ok(ExitCode::SUCCESS)
 }

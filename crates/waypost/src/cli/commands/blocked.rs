@@ -15,7 +15,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = desk.ledger.snapshot()?;
+    let snapshot = cx.snapshot(&desk)?;
     let waits = |reason: &Reason| matches!(reason, Reason::BlockedBy(_) | Reason::Unresolved(_) | Reason::Ancestor(_));
     let mut blocked = Vec::new();
     for entry in snapshot.entries().filter(|entry| !desk.ledger.statuses.category(&entry.issue.status).is_over()) {

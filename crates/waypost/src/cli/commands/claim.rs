@@ -29,7 +29,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         };
         draft.edit(&id, |record| change::claim(record, &desk.ledger.statuses, desk.author()))
     })?;
-    cx.ui.answer(&desk.json(&record), |text| {
+    cx.ui.answer(&desk.json(&record)?, |text| {
         let field = |key: &str| record.text(key).unwrap_or_default();
         text.line(format!("Claimed {}  {}", field("id"), field("title")));
     })?;
@@ -38,9 +38,12 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 
 fn named(snapshot: &Snapshot, wanted: &str, now: Timestamp) -> Result<String> {
     let issue = &snapshot.find(wanted)?.issue;
-    // Its status is judged by the claim itself, which knows who has it.
-    let waits = |reason: &Reason| !matches!(reason, Reason::Status(_));
-    match snapshot.obstacles(issue, now).into_iter().find(waits) {
+    let obstacles = snapshot.obstacles(issue, now);
+    // If somebody has it already, or it is over, the claim itself says so.
+    if obstacles.iter().any(|reason| matches!(reason, Reason::Status(_))) {
+        return Ok(issue.id.clone());
+    }
+    match obstacles.first() {
         Some(reason) => Err(Error::conflict(format!("issue {} is not ready: {reason}", issue.id))),
         None => Ok(issue.id.clone()),
     }

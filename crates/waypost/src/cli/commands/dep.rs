@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use waypost_core::ledger::change;
 use waypost_core::ledger::vocabulary::DependencyKind;
+use waypost_core::ledger::{change, issue_id};
 use waypost_core::{Error, Result};
 
 use crate::cli::Cx;
@@ -72,6 +72,11 @@ fn add(cx: &mut Cx, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitC
         {
             return Err(Error::conflict("they would wait for each other").because(circle.join(" → ")));
         }
+        if kind == DependencyKind::ParentChild
+            && let Some(circle) = draft.snapshot.parent_cycle(&id, &other)
+        {
+            return Err(Error::conflict("they would be parts of each other").because(circle.join(" → ")));
+        }
         let mut is_new = false;
         draft.edit(&id, |record| {
             is_new = change::depend(record, &other, kind, desk.author())?;
@@ -95,9 +100,13 @@ fn add(cx: &mut Cx, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitC
 fn rm(cx: &mut Cx, issue: &str, on: &str, kind: Option<DependencyKind>) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let (id, other) = desk.ledger.change(|draft| {
-        let id = draft.snapshot.find(issue)?.issue.id.clone();
-        // What it depends on may be in no ledger; then its whole id is meant.
-        let other = draft.snapshot.find(on).map_or_else(|_| on.to_owned(), |entry| entry.issue.id.clone());
+        let entry = &draft.snapshot.find(issue)?.issue;
+        let id = entry.id.clone();
+        // What it depends on may be in no ledger, so only its own dependencies are asked.
+        let own = entry.dependencies.iter().map(|edge| edge.depends_on_id.as_str()).chain(entry.parent_id.as_deref());
+        let Ok(other) = issue_id::resolve(own, on).map(str::to_owned) else {
+            return Err(Error::not_found(format!("issue {id} does not depend on {on}")));
+        };
         draft.edit(&id, |record| {
             if change::undepend(record, &other, kind, desk.author())? {
                 return Ok(());

@@ -218,8 +218,16 @@ fn ledger(findings: &mut Vec<Finding>, place: &Place) {
             return;
         }
     };
-    if snapshot.problems.is_empty() {
+    if snapshot.problems.is_empty() && snapshot.damage.is_empty() {
         findings.push(ok("ledger", format!("{} issues in {}", snapshot.entries().count(), path.display())));
+    }
+    for (line, damage) in &snapshot.damage {
+        findings.push(Finding {
+            check: "ledger",
+            verdict: Verdict::Broken,
+            detail: format!("{}:{line}: {damage}", path.display()),
+            action: Some("correct the line by hand; nothing else in the file is affected".to_owned()),
+        });
     }
     for (line, problem) in &snapshot.problems {
         findings.push(Finding {

@@ -61,7 +61,7 @@ fn change_labels(cx: &mut Cx, issue: &str, edit: &Edit) -> Result<ExitCode> {
 
 fn list(cx: &mut Cx) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = desk.ledger.snapshot()?;
+    let snapshot = cx.snapshot(&desk)?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for entry in snapshot.entries().filter(|entry| !desk.ledger.statuses.category(&entry.issue.status).is_over()) {
         for label in &entry.issue.labels {

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
 use waypost_core::Result;
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::vocabulary::Category;
@@ -44,7 +43,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = desk.ledger.snapshot()?;
+    let snapshot = cx.snapshot(&desk)?;
     let parent =
         args.parent.as_ref().map(|wanted| snapshot.find(wanted)).transpose()?.map(|entry| entry.issue.id.clone());
     let needle = args.text.as_ref().map(|text| text.to_lowercase());
@@ -68,7 +67,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     found.sort_by_key(|entry| (entry.issue.priority, entry.issue.created_at, entry.issue.id.clone()));
     let all = found.len();
     found.truncate(args.limit.unwrap_or(usize::MAX));
-    let data: Vec<Value> = found.iter().map(|entry| desk.json(&entry.record)).collect();
+    let data = desk.json_list(found.iter().map(|entry| &entry.record))?;
     cx.ui.answer(&data, |text| text.table(&found.iter().map(|entry| row(&entry.issue)).collect::<Vec<_>>()))?;
     if found.len() < all {
         cx.ui.note(&format!("{} more", all - found.len()));

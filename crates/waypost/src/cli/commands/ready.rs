@@ -13,8 +13,8 @@ use crate::cli::ui::{BOLD, GOOD, cell, styled};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// At most this many
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
     /// Say why an issue is or is not ready; without one, say it of all that are open
     #[arg(long, value_name = "ISSUE", num_args = 0..=1, default_missing_value = "")]
     explain: Option<String>,
@@ -25,10 +25,10 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         return explain(cx, wanted);
     }
     let desk = cx.desk()?;
-    let snapshot = desk.ledger.snapshot()?;
+    let snapshot = cx.snapshot(&desk)?;
     let mut ready = snapshot.ready(desk.now);
-    ready.truncate(args.limit.unwrap_or(usize::MAX));
-    let data: Vec<Value> = ready.iter().map(|entry| desk.json(&entry.record)).collect();
+    ready.truncate(args.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX));
+    let data = desk.json_list(ready.iter().map(|entry| &entry.record))?;
     cx.ui.answer(&data, |text| text.table(&ready.iter().map(|entry| row(&entry.issue)).collect::<Vec<_>>()))?;
     if ready.is_empty() {
         cx.ui.note("nothing is ready; way ready --explain says why");
@@ -39,7 +39,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 
 fn explain(cx: &mut Cx, wanted: &str) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = desk.ledger.snapshot()?;
+    let snapshot = cx.snapshot(&desk)?;
     let is_open = |status: &str| !desk.ledger.statuses.category(status).is_over();
     let entries: Vec<_> = if wanted.is_empty() {
         snapshot.entries().filter(|entry| is_open(&entry.issue.status)).collect()
@@ -53,10 +53,8 @@ fn explain(cx: &mut Cx, wanted: &str) -> Result<ExitCode> {
             (&entry.issue, reasons.iter().map(ToString::to_string).collect::<Vec<_>>())
         })
         .collect();
-    let data: Vec<Value> = explained
-        .iter()
-        .map(|(issue, reasons)| json!({ "id": issue.id, "title": issue.title, "ready": reasons.is_empty(), "reasons": reasons }))
-        .collect();
+    let data: Vec<Value> = explained.iter().map(|(issue, reasons)| json!({ "id": issue.id, "title": issue.title, "ready": reasons.is_empty(), "reasons": reasons })).collect();
+    let data = if wanted.is_empty() { Value::Array(data) } else { data.into_iter().next().unwrap_or_default() };
     cx.ui.answer(&data, |text| {
         let rows: Vec<_> = explained
             .iter()

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
 use waypost_core::Result;
 use waypost_core::ledger::issue::Issue;
 
@@ -22,7 +21,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = desk.ledger.snapshot()?;
+    let snapshot = cx.snapshot(&desk)?;
     let words: Vec<String> =
         args.words.iter().flat_map(|words| words.split_whitespace()).map(str::to_lowercase).collect();
     let mut found: Vec<_> = snapshot
@@ -40,7 +39,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         (is_over, !words.iter().all(|word| title.contains(word)), entry.issue.priority, entry.issue.id.clone())
     });
     found.truncate(args.limit.unwrap_or(usize::MAX));
-    let data: Vec<Value> = found.iter().map(|entry| desk.json(&entry.record)).collect();
+    let data = desk.json_list(found.iter().map(|entry| &entry.record))?;
     cx.ui.answer(&data, |text| text.table(&found.iter().map(|entry| row(&entry.issue)).collect::<Vec<_>>()))?;
     if found.is_empty() {
         cx.ui.note("no issue fits");

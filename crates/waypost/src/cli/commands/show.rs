@@ -6,7 +6,7 @@ use waypost_core::Result;
 use waypost_core::ledger::issue::Issue;
 
 use crate::cli::Cx;
-use crate::cli::issues::one_or_many;
+use crate::cli::issues::OneOrMany;
 use crate::cli::ui::{BOLD, DIM, Text, cell, styled};
 use crate::ledger::Snapshot;
 
@@ -20,9 +20,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = desk.ledger.snapshot()?;
+    let snapshot = cx.snapshot(&desk)?;
     let found = args.issues.iter().map(|wanted| snapshot.find(wanted)).collect::<Result<Vec<_>>>()?;
-    let data = one_or_many(found.iter().map(|entry| desk.json(&entry.record)).collect());
+    let data = OneOrMany(desk.json_list(found.iter().map(|entry| &entry.record))?);
     cx.ui.answer(&data, |text| {
         for (number, entry) in found.iter().enumerate() {
             if number > 0 {

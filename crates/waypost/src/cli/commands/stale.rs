@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
 use waypost_core::Result;
 use waypost_core::time::Timestamp;
 
@@ -19,7 +18,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = desk.ledger.snapshot()?;
+    let snapshot = cx.snapshot(&desk)?;
     let since = Timestamp::from_millis(desk.now.as_millis() - i64::from(args.days) * 86_400_000);
     let touched = |issue: &waypost_core::ledger::issue::Issue| issue.updated_at.or(issue.created_at);
     let mut stale: Vec<_> = snapshot
@@ -28,7 +27,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         .filter(|entry| touched(&entry.issue).is_none_or(|touched| touched < since))
         .collect();
     stale.sort_by_key(|entry| (touched(&entry.issue), entry.issue.id.clone()));
-    let data: Vec<Value> = stale.iter().map(|entry| desk.json(&entry.record)).collect();
+    let data = desk.json_list(stale.iter().map(|entry| &entry.record))?;
     cx.ui.answer(&data, |text| text.table(&stale.iter().map(|entry| row(&entry.issue)).collect::<Vec<_>>()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -15,7 +15,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = desk.ledger.snapshot()?;
+    let snapshot = cx.snapshot(&desk)?;
     let mut by_status: BTreeMap<String, usize> = BTreeMap::new();
     let mut by_type: BTreeMap<String, usize> = BTreeMap::new();
     let mut by_priority: BTreeMap<String, usize> = BTreeMap::new();

@@ -7,7 +7,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use crate::cli::Cx;
-use crate::cli::issues::{priority, text_or_stdin};
+use crate::cli::issues::{priority, resolve_all, text_or_stdin};
 
 /// Change fields of issues; an empty text takes a field out
 #[derive(clap::Args)]
@@ -64,11 +64,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = desk.ledger.snapshot()?;
-    let parent_id = match args.parent.as_deref() {
-        Some(wanted) if !wanted.is_empty() => Some(snapshot.find(wanted)?.issue.id.clone()),
-        other => other.map(str::to_owned),
-    };
     let edit = Edit {
         title: args.title.clone(),
         description: args.description.as_deref().map(text_or_stdin).transpose()?,
@@ -79,17 +74,29 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         priority: args.priority,
         issue_type: args.issue_type.clone(),
         assignee: args.assignee.clone(),
-        parent_id,
+        parent_id: args.parent.clone(),
         external_ref: args.external_ref.clone(),
         defer_until: args.defer_until.as_deref().map(moment).transpose()?,
         add_labels: args.add_labels.clone(),
         remove_labels: args.remove_labels.clone(),
     };
-    let records = desk.edit_each(&args.issues, |record, author, statuses| {
-        if edit.parent_id.is_some() && edit.parent_id == record.text("id") {
-            return Err(Error::invalid("an issue cannot be a part of itself"));
+    if edit == Edit::default() {
+        return Err(Error::invalid("nothing to change was given").hint("way update --help lists the fields"));
+    }
+    let records = desk.ledger.change(|draft| {
+        let mut edit = edit.clone();
+        if let Some(wanted) = edit.parent_id.as_mut().filter(|wanted| !wanted.is_empty()) {
+            *wanted = draft.snapshot.find(wanted)?.issue.id.clone();
         }
-        change::update(record, &edit, statuses, author)
+        let mut records = Vec::new();
+        for id in resolve_all(draft, &args.issues)? {
+            if let Some(circle) = edit.parent_id.as_ref().and_then(|parent| draft.snapshot.parent_cycle(&id, parent)) {
+                return Err(Error::conflict("they would be parts of each other").because(circle.join(" → ")));
+            }
+            records
+                .push(draft.edit(&id, |record| change::update(record, &edit, &desk.ledger.statuses, desk.author()))?);
+        }
+        Ok(records)
     })?;
     cx.answer_changed(&desk, "Changed", &records)?;
     Ok(ExitCode::SUCCESS)
