@@ -1,7 +1,7 @@
 //! Reading and changing a ledger's file.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use waypost_core::ledger::document::Document;
 use waypost_core::{Error, Result};
@@ -10,12 +10,17 @@ use waypost_fs::{FileLock, Seen, create_private_dir, read_seen, replace_seen};
 /// How often a change is tried while another program keeps swapping the file.
 const ATTEMPTS: usize = 100;
 
+/// How long a checkout that is under way is waited for.
+const SETTLING: Duration = Duration::from_secs(1);
+
 /// A ledger's file, and the lock that guards it.
 #[derive(Clone, Debug)]
 pub struct LedgerFile {
     path: PathBuf,
     lock: PathBuf,
     patience: Duration,
+    /// Files that are there while a version control tool changes the tree, and the ledger with it.
+    marks: Vec<PathBuf>,
 }
 
 impl LedgerFile {
@@ -23,7 +28,13 @@ impl LedgerFile {
     ///
     /// The lock lies outside the tree, so that nothing untracked appears in it.
     pub fn new(path: PathBuf, lock: PathBuf, patience: Duration) -> Self {
-        LedgerFile { path, lock, patience }
+        LedgerFile { path, lock, patience, marks: Vec::new() }
+    }
+
+    /// Names files that are there while a version control tool changes the tree.
+    #[must_use]
+    pub fn with_marks(self, marks: Vec<PathBuf>) -> Self {
+        LedgerFile { marks, ..self }
     }
 
     /// Returns the file's path.
@@ -68,11 +79,22 @@ impl LedgerFile {
             .hint("try again when that is done"))
     }
 
+    /// Reads the file when no checkout is under way: in the middle of one it is missing, or half of it is there.
     fn read_seen(&self) -> Result<(Document, Seen)> {
-        let (bytes, seen) = read_seen(&self.path).map_err(|error| {
-            Error::unavailable(format!("cannot read the ledger {}", self.path.display())).because(error)
-        })?;
-        Ok((Document::parse(bytes), seen))
+        // A mark that stays is a dead tool's, or that of one who waits for an editor. Neither is writing.
+        let deadline = Instant::now() + SETTLING;
+        let is_settled = || !self.marks.iter().any(|mark| mark.symlink_metadata().is_ok());
+        loop {
+            while !is_settled() && Instant::now() < deadline {
+                std::thread::park_timeout(Duration::from_millis(2));
+            }
+            let (bytes, seen) = read_seen(&self.path).map_err(|error| {
+                Error::unavailable(format!("cannot read the ledger {}", self.path.display())).because(error)
+            })?;
+            if is_settled() || Instant::now() >= deadline {
+                return Ok((Document::parse(bytes), seen));
+            }
+        }
     }
 }
 

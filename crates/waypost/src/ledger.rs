@@ -40,8 +40,11 @@ impl Ledger {
                 .hint("make a worktree first: way worktree add BRANCH"));
         };
         let prefix = place.config.text("prefix").unwrap_or_else(|| default_prefix(&checkout.repository_name()));
-        let file = LedgerFile::new(path, checkout.private_dir.join("ledger.lock"), PATIENCE);
         let root = place.home_worktree.clone().unwrap_or_else(|| checkout.repository_path().to_owned());
+        let marks = [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
+        let git = checkout.git_dir.iter().map(|git_dir| git_dir.join("index.lock"));
+        let file = LedgerFile::new(path, checkout.private_dir.join("ledger.lock"), PATIENCE)
+            .with_marks(git.chain(marks).collect());
         Ok(Ledger { file, root, prefix, statuses: Statuses::default() })
     }
 
