@@ -112,7 +112,7 @@ impl Sandbox {
         run(self.way_command(dir).envs(variables.iter().copied()).args(args))
     }
 
-    /// Runs `way` as a user whom file permissions stop. The sandbox is his while it runs.
+    /// Runs `way` as a user whom file permissions stop. [`Sandbox::give_away`] makes files that user's.
     #[track_caller]
     pub fn way_unprivileged<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> Run {
         let mut command = self.way_command(dir);

@@ -390,7 +390,7 @@ pub fn expand(path: impl AsRef<OsStr>, cwd: &Path, variables: &Variables) -> Res
     }
 }
 
-/// Refuses a repository of somebody else, as git does: its configuration is his, and our files in it would not be.
+/// Refuses a repository of somebody else, as git does: its configuration is theirs, and our files in it would not be.
 fn check_owner(checkout: &Checkout) -> Result<()> {
     let us = rustix::process::geteuid().as_raw();
     for path in checkout.root.iter().chain([&checkout.shared_dir]) {

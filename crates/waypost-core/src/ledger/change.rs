@@ -187,9 +187,7 @@ pub fn release(record: &mut Record, force: bool, statuses: &Statuses, author: Au
         return Err(Error::conflict(format!("issue {} is {}, so nobody has it", issue.id, issue.status)));
     }
     if let Some(holder) = issue.assignee.as_deref().filter(|holder| *holder != author.name && !force) {
-        return Err(
-            Error::refused(format!("{holder} works on issue {}", issue.id)).hint("take it from him with --force")
-        );
+        return Err(Error::refused(format!("{holder} works on issue {}", issue.id)).hint("take it over with --force"));
     }
     record.set("status", &"open")?;
     record.remove("assignee");

@@ -129,7 +129,7 @@ impl Config {
             if let Some(key) = KEYS.iter().find(|key| key.name == name) {
                 if key.personal && layer == Layer::Shared {
                     self.warnings.push(format!(
-                        "{name} in {} is ignored: each user sets it for himself, with way config set",
+                        "{name} in {} is ignored: users set it themselves, with way config set",
                         file.display()
                     ));
                     continue;
