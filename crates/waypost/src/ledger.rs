@@ -132,11 +132,8 @@ impl Snapshot {
                 }
                 Content::Blank => {}
                 Content::Issue(id) => {
-                    let Some((record, (issue, found))) =
-                        document.record(place).ok().and_then(|record| Some((record.clone(), Issue::read(&record)?)))
-                    else {
-                        continue;
-                    };
+                    let Ok(record) = document.record(place) else { continue };
+                    let Some((issue, found)) = Issue::read(&record) else { continue };
                     problems.extend(found.into_iter().map(|problem| (place + 1, problem)));
                     let entry = Entry { issue, record, place };
                     if let Some(other) = entries.get(id) {

@@ -4,14 +4,13 @@
 //! issue, a record of another kind, a conflict marker or something nobody can read.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::record::Record;
+use super::record::{Keys, Record};
 use crate::error::{Error, Result};
 
 /// A longer line is kept, but not read.
@@ -68,9 +67,9 @@ struct Head {
 
 impl<'de> Deserialize<'de> for Head {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Keys;
+        struct Fields;
 
-        impl<'de> Visitor<'de> for Keys {
+        impl<'de> Visitor<'de> for Fields {
             type Value = Head;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,23 +78,23 @@ impl<'de> Deserialize<'de> for Head {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Head, A::Error> {
                 let mut head = Head::default();
-                let mut keys: HashSet<Cow<'de, str>> = HashSet::new();
+                let mut keys: Keys<Cow<'de, str>> = Keys::default();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-                    if keys.contains(&key) {
-                        return Err(serde::de::Error::custom(format!("the key {key:?} stands twice")));
-                    }
                     match &*key {
                         "id" => head.id = serde_json::from_str(map.next_value::<&RawValue>()?.get()).ok(),
                         "_type" => head.is_other = map.next_value::<&RawValue>()?.get() != "\"issue\"",
                         _ => drop(map.next_value::<IgnoredAny>()?),
                     }
-                    keys.insert(key);
+                    let shown = key.clone();
+                    if !keys.insert(key) {
+                        return Err(serde::de::Error::custom(format!("the key {shown:?} stands twice")));
+                    }
                 }
                 Ok(head)
             }
         }
 
-        deserializer.deserialize_map(Keys)
+        deserializer.deserialize_map(Fields)
     }
 }
 

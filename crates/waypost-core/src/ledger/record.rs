@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::hash::Hash;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -133,7 +134,7 @@ impl<'de> Deserialize<'de> for Record {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Record, A::Error> {
                 let mut fields: Vec<(String, String)> = Vec::new();
-                let mut keys = HashSet::new();
+                let mut keys = Keys::default();
                 while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
                     if !keys.insert(key.clone()) {
                         return Err(serde::de::Error::custom(format!("the key {key:?} stands twice")));
@@ -145,6 +146,34 @@ impl<'de> Deserialize<'de> for Record {
         }
 
         deserializer.deserialize_map(Fields)
+    }
+}
+
+/// The keys of an object, to notice one that stands twice. Most objects have few; very many must not take very long.
+pub(super) struct Keys<K> {
+    few: Vec<K>,
+    many: HashSet<K>,
+}
+
+impl<K> Default for Keys<K> {
+    fn default() -> Self {
+        Keys { few: Vec::new(), many: HashSet::new() }
+    }
+}
+
+impl<K: Eq + Hash> Keys<K> {
+    const FEW: usize = 48;
+
+    /// Adds a key. Returns whether it is new.
+    pub(super) fn insert(&mut self, key: K) -> bool {
+        if self.few.contains(&key) {
+            return false;
+        }
+        if self.few.len() < Self::FEW {
+            self.few.push(key);
+            return true;
+        }
+        self.many.insert(key)
     }
 }
 
