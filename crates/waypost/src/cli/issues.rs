@@ -11,8 +11,8 @@ use waypost_core::ledger::vocabulary::{self, DependencyKind, Statuses};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result, path_text};
 
-use super::Cx;
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
+use super::{Cx, in_one_line};
 use crate::ledger::{Draft, Ledger, Snapshot};
 use crate::place::Place;
 use crate::session::clock;
@@ -109,12 +109,6 @@ pub(crate) fn priority(text: &str) -> Result<u8, String> {
 /// Reads a kind of dependency from the command line.
 pub(crate) fn dependency_kind(text: &str) -> Result<DependencyKind, String> {
     DependencyKind::parse(text).map_err(in_one_line)
-}
-
-/// Clap shows one line for a wrong value; the hints belong to it.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn in_one_line(error: Error) -> String {
-    std::iter::once(error.full_message()).chain(error.hints().iter().cloned()).collect::<Vec<_>>().join("; ")
 }
 
 /// Finds the ids that are meant, each once.

@@ -52,7 +52,7 @@ struct GlobalArgs {
     #[arg(long, global = true, conflicts_with = "scope")]
     global: bool,
     /// Choose who shares the store: repo, worktree or global
-    #[arg(long, global = true, value_name = "SCOPE")]
+    #[arg(long, global = true, value_name = "SCOPE", value_parser = |text: &str| text.parse::<Scope>().map_err(in_one_line))]
     scope: Option<Scope>,
     /// Show only what belongs to this worktree: an id, a name, a branch or a path
     #[arg(long, global = true, value_name = "WORKTREE")]
@@ -260,6 +260,12 @@ impl Cx {
         }
         Ok(session)
     }
+}
+
+/// Clap shows one line for a wrong value; the hints belong to it.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn in_one_line(error: Error) -> String {
+    std::iter::once(error.full_message()).chain(error.hints().iter().cloned()).collect::<Vec<_>>().join("; ")
 }
 
 /// Answers a command line that could not be understood, or that asked for help.

@@ -71,6 +71,8 @@ fn a13_global_and_db_say_what_they_chose_and_exclude_each_other() {
     let both = sandbox.way(&repo, ["where", "--json", "--global", "--db", "x.db"]).fails(2);
     assert_eq!(both.error()["code"], "invalid");
     let _ = sandbox.way(&repo, ["where", "--scope", "repo", "--db", "x.db"]).fails(2);
+    let run = sandbox.way(&repo, ["where", "--scope", "rep"]).fails(2);
+    assert!(run.stderr.contains("it is repo, worktree or global"), "{}", run.stderr);
 }
 
 #[test]
