@@ -153,6 +153,13 @@ impl Error {
         self
     }
 
+    /// Says where it happened, before the message.
+    #[must_use]
+    pub fn within(mut self, place: impl fmt::Display) -> Self {
+        self.0.message = format!("{place}: {}", self.0.message);
+        self
+    }
+
     /// Returns the kind.
     pub fn kind(&self) -> Kind {
         self.0.kind

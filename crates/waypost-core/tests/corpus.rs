@@ -34,12 +34,12 @@ fn b29_every_file_is_read_with_the_counts_that_are_known() {
     let Some(corpus) = corpus() else { return };
     for (name, records, damaged, markers, again) in FILES {
         let document = Document::parse(std::fs::read(corpus.join(name)).unwrap());
-        let count = |wanted: fn(&Content) -> bool| document.contents().filter(|content| wanted(content)).count();
+        let count = |wanted: fn(&Content) -> bool| document.contents().filter(&wanted).count();
         let issues = count(|content| matches!(content, Content::Issue(_)));
         assert_eq!(issues + count(|content| *content == Content::Other), *records, "{name}");
         assert_eq!(count(|content| matches!(content, Content::Damaged(_))), *damaged, "{name}");
         assert_eq!(count(|content| *content == Content::Marker), *markers, "{name}");
-        let ids: BTreeSet<&Content> =
+        let ids: BTreeSet<Content> =
             document.contents().filter(|content| matches!(content, Content::Issue(_))).collect();
         assert_eq!(issues - ids.len(), *again, "{name}");
     }
@@ -52,7 +52,7 @@ fn every_issue_is_understood_without_a_wrong_type() {
         for (place, content) in document.contents().enumerate() {
             if let Content::Issue(id) = content {
                 let (issue, problems) = Issue::read(&document.record(place).unwrap()).unwrap();
-                assert_eq!(&issue.id, id);
+                assert_eq!(issue.id, id);
                 // Other tools invent kinds of dependencies; everything else must be as it should be.
                 let other: Vec<_> = problems.iter().filter(|problem| !problem.0.contains("unknown kind")).collect();
                 assert!(other.is_empty(), "{name}, line {}: {other:?}", place + 1);

@@ -10,6 +10,7 @@ mod lock;
 mod private;
 mod remove;
 mod replace;
+mod stamp;
 mod swap;
 
 pub use fs_type::network_file_system;
@@ -18,4 +19,5 @@ pub use lock::FileLock;
 pub use private::{check_private, create_private_dir};
 pub use remove::remove_tree;
 pub use replace::{create_beside, rename_new, replace, sync_dir};
+pub use stamp::{Stamp, boot_id};
 pub use swap::{Seen, read_seen, replace_seen};

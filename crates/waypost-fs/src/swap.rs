@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::{create_beside, rename_new, sync_dir};
+use crate::{Stamp, create_beside, rename_new, sync_dir};
 
 /// A file as it was when it was read.
 #[derive(Clone, Debug)]
@@ -20,6 +20,20 @@ pub struct Seen {
     path: PathBuf,
     /// None if there was no file.
     state: Option<State>,
+    /// None if there was no file, or if a change to it might go unnoticed.
+    stamp: Option<Stamp>,
+}
+
+impl Seen {
+    /// Returns the stamp of the file. None if there was none, or if it is so new that a change might leave it as it is.
+    pub fn stamp(&self) -> Option<Stamp> {
+        self.stamp
+    }
+
+    /// Tells whether there was a file.
+    pub fn exists(&self) -> bool {
+        self.state.is_some()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +60,7 @@ pub fn read_seen(path: &Path) -> io::Result<(Vec<u8>, Seen)> {
     let path = match std::fs::canonicalize(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {
-            return Ok((Vec::new(), Seen { path: path.to_owned(), state: None }));
+            return Ok((Vec::new(), Seen { path: path.to_owned(), state: None, stamp: None }));
         }
         Err(error) => return Err(error),
     };
@@ -54,16 +68,20 @@ pub fn read_seen(path: &Path) -> io::Result<(Vec<u8>, Seen)> {
     let no_wait = OFlags::NONBLOCK.bits().cast_signed();
     let mut file = match OpenOptions::new().read(true).custom_flags(no_wait).open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), Seen { path, state: None })),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Ok((Vec::new(), Seen { path, state: None, stamp: None }));
+        }
         Err(error) => return Err(error),
     };
+    let settled = Stamp::clock();
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    Ok((bytes, Seen { path, state: Some(State::of(&metadata)) }))
+    let stamp = Stamp::of(&metadata).settled_at(settled);
+    Ok((bytes, Seen { path, state: Some(State::of(&metadata)), stamp }))
 }
 
 /// Replaces a file durably, if it is still as it was seen. Returns whether it was; if not, nothing was changed.

@@ -1,5 +1,7 @@
 //! Waypost as a library, and the parts of the `way` program.
 //!
+//! Programs that work with issues start at [`ledger::Ledger`].
+//!
 //! [`place`] answers where everything lives and why; [`session`] opens the store that was chosen and runs
 //! operations on it in the name of the worktree the caller stands in. The program itself is `cli`.
 
@@ -11,3 +13,5 @@ pub mod ledger;
 pub mod place;
 pub mod session;
 pub mod survey;
+
+pub use waypost_core::{Error, Kind, Result};

@@ -221,7 +221,7 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
 }
 
 /// Returns the clock of this process. Tests may set it, in builds that are not for release.
-pub fn clock(variables: &Variables) -> Result<Box<dyn Clock>> {
+pub fn clock(variables: &Variables) -> Result<Box<dyn Clock + Send + Sync>> {
     if cfg!(debug_assertions)
         && let Some(text) = variables.text(WAYPOST_TEST_CLOCK)
     {

@@ -1,5 +1,6 @@
 //! What can be done to an issue. Each change sets what belongs together, and says when.
 
+use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -19,7 +20,10 @@ pub struct Author<'a> {
 }
 
 /// The fields of an issue that are set directly. What is `None` stays as it is; an empty text takes the field out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// As JSON it has the names of the record's fields; `type`, `parent`, `labels` and `acceptance` are understood too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Edit {
     /// As in [`Issue`].
     pub title: Option<String>,
@@ -28,31 +32,62 @@ pub struct Edit {
     /// As in [`Issue`].
     pub design: Option<String>,
     /// As in [`Issue`].
+    #[serde(alias = "acceptance")]
     pub acceptance_criteria: Option<String>,
     /// As in [`Issue`].
     pub notes: Option<String>,
     /// As in [`Issue`].
     pub status: Option<String>,
     /// As in [`Issue`].
+    #[serde(deserialize_with = "priority")]
     pub priority: Option<u8>,
     /// As in [`Issue`].
+    #[serde(alias = "type")]
     pub issue_type: Option<String>,
     /// As in [`Issue`].
     pub assignee: Option<String>,
     /// As in [`Issue`].
+    pub owner: Option<String>,
+    /// As in [`Issue`].
+    #[serde(alias = "parent")]
     pub parent_id: Option<String>,
     /// As in [`Issue`].
     pub external_ref: Option<String>,
     /// As in [`Issue`]; `Some(None)` takes it out.
+    #[serde(deserialize_with = "time")]
     pub defer_until: Option<Option<Timestamp>>,
+    /// As in [`Issue`]; `Some(None)` takes it out.
+    #[serde(deserialize_with = "time")]
+    pub due_at: Option<Option<Timestamp>>,
+    /// As in [`Issue`]; 0 takes it out.
+    pub estimated_minutes: Option<u32>,
     /// Labels to put on.
+    #[serde(alias = "labels")]
     pub add_labels: Vec<String>,
     /// Labels to take off.
     pub remove_labels: Vec<String>,
 }
 
+/// Reads a priority, as a number or as `P1`.
+fn priority<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<u8>, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    super::vocabulary::priority(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+/// Reads a moment or a day; null or an empty text for none.
+#[expect(clippy::option_option, reason = "set, taken out, or left alone")]
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Option<Timestamp>>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
+    if text.is_empty() {
+        return Ok(Some(None));
+    }
+    let wrong = || serde::de::Error::custom(format!("{text:?} is not a time"));
+    super::issue::moment(&text).map(|moment| Some(Some(moment))).ok_or_else(wrong)
+}
+
 /// Makes the record of a new issue.
-pub fn create(id: &str, edit: &Edit, author: Author<'_>) -> Result<Record> {
+pub fn create(id: &str, edit: &Edit, statuses: &Statuses, author: Author<'_>) -> Result<Record> {
     let mut record = Record::default();
     record.set("id", &id)?;
     record.set("status", &"open")?;
@@ -60,7 +95,7 @@ pub fn create(id: &str, edit: &Edit, author: Author<'_>) -> Result<Record> {
     record.set("issue_type", &"task")?;
     record.set("created_at", &author.now.to_string())?;
     record.set("created_by", &author.name)?;
-    update(&mut record, edit, &Statuses::default(), author)?;
+    update(&mut record, edit, statuses, author)?;
     Ok(record)
 }
 
@@ -80,6 +115,7 @@ pub fn update(record: &mut Record, edit: &Edit, statuses: &Statuses, author: Aut
         ("notes", &edit.notes),
         ("issue_type", &edit.issue_type),
         ("assignee", &edit.assignee),
+        ("owner", &edit.owner),
         ("external_ref", &edit.external_ref),
     ] {
         match value.as_deref() {
@@ -93,11 +129,20 @@ pub fn update(record: &mut Record, edit: &Edit, statuses: &Statuses, author: Aut
     if let Some(priority) = edit.priority {
         record.set("priority", &priority)?;
     }
-    match edit.defer_until {
-        Some(Some(until)) => record.set("defer_until", &until.to_string())?,
-        Some(None) => {
-            record.remove("defer_until");
+    for (key, moment) in [("defer_until", edit.defer_until), ("due_at", edit.due_at)] {
+        match moment {
+            Some(Some(moment)) => record.set(key, &moment.to_string())?,
+            Some(None) => {
+                record.remove(key);
+            }
+            None => {}
         }
+    }
+    match edit.estimated_minutes {
+        Some(0) => {
+            record.remove("estimated_minutes");
+        }
+        Some(minutes) => record.set("estimated_minutes", &minutes)?,
         None => {}
     }
     set_labels(record, edit)?;
@@ -367,7 +412,7 @@ mod tests {
     const LATER: Author<'_> = Author { name: "you", now: Timestamp::from_millis(1_767_225_601_000) };
 
     fn new() -> Record {
-        create("a-1", &Edit { title: Some("Fix it".to_owned()), ..Edit::default() }, NOW).unwrap()
+        create("a-1", &Edit { title: Some("Fix it".to_owned()), ..Edit::default() }, &statuses(), NOW).unwrap()
     }
 
     fn statuses() -> Statuses {
@@ -382,7 +427,7 @@ mod tests {
         );
         for bad in ["", "  ", "two\nlines"] {
             let edit = Edit { title: Some(bad.to_owned()), ..Edit::default() };
-            assert_eq!(create("a-1", &edit, NOW).unwrap_err().kind(), Kind::Invalid, "{bad:?}");
+            assert_eq!(create("a-1", &edit, &statuses(), NOW).unwrap_err().kind(), Kind::Invalid, "{bad:?}");
         }
     }
 

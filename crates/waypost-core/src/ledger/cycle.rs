@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Returns the circle that would close if `waiting` waited for `blocker`: from `waiting` back to itself.
 ///
 /// `blockers` answers what an issue waits for already. It is asked at most once about each.
-pub fn closed_by<'a>(waiting: &str, blocker: &str, blockers: impl Fn(&str) -> Vec<&'a str>) -> Option<Vec<String>> {
+pub fn closed_by(waiting: &str, blocker: &str, blockers: impl Fn(&str) -> Vec<String>) -> Option<Vec<String>> {
     if waiting == blocker {
         return Some(vec![waiting.to_owned(), waiting.to_owned()]);
     }
@@ -27,9 +27,9 @@ pub fn closed_by<'a>(waiting: &str, blocker: &str, blockers: impl Fn(&str) -> Ve
                 circle.push(waiting.to_owned());
                 return Some(circle);
             }
-            if further != blocker && !reached_from.contains_key(further) {
-                reached_from.insert(further.to_owned(), current.clone());
-                queue.push(further.to_owned());
+            if further != blocker && !reached_from.contains_key(&further) {
+                reached_from.insert(further.clone(), current.clone());
+                queue.push(further);
             }
         }
     }
@@ -42,8 +42,8 @@ mod tests {
 
     use super::*;
 
-    fn among<'a>(edges: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Vec<&'a str> {
-        move |id| edges.iter().filter(|(waiting, _)| *waiting == id).map(|(_, blocker)| *blocker).collect()
+    fn among(edges: &[(&str, &str)]) -> impl Fn(&str) -> Vec<String> {
+        move |id| edges.iter().filter(|(waiting, _)| *waiting == id).map(|(_, blocker)| (*blocker).to_owned()).collect()
     }
 
     #[test]

@@ -283,7 +283,7 @@ impl Reader<'_> {
 }
 
 /// Reads a moment in any of the styles that are found: with an offset, without one (then UTC), or a day alone.
-fn moment(text: &str) -> Option<Timestamp> {
+pub fn moment(text: &str) -> Option<Timestamp> {
     let utc = |moment: jiff::civil::DateTime| jiff::tz::TimeZone::UTC.to_timestamp(moment).ok();
     let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| text.parse().ok().and_then(utc))?;
     Some(Timestamp::from_millis(moment.as_millisecond()))

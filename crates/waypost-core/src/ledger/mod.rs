@@ -4,6 +4,7 @@
 //! spelled and changes only what it is told to; a [`document::Document`] keeps every line it does not understand.
 //! [`issue::Issue`] is the typed view that rules work on, read leniently from any dialect.
 
+pub mod audit;
 pub mod change;
 pub mod cycle;
 pub mod document;

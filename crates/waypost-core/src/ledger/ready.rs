@@ -121,16 +121,20 @@ pub fn obstacles(facts: &Facts, issues: &impl Issues, rules: Rules) -> Vec<Reaso
 
 /// The order of ready issues; smaller comes first.
 pub fn order(facts: &Facts) -> impl Ord + use<> {
-    let has = |label: &str| facts.labels.iter().any(|known| known == label);
-    let urgency = if has(DISCOVERED_BLOCKER) {
+    // One that does not say when it was made is as old as can be: it must not wait for ever.
+    (urgency(&facts.labels), facts.priority, facts.created_at, facts.id.clone())
+}
+
+/// What labels say about the order; smaller comes first.
+pub fn urgency(labels: &[String]) -> u8 {
+    let has = |label: &str| labels.iter().any(|known| known == label);
+    if has(DISCOVERED_BLOCKER) {
         0
     } else if has(BASELINE_FAILURE) {
         1
     } else {
         2
-    };
-    // One that does not say when it was made is as old as can be: it must not wait for ever.
-    (urgency, facts.priority, facts.created_at, facts.id.clone())
+    }
 }
 
 fn deferred(facts: &Facts, rules: Rules) -> Option<Timestamp> {
@@ -153,24 +157,70 @@ fn unfinished(facts: &Facts, issues: &impl Issues, rules: Rules) -> Vec<Reason> 
 
 /// Returns the nearest of an issue's ancestors that waits or is set aside.
 fn obstructed_ancestor(facts: &Facts, issues: &impl Issues, rules: Rules) -> Option<String> {
+    let is_held = |ancestor: &Facts| {
+        ancestor.status == "deferred"
+            || ancestor.status == "blocked"
+            || deferred(ancestor, rules).is_some()
+            || !unfinished(ancestor, issues, rules).is_empty()
+    };
+    // One that is over holds nobody, whatever else it says.
+    ancestors(facts, issues)
+        .find(|ancestor| !ancestor.category.is_over() && is_held(ancestor))
+        .map(|ancestor| ancestor.id)
+}
+
+/// Walks up from an issue, to what it is a part of and on.
+fn ancestors(facts: &Facts, issues: &impl Issues) -> impl Iterator<Item = Facts> {
     let mut seen = BTreeSet::from([facts.id.clone()]);
     let mut next = facts.parent_id.clone();
-    while let Some(id) = next {
+    std::iter::from_fn(move || {
         // A file may say that an issue is its own grandparent. It ends there.
-        if !seen.insert(id.clone()) {
-            return None;
-        }
+        let id = next.take().filter(|id| seen.insert(id.clone()))?;
         let ancestor = issues.facts(&id)?;
-        let is_set_aside =
-            ancestor.status == "deferred" || ancestor.status == "blocked" || deferred(&ancestor, rules).is_some();
-        let is_held = is_set_aside || !unfinished(&ancestor, issues, rules).is_empty();
-        // One that is over holds nobody, whatever else it says.
-        if is_held && !ancestor.category.is_over() {
-            return Some(id);
-        }
-        next = ancestor.parent_id;
+        next.clone_from(&ancestor.parent_id);
+        Some(ancestor)
+    })
+}
+
+/// How an issue stands, whatever the hour: what can be kept until an issue changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether it is ready, once the hour has come.
+    pub is_ready: bool,
+    /// How many issues it waits for itself.
+    pub waits_for: usize,
+    /// Whether something it is a part of waits or is set aside without an hour.
+    pub is_held: bool,
+    /// The hour before which it is not ready: its own, or that of something it is a part of.
+    pub wakes_at: Option<Timestamp>,
+    /// The hour before which something it is a part of is set aside.
+    pub freed_at: Option<Timestamp>,
+}
+
+/// Returns how an issue stands. It is ready at any time at which [`obstacles`] finds nothing, and only then.
+///
+/// Leases come and go without a change to any issue, so they are not part of it.
+pub fn standing(facts: &Facts, issues: &impl Issues, ignore_unresolved: bool) -> Standing {
+    let at_last = Rules { now: Timestamp::from_millis(i64::MAX), ignore_unresolved };
+    let freed_at = ancestors(facts, issues)
+        .filter(|ancestor| !ancestor.category.is_over())
+        .filter_map(|ancestor| ancestor.defer_until)
+        .max();
+    Standing {
+        is_ready: obstacles(facts, issues, at_last).iter().all(|reason| matches!(reason, Reason::Leased(_))),
+        waits_for: unfinished(facts, issues, at_last).len(),
+        is_held: obstructed_ancestor(facts, issues, at_last).is_some(),
+        wakes_at: facts.defer_until.max(freed_at),
+        freed_at,
     }
-    None
+}
+
+/// Tells whether a change of an issue may change how others stand.
+pub fn touches_others(before: Option<&Facts>, after: Option<&Facts>) -> bool {
+    let relevant = |facts: &Facts| {
+        (facts.category, facts.status.clone(), facts.defer_until, facts.blockers.clone(), facts.parent_id.clone())
+    };
+    before.map(relevant) != after.map(relevant)
 }
 
 #[cfg(test)]
@@ -413,6 +463,11 @@ mod tests {
             }
             for facts in table.issues.values() {
                 prop_assert_eq!(obstacles(facts, &table, NOW).is_empty(), naive(&facts.id, &table), "{}", &facts.id);
+                let standing = standing(facts, &table, false);
+                let is_ready = standing.is_ready
+                    && standing.wakes_at.is_none_or(|wakes_at| wakes_at <= NOW.now)
+                    && !table.leased.contains_key(&facts.id);
+                prop_assert_eq!(is_ready, naive(&facts.id, &table), "{:?}", standing);
             }
         }
     }

@@ -64,6 +64,15 @@ impl Statuses {
     }
 }
 
+/// What a repository's configuration says about words and rules.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// What statuses mean.
+    pub statuses: Statuses,
+    /// Whether a blocker that is in no ledger counts as done.
+    pub ignore_unresolved: bool,
+}
+
 /// The priority of an issue that names none.
 pub const DEFAULT_PRIORITY: u8 = 2;
 
@@ -128,7 +137,7 @@ impl DependencyKind {
     }
 
     /// Returns the spelling we write.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             DependencyKind::Blocks => "blocks",
             DependencyKind::ParentChild => "parent-child",

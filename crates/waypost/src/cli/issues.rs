@@ -4,42 +4,29 @@ use std::io::Read as _;
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-use waypost_core::ledger::change::Author;
-use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::issue;
 use waypost_core::ledger::record::Record;
-use waypost_core::ledger::vocabulary::{self, DependencyKind, Statuses};
+use waypost_core::ledger::vocabulary::{self, DependencyKind};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result, path_text};
+use waypost_ledger::{Index, Summary};
 
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
 use super::{Cx, in_one_line};
-use crate::ledger::{Draft, Ledger, Snapshot};
+use crate::ledger::{Change, Ledger};
 use crate::place::Place;
-use crate::session::clock;
 
-/// The ledger one stands in, and who is writing.
+/// The ledger one stands in.
 pub(crate) struct Desk {
     pub(crate) place: Place,
     pub(crate) ledger: Ledger,
     pub(crate) now: Timestamp,
-    actor: String,
 }
 
 impl Desk {
-    pub(crate) fn author(&self) -> Author<'_> {
-        Author { name: &self.actor, now: self.now }
-    }
-
-    /// Changes several issues as one write, each in the same way, and returns them as they are then.
-    pub(crate) fn edit_each(
-        &self,
-        wanted: &[String],
-        edit: impl Fn(&mut Record, Author<'_>, &Statuses) -> Result<()>,
-    ) -> Result<Vec<Record>> {
-        self.ledger.change(|draft| {
-            let ids = resolve_all(draft, wanted)?;
-            ids.iter().map(|id| draft.edit(id, |record| edit(record, self.author(), &self.ledger.statuses))).collect()
-        })
+    /// Makes several changes as one write, and returns each issue as it is then.
+    pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<Record>> {
+        self.ledger.transaction(|transaction| changes.iter().map(|change| transaction.apply(change)).collect())
     }
 
     /// Returns a record as programs see it: all its fields as they are spelled, and where it is from.
@@ -57,31 +44,82 @@ impl Desk {
 }
 
 impl Cx {
-    /// Reads the ledger, and says if a part of it could not be read.
-    pub(crate) fn snapshot(&mut self, desk: &Desk) -> Result<Snapshot> {
-        let snapshot = desk.ledger.snapshot()?;
-        match snapshot.damage.len() {
-            0 => {}
-            1 => self.ui.warn("1 line of the ledger cannot be read: way doctor"),
-            lines => self.ui.warn(&format!("{lines} lines of the ledger cannot be read: way doctor")),
-        }
-        Ok(snapshot)
-    }
-
     /// Opens the ledger.
     pub(crate) fn desk(&mut self) -> Result<Desk> {
         let place = self.place()?;
         let ledger = Ledger::of(&place)?;
-        let now = clock(&place.variables)?.now();
-        let actor = place.actor();
-        Ok(Desk { place, ledger, now, actor })
+        let now = ledger.now();
+        Ok(Desk { place, ledger, now })
     }
 
-    /// Answers with what became of several issues: one line each, with a verb.
-    pub(crate) fn answer_changed(&self, desk: &Desk, verb: &str, records: &[Record]) -> Result<()> {
-        let data = OneOrMany(desk.json_list(records)?);
+    /// Asks about the issues, and says if a part of the ledger could not be read.
+    pub(crate) fn look<T>(&mut self, desk: &Desk, mut look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+        let (answer, unread) = desk.ledger.look(|index| Ok((look(index)?, index.unread()?)))?;
+        match unread {
+            0 => {}
+            1 => self.ui.warn("1 line of the ledger cannot be read: way doctor"),
+            lines => self.ui.warn(&format!("{lines} lines of the ledger cannot be read: way doctor")),
+        }
+        Ok(answer)
+    }
+
+    /// Answers with a list of issues, at most `limit` of them; 0 means all. Returns whether there are any.
+    pub(crate) fn list(
+        &mut self,
+        desk: &Desk,
+        limit: usize,
+        columns: &[Column],
+        mut ask: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
+    ) -> Result<bool> {
+        let is_json = self.ui.json;
+        // One more than is shown tells whether there are more.
+        let asked = (limit > 0).then(|| limit.saturating_add(1));
+        let (mut found, mut records) = self.look(desk, |index| {
+            let found = ask(index, asked)?;
+            let records = if is_json { found.as_slice() } else { &[] };
+            let records = records.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>()?;
+            Ok((found, records))
+        })?;
+        let has_more = limit > 0 && found.len() > limit;
+        if has_more {
+            found.truncate(limit);
+            records.truncate(limit);
+        }
+        let more = format!("there are more than {limit}: --limit 0 lists all");
+        if has_more && is_json {
+            self.ui.warn(&more);
+        }
+        let data = desk.json_list(records.iter().map(|(record, _)| record))?;
         self.ui.answer(&data, |text| {
-            for record in records {
+            let row = |summary: &Summary| columns.iter().map(|column| column.cell(summary)).collect();
+            text.table(&found.iter().map(row).collect::<Vec<_>>());
+        })?;
+        if has_more {
+            self.ui.note(&more);
+        }
+        Ok(!found.is_empty())
+    }
+
+    /// Makes changes, and answers with what became of the issues: one line each, with a verb.
+    pub(crate) fn change(&mut self, changes: &[Change], verb: &str) -> Result<()> {
+        let desk = self.desk()?;
+        let records = desk.apply(changes)?;
+        self.answer_changed(&desk, verb, &records)
+    }
+
+    /// Answers with what became of several issues.
+    pub(crate) fn answer_changed(&self, desk: &Desk, verb: &str, records: &[Record]) -> Result<()> {
+        // The same issue may have been named twice.
+        let mut shown: Vec<&Record> = Vec::new();
+        for record in records {
+            match shown.iter_mut().find(|other| other.raw("id") == record.raw("id")) {
+                Some(other) => *other = record,
+                None => shown.push(record),
+            }
+        }
+        let data = OneOrMany(desk.json_list(shown.iter().copied())?);
+        self.ui.answer(&data, |text| {
+            for record in &shown {
                 let title = record.text("title").unwrap_or_default();
                 text.line(format!("{verb} {}  {title}", record.text("id").unwrap_or_default()));
             }
@@ -111,40 +149,118 @@ pub(crate) fn dependency_kind(text: &str) -> Result<DependencyKind, String> {
     DependencyKind::parse(text).map_err(in_one_line)
 }
 
-/// Finds the ids that are meant, each once.
-pub(crate) fn resolve_all(draft: &Draft<'_>, wanted: &[String]) -> Result<Vec<String>> {
-    let mut ids: Vec<String> = Vec::new();
-    for one in wanted {
-        let id = draft.snapshot.find(one)?.issue.id.clone();
-        if !ids.contains(&id) {
-            ids.push(id);
+/// Reads a moment or a day; an empty text is none.
+pub(crate) fn moment(text: &str) -> Result<Option<Timestamp>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    issue::moment(text).map(Some).ok_or_else(|| {
+        Error::invalid(format!("{text:?} is not a time")).hint("write 2026-12-01 or 2026-12-01T09:00:00Z")
+    })
+}
+
+/// Reads a moment, a day, or how long ago; with a plus, how far ahead.
+pub(crate) fn moment_or_age(text: &str, now: Timestamp) -> Result<Timestamp> {
+    let (sign, span) = match text.strip_prefix('+') {
+        Some(ahead) => (1, ahead),
+        None => (-1, text.strip_prefix('-').unwrap_or(text)),
+    };
+    let units = [("w", 7 * 86_400), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+    let seconds = units.iter().find_map(|(unit, seconds)| {
+        let number: i64 = span.strip_suffix(unit)?.trim().parse().ok()?;
+        number.checked_mul(*seconds)?.checked_mul(1_000)
+    });
+    if let Some(millis) = seconds {
+        return Ok(Timestamp::from_millis(now.as_millis().saturating_add(sign * millis)));
+    }
+    issue::moment(text).ok_or_else(|| {
+        Error::invalid(format!("{text:?} is not a time"))
+            .hint("write 2026-12-01, 2026-12-01T09:00:00Z, or how long ago: 14d, 36h, 2w")
+    })
+}
+
+/// Returns the ids that were typed; `-` stands for the first word of each line of standard input.
+pub(crate) fn ids(typed: &[String]) -> Result<Vec<String>> {
+    let mut ids = Vec::new();
+    for one in typed {
+        if one == "-" {
+            let input = stdin()?;
+            ids.extend(input.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned));
+        } else {
+            ids.push(one.clone());
         }
+    }
+    if ids.is_empty() {
+        return Err(Error::invalid("no issue was named"));
     }
     Ok(ids)
 }
 
 /// Returns a text that was given, or standard input for `-`.
 pub(crate) fn text_or_stdin(text: &str) -> Result<String> {
-    if text != "-" {
-        return Ok(text.to_owned());
+    if text == "-" { Ok(stdin()?.trim_end().to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// Returns the text of a file, or standard input for `-`.
+pub(crate) fn file_or_stdin(path: &std::path::Path) -> Result<String> {
+    if path.as_os_str() == "-" {
+        return stdin();
     }
+    std::fs::read_to_string(path)
+        .map_err(|error| Error::invalid(format!("cannot read {}", path.display())).because(error))
+}
+
+fn stdin() -> Result<String> {
     let mut input = String::new();
     std::io::stdin()
         .read_to_string(&mut input)
         .map_err(|error| Error::invalid("standard input cannot be read as text").because(error))?;
-    Ok(input.trim_end().to_owned())
+    Ok(input)
 }
 
-/// A row of a list of issues.
-pub(crate) fn row(issue: &Issue) -> Vec<Cell> {
-    vec![
-        styled(BOLD, &issue.id),
-        styled(if issue.priority <= 1 { WARN } else { PLAIN }, format!("P{}", issue.priority)),
-        cell(&issue.issue_type),
-        styled(status_style(&issue.status), &issue.status),
-        styled(DIM, issue.assignee.as_deref().unwrap_or("-")),
-        cell(&issue.title),
-    ]
+/// A column of a list of issues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Column {
+    Id,
+    Priority,
+    Type,
+    Status,
+    Assignee,
+    Title,
+    Labels,
+    Parent,
+    Created,
+    Updated,
+    Closed,
+    Due,
+}
+
+impl Column {
+    /// What a list shows if nobody says otherwise.
+    pub(crate) const USUAL: &[Column] =
+        &[Column::Id, Column::Priority, Column::Type, Column::Status, Column::Assignee, Column::Title];
+
+    fn cell(self, summary: &Summary) -> Cell {
+        let time =
+            |moment: Option<Timestamp>| styled(DIM, moment.map_or_else(|| "-".to_owned(), |moment| moment.to_string()));
+        let or_dash = |text: Option<&str>| styled(DIM, text.filter(|text| !text.is_empty()).unwrap_or("-"));
+        match self {
+            Column::Id => styled(BOLD, &summary.id),
+            Column::Priority => {
+                styled(if summary.priority <= 1 { WARN } else { PLAIN }, format!("P{}", summary.priority))
+            }
+            Column::Type => cell(&summary.issue_type),
+            Column::Status => styled(status_style(&summary.status), &summary.status),
+            Column::Assignee => or_dash(summary.assignee.as_deref()),
+            Column::Title => cell(&summary.title),
+            Column::Labels => or_dash(Some(&summary.labels.join(","))),
+            Column::Parent => or_dash(summary.parent_id.as_deref()),
+            Column::Created => time(summary.created_at),
+            Column::Updated => time(summary.updated_at),
+            Column::Closed => time(summary.closed_at),
+            Column::Due => time(summary.due_at),
+        }
+    }
 }
 
 fn status_style(status: &str) -> Style {

@@ -14,6 +14,7 @@ use crate::session::Session;
 
 mod commands;
 mod escape;
+mod graph;
 mod issues;
 mod ui;
 
@@ -116,6 +117,7 @@ commands! {
     "label" => label;
     "assign" => assign;
     "dep" => dep;
+    "batch" => batch;
     "blocked" => blocked;
     "search" => search;
     "stale" => stale;

@@ -7,7 +7,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, value};
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, create_private_dir, replace};
 
-use super::keys::{Key, ValueKind};
+use super::keys::Key;
 use super::layers::read;
 use crate::config::Value;
 
@@ -91,7 +91,7 @@ fn take_out(document: &mut DocumentMut, key: &Key) -> bool {
 }
 
 fn list(document: &DocumentMut, key: &Key) -> Array {
-    debug_assert_eq!(key.kind, ValueKind::Paths);
+    debug_assert!(key.kind.separator().is_some());
     let (parents, last) = split(key);
     let mut table = document.as_table();
     for part in parents {

@@ -30,10 +30,23 @@ pub enum ValueKind {
     Path,
     /// Several paths. The lists of all layers add up.
     Paths,
+    /// Several words. The lists of all layers add up.
+    Words,
     /// A length of time such as `30s` or `10m`.
     Duration,
     /// One of these words.
     Choice(&'static [&'static str]),
+}
+
+impl ValueKind {
+    /// Returns what stands between the items of a list: a colon between paths, as in PATH. None if it is no list.
+    pub fn separator(self) -> Option<char> {
+        match self {
+            ValueKind::Paths => Some(':'),
+            ValueKind::Words => Some(','),
+            _ => None,
+        }
+    }
 }
 
 const fn shared(name: &'static str, kind: ValueKind, default: Option<&'static str>, help: &'static str) -> Key {
@@ -53,6 +66,12 @@ pub static KEYS: &[Key] = &[
         "whose copy of the ledger counts: the main worktree's, or each worktree's own",
     ),
     shared("prefix", ValueKind::Text, None, "what the ids of new issues begin with"),
+    shared(
+        "ready.unresolved",
+        ValueKind::Choice(&["block", "ignore"]),
+        Some("block"),
+        "whether an issue waits for one that is in no ledger",
+    ),
     shared("repos.additional", ValueKind::Paths, None, "further repositories whose ledgers are read"),
     shared("repos.primary", ValueKind::Path, Some("."), "the repository whose ledger comes first"),
     personal(
@@ -71,6 +90,10 @@ pub static KEYS: &[Key] = &[
         Some("repo"),
         "who shares a store: a repository's worktrees, nobody, or all repositories",
     ),
+    shared("statuses.active", ValueKind::Words, None, "further statuses of issues that may be ready"),
+    shared("statuses.done", ValueKind::Words, None, "further statuses of issues that are finished"),
+    shared("statuses.frozen", ValueKind::Words, None, "further statuses of issues that are set aside"),
+    shared("statuses.wip", ValueKind::Words, None, "further statuses of issues that somebody works on"),
     personal(
         "store.network",
         ValueKind::Choice(&["refuse", "allow"]),
@@ -95,10 +118,9 @@ pub fn key_named(name: &str) -> Result<&'static Key> {
 impl Key {
     /// Reads a value as typed on the command line or found in the environment.
     pub fn parse(&self, text: &str) -> Result<Value> {
-        if self.kind == ValueKind::Paths {
-            // As in PATH: a colon stands between paths.
-            let paths = text.split(':').filter(|path| !path.is_empty()).map(str::to_owned).collect();
-            return Ok(Value::List(paths));
+        if let Some(separator) = self.kind.separator() {
+            let items = text.split(separator).map(str::trim).filter(|item| !item.is_empty());
+            return Ok(Value::List(items.map(str::to_owned).collect()));
         }
         self.check(text)?;
         Ok(Value::Text(text.to_owned()))
@@ -119,7 +141,9 @@ impl Key {
             ValueKind::Duration if !text.parse::<SignedDuration>().is_ok_and(is_reasonable) => {
                 wrong("it takes a length of time up to a day, for example 30s, 10m or 1h 30m".to_owned())
             }
-            ValueKind::Path | ValueKind::Paths | ValueKind::Text if text.is_empty() || text.contains('\0') => {
+            ValueKind::Path | ValueKind::Paths | ValueKind::Words | ValueKind::Text
+                if text.is_empty() || text.contains('\0') =>
+            {
                 wrong("it cannot be empty".to_owned())
             }
             _ if self.name == "prefix" && !is_prefix(text) => {

@@ -123,6 +123,14 @@ impl Config {
         self.get(name).map(|setting| setting.value.to_string())
     }
 
+    /// Returns the list that is set for a key.
+    pub fn list(&self, name: &str) -> Vec<String> {
+        match self.get(name).map(|setting| setting.value) {
+            Some(Value::List(items)) => items,
+            _ => Vec::new(),
+        }
+    }
+
     fn take_table(&mut self, table: &Table, prefix: &str, layer: Layer, file: &Path) -> Result<()> {
         for (part, item) in table {
             let name = if prefix.is_empty() { part.to_owned() } else { format!("{prefix}.{part}") };
@@ -188,10 +196,11 @@ fn as_table(item: &Item) -> Option<Table> {
 
 fn value_of(key: &Key, item: &Item) -> Result<Value> {
     let wrong = || Error::invalid(format!("{} has a value of the wrong type", key.name));
-    if key.kind == ValueKind::Paths {
-        let array = item.as_array().ok_or_else(|| wrong().hint("it takes a list of paths"))?;
-        let paths = array.iter().map(|path| path.as_str().map(str::to_owned)).collect::<Option<_>>();
-        return paths.map(Value::List).ok_or_else(|| wrong().hint("it takes a list of paths"));
+    if key.kind.separator().is_some() {
+        let items =
+            item.as_array().and_then(|array| array.iter().map(|item| item.as_str().map(str::to_owned)).collect());
+        let of = if key.kind == ValueKind::Paths { "paths" } else { "words" };
+        return items.map(Value::List).ok_or_else(|| wrong().hint(format!("it takes a list of {of}")));
     }
     let text = item.as_str().ok_or_else(|| wrong().hint("it takes a text in quotes"))?;
     key.check(text)?;

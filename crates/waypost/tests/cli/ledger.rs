@@ -204,7 +204,7 @@ fn b16_a_hundred_and_fifty_at_once_lose_no_issue() {
     let found = lines(&repo.join(LEDGER));
     assert_eq!(found.len(), 150);
     assert!(found.is_sorted(), "in the order of ids");
-    assert_eq!(ids(&sandbox, &repo, &["list"]).len(), 150);
+    assert_eq!(ids(&sandbox, &repo, &["list", "--limit", "0"]).len(), 150);
     assert_eq!(std::fs::read_dir(repo.join(".waypost")).unwrap().count(), 1, "nothing is left beside the ledger");
 }
 
@@ -249,7 +249,7 @@ fn killed_writers_leave_every_acknowledged_issue_and_a_valid_file() {
                 .filter_map(|line| line.strip_prefix("Added ")?.strip_suffix('\n').map(str::to_owned)),
         );
     }
-    let stored = ids(&sandbox, &repo, &["list"]);
+    let stored = ids(&sandbox, &repo, &["list", "--limit", "0"]);
     assert!(acknowledged.len() >= 200, "{}", acknowledged.len());
     assert!(acknowledged.iter().all(|id| stored.contains(id)));
     let doctor = sandbox.way(&repo, ["doctor"]);
@@ -318,7 +318,7 @@ fn b29_real_ledgers_are_read_damage_is_reported_once_and_a_write_loses_nothing()
         sandbox.dir("repo/.waypost");
         std::fs::copy(&file, repo.join(LEDGER)).unwrap();
         let before = lines(&repo.join(LEDGER));
-        assert!(ids(&sandbox, &repo, &["list", "--all"]).len() > 50, "{name}");
+        assert!(ids(&sandbox, &repo, &["list", "--all", "--limit", "0"]).len() > 50, "{name}");
         let run = sandbox.way(&repo, ["doctor", "--json"]);
         assert_eq!(run.code, if name.contains("bad-line") || name.contains("markers") { 9 } else { 0 }, "{name}");
         let doctor: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -381,6 +381,9 @@ fn issues_as_people_see_them() {
         Description
         First
         second
+
+        Waiting for it
+        way-2  open  Build \u{1b}[31mon it
 
         Comments
         bob  2025-12-02T00:00:00.000Z

@@ -200,20 +200,25 @@ fn configuration_with_origins() {
         &sandbox,
         &sandbox.way(&repo, ["config", "list", "--all"]),
         &expect![[r#"
-        ledger.home               main    whose copy of the ledger counts: the main worktree's, or each worktree's own
-        prefix                    way     what the ids of new issues begin with
-        repos.additional          -       further repositories whose ledgers are read
-        repos.primary             .       the repository whose ledger comes first
-        role                      -       your role in this repository, if it is not to be guessed
-        routing.auto.contributor  -       where a contributor's new issues go
-        routing.auto.maintainer   -       where a maintainer's new issues go
-        routing.default           -       where new issues go otherwise
-        routing.mode              -       how the ledger of a new issue is chosen
-        scope                     repo    who shares a store: a repository's worktrees, nobody, or all repositories
-        store.network             refuse  whether a store may lie on a network file system
-        store.wait                10s     how long to wait for other processes
-        workspaces.path           -       where jobs get their workspaces
-    "#]],
+            ledger.home               main    whose copy of the ledger counts: the main worktree's, or each worktree's own
+            prefix                    way     what the ids of new issues begin with
+            ready.unresolved          block   whether an issue waits for one that is in no ledger
+            repos.additional          -       further repositories whose ledgers are read
+            repos.primary             .       the repository whose ledger comes first
+            role                      -       your role in this repository, if it is not to be guessed
+            routing.auto.contributor  -       where a contributor's new issues go
+            routing.auto.maintainer   -       where a maintainer's new issues go
+            routing.default           -       where new issues go otherwise
+            routing.mode              -       how the ledger of a new issue is chosen
+            scope                     repo    who shares a store: a repository's worktrees, nobody, or all repositories
+            statuses.active           -       further statuses of issues that may be ready
+            statuses.done             -       further statuses of issues that are finished
+            statuses.frozen           -       further statuses of issues that are set aside
+            statuses.wip              -       further statuses of issues that somebody works on
+            store.network             refuse  whether a store may lie on a network file system
+            store.wait                10s     how long to wait for other processes
+            workspaces.path           -       where jobs get their workspaces
+        "#]],
     );
 }
 

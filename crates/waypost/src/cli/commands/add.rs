@@ -1,15 +1,13 @@
 //! `way add`
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use waypost_core::ledger::change::{self, Edit};
-use waypost_core::ledger::issue_id;
-use waypost_core::ledger::vocabulary::DependencyKind;
-use waypost_core::{Error, Result};
+use waypost_core::Result;
 
 use crate::cli::Cx;
-use crate::cli::issues::{priority, resolve_all, text_or_stdin};
-use crate::session::SystemEntropy;
+use crate::cli::issues::{file_or_stdin, moment, priority, text_or_stdin};
+use crate::ledger::{Change, Edit, New};
 
 /// Write down an issue
 #[derive(clap::Args)]
@@ -32,6 +30,12 @@ pub(crate) struct Args {
     /// What it is about; - for standard input
     #[arg(short, long, value_name = "TEXT")]
     description: Option<String>,
+    /// A file that says what it is about; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "description")]
+    description_file: Option<PathBuf>,
+    /// When it is done
+    #[arg(long, value_name = "TEXT")]
+    acceptance: Option<String>,
     /// Who does it
     #[arg(short, long, value_name = "NAME")]
     assignee: Option<String>,
@@ -44,40 +48,48 @@ pub(crate) struct Args {
     /// The issue during which it was found
     #[arg(long, value_name = "ISSUE")]
     discovered_from: Option<String>,
+    /// When it should be done: a time or a day
+    #[arg(long, value_name = "TIME")]
+    due: Option<String>,
+    /// What it is called in the rest of a batch, after a $
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        let description = match (&self.description, &self.description_file) {
+            (Some(text), _) => Some(text_or_stdin(text)?),
+            (None, Some(file)) => Some(file_or_stdin(file)?.trim_end().to_owned()),
+            (None, None) => None,
+        };
+        let edit = Edit {
+            title: Some(self.title.clone()),
+            description,
+            acceptance_criteria: self.acceptance.clone(),
+            priority: self.priority,
+            issue_type: self.issue_type.clone(),
+            assignee: self.assignee.clone(),
+            parent_id: self.parent.clone(),
+            due_at: self.due.as_deref().map(moment).transpose()?,
+            add_labels: self.labels.clone(),
+            ..Edit::default()
+        };
+        Ok(vec![Change::Add(New {
+            edit,
+            blocked_by: self.blocked_by.clone(),
+            discovered_from: self.discovered_from.clone(),
+            name: self.name.clone(),
+        })])
+    }
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let description = args.description.as_deref().map(text_or_stdin).transpose()?;
-    let mut entropy = SystemEntropy;
-    let record = desk.ledger.change(|draft| {
-        let parent = args.parent.as_ref().map(|id| resolve_all(draft, std::slice::from_ref(id))).transpose()?;
-        let edit = Edit {
-            title: Some(args.title.clone()),
-            description: description.clone(),
-            priority: args.priority,
-            issue_type: args.issue_type.clone(),
-            assignee: args.assignee.clone(),
-            parent_id: parent.and_then(|mut ids| ids.pop()),
-            add_labels: args.labels.clone(),
-            ..Edit::default()
-        };
-        let text = description.as_deref().unwrap_or_default();
-        let id = (0..100)
-            .map(|_| issue_id::generate(&desk.ledger.prefix, &args.title, text, desk.now, &mut entropy))
-            .find(|id| draft.snapshot.get(id).is_none())
-            .ok_or_else(|| Error::internal("no id could be found that is not taken"))?;
-        let mut record = change::create(&id, &edit, desk.author())?;
-        for blocker in resolve_all(draft, &args.blocked_by)? {
-            change::depend(&mut record, &blocker, DependencyKind::Blocks, desk.author())?;
-        }
-        if let Some(origin) = &args.discovered_from {
-            let origin = draft.snapshot.find(origin)?.issue.id.clone();
-            change::depend(&mut record, &origin, DependencyKind::DiscoveredFrom, desk.author())?;
-        }
-        draft.add(&record)?;
-        Ok(record)
-    })?;
-    cx.ui.answer(&desk.json(&record)?, |text| text.line(format!("Added {}", record.text("id").unwrap_or_default())))?;
+    for record in desk.apply(&args.changes()?)? {
+        // The title was typed a moment ago.
+        let id = record.text("id").unwrap_or_default();
+        cx.ui.answer(&desk.json(&record)?, |text| text.line(format!("Added {id}")))?;
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,26 +3,30 @@
 use std::process::ExitCode;
 
 use waypost_core::Result;
-use waypost_core::ledger::change::{self, Edit};
 
 use crate::cli::Cx;
+use crate::cli::issues::ids;
+use crate::ledger::{Change, Edit};
 
 /// Say who does an issue, without starting it
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issue: an id, or the beginning of one
+    /// The issue: an id, or the beginning of one; - for standard input
     #[arg(value_name = "ISSUE")]
     issue: String,
     /// Who does it; an empty text means nobody
     name: String,
 }
 
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        let edit = Edit { assignee: Some(self.name.clone()), ..Edit::default() };
+        let ids = ids(std::slice::from_ref(&self.issue))?;
+        Ok(ids.into_iter().map(|id| Change::Update(id, edit.clone())).collect())
+    }
+}
+
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let edit = Edit { assignee: Some(args.name.clone()), ..Edit::default() };
-    let records = desk.edit_each(std::slice::from_ref(&args.issue), |record, author, statuses| {
-        change::update(record, &edit, statuses, author)
-    })?;
-    cx.answer_changed(&desk, "Assigned", &records)?;
+    cx.change(&args.changes()?, "Assigned")?;
     Ok(ExitCode::SUCCESS)
 }

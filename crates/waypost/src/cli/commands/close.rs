@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use waypost_core::Result;
-use waypost_core::ledger::change;
 
 use crate::cli::Cx;
+use crate::cli::issues::ids;
+use crate::ledger::Change;
 
 /// Close issues; those that waited for them may be ready then
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids
+    /// The issues: ids, or the beginnings of ids; - for standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
     /// Why
@@ -18,11 +19,13 @@ pub(crate) struct Args {
     reason: Option<String>,
 }
 
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Close(id, self.reason.clone())).collect())
+    }
+}
+
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let records = desk.edit_each(&args.issues, |record, author, statuses| {
-        change::close(record, args.reason.as_deref(), statuses, author)
-    })?;
-    cx.answer_changed(&desk, "Closed", &records)?;
+    cx.change(&args.changes()?, "Closed")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use waypost_core::ledger::{change, issue_id};
-use waypost_core::{Error, Result};
+use waypost_core::Result;
 
 use crate::cli::Cx;
 use crate::cli::issues::text_or_stdin;
-use crate::session::SystemEntropy;
+use crate::ledger::Change;
 
 /// Say something about an issue
 #[derive(clap::Args)]
@@ -19,16 +18,13 @@ pub(crate) struct Args {
     text: String,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let text = text_or_stdin(&args.text)?;
-    if text.trim().is_empty() {
-        return Err(Error::invalid("a comment says something"));
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        Ok(vec![Change::Comment(self.issue.clone(), text_or_stdin(&self.text)?)])
     }
-    let id = issue_id::generate("c", &text, &args.issue, desk.now, &mut SystemEntropy);
-    let records = desk.edit_each(std::slice::from_ref(&args.issue), |record, author, _| {
-        change::comment(record, &id, &text, author)
-    })?;
-    cx.answer_changed(&desk, "Commented", &records)?;
+}
+
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+    cx.change(&args.changes()?, "Commented")?;
     Ok(ExitCode::SUCCESS)
 }

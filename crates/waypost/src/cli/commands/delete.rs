@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use waypost_core::Result;
-use waypost_core::ledger::change;
 
 use crate::cli::Cx;
+use crate::cli::issues::ids;
+use crate::ledger::Change;
 
 /// Delete issues: a tombstone stays, so that no merge brings them back
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids
+    /// The issues: ids, or the beginnings of ids; - for standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
     /// Why
@@ -18,10 +19,13 @@ pub(crate) struct Args {
     reason: Option<String>,
 }
 
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Delete(id, self.reason.clone())).collect())
+    }
+}
+
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let records =
-        desk.edit_each(&args.issues, |record, author, _| change::delete(record, args.reason.as_deref(), author))?;
-    cx.answer_changed(&desk, "Deleted", &records)?;
+    cx.change(&args.changes()?, "Deleted")?;
     Ok(ExitCode::SUCCESS)
 }

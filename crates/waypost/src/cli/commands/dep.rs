@@ -3,18 +3,20 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use waypost_core::Result;
 use waypost_core::ledger::vocabulary::DependencyKind;
-use waypost_core::ledger::{change, issue_id};
-use waypost_core::{Error, Result};
 
 use crate::cli::Cx;
+use crate::cli::graph::{Format, Graph};
 use crate::cli::issues::dependency_kind;
+use crate::ledger::Change;
 
 /// Say how issues depend on each other
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way dep add way-1a2b --blocked-by way-3c4d     way-1a2b waits for way-3c4d
-  way dep add way-1a2b way-3c4d --type related")]
+  way dep add way-1a2b way-3c4d --type related
+  way dep tree way-1a2b --format mermaid")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +49,36 @@ enum Command {
         #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = dependency_kind)]
         kind: Option<DependencyKind>,
     },
+    /// Show what an issue waits for and consists of, and what that waits for in turn
+    Tree(Tree),
+}
+
+#[derive(clap::Args)]
+struct Tree {
+    /// The issue; without one, all that are open
+    #[arg(value_name = "ISSUE")]
+    issue: Option<String>,
+    /// text, mermaid or dot
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    format: Format,
+    /// The other way: what waits for it, and what it is a part of
+    #[arg(long)]
+    dependents: bool,
+}
+
+impl Args {
+    /// Returns what is to be changed; nothing, if something is only asked.
+    #[expect(clippy::unnecessary_wraps, reason = "as the other commands")]
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        Ok(match &self.command {
+            Command::Add { issue, on, blocked_by, kind } => {
+                let on = blocked_by.as_ref().or(on.as_ref()).cloned().unwrap_or_default();
+                vec![Change::Depend(issue.clone(), on, kind.unwrap_or(DependencyKind::Blocks))]
+            }
+            Command::Rm { issue, on, kind } => vec![Change::Undepend(issue.clone(), on.clone(), *kind)],
+            Command::Tree(_) => Vec::new(),
+        })
+    }
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
@@ -56,33 +88,17 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
             add(cx, issue, on, kind.unwrap_or(DependencyKind::Blocks))
         }
         Command::Rm { issue, on, kind } => rm(cx, issue, on, *kind),
+        Command::Tree(args) => tree(cx, args),
     }
 }
 
 fn add(cx: &mut Cx, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let (id, other, is_new) = desk.ledger.change(|draft| {
-        let id = draft.snapshot.find(issue)?.issue.id.clone();
-        let other = draft.snapshot.find(on)?.issue.id.clone();
-        if id == other {
-            return Err(Error::invalid(format!("issue {id} cannot depend on itself")));
-        }
-        if kind == DependencyKind::Blocks
-            && let Some(circle) = draft.snapshot.cycle(&id, &other)
-        {
-            return Err(Error::conflict("they would wait for each other").because(circle.join(" → ")));
-        }
-        if kind == DependencyKind::ParentChild
-            && let Some(circle) = draft.snapshot.parent_cycle(&id, &other)
-        {
-            return Err(Error::conflict("they would be parts of each other").because(circle.join(" → ")));
-        }
-        let mut is_new = false;
-        draft.edit(&id, |record| {
-            is_new = change::depend(record, &other, kind, desk.author())?;
-            Ok(())
-        })?;
-        Ok((id, other, is_new))
+    let (id, other, is_new) = desk.ledger.transaction(|transaction| {
+        let (id, other) = (transaction.find(issue)?, transaction.find(on)?);
+        let before = transaction.issues().get(&id)?.map(|entry| entry.record);
+        let after = transaction.depend(&id, &other, kind)?;
+        Ok((id, other, before != Some(after)))
     })?;
     let words = match kind {
         DependencyKind::Blocks => "waits for",
@@ -99,23 +115,19 @@ fn add(cx: &mut Cx, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitC
 
 fn rm(cx: &mut Cx, issue: &str, on: &str, kind: Option<DependencyKind>) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let (id, other) = desk.ledger.change(|draft| {
-        let entry = &draft.snapshot.find(issue)?.issue;
-        let id = entry.id.clone();
-        // What it depends on may be in no ledger, so only its own dependencies are asked.
-        let own = entry.dependencies.iter().map(|edge| edge.depends_on_id.as_str()).chain(entry.parent_id.as_deref());
-        let Ok(other) = issue_id::resolve(own, on).map(str::to_owned) else {
-            return Err(Error::not_found(format!("issue {id} does not depend on {on}")));
-        };
-        draft.edit(&id, |record| {
-            if change::undepend(record, &other, kind, desk.author())? {
-                return Ok(());
-            }
-            Err(Error::not_found(format!("issue {id} does not depend on {other}")))
-        })?;
-        Ok((id, other))
-    })?;
+    let (record, other) = desk.ledger.transaction(|transaction| transaction.undepend(issue, on, kind))?;
+    let id = record.text("id").unwrap_or_default();
     let data = json!({ "issue_id": id, "depends_on_id": other, "removed": true });
     cx.ui.answer(&data, |text| text.line(format!("{id} no longer depends on {other}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tree(cx: &mut Cx, args: &Tree) -> Result<ExitCode> {
+    let desk = cx.desk()?;
+    let graph = cx.look(&desk, |index| {
+        let root = args.issue.as_deref().map(|issue| index.find(issue)).transpose()?;
+        Graph::of(index, root, args.dependents)
+    })?;
+    cx.ui.answer(&graph.to_json(), |text| graph.write(text, args.format))?;
     Ok(ExitCode::SUCCESS)
 }

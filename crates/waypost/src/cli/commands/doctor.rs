@@ -210,18 +210,18 @@ fn store(findings: &mut Vec<Finding>, session: &Session) -> Result<()> {
 /// Checks the ledger line by line. What is odd stays in the file; it is for people to put right.
 fn ledger(findings: &mut Vec<Finding>, place: &Place) {
     let Some((path, _)) = place.ledger().filter(|(path, _)| path.exists()) else { return };
-    let snapshot = match Ledger::of(place).and_then(|ledger| ledger.snapshot()) {
-        Ok(snapshot) => snapshot,
+    let audit = match Ledger::of(place).and_then(|ledger| ledger.audit()) {
+        Ok(audit) => audit,
         Err(error) => {
             let action = error.hints().first().cloned();
             findings.push(Finding { check: "ledger", verdict: Verdict::Broken, detail: error.full_message(), action });
             return;
         }
     };
-    if snapshot.problems.is_empty() && snapshot.damage.is_empty() {
-        findings.push(ok("ledger", format!("{} issues in {}", snapshot.entries().count(), path.display())));
+    if audit.problems.is_empty() && audit.damage.is_empty() {
+        findings.push(ok("ledger", format!("{} issues in {}", audit.issues, path.display())));
     }
-    for (line, damage) in &snapshot.damage {
+    for (line, damage) in &audit.damage {
         findings.push(Finding {
             check: "ledger",
             verdict: Verdict::Broken,
@@ -229,11 +229,11 @@ fn ledger(findings: &mut Vec<Finding>, place: &Place) {
             action: Some("correct the line by hand; nothing else in the file is affected".to_owned()),
         });
     }
-    for (line, problem) in &snapshot.problems {
+    for (line, problem) in &audit.problems {
         findings.push(Finding {
             check: "ledger",
             verdict: Verdict::Warning,
-            detail: format!("{}:{line}: {}", path.display(), problem.0),
+            detail: format!("{}:{line}: {problem}", path.display()),
             action: None,
         });
     }

@@ -1,14 +1,14 @@
 //! `way label`
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use serde_json::json;
 use waypost_core::Result;
-use waypost_core::ledger::change::{self, Edit};
 
 use crate::cli::Cx;
+use crate::cli::issues::ids;
 use crate::cli::ui::{BOLD, cell, styled};
+use crate::ledger::{Change, Edit};
 
 /// Put labels on issues, take them off, list them
 #[derive(clap::Args)]
@@ -31,7 +31,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Labels {
-    /// The issue: an id, or the beginning of one
+    /// The issue: an id, or the beginning of one; - for standard input
     #[arg(value_name = "ISSUE")]
     issue: String,
     /// The labels
@@ -39,38 +39,32 @@ struct Labels {
     labels: Vec<String>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    match &args.command {
-        Command::Add(Labels { issue, labels }) => {
-            change_labels(cx, issue, &Edit { add_labels: labels.clone(), ..Edit::default() })
-        }
-        Command::Rm(Labels { issue, labels }) => {
-            change_labels(cx, issue, &Edit { remove_labels: labels.clone(), ..Edit::default() })
-        }
-        Command::List => list(cx),
+impl Args {
+    /// Returns what is to be changed; nothing, if something is only asked.
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        let (issue, edit) = match &self.command {
+            Command::Add(Labels { issue, labels }) => (issue, Edit { add_labels: labels.clone(), ..Edit::default() }),
+            Command::Rm(Labels { issue, labels }) => (issue, Edit { remove_labels: labels.clone(), ..Edit::default() }),
+            Command::List => return Ok(Vec::new()),
+        };
+        let ids = ids(std::slice::from_ref(issue))?;
+        Ok(ids.into_iter().map(|id| Change::Update(id, edit.clone())).collect())
     }
 }
 
-fn change_labels(cx: &mut Cx, issue: &str, edit: &Edit) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let records =
-        desk.edit_each(&[issue.to_owned()], |record, author, statuses| change::update(record, edit, statuses, author))?;
-    cx.answer_changed(&desk, "Labelled", &records)?;
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+    match args.changes()?.as_slice() {
+        [] => list(cx)?,
+        changes => cx.change(changes, "Labelled")?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(cx: &mut Cx) -> Result<ExitCode> {
+fn list(cx: &mut Cx) -> Result<()> {
     let desk = cx.desk()?;
-    let snapshot = cx.snapshot(&desk)?;
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for entry in snapshot.entries().filter(|entry| !desk.ledger.statuses.category(&entry.issue.status).is_over()) {
-        for label in &entry.issue.labels {
-            *counts.entry(label).or_default() += 1;
-        }
-    }
+    let counts = cx.look(&desk, waypost_ledger::Index::labels)?;
     let data: Vec<_> = counts.iter().map(|(label, count)| json!({ "label": label, "count": count })).collect();
     cx.ui.answer(&data, |text| {
         text.table(&counts.iter().map(|(label, count)| vec![styled(BOLD, label), cell(count)]).collect::<Vec<_>>());
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod add;
 pub(super) mod assign;
+pub(super) mod batch;
 pub(super) mod blocked;
 pub(super) mod claim;
 pub(super) mod close;

@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use waypost_core::Result;
-use waypost_core::ledger::change;
 
 use crate::cli::Cx;
+use crate::cli::issues::ids;
+use crate::ledger::Change;
 
 /// Give issues back that you claimed
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids
+    /// The issues: ids, or the beginnings of ids; - for standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
     /// Take it from somebody else
@@ -18,10 +19,13 @@ pub(crate) struct Args {
     force: bool,
 }
 
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Release(id, self.force)).collect())
+    }
+}
+
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let records =
-        desk.edit_each(&args.issues, |record, author, statuses| change::release(record, args.force, statuses, author))?;
-    cx.answer_changed(&desk, "Released", &records)?;
+    cx.change(&args.changes()?, "Released")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,21 +3,26 @@
 use std::process::ExitCode;
 
 use waypost_core::Result;
-use waypost_core::ledger::change;
 
 use crate::cli::Cx;
+use crate::cli::issues::ids;
+use crate::ledger::Change;
 
 /// Open closed or deleted issues again
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids
+    /// The issues: ids, or the beginnings of ids; - for standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
 }
 
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        Ok(ids(&self.issues)?.into_iter().map(Change::Reopen).collect())
+    }
+}
+
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let records = desk.edit_each(&args.issues, |record, author, statuses| change::reopen(record, statuses, author))?;
-    cx.answer_changed(&desk, "Opened", &records)?;
+    cx.change(&args.changes()?, "Opened")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,53 +3,28 @@
 use std::process::ExitCode;
 
 use waypost_core::Result;
-use waypost_core::ledger::issue::Issue;
 
 use crate::cli::Cx;
-use crate::cli::issues::row;
+use crate::cli::issues::Column;
 
 /// Find issues in which all words stand, in any of their texts; closed ones too
+///
+/// A word is found at the beginning of longer ones too: time finds timeout.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The words
     #[arg(required = true, value_name = "WORD")]
     words: Vec<String>,
-    /// At most this many
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    /// At most this many; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = cx.snapshot(&desk)?;
-    let words: Vec<String> =
-        args.words.iter().flat_map(|words| words.split_whitespace()).map(str::to_lowercase).collect();
-    let mut found: Vec<_> = snapshot
-        .entries()
-        .filter(|entry| entry.issue.status != "tombstone")
-        .filter(|entry| {
-            let text = text_of(&entry.issue);
-            words.iter().all(|word| text.contains(word))
-        })
-        .collect();
-    // What is still to be done comes first, and what stands in the title before what stands elsewhere.
-    found.sort_by_key(|entry| {
-        let title = entry.issue.title.to_lowercase();
-        let is_over = desk.ledger.statuses.category(&entry.issue.status).is_over();
-        (is_over, !words.iter().all(|word| title.contains(word)), entry.issue.priority, entry.issue.id.clone())
-    });
-    found.truncate(args.limit.unwrap_or(usize::MAX));
-    let data = desk.json_list(found.iter().map(|entry| &entry.record))?;
-    cx.ui.answer(&data, |text| text.table(&found.iter().map(|entry| row(&entry.issue)).collect::<Vec<_>>()))?;
-    if found.is_empty() {
+    desk.ledger.make_searchable(|| cx.ui.note("reading the words of all issues, once"))?;
+    if !cx.list(&desk, args.limit, Column::USUAL, |index, limit| index.search(&args.words, limit))? {
         cx.ui.note("no issue fits");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Everything that was written about an issue, in lower case.
-fn text_of(issue: &Issue) -> String {
-    let texts = [&issue.id, &issue.title, &issue.description, &issue.design, &issue.acceptance_criteria, &issue.notes];
-    let comments = issue.comments.iter().map(|comment| &comment.text);
-    texts.into_iter().chain(comments).map(|text| text.to_lowercase()).collect::<Vec<_>>().join("\n")
 }

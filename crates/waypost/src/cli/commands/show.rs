@@ -1,58 +1,90 @@
 //! `way show`
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use waypost_core::Result;
-use waypost_core::ledger::issue::Issue;
+use waypost_core::time::Timestamp;
+use waypost_ledger::{Entry, Index, Summary};
 
 use crate::cli::Cx;
-use crate::cli::issues::OneOrMany;
+use crate::cli::issues::{OneOrMany, ids};
 use crate::cli::ui::{BOLD, DIM, Text, cell, styled};
-use crate::ledger::Snapshot;
 
 /// Show issues with everything that is known of them
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids
+    /// The issues: ids, or the beginnings of ids; - for standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
 }
 
+/// An issue, and what is shown beside it.
+struct Page {
+    entry: Entry,
+    is_ready: bool,
+    /// What it depends on, if that is in the ledger.
+    others: BTreeMap<String, Summary>,
+    /// What waits for it.
+    waiting: Vec<Summary>,
+    /// What it consists of.
+    parts: Vec<Summary>,
+}
+
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = cx.snapshot(&desk)?;
-    let found = args.issues.iter().map(|wanted| snapshot.find(wanted)).collect::<Result<Vec<_>>>()?;
-    let data = OneOrMany(desk.json_list(found.iter().map(|entry| &entry.record))?);
+    let ids = ids(&args.issues)?;
+    let pages =
+        cx.look(&desk, |index| ids.iter().map(|wanted| look(index, wanted, desk.now)).collect::<Result<Vec<_>>>())?;
+    let data = OneOrMany(desk.json_list(pages.iter().map(|page| &page.entry.record))?);
     cx.ui.answer(&data, |text| {
-        for (number, entry) in found.iter().enumerate() {
+        for (number, page) in pages.iter().enumerate() {
             if number > 0 {
                 text.gap();
             }
-            page(text, &entry.issue, &snapshot);
-            let obstacles = snapshot.obstacles(&entry.issue, desk.now);
-            if obstacles.is_empty() {
-                text.line("It is ready.");
-            }
+            write(text, page);
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(text: &mut Text, issue: &Issue, snapshot: &Snapshot) {
+fn look(index: &Index, wanted: &str, now: Timestamp) -> Result<Page> {
+    let entry = index.entry_of(wanted)?;
+    let id = entry.issue.id.clone();
+    let summaries = |ids: Vec<String>| -> Result<Vec<Summary>> {
+        Ok(ids.iter().map(|id| index.summary(id)).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    };
+    let others = summaries(entry.issue.dependencies.iter().map(|edge| edge.depends_on_id.clone()).collect())?;
+    let waiting = index.dependents(&id)?.into_iter().filter(|(_, kind)| kind == "blocks").map(|(id, _)| id).collect();
+    Ok(Page {
+        is_ready: index.obstacles(&id, now)?.is_empty(),
+        others: others.into_iter().map(|other| (other.id.clone(), other)).collect(),
+        waiting: summaries(waiting)?,
+        parts: summaries(index.parts(&id)?)?,
+        entry,
+    })
+}
+
+fn write(text: &mut Text, page: &Page) {
+    let issue = &page.entry.issue;
     text.table(&[vec![styled(BOLD, &issue.id), styled(BOLD, &issue.title)]]);
-    let time = |moment: Option<waypost_core::time::Timestamp>| moment.map(|moment| moment.to_string());
+    let time = |moment: Option<Timestamp>| moment.map(|moment| moment.to_string());
     let facts = [
         ("status", Some(issue.status.clone())),
         ("priority", Some(format!("P{}", issue.priority))),
         ("type", Some(issue.issue_type.clone())),
         ("assignee", issue.assignee.clone()),
+        ("owner", issue.owner.clone()),
         ("labels", Some(issue.labels.join(", ")).filter(|labels| !labels.is_empty())),
         ("parent", issue.parent_id.clone()),
         ("created", time(issue.created_at)),
         ("updated", time(issue.updated_at)),
+        ("due", time(issue.due_at)),
         ("closed", time(issue.closed_at)),
         ("because", issue.close_reason.clone()),
         ("set aside", time(issue.defer_until)),
+        ("estimate", issue.estimated_minutes.map(|minutes| format!("{minutes} minutes"))),
+        ("elsewhere", issue.external_ref.clone()),
     ];
     let rows: Vec<_> =
         facts.into_iter().filter_map(|(name, value)| Some(vec![styled(DIM, name), cell(value?)])).collect();
@@ -76,7 +108,7 @@ fn page(text: &mut Text, issue: &Issue, snapshot: &Snapshot) {
             .dependencies
             .iter()
             .map(|edge| {
-                let other = snapshot.get(&edge.depends_on_id).map(|entry| &entry.issue);
+                let other = page.others.get(&edge.depends_on_id);
                 vec![
                     styled(DIM, &edge.word),
                     cell(&edge.depends_on_id),
@@ -87,6 +119,14 @@ fn page(text: &mut Text, issue: &Issue, snapshot: &Snapshot) {
             .collect();
         text.table(&rows);
     }
+    for (title, others) in [("Waiting for it", &page.waiting), ("Parts", &page.parts)] {
+        if !others.is_empty() {
+            text.gap();
+            text.heading(title);
+            let row = |other: &Summary| vec![cell(&other.id), cell(&other.status), cell(&other.title)];
+            text.table(&others.iter().map(row).collect::<Vec<_>>());
+        }
+    }
     if !issue.comments.is_empty() {
         text.gap();
         text.heading("Comments");
@@ -95,5 +135,8 @@ fn page(text: &mut Text, issue: &Issue, snapshot: &Snapshot) {
             text.table(&[vec![styled(BOLD, &comment.author), styled(DIM, when)]]);
             comment.text.lines().for_each(|line| text.line(line));
         }
+    }
+    if page.is_ready {
+        text.line("It is ready.");
     }
 }

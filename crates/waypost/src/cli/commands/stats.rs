@@ -1,9 +1,8 @@
 //! `way stats`
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use waypost_core::Result;
 
 use crate::cli::Cx;
@@ -15,23 +14,25 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let snapshot = cx.snapshot(&desk)?;
-    let mut by_status: BTreeMap<String, usize> = BTreeMap::new();
-    let mut by_type: BTreeMap<String, usize> = BTreeMap::new();
-    let mut by_priority: BTreeMap<String, usize> = BTreeMap::new();
-    for issue in snapshot.entries().map(|entry| &entry.issue) {
-        *by_status.entry(issue.status.clone()).or_default() += 1;
-        if !desk.ledger.statuses.category(&issue.status).is_over() {
-            *by_type.entry(issue.issue_type.clone()).or_default() += 1;
-            *by_priority.entry(format!("P{}", issue.priority)).or_default() += 1;
-        }
-    }
-    let ready = snapshot.ready(desk.now).len();
-    let data =
-        json!({ "ready": ready, "by_status": by_status, "open_by_type": by_type, "open_by_priority": by_priority });
+    let counts = cx.look(&desk, |index| index.counts(desk.now))?;
+    let by_priority: Vec<(String, usize)> =
+        counts.open_by_priority.iter().map(|(priority, count)| (format!("P{priority}"), *count)).collect();
+    let object = |counts: &[(String, usize)]| -> Map<String, Value> {
+        counts.iter().map(|(name, count)| (name.clone(), json!(count))).collect()
+    };
+    let data = json!({
+        "ready": counts.ready,
+        "blocked": counts.blocked,
+        "by_status": object(&counts.by_status),
+        "open_by_type": object(&counts.open_by_type),
+        "open_by_priority": object(&by_priority),
+    });
     cx.ui.answer(&data, |text| {
-        let mut rows = vec![vec![styled(BOLD, "ready"), cell(ready)]];
-        for (title, counts) in [("status", &by_status), ("type, open", &by_type), ("priority, open", &by_priority)] {
+        let mut rows =
+            vec![vec![styled(BOLD, "ready"), cell(counts.ready)], vec![styled(BOLD, "blocked"), cell(counts.blocked)]];
+        let groups =
+            [("status", &counts.by_status), ("type, open", &counts.open_by_type), ("priority, open", &by_priority)];
+        for (title, counts) in groups {
             for (number, (name, count)) in counts.iter().enumerate() {
                 let title = if number == 0 { title } else { "" };
                 rows.push(vec![styled(BOLD, title), cell(count), cell(name)]);

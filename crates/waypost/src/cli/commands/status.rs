@@ -107,10 +107,10 @@ fn issues(session: &Session, now: Timestamp) -> Result<Option<Value>> {
     if session.place.ledger().is_none_or(|(path, _)| !path.exists()) {
         return Ok(None);
     }
-    let snapshot = Ledger::of(&session.place)?.snapshot()?;
-    let of = |status: &str| snapshot.entries().filter(|entry| entry.issue.status == status).count();
+    let counts = Ledger::of(&session.place)?.look(|index| index.counts(now))?;
+    let of = |status: &str| counts.by_status.iter().find(|(known, _)| known == status).map_or(0, |(_, count)| *count);
     let counts = json!({
-        "ready": snapshot.ready(now).len(),
+        "ready": counts.ready,
         "open": of("open"),
         "in_progress": of("in_progress"),
         "closed": of("closed"),

@@ -1,21 +1,22 @@
 //! `way update`
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use waypost_core::ledger::change::{self, Edit};
-use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use crate::cli::Cx;
-use crate::cli::issues::{priority, resolve_all, text_or_stdin};
+use crate::cli::issues::{file_or_stdin, ids, moment, priority, text_or_stdin};
+use crate::ledger::{Change, Edit};
 
 /// Change fields of issues; an empty text takes a field out
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way update way-1a2b -p 0 --add-label urgent
-  way update way-1a2b way-3c4d --status deferred --defer-until 2026-12-01")]
+  way update way-1a2b way-3c4d --status deferred --defer-until 2026-12-01
+  way list --label later | way update - -p 4")]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids
+    /// The issues: ids, or the beginnings of ids; - for standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
     /// One line that says what should be done
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// What it is about; - for standard input
     #[arg(short, long, value_name = "TEXT")]
     description: Option<String>,
+    /// A file that says what it is about; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "description")]
+    description_file: Option<PathBuf>,
     /// How it is to be done
     #[arg(long, value_name = "TEXT")]
     design: Option<String>,
@@ -33,7 +37,7 @@ pub(crate) struct Args {
     /// What was noted on the way
     #[arg(long, value_name = "TEXT")]
     notes: Option<String>,
-    /// open, in_progress, blocked, deferred, closed
+    /// open, in_progress, blocked, deferred, closed, or your own
     #[arg(short, long, value_name = "STATUS")]
     status: Option<String>,
     /// 0 (highest) to 4
@@ -45,6 +49,9 @@ pub(crate) struct Args {
     /// Who does it
     #[arg(short, long, value_name = "NAME")]
     assignee: Option<String>,
+    /// Whose it is
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
     /// The issue it is a part of
     #[arg(long, value_name = "ISSUE")]
     parent: Option<String>,
@@ -54,6 +61,12 @@ pub(crate) struct Args {
     /// Set it aside until a time or a day; an empty text ends that
     #[arg(long, value_name = "TIME")]
     defer_until: Option<String>,
+    /// When it should be done: a time or a day
+    #[arg(long, value_name = "TIME")]
+    due: Option<String>,
+    /// How many minutes it should take; 0 takes that out
+    #[arg(long, value_name = "MINUTES")]
+    estimate: Option<u32>,
     /// Put a label on; may be given several times
     #[arg(long = "add-label", value_name = "LABEL")]
     add_labels: Vec<String>,
@@ -62,56 +75,40 @@ pub(crate) struct Args {
     remove_labels: Vec<String>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let edit = Edit {
-        title: args.title.clone(),
-        description: args.description.as_deref().map(text_or_stdin).transpose()?,
-        design: args.design.clone(),
-        acceptance_criteria: args.acceptance.clone(),
-        notes: args.notes.clone(),
-        status: args.status.clone(),
-        priority: args.priority,
-        issue_type: args.issue_type.clone(),
-        assignee: args.assignee.clone(),
-        parent_id: args.parent.clone(),
-        external_ref: args.external_ref.clone(),
-        defer_until: args.defer_until.as_deref().map(moment).transpose()?,
-        add_labels: args.add_labels.clone(),
-        remove_labels: args.remove_labels.clone(),
-    };
-    if edit == Edit::default() {
-        return Err(Error::invalid("nothing to change was given").hint("way update --help lists the fields"));
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        let description = match (&self.description, &self.description_file) {
+            (Some(text), _) => Some(text_or_stdin(text)?),
+            (None, Some(file)) => Some(file_or_stdin(file)?.trim_end().to_owned()),
+            (None, None) => None,
+        };
+        let edit = Edit {
+            title: self.title.clone(),
+            description,
+            design: self.design.clone(),
+            acceptance_criteria: self.acceptance.clone(),
+            notes: self.notes.clone(),
+            status: self.status.clone(),
+            priority: self.priority,
+            issue_type: self.issue_type.clone(),
+            assignee: self.assignee.clone(),
+            owner: self.owner.clone(),
+            parent_id: self.parent.clone(),
+            external_ref: self.external_ref.clone(),
+            defer_until: self.defer_until.as_deref().map(moment).transpose()?,
+            due_at: self.due.as_deref().map(moment).transpose()?,
+            estimated_minutes: self.estimate,
+            add_labels: self.add_labels.clone(),
+            remove_labels: self.remove_labels.clone(),
+        };
+        if edit == Edit::default() {
+            return Err(Error::invalid("nothing to change was given").hint("way update --help lists the fields"));
+        }
+        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Update(id, edit.clone())).collect())
     }
-    let records = desk.ledger.change(|draft| {
-        let mut edit = edit.clone();
-        if let Some(wanted) = edit.parent_id.as_mut().filter(|wanted| !wanted.is_empty()) {
-            *wanted = draft.snapshot.find(wanted)?.issue.id.clone();
-        }
-        let mut records = Vec::new();
-        for id in resolve_all(draft, &args.issues)? {
-            if let Some(circle) = edit.parent_id.as_ref().and_then(|parent| draft.snapshot.parent_cycle(&id, parent)) {
-                return Err(Error::conflict("they would be parts of each other").because(circle.join(" → ")));
-            }
-            records
-                .push(draft.edit(&id, |record| change::update(record, &edit, &desk.ledger.statuses, desk.author()))?);
-        }
-        Ok(records)
-    })?;
-    cx.answer_changed(&desk, "Changed", &records)?;
-    Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a moment, or a day that begins at midnight UTC.
-fn moment(text: &str) -> Result<Option<Timestamp>> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let whole = if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") };
-    let moment: jiff::Timestamp = whole.parse().map_err(|error| {
-        Error::invalid(format!("{text:?} is not a time"))
-            .because(error)
-            .hint("write 2026-12-01 or 2026-12-01T09:00:00Z")
-    })?;
-    Ok(Some(Timestamp::from_millis(moment.as_millisecond())))
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+    cx.change(&args.changes()?, "Changed")?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,525 @@
+//! Bringing the index up to date: only the lines that changed are read, only what they touch is decided anew.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasher;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use foldhash::quality::FixedState;
+use waypost_core::Result;
+use waypost_core::ledger::document::{Content, Document, text_of};
+use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::ready::{self, Facts, Issues, Standing};
+use waypost_core::ledger::record::Record;
+use waypost_core::ledger::vocabulary::{Category, DependencyKind, Terms};
+use waypost_core::time::Timestamp;
+use waypost_fs::{Seen, Stamp};
+
+use super::Index;
+
+/// Of several versions of an issue the one that was changed last counts, or the one with the greater text.
+type Precedence<'a> = (Option<Timestamp>, &'a str);
+
+/// A ledger's file as it was read.
+pub(crate) struct Source<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) document: Document,
+    pub(crate) seen: Seen,
+}
+
+/// What is remembered of a line: its hash, and its row. Row 0 is no issue, row -1 could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    hash: u64,
+    line: i64,
+}
+
+/// What is remembered of a ledger's lines, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks(Vec<Mark>);
+
+impl Marks {
+    const SIZE: usize = 16;
+
+    fn from_bytes(bytes: &[u8]) -> Marks {
+        let (marks, _) = bytes.as_chunks::<{ Marks::SIZE }>();
+        let mark = |bytes: &[u8; Marks::SIZE]| {
+            let both = u128::from_le_bytes(*bytes);
+            #[expect(clippy::cast_possible_truncation, reason = "it is two numbers in one")]
+            let (hash, line) = (both as u64, (both >> 64) as u64);
+            Mark { hash, line: line.cast_signed() }
+        };
+        Marks(marks.iter().map(mark).collect())
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.0.len() * Self::SIZE);
+        for mark in &self.0 {
+            bytes.extend_from_slice(&mark.hash.to_le_bytes());
+            bytes.extend_from_slice(&mark.line.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn unread(&self) -> usize {
+        self.0.iter().filter(|mark| mark.line < 0).count()
+    }
+}
+
+/// What stands in a line, for the index.
+enum Line<'a> {
+    Issue(Box<Issue>, &'a str),
+    Nothing,
+    Unread,
+}
+
+fn read(line: &[u8]) -> Line<'_> {
+    let text = match text_of(line) {
+        Ok(text) => text,
+        Err(Content::Damaged(_) | Content::Marker) => return Line::Unread,
+        Err(_) => return Line::Nothing,
+    };
+    match Record::parse(text).map(|record| Issue::read(&record)) {
+        Ok(Some((issue, _))) => Line::Issue(Box::new(issue), text),
+        Ok(None) => Line::Nothing,
+        Err(_) => Line::Unread,
+    }
+}
+
+/// A row of `issue`, without its standing, and its edges.
+struct Row {
+    line: i64,
+    facts: Facts,
+    title: String,
+    issue_type: String,
+    assignee: Option<String>,
+    updated_at: Option<Timestamp>,
+    closed_at: Option<Timestamp>,
+    due_at: Option<Timestamp>,
+    edges: Vec<(String, String)>,
+}
+
+impl Row {
+    fn of(issue: Issue, line: i64, terms: &Terms) -> Row {
+        // In the order of the table, and each once, although a file may say it twice.
+        let blockers: BTreeSet<&str> = issue.blockers().collect();
+        let blockers = blockers.into_iter().map(str::to_owned).collect();
+        let edge = |edge: waypost_core::ledger::issue::Dependency| {
+            let kind = edge.kind.map_or(edge.word, |kind| kind.as_str().to_owned());
+            (edge.depends_on_id, kind)
+        };
+        Row {
+            line,
+            facts: Facts {
+                id: issue.id,
+                category: terms.statuses.category(&issue.status),
+                status: issue.status,
+                is_epic: issue.issue_type == "epic",
+                is_pinned: issue.pinned,
+                priority: issue.priority,
+                created_at: issue.created_at,
+                defer_until: issue.defer_until,
+                labels: issue.labels,
+                blockers,
+                parent_id: issue.parent_id,
+            },
+            title: issue.title,
+            issue_type: issue.issue_type,
+            assignee: issue.assignee,
+            updated_at: issue.updated_at,
+            closed_at: issue.closed_at,
+            due_at: issue.due_at,
+            edges: issue.dependencies.into_iter().map(edge).collect(),
+        }
+    }
+}
+
+/// All issues, while an index is built from nothing.
+struct Crowd {
+    rows: HashMap<String, Row>,
+    /// How many parts of an issue are not over.
+    open_children: HashMap<String, usize>,
+}
+
+impl Issues for Crowd {
+    fn facts(&self, id: &str) -> Option<Facts> {
+        self.rows.get(id).map(|row| row.facts.clone())
+    }
+
+    fn has_open_child(&self, id: &str) -> bool {
+        self.open_children.contains_key(id)
+    }
+
+    fn leased_to_another(&self, _id: &str) -> Option<String> {
+        None
+    }
+}
+
+impl Index {
+    /// Fills an empty index.
+    pub(crate) fn fill(&self, sources: &[Source<'_>], now: Timestamp) -> Result<()> {
+        let mut counting: HashMap<String, (Precedence<'_>, Row)> = HashMap::new();
+        for (number, source) in sources.iter().enumerate() {
+            let ledger = ledger_row(number);
+            let mut marks = Marks::default();
+            for bytes in source.document.lines() {
+                let line = match read(bytes) {
+                    Line::Issue(issue, raw) => {
+                        let line = self.insert_line(ledger, &issue.id, raw)?;
+                        let precedence = (issue.updated_at, raw);
+                        let other = counting.get(&issue.id);
+                        if other.is_none_or(|(other, _)| *other < precedence) {
+                            let row = Row::of(*issue, line, &self.terms);
+                            counting.insert(row.facts.id.clone(), (precedence, row));
+                        }
+                        line
+                    }
+                    Line::Nothing => 0,
+                    Line::Unread => -1,
+                };
+                marks.0.push(Mark { hash: self.hash(bytes), line });
+            }
+            self.write_ledger(ledger, source.path, kept(&source.seen), &marks)?;
+        }
+        let rows: HashMap<String, Row> = counting.into_iter().map(|(id, (_, row))| (id, row)).collect();
+        let mut open_children: HashMap<String, usize> = HashMap::new();
+        for row in rows.values().filter(|row| !row.facts.category.is_over()) {
+            if let Some(parent) = &row.facts.parent_id {
+                *open_children.entry(parent.clone()).or_default() += 1;
+            }
+        }
+        let crowd = Crowd { rows, open_children };
+        let mut ids: Vec<&String> = crowd.rows.keys().collect();
+        // In the order of the table, each row goes to its end.
+        ids.sort_unstable();
+        for id in ids {
+            let row = &crowd.rows[id];
+            self.write_row(row, ready::standing(&row.facts, &crowd, self.terms.ignore_unresolved))?;
+        }
+        self.sql(|connection| connection.execute_batch(include_str!("indexes.sql")))?;
+        self.raise_revision(now)
+    }
+
+    /// Brings one ledger up to date with its file. Returns its lines, and whether any changed; nothing if so many did
+    /// that an index is made faster than changed.
+    pub(crate) fn follow(&self, number: usize, source: &Source<'_>) -> Result<Option<(Marks, bool)>> {
+        let ledger = ledger_row(number);
+        let old = self.marks(number)?.0;
+        let hashes: Vec<u64> = source.document.lines().map(|line| self.hash(line)).collect();
+        let same = |(mark, hash): &(&Mark, &u64)| mark.hash == **hash;
+        let head = old.iter().zip(&hashes).take_while(same).count();
+        let shorter = old.len().min(hashes.len()) - head;
+        let tail = old.iter().rev().zip(hashes.iter().rev()).take(shorter).take_while(same).count();
+
+        // Lines that only moved are still known; those of one hash are the same.
+        let mut spare: HashMap<u64, Vec<i64>> = HashMap::new();
+        for mark in &old[head..old.len() - tail] {
+            spare.entry(mark.hash).or_default().push(mark.line);
+        }
+        let mut marks: Vec<Mark> = old[..head].to_vec();
+        let mut added = Vec::new();
+        for hash in &hashes[head..hashes.len() - tail] {
+            let known = spare.get_mut(hash).and_then(Vec::pop);
+            if known.is_none() {
+                added.push(marks.len());
+            }
+            marks.push(Mark { hash: *hash, line: known.unwrap_or(0) });
+        }
+        marks.extend_from_slice(&old[old.len() - tail..]);
+        let gone: Vec<i64> = spare.into_values().flatten().collect();
+        let is_changed = !gone.is_empty() || !added.is_empty();
+        if added.len() > 500 && added.len() * 3 > hashes.len() {
+            return Ok(None);
+        }
+
+        let new = added.iter().map(|place| source.document.line(*place));
+        for (place, line) in added.iter().zip(self.apply(ledger, &gone, new)?) {
+            marks[*place].line = line;
+        }
+        let marks = Marks(marks);
+        self.write_ledger(ledger, source.path, kept(&source.seen), &marks)?;
+        Ok(Some((marks, is_changed)))
+    }
+
+    /// Takes one line in the place of another, or of none, into the index, as part of a change that is being made.
+    pub(crate) fn exchange(
+        &self,
+        number: usize,
+        marks: &mut Marks,
+        place: usize,
+        old: bool,
+        new: Option<&[u8]>,
+    ) -> Result<()> {
+        let gone: Vec<i64> = if old { vec![marks.0.remove(place).line] } else { Vec::new() };
+        let lines = self.apply(ledger_row(number), &gone, new)?;
+        if let (Some(new), [line]) = (new, lines.as_slice()) {
+            marks.0.insert(place, Mark { hash: self.hash(new), line: *line });
+        }
+        Ok(())
+    }
+
+    /// Remembers that a ledger's file was written by us. Somebody may change it in the same tick of the clock, so its
+    /// stamp is only taken by the next one who reads it.
+    pub(crate) fn wrote(&self, number: usize, path: &Path, marks: &Marks) -> Result<()> {
+        self.write_ledger(ledger_row(number), path, None, marks)
+    }
+
+    pub(crate) fn marks(&self, number: usize) -> Result<Marks> {
+        let marks = self.one("SELECT marks FROM ledger WHERE ledger = ?1", [ledger_row(number)], |row| {
+            row.get_ref(0)?.as_blob().map(Marks::from_bytes).map_err(Into::into)
+        })?;
+        Ok(marks.unwrap_or_default())
+    }
+
+    /// Tells whether the index is of these files, and which of them are as they were read.
+    pub(crate) fn freshness(&self, files: &[(&Path, Option<Stamp>)]) -> Result<Option<Vec<bool>>> {
+        let kept = self.all("SELECT path, stamp FROM ledger ORDER BY ledger", [], |row| {
+            Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Option<Vec<u8>>>(1)?))
+        })?;
+        let is_of_them = kept.len() == files.len()
+            && kept.iter().zip(files).all(|((known, _), (path, _))| known == path.as_os_str().as_bytes());
+        let is_fresh = |((_, kept), (_, now)): (&(_, Option<Vec<u8>>), &(_, Option<Stamp>))| {
+            kept.as_ref().is_some_and(|kept| *kept == now.map(Stamp::to_bytes).unwrap_or_default())
+        };
+        Ok(is_of_them.then(|| kept.iter().zip(files).map(is_fresh).collect()))
+    }
+
+    /// Says that something changed.
+    pub(crate) fn raise_revision(&self, now: Timestamp) -> Result<()> {
+        // The time keeps it growing over an index that is made anew.
+        self.execute("UPDATE about SET revision = max(revision + 1, ?1)", [now.as_millis()]).map(drop)
+    }
+
+    /// Takes lines out and others in. Returns the rows of the new ones.
+    fn apply<'a>(&self, ledger: i64, gone: &[i64], new: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<i64>> {
+        let mut touched = BTreeSet::new();
+        for line in gone.iter().filter(|line| **line > 0) {
+            self.forget_text(*line)?;
+            let id = self.one("DELETE FROM line WHERE line = ?1 RETURNING id", [line], |row| row.get(0))?;
+            touched.extend(id);
+        }
+        let mut lines = Vec::new();
+        for bytes in new {
+            lines.push(match read(bytes) {
+                Line::Issue(issue, raw) => {
+                    let line = self.insert_line(ledger, &issue.id, raw)?;
+                    touched.insert(issue.id);
+                    line
+                }
+                Line::Nothing => 0,
+                Line::Unread => -1,
+            });
+        }
+        self.decide(touched)?;
+        Ok(lines)
+    }
+
+    /// Decides anew about issues some of whose lines came or went, and about those that depend on them.
+    fn decide(&self, touched: BTreeSet<String>) -> Result<()> {
+        let mut affected = touched.clone();
+        let mut reaching: Vec<String> = Vec::new();
+        for id in touched {
+            let before = self.facts(&id);
+            let row = self.counting_row(&id)?;
+            if let Some(row) = &row {
+                self.write_row(row, NOWHERE)?;
+            } else {
+                self.execute("DELETE FROM issue WHERE id = ?1", [&id])?;
+                self.execute("DELETE FROM edge WHERE id = ?1", [&id])?;
+            }
+            let after = row.map(|row| row.facts);
+            if ready::touches_others(before.as_ref(), after.as_ref()) {
+                let parents = [before, after].into_iter().flatten().filter_map(|facts| facts.parent_id);
+                affected.extend(parents);
+                reaching.extend(self.waiting_for(&id)?);
+                reaching.push(id);
+            }
+        }
+        // Whoever is a part of one that is held is held too, at any depth.
+        let mut seen = BTreeSet::new();
+        while let Some(id) = reaching.pop() {
+            if seen.insert(id.clone()) {
+                reaching.extend(self.ids("SELECT id FROM issue WHERE parent_id = ?1", &id)?);
+            }
+        }
+        affected.append(&mut seen);
+        for id in affected {
+            let Some(facts) = self.facts(&id) else { continue };
+            self.write_standing(&id, ready::standing(&facts, self, self.terms.ignore_unresolved))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the row of an issue, from the one of its lines that counts.
+    fn counting_row(&self, id: &str) -> Result<Option<Row>> {
+        let lines = self.all("SELECT line, raw FROM line WHERE id = ?1", [id], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+        })?;
+        let mut counting: Option<(Precedence<'_>, Box<Issue>, i64)> = None;
+        for (line, raw) in &lines {
+            let Line::Issue(issue, raw) = read(raw.as_bytes()) else { continue };
+            let precedence = (issue.updated_at, raw);
+            if counting.as_ref().is_none_or(|(other, ..)| *other < precedence) {
+                counting = Some((precedence, issue, *line));
+            }
+        }
+        Ok(counting.map(|(_, issue, line)| Row::of(*issue, line, &self.terms)))
+    }
+
+    fn waiting_for(&self, id: &str) -> Result<Vec<String>> {
+        self.ids("SELECT id FROM edge WHERE other = ?1 AND kind = 'blocks'", id)
+    }
+
+    fn ids(&self, sql: &str, id: &str) -> Result<Vec<String>> {
+        self.all(sql, [id], |row| row.get(0))
+    }
+
+    fn hash(&self, line: &[u8]) -> u64 {
+        FixedState::with_seed(self.salt).hash_one(line)
+    }
+
+    fn insert_line(&self, ledger: i64, id: &str, raw: &str) -> Result<i64> {
+        self.execute("INSERT INTO line (ledger, id, raw) VALUES (?1, ?2, ?3)", (ledger, id, raw))?;
+        Ok(self.connection.last_insert_rowid())
+    }
+
+    fn write_ledger(&self, ledger: i64, path: &Path, stamp: Option<Vec<u8>>, marks: &Marks) -> Result<()> {
+        self.execute(
+            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, marks) VALUES (?1, ?2, ?3, ?4, ?5)",
+            (ledger, path.as_os_str().as_bytes(), stamp, marks.unread(), marks.to_bytes()),
+        )
+        .map(drop)
+    }
+
+    fn write_row(&self, row: &Row, standing: Standing) -> Result<()> {
+        let facts = &row.facts;
+        let millis = |moment: Option<Timestamp>| moment.map(Timestamp::as_millis);
+        self.execute("DELETE FROM edge WHERE id = ?1", [&facts.id])?;
+        self.execute(
+            "INSERT OR REPLACE INTO issue (id, line, title, status, category, priority, issue_type, assignee, created_at, \
+             updated_at, closed_at, due_at, defer_until, parent_id, labels, is_pinned, urgency, is_ready, waits_for, \
+             is_held, wakes_at, freed_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+            rusqlite::params![
+                facts.id,
+                row.line,
+                row.title,
+                facts.status,
+                code(facts.category),
+                facts.priority,
+                row.issue_type,
+                row.assignee,
+                millis(facts.created_at),
+                millis(row.updated_at),
+                millis(row.closed_at),
+                millis(row.due_at),
+                millis(facts.defer_until),
+                facts.parent_id,
+                labels_to_text(&facts.labels),
+                facts.is_pinned,
+                ready::urgency(&facts.labels),
+                standing.is_ready,
+                standing.waits_for,
+                standing.is_held,
+                millis(standing.wakes_at),
+                millis(standing.freed_at),
+            ],
+        )?;
+        for (other, kind) in &row.edges {
+            // A file may say it twice.
+            self.execute("INSERT OR IGNORE INTO edge (id, other, kind) VALUES (?1, ?2, ?3)", (&facts.id, other, kind))?;
+        }
+        Ok(())
+    }
+
+    fn write_standing(&self, id: &str, standing: Standing) -> Result<()> {
+        self.execute(
+            "UPDATE issue SET is_ready = ?2, waits_for = ?3, is_held = ?4, wakes_at = ?5, freed_at = ?6 WHERE id = ?1",
+            (
+                id,
+                standing.is_ready,
+                standing.waits_for,
+                standing.is_held,
+                standing.wakes_at.map(Timestamp::as_millis),
+                standing.freed_at.map(Timestamp::as_millis),
+            ),
+        )
+        .map(drop)
+    }
+}
+
+/// A standing that is decided a moment later.
+const NOWHERE: Standing = Standing { is_ready: false, waits_for: 0, is_held: false, wakes_at: None, freed_at: None };
+
+impl Issues for Index {
+    fn facts(&self, id: &str) -> Option<Facts> {
+        let blockers = self.ids("SELECT other FROM edge WHERE id = ?1 AND kind = 'blocks'", id).ok()?;
+        let facts = self.one(
+            "SELECT category, status, issue_type, is_pinned, priority, created_at, defer_until, labels, parent_id \
+             FROM issue WHERE id = ?1",
+            [id],
+            |row| {
+                let moment = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
+                Ok(Facts {
+                    id: id.to_owned(),
+                    category: category(row.get(0)?),
+                    status: row.get(1)?,
+                    is_epic: row.get_ref(2)?.as_str()? == "epic",
+                    is_pinned: row.get(3)?,
+                    priority: row.get(4)?,
+                    created_at: moment(5)?,
+                    defer_until: moment(6)?,
+                    labels: labels_from_text(row.get_ref(7)?.as_str()?),
+                    blockers,
+                    parent_id: row.get(8)?,
+                })
+            },
+        );
+        // If it failed the index says so, and this answer is not used.
+        facts.ok().flatten()
+    }
+
+    fn has_open_child(&self, id: &str) -> bool {
+        let child = self.one("SELECT 1 FROM issue WHERE parent_id = ?1 AND category < 3 LIMIT 1", [id], |_| Ok(()));
+        child.ok().flatten().is_some()
+    }
+
+    /// Leases live in the store, which does not know issues yet. Being in progress keeps an issue out already.
+    fn leased_to_another(&self, _id: &str) -> Option<String> {
+        None
+    }
+}
+
+/// What is kept of a file's stamp: empty if there was no file, nothing if a change might not show in it.
+fn kept(seen: &Seen) -> Option<Vec<u8>> {
+    if seen.exists() { seen.stamp().map(Stamp::to_bytes) } else { Some(Vec::new()) }
+}
+
+fn ledger_row(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Categories as numbers: what is below 3 is not over.
+const CATEGORIES: [Category; 5] =
+    [Category::Active, Category::Wip, Category::Frozen, Category::Done, Category::Deleted];
+
+fn code(category: Category) -> usize {
+    CATEGORIES.iter().position(|known| *known == category).unwrap_or(0)
+}
+
+fn category(code: usize) -> Category {
+    CATEGORIES.get(code).copied().unwrap_or(Category::Frozen)
+}
+
+/// Labels as one text in which each can be looked for.
+fn labels_to_text(labels: &[String]) -> String {
+    if labels.is_empty() { String::new() } else { format!("\n{}\n", labels.join("\n")) }
+}
+
+pub(super) fn labels_from_text(text: &str) -> Vec<String> {
+    let text = text.strip_prefix('\n').and_then(|text| text.strip_suffix('\n'));
+    text.map(|text| text.split('\n').map(str::to_owned).collect()).unwrap_or_default()
+}
+
+/// The kind of edges that hold an issue back, as it stands in the statements above.
+const _: () = assert!(matches!(DependencyKind::Blocks.as_str().as_bytes(), b"blocks"));

@@ -1,0 +1,8 @@
+-- Made after the rows when an index is built: sorting once is faster than inserting in order.
+CREATE INDEX line_by_id ON line (id);
+CREATE INDEX issue_ready ON issue (urgency, priority, created_at, id, wakes_at) WHERE is_ready;
+CREATE INDEX issue_open ON issue (priority, created_at, id) WHERE category < 3;
+CREATE INDEX issue_blocked ON issue (priority, created_at, id)
+    WHERE category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL);
+CREATE INDEX issue_by_parent ON issue (parent_id, category) WHERE parent_id IS NOT NULL;
+CREATE INDEX edge_by_other ON edge (other, kind);

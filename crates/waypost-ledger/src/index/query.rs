@@ -1,0 +1,502 @@
+//! Asking the index.
+
+use std::collections::BTreeMap;
+
+use rusqlite::types::ToSql;
+use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::ready::{self, Issues, NO_AUTO_CLAIM, Reason, Rules};
+use waypost_core::ledger::record::Record;
+use waypost_core::ledger::{cycle, issue_id};
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+
+use super::apply::labels_from_text;
+use super::{Failure, Index};
+
+/// As much of an issue as a line of a list shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Its id.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// Its status.
+    pub status: String,
+    /// 0 (highest) to 4.
+    pub priority: u8,
+    /// Its type.
+    pub issue_type: String,
+    /// Who does it.
+    pub assignee: Option<String>,
+    /// When it was made.
+    pub created_at: Option<Timestamp>,
+    /// When it was last changed.
+    pub updated_at: Option<Timestamp>,
+    /// When it was closed.
+    pub closed_at: Option<Timestamp>,
+    /// When it should be done.
+    pub due_at: Option<Timestamp>,
+    /// What it is a part of.
+    pub parent_id: Option<String>,
+    /// Its labels.
+    pub labels: Vec<String>,
+    line: i64,
+}
+
+pub(super) const SUMMARY: &str = "issue.id, issue.title, status, priority, issue_type, assignee, created_at, updated_at, \
+                                  closed_at, due_at, parent_id, labels, issue.line";
+
+pub(super) fn summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<Summary> {
+    let moment = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
+    Ok(Summary {
+        id: row.get(0)?,
+        title: row.get(1)?,
+        status: row.get(2)?,
+        priority: row.get(3)?,
+        issue_type: row.get(4)?,
+        assignee: row.get(5)?,
+        created_at: moment(6)?,
+        updated_at: moment(7)?,
+        closed_at: moment(8)?,
+        due_at: moment(9)?,
+        parent_id: row.get(10)?,
+        labels: labels_from_text(row.get_ref(11)?.as_str()?),
+        line: row.get(12)?,
+    })
+}
+
+/// A limit as SQL has it: less than nothing means all.
+pub(super) fn at_most(limit: Option<usize>) -> i64 {
+    limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX))
+}
+
+/// An issue, whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The issue.
+    pub issue: Issue,
+    /// Its record.
+    pub record: Record,
+    /// The number of the ledger it is in.
+    pub ledger: usize,
+    /// Its line.
+    pub(crate) raw: String,
+}
+
+/// Which issues are listed. What is empty or `None` does not narrow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// One of these statuses; if there is none, those that are not over.
+    pub statuses: Vec<String>,
+    /// Closed ones too. Deleted ones are only listed by their status.
+    pub closed: bool,
+    /// One of these types.
+    pub types: Vec<String>,
+    /// All of these labels.
+    pub labels: Vec<String>,
+    /// One of these labels.
+    pub any_label: Vec<String>,
+    /// None of these labels.
+    pub without_labels: Vec<String>,
+    /// One of these priorities.
+    pub priorities: Vec<u8>,
+    /// Done by this one; by nobody, if it is empty.
+    pub assignee: Option<String>,
+    /// A part of this one; of none, if it is empty.
+    pub parent: Option<String>,
+    /// With this text in title or description, in any case.
+    pub text: Option<String>,
+    /// Made then.
+    pub created: Range,
+    /// Last changed then.
+    pub updated: Range,
+    /// Closed then.
+    pub closed_at: Range,
+    /// Due then.
+    pub due: Range,
+}
+
+/// From a moment on, until before another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// The first moment.
+    pub from: Option<Timestamp>,
+    /// The first moment after it.
+    pub until: Option<Timestamp>,
+}
+
+/// The order of a list. What is the same in it comes oldest first, then by id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The highest first.
+    #[default]
+    Priority,
+    /// The oldest first.
+    Created,
+    /// The last changed first.
+    Updated,
+    /// The last closed first.
+    Closed,
+    /// The first due first.
+    Due,
+    /// By id.
+    Id,
+    /// By title.
+    Title,
+}
+
+impl Sort {
+    fn sql(self, reverse: bool) -> String {
+        let (column, is_falling) = match self {
+            Sort::Priority => ("priority", false),
+            Sort::Created => ("created_at", false),
+            Sort::Updated => ("updated_at", true),
+            Sort::Closed => ("closed_at", true),
+            Sort::Due => ("due_at IS NULL, due_at", false),
+            Sort::Id => ("issue.id", false),
+            Sort::Title => ("issue.title COLLATE NOCASE", false),
+        };
+        let direction = if is_falling == reverse { "" } else { " DESC" };
+        format!("{column}{direction}, created_at, issue.id")
+    }
+}
+
+/// How many issues there are of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By status.
+    pub by_status: Vec<(String, usize)>,
+    /// Those that are not over, by type.
+    pub open_by_type: Vec<(String, usize)>,
+    /// Those that are not over, by priority.
+    pub open_by_priority: Vec<(u8, usize)>,
+    /// Those that are ready.
+    pub ready: usize,
+    /// Those that wait for others.
+    pub blocked: usize,
+}
+
+/// A condition that grows, and its values.
+#[derive(Default)]
+struct Condition {
+    sql: Vec<String>,
+    values: Vec<Box<dyn ToSql>>,
+}
+
+impl Condition {
+    fn value(&mut self, value: impl ToSql + 'static) -> String {
+        self.values.push(Box::new(value));
+        format!("?{}", self.values.len())
+    }
+
+    fn one_of<T: ToSql + Clone + 'static>(&mut self, column: &str, values: &[T]) {
+        if !values.is_empty() {
+            let values: Vec<String> = values.iter().map(|value| self.value(value.clone())).collect();
+            self.sql.push(format!("{column} IN ({})", values.join(", ")));
+        }
+    }
+
+    fn equal_or_null(&mut self, column: &str, value: Option<&String>) {
+        match value.map(String::as_str) {
+            None => {}
+            Some("") => self.sql.push(format!("{column} IS NULL")),
+            Some(value) => {
+                let value = self.value(value.to_owned());
+                self.sql.push(format!("{column} = {value}"));
+            }
+        }
+    }
+
+    fn has_label(&mut self, label: &str) -> String {
+        let label = self.value(format!("\n{label}\n"));
+        format!("instr(labels, {label}) > 0")
+    }
+
+    fn within(&mut self, column: &str, range: Range) {
+        for (sign, moment) in [(">=", range.from), ("<", range.until)] {
+            if let Some(moment) = moment {
+                let moment = self.value(moment.as_millis());
+                self.sql.push(format!("{column} {sign} {moment}"));
+            }
+        }
+    }
+
+    fn of(filter: &Filter) -> Condition {
+        let mut condition = Condition::default();
+        match filter.statuses.as_slice() {
+            [] if filter.closed => condition.sql.push("category < 4".to_owned()),
+            [] => condition.sql.push("category < 3".to_owned()),
+            statuses => condition.one_of("status", statuses),
+        }
+        condition.one_of("issue_type", &filter.types);
+        condition.one_of("priority", &filter.priorities);
+        for label in &filter.labels {
+            let has = condition.has_label(label);
+            condition.sql.push(has);
+        }
+        let any: Vec<String> = filter.any_label.iter().map(|label| condition.has_label(label)).collect();
+        if !any.is_empty() {
+            condition.sql.push(format!("({})", any.join(" OR ")));
+        }
+        for label in &filter.without_labels {
+            let has = condition.has_label(label);
+            condition.sql.push(format!("NOT {has}"));
+        }
+        condition.equal_or_null("assignee", filter.assignee.as_ref());
+        condition.equal_or_null("parent_id", filter.parent.as_ref());
+        condition.within("created_at", filter.created);
+        condition.within("updated_at", filter.updated);
+        condition.within("closed_at", filter.closed_at);
+        condition.within("due_at", filter.due);
+        condition
+    }
+
+    fn sql(&self) -> String {
+        self.sql.join(" AND ")
+    }
+
+    fn values(&self) -> Vec<&dyn ToSql> {
+        self.values.iter().map(AsRef::as_ref).collect()
+    }
+}
+
+impl Index {
+    /// Returns the id that somebody means: the whole of it, or the unique beginning.
+    pub fn find(&self, wanted: &str) -> Result<String> {
+        let ids = self.all(
+            "SELECT id FROM issue WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 1000",
+            // No id goes on with the last character there is.
+            (wanted, format!("{wanted}\u{10ffff}")),
+            |row| row.get::<_, String>(0),
+        )?;
+        let found = issue_id::resolve(ids.iter().map(String::as_str), wanted).map(str::to_owned);
+        found.map_err(|error| match self.unread() {
+            Ok(0) | Err(_) => error,
+            Ok(lines) => error.hint(format!("{lines} lines of the ledger cannot be read: way doctor")),
+        })
+    }
+
+    /// Returns an issue by its whole id.
+    pub fn get(&self, id: &str) -> Result<Option<Entry>> {
+        let found =
+            self.one("SELECT raw, ledger FROM issue JOIN line USING (line) WHERE issue.id = ?1", [id], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?))
+            })?;
+        found.map(|(raw, ledger)| self.entry(raw, ledger)).transpose()
+    }
+
+    /// Returns the issue that somebody means, by its id or the unique beginning of it.
+    pub fn entry_of(&self, wanted: &str) -> Result<Entry> {
+        let id = self.find(wanted)?;
+        self.get(&id)?.ok_or_else(|| Error::not_found(format!("there is no issue {wanted:?}")))
+    }
+
+    /// Returns how an issue is shown in a list.
+    pub fn summary(&self, id: &str) -> Result<Option<Summary>> {
+        self.one(&format!("SELECT {SUMMARY} FROM issue WHERE issue.id = ?1"), [id], summary)
+    }
+
+    /// Returns the record of an issue of a list, and the number of its ledger.
+    pub fn record(&self, summary: &Summary) -> Result<(Record, usize)> {
+        let found = self.one("SELECT raw, ledger FROM line WHERE line = ?1", [summary.line], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?))
+        })?;
+        let (raw, ledger) = found.ok_or_else(|| self.torn())?;
+        Ok((Record::parse(&raw).map_err(|_| self.torn())?, ledger))
+    }
+
+    /// Returns the whole of an issue of a list.
+    pub fn issue(&self, summary: &Summary) -> Result<Issue> {
+        let (record, _) = self.record(summary)?;
+        Issue::read(&record).map(|(issue, _)| issue).ok_or_else(|| self.torn())
+    }
+
+    /// Returns the issues that fit, in order; at most so many.
+    pub fn list(&self, filter: &Filter, sort: Sort, reverse: bool, limit: Option<usize>) -> Result<Vec<Summary>> {
+        let condition = Condition::of(filter);
+        let order = sort.sql(reverse);
+        let limit = at_most(limit);
+        let Some(text) = &filter.text else {
+            let sql = format!("SELECT {SUMMARY} FROM issue WHERE {} ORDER BY {order} LIMIT {limit}", condition.sql());
+            return self.all(&sql, condition.values().as_slice(), summary);
+        };
+        let text = text.to_lowercase();
+        let condition = condition.sql() + " ORDER BY " + &order;
+        self.scan(&condition, &Condition::of(filter).values(), limit, |issue| {
+            [&issue.title, &issue.description].iter().any(|field| field.to_lowercase().contains(&text))
+        })
+    }
+
+    /// Looks through whole records, which takes its time; at most so many fit.
+    pub(super) fn scan(
+        &self,
+        condition: &str,
+        values: &[&dyn ToSql],
+        limit: i64,
+        fits: impl Fn(&Issue) -> bool,
+    ) -> Result<Vec<Summary>> {
+        let sql = format!("SELECT {SUMMARY}, raw FROM issue JOIN line USING (line) WHERE {condition}");
+        self.sql(|connection| {
+            let mut statement = connection.prepare(&sql)?;
+            let mut rows = statement.query(values)?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                if i64::try_from(found.len()).unwrap_or(i64::MAX) == limit {
+                    break;
+                }
+                let record = Record::parse(row.get_ref("raw")?.as_str()?).ok();
+                if record.and_then(|record| Issue::read(&record)).is_some_and(|(issue, _)| fits(&issue)) {
+                    found.push(summary(row)?);
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// Returns the issues that can be worked on, the first one first; at most so many.
+    pub fn ready(&self, now: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) \
+             ORDER BY urgency, priority, created_at, id LIMIT ?2"
+        );
+        self.all(&sql, (now.as_millis(), at_most(limit)), summary)
+    }
+
+    /// Returns the issue that is given to somebody who does not name one.
+    pub fn next(&self, now: Timestamp) -> Result<Option<String>> {
+        self.one(
+            "SELECT id FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) AND instr(labels, ?2) = 0 \
+             ORDER BY urgency, priority, created_at, id LIMIT 1",
+            (now.as_millis(), format!("\n{NO_AUTO_CLAIM}\n")),
+            |row| row.get(0),
+        )
+    }
+
+    /// Returns the moment at which an issue becomes ready by itself, after another moment.
+    pub fn next_waking(&self, now: Timestamp) -> Result<Option<Timestamp>> {
+        let next =
+            self.one("SELECT min(wakes_at) FROM issue WHERE is_ready AND wakes_at > ?1", [now.as_millis()], |row| {
+                row.get::<_, Option<i64>>(0)
+            })?;
+        Ok(next.flatten().map(Timestamp::from_millis))
+    }
+
+    /// Returns the issues that wait for others, or are parts of one that waits.
+    pub fn blocked(&self, now: Timestamp) -> Result<Vec<Summary>> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM issue \
+             WHERE category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL) \
+             AND (waits_for > 0 OR is_held OR freed_at > ?1) ORDER BY priority, created_at, id"
+        );
+        self.all(&sql, [now.as_millis()], summary)
+    }
+
+    /// Returns open issues that nobody touched since then, the longest first.
+    pub fn stale(&self, since: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM issue WHERE category < 3 AND coalesce(updated_at, created_at, 0) < ?1 \
+             ORDER BY coalesce(updated_at, created_at), id LIMIT ?2"
+        );
+        self.all(&sql, (since.as_millis(), at_most(limit)), summary)
+    }
+
+    /// Returns what keeps an issue from being ready.
+    pub fn obstacles(&self, id: &str, now: Timestamp) -> Result<Vec<Reason>> {
+        let facts = self.facts(id).ok_or_else(|| Error::not_found(format!("there is no issue {id:?}")))?;
+        Ok(ready::obstacles(&facts, self, Rules { now, ignore_unresolved: self.terms.ignore_unresolved }))
+    }
+
+    /// Returns what depends on an issue, and how.
+    pub fn dependents(&self, id: &str) -> Result<Vec<(String, String)>> {
+        self.all("SELECT id, kind FROM edge WHERE other = ?1 ORDER BY kind, id", [id], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+    }
+
+    /// Returns what an issue depends on, and how.
+    pub fn dependencies(&self, id: &str) -> Result<Vec<(String, String)>> {
+        self.all("SELECT other, kind FROM edge WHERE id = ?1 ORDER BY kind, other", [id], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+    }
+
+    /// Returns the parts of an issue.
+    pub fn parts(&self, id: &str) -> Result<Vec<String>> {
+        self.all("SELECT id FROM issue WHERE parent_id = ?1 ORDER BY id", [id], |row| row.get(0))
+    }
+
+    /// Returns the circle that would close if one issue waited for another.
+    pub fn cycle(&self, waiting: &str, blocker: &str) -> Option<Vec<String>> {
+        cycle::closed_by(waiting, blocker, |id| self.facts(id).map(|facts| facts.blockers).unwrap_or_default())
+    }
+
+    /// Returns the circle that would close if one issue were a part of another.
+    pub fn parent_cycle(&self, part: &str, whole: &str) -> Option<Vec<String>> {
+        cycle::closed_by(part, whole, |id| self.facts(id).and_then(|facts| facts.parent_id).into_iter().collect())
+    }
+
+    /// Counts.
+    pub fn counts(&self, now: Timestamp) -> Result<Counts> {
+        let by = |column: &str, open: bool| {
+            let condition = if open { "WHERE category < 3 " } else { "" };
+            format!("SELECT {column}, count(*) FROM issue {condition}GROUP BY 1 ORDER BY 1")
+        };
+        let text = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?));
+        let count = |sql: &str| self.one(sql, [now.as_millis()], |row| row.get(0)).map(Option::unwrap_or_default);
+        Ok(Counts {
+            by_status: self.all(&by("status", false), [], text)?,
+            open_by_type: self.all(&by("issue_type", true), [], text)?,
+            open_by_priority: self.all(&by("priority", true), [], |row| Ok((row.get(0)?, row.get(1)?)))?,
+            ready: count("SELECT count(*) FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1)")?,
+            blocked: count(
+                "SELECT count(*) FROM issue WHERE category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL) \
+                 AND (waits_for > 0 OR is_held OR freed_at > ?1)",
+            )?,
+        })
+    }
+
+    /// Returns all labels of issues that are not over, and how many have them.
+    pub fn labels(&self) -> Result<Vec<(String, usize)>> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let labels = "SELECT labels FROM issue WHERE category < 3 AND labels != ''";
+        for labels in self.all(labels, [], |row| row.get::<_, String>(0))? {
+            for label in labels_from_text(&labels) {
+                *counts.entry(label).or_default() += 1;
+            }
+        }
+        Ok(counts.into_iter().collect())
+    }
+
+    /// Returns how many issues there are, deleted ones too.
+    pub fn len(&self) -> Result<usize> {
+        Ok(self.one("SELECT count(*) FROM issue", [], |row| row.get(0))?.unwrap_or_default())
+    }
+
+    /// Tells whether there is no issue.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.len().map(|len| len == 0)
+    }
+
+    /// Returns how many lines of the ledgers could not be read.
+    pub fn unread(&self) -> Result<usize> {
+        Ok(self.one("SELECT sum(unread) FROM ledger", [], |row| row.get::<_, Option<usize>>(0))?.flatten().unwrap_or(0))
+    }
+
+    /// Returns a number that grows with every change of any ledger.
+    pub fn revision(&self) -> Result<u64> {
+        let revision = self.one("SELECT revision FROM about", [], |row| row.get::<_, i64>(0))?;
+        Ok(revision.unwrap_or_default().cast_unsigned())
+    }
+
+    fn entry(&self, raw: String, ledger: usize) -> Result<Entry> {
+        let record = Record::parse(&raw).map_err(|_| self.torn())?;
+        let (issue, _) = Issue::read(&record).ok_or_else(|| self.torn())?;
+        Ok(Entry { issue, record, ledger, raw })
+    }
+
+    /// The index contradicts itself.
+    fn torn(&self) -> Error {
+        self.failure.set(Some(Failure::Damaged));
+        Error::unavailable("the index contradicts itself")
+    }
+}

@@ -1,0 +1,64 @@
+-- One row: what this index was made by and under which rules, and how far it got.
+CREATE TABLE about (
+    identity TEXT NOT NULL,
+    -- Mixed into the hashes of lines, so that nobody can write two lines of one hash.
+    salt     INTEGER NOT NULL,
+    -- Grows with every change that was seen.
+    revision INTEGER NOT NULL,
+    -- The lines up to this one are in the full-text index; below 0 if there is none yet.
+    searched INTEGER NOT NULL
+);
+
+CREATE TABLE ledger (
+    ledger INTEGER PRIMARY KEY,
+    path   BLOB NOT NULL,
+    -- The file's stamp when it was read; empty if there was no file; null if a change might not show in it.
+    stamp  BLOB,
+    -- How many of its lines are damaged or conflict markers.
+    unread INTEGER NOT NULL,
+    -- Of each line, in order, its hash and its row in `line`.
+    marks  BLOB NOT NULL
+);
+
+-- The lines that are issues, as they are spelled.
+CREATE TABLE line (
+    line   INTEGER PRIMARY KEY AUTOINCREMENT,
+    ledger INTEGER NOT NULL,
+    id     TEXT NOT NULL,
+    raw    TEXT NOT NULL
+);
+
+-- One row for each id, from the line that counts.
+CREATE TABLE issue (
+    id          TEXT PRIMARY KEY,
+    line        INTEGER NOT NULL,
+    title       TEXT NOT NULL,
+    status      TEXT NOT NULL,
+    -- 0 active, 1 in work, 2 frozen, 3 done, 4 deleted: below 3 is not over.
+    category    INTEGER NOT NULL,
+    priority    INTEGER NOT NULL,
+    issue_type  TEXT NOT NULL,
+    assignee    TEXT,
+    created_at  INTEGER,
+    updated_at  INTEGER,
+    closed_at   INTEGER,
+    due_at      INTEGER,
+    defer_until INTEGER,
+    parent_id   TEXT,
+    -- A newline before each label and after the last.
+    labels      TEXT NOT NULL,
+    is_pinned   INTEGER NOT NULL,
+    urgency     INTEGER NOT NULL,
+    is_ready    INTEGER NOT NULL,
+    waits_for   INTEGER NOT NULL,
+    is_held     INTEGER NOT NULL,
+    wakes_at    INTEGER,
+    freed_at    INTEGER
+) WITHOUT ROWID;
+
+CREATE TABLE edge (
+    id    TEXT NOT NULL,
+    other TEXT NOT NULL,
+    kind  TEXT NOT NULL,
+    PRIMARY KEY (id, other, kind)
+) WITHOUT ROWID;

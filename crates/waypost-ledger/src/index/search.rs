@@ -1,0 +1,99 @@
+//! Full-text search.
+//!
+//! Reading every word takes longer than everything else about a ledger. So it is done by the first search, and from then
+//! on only for lines that are new.
+
+use waypost_core::Result;
+use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::record::Record;
+
+use super::{Index, Summary};
+
+impl Index {
+    /// Tells whether [`Self::search`] can answer at once.
+    pub(crate) fn is_searchable(&self) -> Result<bool> {
+        let behind =
+            self.one("SELECT (SELECT coalesce(max(line), 0) FROM line) > (SELECT searched FROM about)", [], |row| {
+                row.get(0)
+            })?;
+        Ok(!behind.unwrap_or(true))
+    }
+
+    /// Takes the texts of lines in that are not searchable yet.
+    pub(crate) fn take_texts(&self) -> Result<()> {
+        self.sql(|connection| {
+            connection.execute_batch(
+                "CREATE VIRTUAL TABLE IF NOT EXISTS text USING fts5(title, body, content = '', contentless_delete = 1, \
+                 tokenize = \"unicode61 remove_diacritics 2\")",
+            )
+        })?;
+        let mut searched: i64 = self.one("SELECT searched FROM about", [], |row| row.get(0))?.unwrap_or_default();
+        loop {
+            let some =
+                self.all("SELECT line, raw FROM line WHERE line > ?1 ORDER BY line LIMIT 1000", [searched], |row| {
+                    Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+                })?;
+            let Some((last, _)) = some.last() else { break };
+            searched = *last;
+            for (line, raw) in &some {
+                let issue = Record::parse(raw).ok().and_then(|record| Issue::read(&record));
+                if let Some((issue, _)) = issue {
+                    self.execute(
+                        "INSERT INTO text (rowid, title, body) VALUES (?1, ?2, ?3)",
+                        (line, &issue.title, body(&issue)),
+                    )?;
+                }
+            }
+        }
+        self.execute("UPDATE about SET searched = ?1", [searched]).map(drop)
+    }
+
+    /// Takes the text of a line out.
+    pub(super) fn forget_text(&self, line: i64) -> Result<()> {
+        let searched: Option<i64> = self.one("SELECT searched FROM about", [], |row| row.get(0))?;
+        if searched.is_some_and(|searched| line <= searched) {
+            self.execute("DELETE FROM text WHERE rowid = ?1", [line])?;
+        }
+        Ok(())
+    }
+
+    /// Returns the issues in which all words stand, or words that begin so, in any of their texts: what is still to be
+    /// done first, what stands in the title before what stands elsewhere; at most so many.
+    pub fn search(&self, words: &[String], limit: Option<usize>) -> Result<Vec<Summary>> {
+        let words: Vec<&str> = words.iter().flat_map(|words| words.split_whitespace()).collect();
+        let limit = super::query::at_most(limit);
+        if words.iter().any(|word| !is_tokenized(word)) {
+            let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+            let condition = "category < 4 ORDER BY category >= 3, priority, issue.id";
+            return self.scan(condition, &[], limit, |issue| {
+                let text = format!("{}\n{}", issue.title, body(issue)).to_lowercase();
+                words.iter().all(|word| text.contains(word))
+            });
+        }
+        if !self.is_searchable()? {
+            self.take_texts()?;
+        }
+        // Quoted, nothing in a word is an operator.
+        let quoted: Vec<String> = words.iter().map(|word| format!("\"{}\" *", word.replace('"', "\"\""))).collect();
+        let sql = format!(
+            "SELECT {} FROM text JOIN issue ON issue.line = text.rowid WHERE text MATCH ?1 AND category < 4 \
+             ORDER BY category >= 3, bm25(text, 10.0, 1.0), priority, issue.id LIMIT ?2",
+            super::query::SUMMARY
+        );
+        self.all(&sql, (quoted.join(" "), limit), super::query::summary)
+    }
+}
+
+/// Everything that was written about an issue, apart from its title.
+fn body(issue: &Issue) -> String {
+    let texts = [&issue.id, &issue.description, &issue.design, &issue.acceptance_criteria, &issue.notes];
+    let comments = issue.comments.iter().map(|comment| &comment.text);
+    texts.into_iter().chain(comments).map(String::as_str).collect::<Vec<_>>().join("\n")
+}
+
+/// Tells whether a word is found by looking it up: it has something that counts as a word, in a script that puts spaces
+/// between words.
+fn is_tokenized(word: &str) -> bool {
+    let without_spaces = |char: char| matches!(char, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..);
+    word.chars().any(char::is_alphanumeric) && !word.chars().any(without_spaces)
+}

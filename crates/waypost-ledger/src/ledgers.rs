@@ -1,0 +1,442 @@
+//! The ledgers that are read together, and changes to one of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use waypost_core::ledger::document::Document;
+use waypost_core::ledger::record::Record;
+use waypost_core::ledger::vocabulary::Terms;
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+use waypost_fs::{FileLock, Stamp, create_private_dir};
+
+use crate::file::LedgerFile;
+use crate::index::{self, Failure, Index, Marks, Source};
+
+/// How long to wait for somebody who brings the index up to date, before doing without it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often a change is tried while another program keeps swapping the file.
+const ATTEMPTS: usize = 100;
+
+/// Ledgers that are read together.
+pub struct Ledgers {
+    files: Vec<LedgerFile>,
+    /// Where the index is kept.
+    index: PathBuf,
+    terms: Terms,
+    open: Mutex<Option<Open>>,
+}
+
+/// An index that is open.
+struct Open {
+    index: Index,
+    /// What the files were when the index was found to be up to date; none if that must be looked at again.
+    stamps: Option<Vec<Option<Stamp>>>,
+    /// Is another one each time an index is opened.
+    serial: u64,
+}
+
+impl Open {
+    fn new(index: Index, stamps: Option<Vec<Option<Stamp>>>) -> Open {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        Open { index, stamps, serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Ledgers {
+    /// Names ledgers, and the file their index is kept in. None of the files need exist.
+    pub fn new(files: Vec<LedgerFile>, index: PathBuf, terms: Terms) -> Ledgers {
+        Ledgers { files, index, terms, open: Mutex::new(None) }
+    }
+
+    /// Returns the ledgers' files.
+    pub fn files(&self) -> &[LedgerFile] {
+        &self.files
+    }
+
+    /// Returns what words and rules mean in them.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Asks about the issues as they are now. Everything `look` asks is about one moment.
+    ///
+    /// It is asked again if the index turns out to be damaged.
+    pub fn look<T>(&self, now: Timestamp, mut look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+        let mut open = self.lock();
+        self.freshen(&mut open, now)?;
+        let answer = opened(open.as_ref())?.asked(&mut look);
+        match answer {
+            Asked::Answer(answer) => answer,
+            Asked::Failed(failure) => {
+                self.do_without(&mut open, failure, now)?;
+                look(opened(open.as_ref())?)
+            }
+        }
+    }
+
+    /// Makes [`Index::search`] answer at once from now on. The first time the words of all issues are read; `slow` is
+    /// called before that.
+    pub fn make_searchable(&self, now: Timestamp, slow: impl FnOnce()) -> Result<()> {
+        if self.look(now, Index::is_searchable)? {
+            return Ok(());
+        }
+        slow();
+        let open = self.lock();
+        let _lock = self.lock_index();
+        let index = opened(open.as_ref())?;
+        let taken = index.begin_change().and_then(|()| index.take_texts()).and_then(|()| index.commit());
+        if taken.is_err() {
+            // Then each search reads them for itself.
+            index.end();
+        }
+        Ok(())
+    }
+
+    /// Returns a number that grows with every change of any ledger. When nothing changed, asking costs a look at the
+    /// metadata of each file.
+    pub fn revision(&self, now: Timestamp) -> Result<u64> {
+        self.look(now, Index::revision)
+    }
+
+    /// Returns a number that stays the same as long as no answer can be different, but for the time. Asking costs a look
+    /// at the metadata of each file; if in doubt, there is none.
+    pub fn state(&self) -> Option<u64> {
+        let open = self.lock();
+        let open = open.as_ref()?;
+        (open.stamps.as_ref()? == &self.stamps()).then_some(open.serial)
+    }
+
+    /// Changes one ledger; all of it is on disk when this returns, or none of it.
+    ///
+    /// What `change` is given is what the file says at that moment, under the lock. It is asked again if a program that
+    /// knows no lock swaps the file meanwhile.
+    pub fn change<T>(
+        &self,
+        number: usize,
+        now: Timestamp,
+        mut change: impl FnMut(&mut Draft<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let file = &self.files[number];
+        let mut open = self.lock();
+        let _lock = file.lock()?;
+        let mut in_memory = false;
+        for _ in 0..ATTEMPTS {
+            let source = self.read(number)?;
+            let _index_lock = self.open_for_change(&mut open, number, &source, in_memory, now)?;
+            let index = opened(open.as_ref())?;
+            let Source { document, seen, .. } = source;
+            // If the index fails here or later, that is seen below.
+            let marks = index.marks(number).unwrap_or_default();
+            let mut draft = Draft { index, number, document, marks, is_changed: false, is_discarded: false };
+            let answer = change(&mut draft);
+            let Draft { document, marks, is_changed, is_discarded, .. } = draft;
+            if let Some(failure) = index.failure() {
+                // What it answered meanwhile may have been wrong.
+                index.end();
+                self.drop_index(&mut open, failure);
+                in_memory = true;
+                continue;
+            }
+            if is_discarded {
+                index.end();
+                return answer;
+            }
+            let written = answer.and_then(|answer| Ok((answer, !is_changed || file.replace(&seen, &document)?)));
+            let (answer, is_written) = written.inspect_err(|_| index.end())?;
+            if !is_written {
+                index.end();
+                continue;
+            }
+            let kept = if is_changed {
+                index.wrote(number, file.path(), &marks).and_then(|()| index.raise_revision(now))
+            } else {
+                Ok(())
+            };
+            // The ledger is written, and that is what counts. If this fails, the next one who looks finds the index
+            // behind.
+            match kept.and_then(|()| index.commit()) {
+                Ok(()) => open.as_mut().into_iter().for_each(|open| open.stamps = None),
+                Err(_) => *open = None,
+            }
+            return Ok(answer);
+        }
+        Err(Error::unavailable(format!("the ledger {} is being changed by another program", file.path().display()))
+            .hint("try again when that is done"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Open>> {
+        // Whoever panicked left an index at worst, and that can be made anew.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.index.with_extension("lock")
+    }
+
+    fn stamps(&self) -> Vec<Option<Stamp>> {
+        // What cannot be looked at cannot be read either, and reading says why.
+        self.files.iter().map(|file| Stamp::of_path(file.path()).unwrap_or_default()).collect()
+    }
+
+    fn read(&self, number: usize) -> Result<Source<'_>> {
+        let file = &self.files[number];
+        let (document, seen) = file.read_seen()?;
+        Ok(Source { path: file.path(), document, seen })
+    }
+
+    fn read_all(&self) -> Result<Vec<Source<'_>>> {
+        (0..self.files.len()).map(|number| self.read(number)).collect()
+    }
+
+    /// Opens the index and makes sure that it says what the files say now.
+    fn freshen(&self, open: &mut Option<Open>, now: Timestamp) -> Result<()> {
+        let stamps = self.stamps();
+        if open.as_ref().is_some_and(|open| open.stamps.as_ref() == Some(&stamps)) {
+            return Ok(());
+        }
+        *open = None;
+        if let Some(index) = Index::open(&self.index, &self.terms) {
+            if self.freshness(&index, &stamps)?.is_some_and(|fresh| fresh.iter().all(|fresh| *fresh)) {
+                *open = Some(Open::new(index, Some(stamps)));
+                return Ok(());
+            }
+        } else if stamps.iter().all(Option::is_none) {
+            // There is nothing to keep an index of.
+            return self.open_in_memory(open, now);
+        }
+        let lock = self.lock_index();
+        if lock.is_some() && self.open_up_to_date(open, None, now)? {
+            return Ok(());
+        }
+        self.open_in_memory(open, now)
+    }
+
+    /// Opens the index, up to date with what was read of one ledger and with the others, and begins a change of it.
+    /// Returns the lock that keeps others from doing so.
+    fn open_for_change(
+        &self,
+        open: &mut Option<Open>,
+        number: usize,
+        source: &Source<'_>,
+        in_memory: bool,
+        now: Timestamp,
+    ) -> Result<Option<FileLock>> {
+        if !in_memory
+            && let Some(lock) = self.lock_index()
+            && self.open_up_to_date(open, Some((number, source)), now)?
+            && opened(open.as_ref())?.begin_change().is_ok()
+        {
+            return Ok(Some(lock));
+        }
+        self.open_in_memory(open, now)?;
+        let index = opened(open.as_ref())?;
+        index.begin_change()?;
+        // What was read a moment ago to make it may be older or newer than what is to be changed.
+        match index.follow(number, source)? {
+            Some(_) => Ok(None),
+            None => Err(Error::unavailable("the ledger is being replaced at this moment").hint("try again")),
+        }
+    }
+
+    fn lock_index(&self) -> Option<FileLock> {
+        create_private_dir(self.index.parent()?).ok()?;
+        FileLock::acquire(&self.lock_path(), PATIENCE).ok()
+    }
+
+    fn freshness(&self, index: &Index, stamps: &[Option<Stamp>]) -> Result<Option<Vec<bool>>> {
+        let files: Vec<(&Path, Option<Stamp>)> =
+            self.files.iter().map(LedgerFile::path).zip(stamps.iter().copied()).collect();
+        match index.freshness(&files) {
+            Err(_) if index.failure().is_some() => Ok(None),
+            other => other,
+        }
+    }
+
+    /// Brings the index on disk up to date, under its lock; makes it anew if that is better. Returns whether it is there
+    /// now. Only a ledger that cannot be read is an error.
+    fn open_up_to_date(
+        &self,
+        open: &mut Option<Open>,
+        given: Option<(usize, &Source<'_>)>,
+        now: Timestamp,
+    ) -> Result<bool> {
+        // Somebody may have put another one in its place while we waited.
+        *open = None;
+        if let Some(index) = Index::open(&self.index, &self.terms) {
+            match self.follow(&index, given, now) {
+                Ok(true) => {
+                    *open = Some(Open::new(index, None));
+                    return Ok(true);
+                }
+                Ok(false) => index.end(),
+                Err(error) if index.failure().is_none() => return Err(error),
+                Err(_) => {}
+            }
+            if index.failure() == Some(Failure::Unavailable) {
+                return Ok(false);
+            }
+        }
+        let sources = self.read_all()?;
+        *open = self.build(&sources, now).ok().flatten().map(|index| Open::new(index, None));
+        let Some(open) = open else { return Ok(false) };
+        // What is to be changed is what was read under its lock.
+        let Some((number, source)) = given else { return Ok(true) };
+        let followed = open.index.begin_change().and_then(|()| open.index.follow(number, source));
+        Ok(followed.and_then(|_| open.index.commit()).is_ok())
+    }
+
+    /// Follows all files whose stamps are not those that were read. Returns whether the index is of these files, and
+    /// fewer lines changed than would be worth it.
+    fn follow(&self, index: &Index, given: Option<(usize, &Source<'_>)>, now: Timestamp) -> Result<bool> {
+        let stamps = self.stamps();
+        let Some(fresh) = self.freshness(index, &stamps)? else { return Ok(false) };
+        index.begin_change()?;
+        let mut is_changed = false;
+        for (number, is_fresh) in fresh.into_iter().enumerate() {
+            let followed = match given {
+                Some((wanted, source)) if wanted == number => index.follow(number, source)?,
+                _ if is_fresh => continue,
+                _ => index.follow(number, &self.read(number)?)?,
+            };
+            let Some((_, changed)) = followed else { return Ok(false) };
+            is_changed |= changed;
+        }
+        if is_changed {
+            index.raise_revision(now)?;
+        }
+        index.commit()?;
+        Ok(true)
+    }
+
+    /// Makes a new index beside the old one and puts it in its place.
+    fn build(&self, sources: &[Source<'_>], now: Timestamp) -> Result<Option<Index>> {
+        let new = self.index.with_extension("new");
+        index::remove(&new);
+        let made = Index::create(&new, &self.terms).and_then(|index| {
+            index.fill(sources, now)?;
+            index.commit()
+        });
+        if let Err(error) = made {
+            index::remove(&new);
+            return Err(error);
+        }
+        // A journal that a killed process left must not be played back into the new file.
+        index::remove(&self.index);
+        std::fs::rename(&new, &self.index)
+            .map_err(|error| Error::unavailable("cannot keep the index").because(error))?;
+        Ok(Index::open(&self.index, &self.terms))
+    }
+
+    /// Makes an index that nobody else sees.
+    fn open_in_memory(&self, open: &mut Option<Open>, now: Timestamp) -> Result<()> {
+        let sources = self.read_all()?;
+        let index = Index::in_memory(&self.terms)?;
+        index.fill(&sources, now)?;
+        index.commit()?;
+        let stamps: Vec<Option<Stamp>> = sources.iter().map(|source| source.seen.stamp()).collect();
+        let is_settled = sources.iter().zip(&stamps).all(|(source, stamp)| stamp.is_some() || !source.seen.exists());
+        *open = Some(Open::new(index, is_settled.then_some(stamps)));
+        Ok(())
+    }
+
+    /// Goes on in memory with an index that failed.
+    fn do_without(&self, open: &mut Option<Open>, failure: Failure, now: Timestamp) -> Result<()> {
+        self.drop_index(open, failure);
+        self.open_in_memory(open, now)
+    }
+
+    /// Drops an index that failed, for good if it is damaged.
+    fn drop_index(&self, open: &mut Option<Open>, failure: Failure) {
+        *open = None;
+        if failure == Failure::Damaged
+            && let Some(_lock) = self.lock_index()
+        {
+            index::remove(&self.index);
+        }
+    }
+}
+
+fn opened(open: Option<&Open>) -> Result<&Index> {
+    open.map(|open| &open.index).ok_or_else(|| Error::internal("no index is open"))
+}
+
+/// What came of asking an index.
+enum Asked<T> {
+    Answer(Result<T>),
+    Failed(Failure),
+}
+
+impl Index {
+    fn asked<T>(&self, look: &mut impl FnMut(&Index) -> Result<T>) -> Asked<T> {
+        let answer = self.begin().and_then(|()| look(self));
+        self.end();
+        match self.failure() {
+            None => Asked::Answer(answer),
+            Some(failure) => Asked::Failed(failure),
+        }
+    }
+}
+
+/// A ledger that is being changed. What it is asked includes what was changed so far.
+pub struct Draft<'a> {
+    index: &'a Index,
+    number: usize,
+    document: Document,
+    marks: Marks,
+    is_changed: bool,
+    is_discarded: bool,
+}
+
+impl Draft<'_> {
+    /// Makes sure that nothing is written, whatever else is done.
+    pub fn discard(&mut self) {
+        self.is_discarded = true;
+    }
+
+    /// Returns the issues as they are now, changes included.
+    pub fn issues(&self) -> &Index {
+        self.index
+    }
+
+    /// Adds an issue.
+    pub fn add(&mut self, record: &Record) -> Result<()> {
+        let place = self.document.insert(record)?;
+        self.is_changed = true;
+        self.index.exchange(self.number, &mut self.marks, place, false, Some(self.document.line(place)))
+    }
+
+    /// Changes one issue, and returns it as it is now.
+    pub fn edit(&mut self, id: &str, edit: impl FnOnce(&mut Record) -> Result<()>) -> Result<Record> {
+        let (place, before) = self.place_of(id)?;
+        let mut record = before.clone();
+        edit(&mut record)?;
+        if record != before {
+            self.document.replace(place, &record)?;
+            self.is_changed = true;
+            self.index.exchange(self.number, &mut self.marks, place, true, Some(self.document.line(place)))?;
+        }
+        Ok(record)
+    }
+
+    /// Takes one issue out of the file.
+    pub fn remove(&mut self, id: &str) -> Result<()> {
+        let (place, _) = self.place_of(id)?;
+        self.document.remove(place);
+        self.is_changed = true;
+        self.index.exchange(self.number, &mut self.marks, place, true, None)
+    }
+
+    /// Returns the line of an issue, of several versions the one that counts, and its record.
+    fn place_of(&self, id: &str) -> Result<(usize, Record)> {
+        let Some(entry) = self.index.get(id)? else {
+            return Err(Error::not_found(format!("there is no issue {id:?}")));
+        };
+        let place = self.document.lines().position(|line| line == entry.raw.as_bytes());
+        let place = place.ok_or_else(|| Error::internal(format!("the line of issue {id} is not in the ledger")))?;
+        Ok((place, entry.record))
+    }
+}

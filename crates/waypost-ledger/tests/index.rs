@@ -1,0 +1,449 @@
+//! The index says what the file says, whatever happened to either.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags};
+use waypost_core::ledger::record::Record;
+use waypost_core::ledger::vocabulary::Terms;
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+use waypost_ledger::{Filter, LedgerFile, Ledgers, Sort};
+use waypost_testkit::temp_dir;
+
+const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+/// Ledgers in a directory, with an index of this name.
+fn ledgers(dir: &Path, index: &str) -> Ledgers {
+    let file = |name: &str| {
+        LedgerFile::new(dir.join("tree").join(name), dir.join(format!("private/{name}.lock")), Duration::from_secs(20))
+    };
+    fs::create_dir_all(dir.join("tree")).unwrap();
+    Ledgers::new(vec![file("one.jsonl"), file("two.jsonl")], dir.join("private").join(index), Terms::default())
+}
+
+/// Everything an index holds that does not depend on how it came to be.
+fn dump(index: &Path) -> Vec<Vec<Value>> {
+    let connection = Connection::open_with_flags(index, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let mut rows = Vec::new();
+    for query in [
+        "SELECT id, (SELECT raw FROM line WHERE line.line = issue.line), title, status, category, priority, issue_type, \
+         assignee, created_at, updated_at, closed_at, due_at, defer_until, parent_id, labels, is_pinned, urgency, \
+         is_ready, waits_for, is_held, wakes_at, freed_at FROM issue ORDER BY id",
+        "SELECT id, other, kind FROM edge ORDER BY 1, 2, 3",
+        "SELECT ledger, id, raw FROM line ORDER BY 1, 2, 3",
+        "SELECT ledger, unread, length(marks) FROM ledger ORDER BY 1",
+    ] {
+        let mut statement = connection.prepare(query).unwrap();
+        let columns = statement.column_count();
+        let found = statement.query_map([], |row| (0..columns).map(|column| row.get(column)).collect()).unwrap();
+        rows.extend(found.map(|row: rusqlite::Result<Vec<Value>>| row.unwrap()));
+    }
+    rows
+}
+
+/// The full-text index has the lines it says it has, and none that are gone.
+fn check_texts(index: &Path) {
+    let connection = Connection::open_with_flags(index, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let count = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0));
+    if let Ok(texts) = count("SELECT count(*) FROM text_docsize") {
+        assert_eq!(texts, count("SELECT count(*) FROM line WHERE line <= (SELECT searched FROM about)").unwrap());
+    }
+}
+
+/// Compares the index with one that is made from nothing.
+fn check(dir: &Path) {
+    let kept = ledgers(dir, "kept.db");
+    let searched = kept.look(NOW, |index| index.search(&["word".to_owned()], None)).unwrap();
+    let ready = kept.look(NOW, |index| index.ready(NOW, None)).unwrap();
+    let new = ledgers(dir, "new.db");
+    let _ = fs::remove_file(dir.join("private/new.db"));
+    let ids = |found: &[waypost_ledger::Summary]| found.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&ready), ids(&new.look(NOW, |index| index.ready(NOW, None)).unwrap()));
+    let mut words = [ids(&searched), ids(&new.look(NOW, |index| index.search(&["word".to_owned()], None)).unwrap())];
+    for words in &mut words {
+        words.sort();
+    }
+    assert_eq!(words[0], words[1]);
+    if !["kept.db", "new.db"].iter().all(|name| dir.join("private").join(name).exists()) {
+        assert!(ids(&ready).is_empty(), "only of nothing no index is kept");
+        return;
+    }
+    check_texts(&dir.join("private/kept.db"));
+    let (kept, new) = (dump(&dir.join("private/kept.db")), dump(&dir.join("private/new.db")));
+    for (kept, new) in kept.iter().zip(&new) {
+        assert_eq!(kept, new);
+    }
+    assert_eq!(kept.len(), new.len());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// We add or change a record in a ledger.
+    Write(usize, String),
+    /// We take one out.
+    Remove(usize, usize),
+    /// Somebody puts a line into a file, in place or by renaming.
+    Insert(usize, usize, String, bool),
+    /// Somebody takes a line out.
+    Delete(usize, usize, bool),
+    /// Somebody sorts a file the other way round.
+    Reverse(usize),
+    /// Somebody cuts a file off.
+    Cut(usize, usize),
+    /// Somebody searches, and so makes the texts part of the index.
+    Search,
+}
+
+/// A record of few ids, with everything that readiness depends on.
+fn record() -> impl Strategy<Value = String> {
+    let id = || "[a-f]";
+    let status = prop_oneof![3 => Just("open"), 1 => Just("closed"), 1 => Just("in_progress"), 1 => Just("deferred"), 1 => Just("tombstone")];
+    let kind = prop_oneof![4 => Just("blocks"), 1 => Just("parent-child"), 1 => Just("related"), 1 => Just("odd")];
+    let optional = proptest::option::weighted(0.3, 0_u32..3);
+    (
+        id(),
+        status,
+        prop_oneof![Just("task"), Just("epic")],
+        proptest::collection::vec((id(), kind), 0..3),
+        proptest::option::weighted(0.4, id()),
+        optional,
+        0_u8..5,
+        proptest::collection::vec("[xy]|discovered:blocker|no-auto-claim", 0..2),
+        "|word|other word",
+    )
+        .prop_map(|(id, status, kind, edges, parent, year, priority, labels, text)| {
+            let edges: Vec<_> = edges
+                .into_iter()
+                .map(|(other, kind)| serde_json::json!({ "depends_on_id": other, "type": kind }))
+                .collect();
+            let mut record = serde_json::json!({
+                "id": id, "title": format!("{id} {text}"), "status": status, "issue_type": kind, "priority": priority,
+                "dependencies": edges, "labels": labels,
+            });
+            if let Some(parent) = parent {
+                record["parent_id"] = parent.into();
+            }
+            if let Some(year) = year {
+                // Before, at and after the moment of asking.
+                record["defer_until"] = format!("{}-01-01T00:00:00Z", 2025 + year).into();
+                record["updated_at"] = format!("{}-01-01T00:00:00Z", 2020 + year).into();
+            }
+            record.to_string()
+        })
+}
+
+fn line() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => record(),
+        1 => Just("<<<<<<< HEAD".to_owned()),
+        1 => Just(String::new()),
+        1 => Just("{\"_type\":\"memory\"}".to_owned()),
+        1 => Just("{\"id\":\"a\",".to_owned()),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..2_usize, record()).prop_map(|(file, record)| Step::Write(file, record)),
+        1 => (0..2_usize, 0..6_usize).prop_map(|(file, number)| Step::Remove(file, number)),
+        4 => (0..2_usize, 0..9_usize, line(), any::<bool>()).prop_map(|(file, at, line, in_place)| Step::Insert(file, at, line, in_place)),
+        2 => (0..2_usize, 0..9_usize, any::<bool>()).prop_map(|(file, at, in_place)| Step::Delete(file, at, in_place)),
+        1 => (0..2_usize).prop_map(Step::Reverse),
+        1 => (0..2_usize, 0..400_usize).prop_map(|(file, at)| Step::Cut(file, at)),
+        1 => Just(Step::Search),
+    ]
+}
+
+fn by_hand(path: &Path, in_place: bool, change: impl FnOnce(&mut Vec<String>)) {
+    let mut lines: Vec<String> = fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect();
+    change(&mut lines);
+    lines.push(String::new());
+    write(path, in_place, lines.join("\n").as_bytes());
+}
+
+#[expect(clippy::disallowed_methods, reason = "a stranger who knows no lock")]
+fn write(path: &Path, in_place: bool, bytes: &[u8]) {
+    if in_place {
+        fs::write(path, bytes).unwrap();
+    } else {
+        let other = path.with_extension("other");
+        fs::write(&other, bytes).unwrap();
+        fs::rename(&other, path).unwrap();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "in a directory of our own")]
+fn remove(dir: &Path) {
+    fs::remove_dir_all(dir).unwrap();
+}
+
+fn take(ledgers: &Ledgers, step: &Step) {
+    let path = |file: &usize| ledgers.files()[*file].path().to_owned();
+    match step {
+        Step::Write(file, line) => {
+            let new = Record::parse(line).unwrap();
+            let id = new.text("id").unwrap();
+            let written = ledgers.change(*file, NOW, |draft| match draft.issues().get(&id)? {
+                None => draft.add(&new),
+                Some(entry) if entry.ledger == *file => draft
+                    .edit(&id, |record| {
+                        *record = new.clone();
+                        Ok(())
+                    })
+                    .map(drop),
+                Some(_) => Err(Error::conflict("it is in the other one")),
+            });
+            drop(written);
+        }
+        Step::Remove(file, number) => {
+            let removed: Result<()> = ledgers.change(*file, NOW, |draft| {
+                let all = draft.issues().list(&Filter { closed: true, ..Filter::default() }, Sort::Id, false, None)?;
+                let Some(one) = all.get(*number) else { return Ok(()) };
+                match draft.issues().get(&one.id)? {
+                    Some(entry) if entry.ledger == *file => draft.remove(&one.id),
+                    _ => Ok(()),
+                }
+            });
+            removed.unwrap();
+        }
+        Step::Insert(file, at, line, in_place) => by_hand(&path(file), *in_place, |lines| {
+            lines.insert((*at).min(lines.len()), line.clone());
+        }),
+        Step::Delete(file, at, in_place) => by_hand(&path(file), *in_place, |lines| {
+            if *at < lines.len() {
+                lines.remove(*at);
+            }
+        }),
+        Step::Reverse(file) => by_hand(&path(file), false, |lines| lines.reverse()),
+        Step::Cut(file, at) => {
+            let bytes = fs::read(path(file)).unwrap_or_default();
+            write(&path(file), true, &bytes[..(*at).min(bytes.len())]);
+        }
+        Step::Search => ledgers.make_searchable(NOW, || {}).unwrap(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn an_index_that_followed_is_one_that_is_made_anew(steps in proptest::collection::vec(step(), 1..12)) {
+        let dir = temp_dir();
+        let ledgers = ledgers(dir.path(), "kept.db");
+        for step in &steps {
+            take(&ledgers, step);
+            check(dir.path());
+        }
+    }
+}
+
+fn titles(ledgers: &Ledgers) -> Vec<String> {
+    let all = Filter { closed: true, ..Filter::default() };
+    let found = ledgers.look(NOW, |index| index.list(&all, Sort::Id, false, None)).unwrap();
+    found.into_iter().map(|one| one.title).collect()
+}
+
+fn line_of(id: usize, title: &str) -> String {
+    format!("{{\"id\":\"a-{id:05}\",\"title\":\"{title}\"}}")
+}
+
+/// A file of some size, so that its index has more than a few pages.
+fn many(dir: &Path) -> PathBuf {
+    let path = dir.join("tree/one.jsonl");
+    let text: String = (0..2_000).map(|number| line_of(number, &format!("issue {number}")) + "\n").collect();
+    write(&path, true, text.as_bytes());
+    path
+}
+
+#[test]
+fn a_same_size_edit_is_seen_at_once_however_fast_it_follows() {
+    let dir = temp_dir();
+    let ledgers = ledgers(dir.path(), "kept.db");
+    let path = ledgers.files()[0].path().to_owned();
+    for round in 0..500 {
+        write(&path, true, line_of(1, &format!("{round:04}")).as_bytes());
+        assert_eq!(titles(&ledgers), [format!("{round:04}")]);
+    }
+}
+
+#[test]
+fn an_index_that_is_missing_foreign_or_damaged_changes_no_answer() {
+    let dir = temp_dir();
+    fs::create_dir_all(dir.path().join("tree")).unwrap();
+    many(dir.path());
+    let index = dir.path().join("private/kept.db");
+    let answer = titles(&ledgers(dir.path(), "kept.db"));
+    assert_eq!(answer.len(), 2_000);
+    let whole = fs::read(&index).unwrap();
+    // Random bytes, by a generator that is always the same.
+    let mut state = 7_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33).to_le_bytes()[0]
+    };
+    let noise: Vec<u8> = (0..whole.len()).map(|_| random()).collect();
+    let mut holes = whole.clone();
+    for byte in holes.iter_mut().skip(4_096).step_by(977) {
+        *byte = random();
+    }
+    for (what, bytes) in [
+        ("nothing", Vec::new()),
+        ("random bytes", noise.clone()),
+        ("half of it", whole[..whole.len() / 2].to_vec()),
+        ("its head and then random bytes", [&whole[..100], &noise[100..]].concat()),
+        ("its first page and then random bytes", [&whole[..4_096], &noise[4_096..]].concat()),
+    ] {
+        write(&index, true, &bytes);
+        assert_eq!(titles(&ledgers(dir.path(), "kept.db")), answer, "{what}");
+        write(&index, true, &bytes);
+        let ledgers = ledgers(dir.path(), "kept.db");
+        let new = Record::parse(&line_of(99_999, what)).unwrap();
+        ledgers.change(0, NOW, |draft| draft.add(&new)).unwrap();
+        assert_eq!(titles(&ledgers).len(), 2_001, "{what}");
+        ledgers.change(0, NOW, |draft| draft.remove("a-99999")).unwrap();
+        check(dir.path());
+    }
+    fs::remove_file(&index).unwrap();
+    fs::create_dir(&index).unwrap();
+    assert_eq!(titles(&ledgers(dir.path(), "kept.db")), answer, "a directory");
+    fs::remove_dir(&index).unwrap();
+
+    let foreign = Connection::open(&index).unwrap();
+    foreign.execute_batch("CREATE TABLE about (identity, salt); INSERT INTO about VALUES ('another', 1)").unwrap();
+    drop(foreign);
+    assert_eq!(titles(&ledgers(dir.path(), "kept.db")), answer, "another schema's");
+    check(dir.path());
+}
+
+#[test]
+fn an_older_copy_of_the_index_is_brought_up_to_date() {
+    let dir = temp_dir();
+    let ledgers = ledgers(dir.path(), "kept.db");
+    let index = dir.path().join("private/kept.db");
+    let file = many(dir.path());
+    assert_eq!(titles(&ledgers).len(), 2_000);
+    let older = fs::read(&index).unwrap();
+    by_hand(&file, false, |lines| {
+        lines.truncate(1_990);
+        lines.push(line_of(77_777, "new"));
+    });
+    assert_eq!(titles(&ledgers).len(), 1_991);
+    for in_place in [true, false] {
+        write(&index, in_place, &older);
+        check(dir.path());
+        assert_eq!(titles(&self::ledgers(dir.path(), "kept.db")).len(), 1_991);
+    }
+}
+
+#[test]
+fn an_index_removed_or_replaced_while_it_is_open_changes_no_answer() {
+    let dir = temp_dir();
+    let ledgers = ledgers(dir.path(), "kept.db");
+    let file = many(dir.path());
+    let private = dir.path().join("private");
+    for round in 0..20 {
+        assert_eq!(titles(&ledgers).len(), 2_000 + round);
+        if round % 2 == 0 {
+            remove(&private);
+        } else {
+            write(&private.join("kept.db"), round % 4 == 1, b"not a database");
+        }
+        by_hand(&file, true, |lines| lines.push(line_of(50_000 + round, "more")));
+        let new = Record::parse(&line_of(60_000 + round, "by us")).unwrap();
+        ledgers.change(0, NOW, |draft| draft.add(&new)).unwrap();
+        ledgers.change(0, NOW, |draft| draft.remove(&format!("a-{}", 60_000 + round))).unwrap();
+    }
+}
+
+#[test]
+fn a_tree_that_cannot_be_written_is_still_read() {
+    let dir = temp_dir();
+    many(&{
+        fs::create_dir_all(dir.path().join("tree")).unwrap();
+        dir.path().to_owned()
+    });
+    // A file where the directory of the index should be keeps even the superuser from making it.
+    write(&dir.path().join("private"), true, b"");
+    let ledgers = ledgers(dir.path(), "kept.db");
+    assert_eq!(titles(&ledgers).len(), 2_000);
+    let state = ledgers.state();
+    assert_eq!(titles(&ledgers).len(), 2_000);
+    assert!(state.is_none() || state == ledgers.state(), "what is in memory is used again");
+    assert_eq!(
+        ledgers.look(NOW, |index| index.search(&["issue".to_owned(), "1999".to_owned()], None)).unwrap().len(),
+        1
+    );
+}
+
+#[test]
+fn changes_at_once_are_all_there_afterwards() {
+    let dir = temp_dir();
+    let ledgers = ledgers(dir.path(), "kept.db");
+    std::thread::scope(|scope| {
+        for worker in 0..8 {
+            let own = self::ledgers(dir.path(), "kept.db");
+            scope.spawn(move || {
+                for number in 0..25 {
+                    let new = Record::parse(&line_of(worker * 25 + number, "x")).unwrap();
+                    own.change(0, NOW, |draft| draft.add(&new)).unwrap();
+                    own.look(NOW, |index| index.ready(NOW, None)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(titles(&ledgers).len(), 200);
+    check(dir.path());
+    assert_eq!(fs::read_dir(dir.path().join("tree")).unwrap().count(), 1, "nothing beside the ledger");
+}
+
+#[test]
+fn a_change_that_fails_or_changes_nothing_leaves_file_and_index_alone() {
+    let dir = temp_dir();
+    let ledgers = ledgers(dir.path(), "kept.db");
+    let path = ledgers.files()[0].path().to_owned();
+    ledgers.change(0, NOW, |_| Ok(())).unwrap();
+    assert!(!path.exists());
+    let new = |id| Record::parse(&line_of(id, "x")).unwrap();
+    ledgers.change(0, NOW, |draft| draft.add(&new(1))).unwrap();
+    let modified = || fs::metadata(&path).unwrap().modified().unwrap();
+    let before = modified();
+    ledgers
+        .change(0, NOW, |draft| -> Result<()> {
+            draft.add(&new(2))?;
+            assert!(draft.issues().get("a-00002")?.is_some(), "a change sees what it did so far");
+            Err(Error::invalid("changed my mind"))
+        })
+        .unwrap_err();
+    assert_eq!((titles(&ledgers).len(), modified()), (1, before));
+    check(dir.path());
+}
+
+#[test]
+fn a_revision_grows_with_every_change_by_anybody_and_only_then() {
+    let dir = temp_dir();
+    let ledgers = ledgers(dir.path(), "kept.db");
+    let new = Record::parse(&line_of(1, "x")).unwrap();
+    ledgers.change(0, NOW, |draft| draft.add(&new)).unwrap();
+    let first = ledgers.revision(NOW).unwrap();
+    assert_eq!(ledgers.revision(NOW).unwrap(), first);
+    by_hand(ledgers.files()[1].path(), true, |lines| lines.push(line_of(2, "y")));
+    let second = ledgers.revision(NOW).unwrap();
+    assert!(second > first);
+    remove(&dir.path().join("private"));
+    let later = Timestamp::from_millis(NOW.as_millis() + 5);
+    by_hand(ledgers.files()[1].path(), true, |lines| lines.push(line_of(3, "z")));
+    assert!(ledgers.revision(later).unwrap() > second, "although the index was made anew");
+}
+
+#[test]
+fn what_cannot_be_read_is_not_empty() {
+    let dir = temp_dir();
+    let ledgers = ledgers(dir.path(), "kept.db");
+    fs::create_dir_all(ledgers.files()[0].path()).unwrap();
+    assert!(ledgers.look(NOW, |index| index.ready(NOW, None)).is_err());
+    assert!(ledgers.change(0, NOW, |_| Ok(())).is_err());
+}

@@ -1,0 +1,195 @@
+//! A change to issues, as data: what a command, a line of a batch or a request asks for.
+
+use serde_json::{Map, Value};
+use waypost_core::ledger::vocabulary::DependencyKind;
+use waypost_core::nearest::nearest;
+use waypost_core::{Error, Result};
+
+use super::Edit;
+
+/// A change. Issues are named by their ids, by unique beginnings of them, or by `$name` if they were added with that
+/// name in the same transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Write down an issue.
+    Add(New),
+    /// Set fields.
+    Update(String, Edit),
+    /// Close it, and why.
+    Close(String, Option<String>),
+    /// Open it again.
+    Reopen(String),
+    /// Leave a tombstone, and why.
+    Delete(String, Option<String>),
+    /// Take it to work on, or the first that is ready.
+    Claim(Option<String>),
+    /// Give it back; from somebody else, if forced.
+    Release(String, bool),
+    /// Say something about it.
+    Comment(String, String),
+    /// Make it depend on another.
+    Depend(String, String, DependencyKind),
+    /// End that it depends on another: in one way, or in all.
+    Undepend(String, String, Option<DependencyKind>),
+}
+
+/// An issue to be added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct New {
+    /// Its fields.
+    pub edit: Edit,
+    /// What it waits for.
+    pub blocked_by: Vec<String>,
+    /// During which it was found.
+    pub discovered_from: Option<String>,
+    /// What it is called in the rest of the transaction, after a `$`.
+    pub name: Option<String>,
+}
+
+impl From<Edit> for New {
+    fn from(edit: Edit) -> New {
+        New { edit, ..New::default() }
+    }
+}
+
+impl Change {
+    const VERBS: &[&str] =
+        &["add", "update", "close", "reopen", "delete", "claim", "release", "comment", "depend", "undepend"];
+
+    /// Returns the verb that asks for it.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Change::Add(_) => "add",
+            Change::Update(..) => "update",
+            Change::Close(..) => "close",
+            Change::Reopen(_) => "reopen",
+            Change::Delete(..) => "delete",
+            Change::Claim(_) => "claim",
+            Change::Release(..) => "release",
+            Change::Comment(..) => "comment",
+            Change::Depend(..) => "depend",
+            Change::Undepend(..) => "undepend",
+        }
+    }
+
+    /// Reads a change from an object: `op` says which, `id` of what, the other keys are its fields.
+    pub fn from_json(value: Value) -> Result<Change> {
+        let Value::Object(mut fields) = value else {
+            return Err(Error::invalid("a change is an object").hint(r#"{"op":"close","id":"way-1a2b"}"#));
+        };
+        let op: String = required(&mut fields, "op")?;
+        let change = match op.as_str() {
+            "add" => {
+                return Ok(Change::Add(New {
+                    blocked_by: optional(&mut fields, "blocked_by")?.unwrap_or_default(),
+                    discovered_from: optional(&mut fields, "discovered_from")?,
+                    name: optional(&mut fields, "as")?,
+                    edit: edit(fields)?,
+                }));
+            }
+            "update" => return Ok(Change::Update(required(&mut fields, "id")?, edit(fields)?)),
+            "close" => Change::Close(required(&mut fields, "id")?, optional(&mut fields, "reason")?),
+            "reopen" => Change::Reopen(required(&mut fields, "id")?),
+            "delete" => Change::Delete(required(&mut fields, "id")?, optional(&mut fields, "reason")?),
+            "claim" => Change::Claim(optional(&mut fields, "id")?),
+            "release" => {
+                Change::Release(required(&mut fields, "id")?, optional(&mut fields, "force")?.unwrap_or_default())
+            }
+            "comment" => Change::Comment(required(&mut fields, "id")?, required(&mut fields, "text")?),
+            "depend" => Change::Depend(
+                required(&mut fields, "id")?,
+                required(&mut fields, "on")?,
+                kind(&mut fields)?.unwrap_or(DependencyKind::Blocks),
+            ),
+            "undepend" => {
+                Change::Undepend(required(&mut fields, "id")?, required(&mut fields, "on")?, kind(&mut fields)?)
+            }
+            other => {
+                let error = Error::invalid(format!("there is no change {other:?}"));
+                return Err(match nearest(other, Self::VERBS.iter().copied()) {
+                    Some(near) => error.hint(format!("did you mean {near}?")),
+                    None => error.hint(format!("it is one of {}", Self::VERBS.join(", "))),
+                });
+            }
+        };
+        match fields.keys().next() {
+            Some(key) => Err(Error::invalid(format!("{op} has no field {key:?}"))),
+            None => Ok(change),
+        }
+    }
+}
+
+fn optional<T: serde::de::DeserializeOwned>(fields: &mut Map<String, Value>, key: &str) -> Result<Option<T>> {
+    match fields.remove(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            serde_json::from_value(value).map(Some).map_err(|error| Error::invalid(format!("{key}: {error}")))
+        }
+    }
+}
+
+fn required<T: serde::de::DeserializeOwned>(fields: &mut Map<String, Value>, key: &str) -> Result<T> {
+    optional(fields, key)?.ok_or_else(|| Error::invalid(format!("the field {key:?} is missing")))
+}
+
+fn kind(fields: &mut Map<String, Value>) -> Result<Option<DependencyKind>> {
+    optional::<String>(fields, "type")?.map(|word| DependencyKind::parse(&word)).transpose()
+}
+
+fn edit(fields: Map<String, Value>) -> Result<Edit> {
+    serde_json::from_value(Value::Object(fields)).map_err(|error| Error::invalid(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_verb_is_read_and_knows_its_name() {
+        for verb in Change::VERBS {
+            let mut object = json!({ "op": verb, "id": "a", "on": "b", "text": "t", "title": "x" });
+            let fields = object.as_object_mut().unwrap();
+            let wanted: &[&str] = match *verb {
+                "add" => &["op", "title"],
+                "update" => &["op", "id", "title"],
+                "comment" => &["op", "id", "text"],
+                "depend" | "undepend" => &["op", "id", "on"],
+                _ => &["op", "id"],
+            };
+            fields.retain(|key, _| wanted.contains(&key.as_str()));
+            assert_eq!(Change::from_json(object).unwrap().verb(), *verb);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_change_is_said() {
+        let message = |value: Value| Change::from_json(value).unwrap_err().full_message();
+        assert_eq!(message(json!([])), "a change is an object");
+        assert_eq!(message(json!({ "id": "a" })), "the field \"op\" is missing");
+        assert_eq!(message(json!({ "op": "close" })), "the field \"id\" is missing");
+        assert_eq!(message(json!({ "op": "close", "id": "a", "rason": "x" })), "close has no field \"rason\"");
+        assert!(message(json!({ "op": "add", "titel": "x" })).starts_with("unknown field `titel`"));
+        assert!(message(json!({ "op": "add", "title": "x", "priority": 7 })).contains("is not a priority"));
+        assert_eq!(Change::from_json(json!({ "op": "clsoe" })).unwrap_err().hints(), ["did you mean close?"]);
+    }
+
+    #[test]
+    fn fields_are_those_of_a_record() {
+        let change = Change::from_json(json!({
+            "op": "add", "title": "t", "type": "bug", "priority": "P1", "labels": ["x"], "parent": "p",
+            "defer_until": "2026-12-01", "blocked_by": ["$a"], "as": "b",
+        }));
+        let Change::Add(New { edit, blocked_by, name, .. }) = change.unwrap() else { panic!("not an addition") };
+        assert_eq!(
+            (edit.issue_type.as_deref(), edit.priority, edit.parent_id.as_deref()),
+            (Some("bug"), Some(1), Some("p"))
+        );
+        assert_eq!(
+            (edit.add_labels, blocked_by, name),
+            (vec!["x".to_owned()], vec!["$a".to_owned()], Some("b".to_owned()))
+        );
+        assert_eq!(edit.defer_until.flatten().unwrap().to_string(), "2026-12-01T00:00:00.000Z");
+    }
+}

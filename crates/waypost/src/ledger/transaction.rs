@@ -1,0 +1,208 @@
+//! Changes to issues that are made together or not at all.
+
+use std::collections::BTreeMap;
+
+use waypost_core::ledger::change::{self, Author};
+use waypost_core::ledger::issue_id;
+use waypost_core::ledger::ready::Reason;
+use waypost_core::ledger::vocabulary::{DependencyKind, Terms};
+use waypost_core::{Error, Kind, Result};
+use waypost_ledger::{Draft, Index};
+
+use super::{Change, Edit, New, Record};
+use crate::session::SystemEntropy;
+
+/// Changes that are made together. Each sees what those before it did.
+pub struct Transaction<'a, 'b> {
+    draft: &'a mut Draft<'b>,
+    terms: &'a Terms,
+    prefix: &'a str,
+    author: Author<'a>,
+    /// What issues are called that were added here.
+    names: BTreeMap<String, String>,
+}
+
+impl<'a, 'b> Transaction<'a, 'b> {
+    pub(super) fn new(draft: &'a mut Draft<'b>, terms: &'a Terms, prefix: &'a str, author: Author<'a>) -> Self {
+        Transaction { draft, terms, prefix, author, names: BTreeMap::new() }
+    }
+
+    /// Returns the issues as they are now, changes included.
+    pub fn issues(&self) -> &Index {
+        self.draft.issues()
+    }
+
+    /// Makes sure that nothing is written, whatever else is done. What is asked still includes it.
+    pub fn discard(&mut self) {
+        self.draft.discard();
+    }
+
+    /// Makes a change, and returns the issue it is about as it is then.
+    pub fn apply(&mut self, change: &Change) -> Result<Record> {
+        match change {
+            Change::Add(new) => {
+                let id = self.add(new)?;
+                self.draft.edit(&id, |_| Ok(()))
+            }
+            Change::Update(id, edit) => self.update(id, edit),
+            Change::Close(id, reason) => self.close(id, reason.as_deref()),
+            Change::Reopen(id) => self.reopen(id),
+            Change::Delete(id, reason) => self.delete(id, reason.as_deref()),
+            Change::Claim(id) => self.claim(id.as_deref()),
+            Change::Release(id, force) => self.release(id, *force),
+            Change::Comment(id, text) => self.comment(id, text),
+            Change::Depend(id, on, kind) => self.depend(id, on, *kind),
+            Change::Undepend(id, on, kind) => self.undepend(id, on, *kind).map(|(record, _)| record),
+        }
+    }
+
+    /// Returns the id that is meant: the whole of it, the unique beginning, or `$name`.
+    pub fn find(&self, wanted: &str) -> Result<String> {
+        match wanted.strip_prefix('$') {
+            Some(name) => self.names.get(name).cloned().ok_or_else(|| {
+                Error::not_found(format!("no issue was added as {name:?} before")).hint("names are for one batch only")
+            }),
+            None => self.issues().find(wanted),
+        }
+    }
+
+    /// Adds an issue, and returns its id.
+    pub fn add(&mut self, new: &New) -> Result<String> {
+        let mut edit = new.edit.clone();
+        if edit.title.is_none() {
+            return Err(Error::invalid("an issue needs a title"));
+        }
+        if let Some(parent) = edit.parent_id.as_mut().filter(|parent| !parent.is_empty()) {
+            *parent = self.find(parent)?;
+        }
+        let (title, text) =
+            (edit.title.as_deref().unwrap_or_default(), edit.description.as_deref().unwrap_or_default());
+        let mut id = String::new();
+        for _ in 0..100 {
+            id = issue_id::generate(self.prefix, title, text, self.author.now, &mut SystemEntropy);
+            if self.issues().get(&id)?.is_none() {
+                break;
+            }
+        }
+        let mut record = change::create(&id, &edit, &self.terms.statuses, self.author)?;
+        for blocker in &new.blocked_by {
+            change::depend(&mut record, &self.find(blocker)?, DependencyKind::Blocks, self.author)?;
+        }
+        if let Some(origin) = &new.discovered_from {
+            change::depend(&mut record, &self.find(origin)?, DependencyKind::DiscoveredFrom, self.author)?;
+        }
+        self.draft.add(&record)?;
+        if let Some(name) = &new.name
+            && self.names.insert(name.clone(), id.clone()).is_some()
+        {
+            return Err(Error::invalid(format!("two issues are added as {name:?}")));
+        }
+        Ok(id)
+    }
+
+    /// Sets fields.
+    pub fn update(&mut self, id: &str, edit: &Edit) -> Result<Record> {
+        let id = self.find(id)?;
+        let mut edit = edit.clone();
+        if let Some(parent) = edit.parent_id.as_mut().filter(|parent| !parent.is_empty()) {
+            *parent = self.find(parent)?;
+            self.check_parent(&id, parent)?;
+        }
+        self.draft.edit(&id, |record| change::update(record, &edit, &self.terms.statuses, self.author))
+    }
+
+    /// Closes an issue. Closing a closed one again changes nothing.
+    pub fn close(&mut self, id: &str, reason: Option<&str>) -> Result<Record> {
+        let id = self.find(id)?;
+        self.draft.edit(&id, |record| change::close(record, reason, &self.terms.statuses, self.author))
+    }
+
+    /// Opens a closed or deleted issue again.
+    pub fn reopen(&mut self, id: &str) -> Result<Record> {
+        let id = self.find(id)?;
+        self.draft.edit(&id, |record| change::reopen(record, &self.terms.statuses, self.author))
+    }
+
+    /// Deletes an issue: a tombstone stays.
+    pub fn delete(&mut self, id: &str, reason: Option<&str>) -> Result<Record> {
+        let id = self.find(id)?;
+        self.draft.edit(&id, |record| change::delete(record, reason, self.author))
+    }
+
+    /// Takes an issue to work on: the one that is named, else the first that is ready.
+    pub fn claim(&mut self, id: Option<&str>) -> Result<Record> {
+        let id = match id {
+            Some(id) => self.claimable(id)?,
+            None => self.issues().next(self.author.now)?.ok_or_else(|| {
+                Error::new(Kind::NothingToDo, "nothing is ready").hint("way ready --explain says why")
+            })?,
+        };
+        self.draft.edit(&id, |record| change::claim(record, &self.terms.statuses, self.author))
+    }
+
+    fn claimable(&self, wanted: &str) -> Result<String> {
+        let id = self.find(wanted)?;
+        let obstacles = self.issues().obstacles(&id, self.author.now)?;
+        // If somebody has it already, or it is over, the claim itself says so.
+        let is_about_status = obstacles.iter().any(|reason| matches!(reason, Reason::Status(_)));
+        match obstacles.first() {
+            Some(reason) if !is_about_status => Err(Error::conflict(format!("issue {id} is not ready: {reason}"))),
+            _ => Ok(id),
+        }
+    }
+
+    /// Gives an issue back; takes it from somebody else, if forced.
+    pub fn release(&mut self, id: &str, force: bool) -> Result<Record> {
+        let id = self.find(id)?;
+        self.draft.edit(&id, |record| change::release(record, force, &self.terms.statuses, self.author))
+    }
+
+    /// Says something about an issue.
+    pub fn comment(&mut self, id: &str, text: &str) -> Result<Record> {
+        if text.trim().is_empty() {
+            return Err(Error::invalid("a comment says something"));
+        }
+        let id = self.find(id)?;
+        let comment = issue_id::generate("c", text, &id, self.author.now, &mut SystemEntropy);
+        self.draft.edit(&id, |record| change::comment(record, &comment, text, self.author))
+    }
+
+    /// Makes an issue depend on another. Circles are refused.
+    pub fn depend(&mut self, id: &str, on: &str, kind: DependencyKind) -> Result<Record> {
+        let (id, on) = (self.find(id)?, self.find(on)?);
+        if id == on {
+            return Err(Error::invalid(format!("issue {id} cannot depend on itself")));
+        }
+        if kind == DependencyKind::Blocks
+            && let Some(circle) = self.issues().cycle(&id, &on)
+        {
+            return Err(Error::conflict("they would wait for each other").because(circle.join(" → ")));
+        }
+        if kind == DependencyKind::ParentChild {
+            self.check_parent(&id, &on)?;
+        }
+        self.draft.edit(&id, |record| change::depend(record, &on, kind, self.author).map(drop))
+    }
+
+    /// Ends that an issue depends on another: in one way, or in all. Returns it, and the id of the other.
+    pub fn undepend(&mut self, id: &str, on: &str, kind: Option<DependencyKind>) -> Result<(Record, String)> {
+        let id = self.find(id)?;
+        let nothing = |on: &str| Error::not_found(format!("issue {id} does not depend on {on}"));
+        let Some(entry) = self.issues().get(&id)? else { return Err(nothing(on)) };
+        // What it depends on may be in no ledger, so only its own dependencies are asked.
+        let own = entry.issue.dependencies.iter().map(|edge| edge.depends_on_id.as_str());
+        let own = own.chain(entry.issue.parent_id.as_deref());
+        let on = issue_id::resolve(own, on).map_err(|_| nothing(on))?.to_owned();
+        let record = self.draft.edit(&id, |record| {
+            if change::undepend(record, &on, kind, self.author)? { Ok(()) } else { Err(nothing(&on)) }
+        })?;
+        Ok((record, on))
+    }
+
+    fn check_parent(&self, part: &str, whole: &str) -> Result<()> {
+        match self.issues().parent_cycle(part, whole) {
+            Some(circle) => Err(Error::conflict("they would be parts of each other").because(circle.join(" → "))),
+            None => Ok(()),
+        }
+    }
+}
