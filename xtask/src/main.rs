@@ -13,8 +13,10 @@ Usage: cargo xtask COMMAND
 
   test [FILTER]  install what the tests need, check formatting, lints and docs, run all tests
   ci             test, then the README's first command and the benchmarks' bars
-  bench          measure the bars, as ratios to starting a trivial program
-  docs           write docs/commands.md and what tests expect of outputs anew, build the API docs";
+  bench          measure the bars of starting, as ratios to starting a trivial program
+  docs           write docs/commands.md and what tests expect of outputs anew, build the API docs
+
+Options of bench: --enforce makes a missed bar an error, --rounds N measures at most N times";
 
 /// What went wrong, in words.
 type Result<T = (), E = String> = std::result::Result<T, E>;
@@ -26,7 +28,7 @@ fn main() -> ExitCode {
         ["test"] => test(None),
         ["test", filter] => test(Some(filter)),
         ["ci"] => ci(),
-        ["bench"] => bench::measure(false),
+        ["bench", options @ ..] => bench::Options::parse(options).and_then(|options| bench::measure(&options)),
         ["docs"] => docs(),
         _ => Err(USAGE.to_owned()),
     };
@@ -62,7 +64,7 @@ fn check() -> Result {
 fn ci() -> Result {
     test(None)?;
     run(&mut cargo(["run", "--release", "--locked", "--", "status"]))?;
-    bench::measure(true)
+    bench::measure(&bench::Options { enforce: true, ..bench::Options::default() })
 }
 
 fn docs() -> Result {

@@ -1,0 +1,77 @@
+//! Where benchmarks run: programs, a home and repositories below the target directory, kept from run to run.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::{Result, cargo, root, run};
+
+/// The directory of all benchmarks, and the programs in question.
+pub(super) struct Scratch {
+    pub(super) dir: PathBuf,
+    /// What everything is compared with: a program that does nothing.
+    pub(super) trivial: PathBuf,
+    way: PathBuf,
+    home: PathBuf,
+}
+
+impl Scratch {
+    /// Builds the programs and makes the directories.
+    pub(super) fn prepare() -> Result<Self> {
+        run(&mut cargo(["build", "--release", "--locked", "--package", "waypost"]))?;
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        let (dir, way) = (target.join("bench"), target.join("release/way"));
+        let home = dir.join("home");
+        create_dir(&home)?;
+        let trivial = trivial_program(&dir)?;
+        Ok(Self { dir, trivial, way, home })
+    }
+
+    /// Returns a `way` command in a directory.
+    pub(super) fn way<I: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = I>) -> Command {
+        let mut command = self.command(&self.way, dir);
+        command.args(args);
+        command
+    }
+
+    /// Returns a command that sees nothing of the developer's own settings and says nothing.
+    pub(super) fn command(&self, program: &Path, dir: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null());
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", &self.home);
+        command
+    }
+
+    /// Returns a git repository of this name.
+    pub(super) fn repository(&self, name: &str) -> Result<PathBuf> {
+        let repo = self.dir.join(name);
+        if !repo.join(".git").is_dir() {
+            run(Command::new("git").args(["init", "-q"]).arg(&repo))?;
+        }
+        Ok(repo)
+    }
+}
+
+/// Writes a file and waits for the disk, so that it does not write while something is measured.
+pub(super) fn write(path: &Path, parts: &[&str]) -> Result {
+    let written = std::fs::File::create(path).and_then(|mut file| {
+        parts.iter().try_for_each(|part| file.write_all(part.as_bytes()))?;
+        file.sync_all()
+    });
+    written.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+pub(super) fn create_dir(dir: &Path) -> Result {
+    std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))
+}
+
+fn trivial_program(dir: &Path) -> Result<PathBuf> {
+    let program = dir.join("trivial");
+    if !program.is_file() {
+        let source = dir.join("trivial.rs");
+        write(&source, &["fn main() {}\n"])?;
+        run(Command::new("rustc").args(["-O", "-o"]).arg(&program).arg(&source))?;
+    }
+    Ok(program)
+}
