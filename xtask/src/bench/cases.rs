@@ -38,6 +38,11 @@ pub(super) fn at_most(bar: f64, other: CaseId) -> Yardstick {
     Yardstick { parts: vec![(1, other)], bar: Some(bar) }
 }
 
+/// Compares with one other case, to know and not to judge.
+pub(super) fn beside(other: CaseId) -> Yardstick {
+    Yardstick { parts: vec![(1, other)], bar: None }
+}
+
 struct Case<'a> {
     name: String,
     yardstick: Option<Yardstick>,
@@ -53,6 +58,8 @@ struct Case<'a> {
 enum Work<'a> {
     /// A whole process. What happens before its command is returned is not timed.
     Program(Box<dyn FnMut() -> Result<Command> + 'a>),
+    /// Something done in this process.
+    Inside(Box<dyn FnMut() -> Result + 'a>),
 }
 
 impl<'a> Cases<'a> {
@@ -64,6 +71,11 @@ impl<'a> Cases<'a> {
         command: impl FnMut() -> Result<Command> + 'a,
     ) -> CaseId {
         self.add(name.into(), yardstick.into(), Work::Program(Box::new(command)))
+    }
+
+    /// Adds something that this process does itself.
+    pub(super) fn inside(&mut self, name: impl Into<String>, work: impl FnMut() -> Result + 'a) -> CaseId {
+        self.add(name.into(), None, Work::Inside(Box::new(work)))
     }
 
     fn add(&mut self, name: String, yardstick: Option<Yardstick>, work: Work<'a>) -> CaseId {
@@ -157,6 +169,7 @@ impl Case<'_> {
     fn warm_up(&mut self) -> Result {
         match &mut self.work {
             Work::Program(command) => cpu_time(&mut command()?).map(drop),
+            Work::Inside(work) => work(),
         }
     }
 
@@ -168,6 +181,7 @@ impl Case<'_> {
         let start = Instant::now();
         let time = match &mut self.work {
             Work::Program(command) => wall_time(&mut command()?)?,
+            Work::Inside(work) => work().map(|()| start.elapsed())?,
         };
         self.times.push(time);
         self.spent += start.elapsed();
@@ -176,16 +190,18 @@ impl Case<'_> {
 
     fn take_cpu_time(&mut self) -> Result {
         let is_wanted = self.cpu_times.is_empty() || self.time() < SLOW;
-        let Work::Program(command) = &mut self.work;
-        if is_wanted {
+        if let Work::Program(command) = &mut self.work
+            && is_wanted
+        {
             self.cpu_times.extend(cpu_time(&mut command()?)?);
         }
         Ok(())
     }
 
     fn take_peak(&mut self) -> Result {
-        let Work::Program(command) = &mut self.work;
-        self.peak = peak_memory(&command()?)?;
+        if let Work::Program(command) = &mut self.work {
+            self.peak = peak_memory(&command()?)?;
+        }
         Ok(())
     }
 

@@ -5,6 +5,8 @@ use crate::{Result, USAGE};
 /// Which benchmark, how long, and how strict.
 #[derive(Default)]
 pub(crate) struct Options {
+    /// Ledgers are measured, and not what every command pays.
+    pub(crate) ledger: bool,
     /// A missed bar is an error.
     pub(crate) enforce: bool,
     /// At most so many times each case, instead of the benchmark's own number.
@@ -17,6 +19,7 @@ impl Options {
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             match *arg {
+                "ledger" => options.ledger = true,
                 "--enforce" => options.enforce = true,
                 "--rounds" => {
                     let rounds = args.next().and_then(|text| text.parse().ok()).filter(|rounds| *rounds > 0);

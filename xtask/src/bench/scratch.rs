@@ -13,6 +13,7 @@ pub(super) struct Scratch {
     /// What everything is compared with: a program that does nothing.
     pub(super) trivial: PathBuf,
     way: PathBuf,
+    release: PathBuf,
     home: PathBuf,
 }
 
@@ -21,11 +22,11 @@ impl Scratch {
     pub(super) fn prepare() -> Result<Self> {
         run(&mut cargo(["build", "--release", "--locked", "--package", "waypost"]))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-        let (dir, way) = (target.join("bench"), target.join("release/way"));
-        let home = dir.join("home");
+        let (dir, release) = (target.join("bench"), target.join("release"));
+        let (home, way) = (dir.join("home"), release.join("way"));
         create_dir(&home)?;
         let trivial = trivial_program(&dir)?;
-        Ok(Self { dir, trivial, way, home })
+        Ok(Self { dir, trivial, way, release, home })
     }
 
     /// Returns a `way` command in a directory.
@@ -41,6 +42,12 @@ impl Scratch {
         command.current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null());
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", &self.home);
         command
+    }
+
+    /// Builds one of the test kit's examples and returns the program.
+    pub(super) fn example(&self, name: &str) -> Result<PathBuf> {
+        run(&mut cargo(["build", "--release", "--locked", "--package", "waypost-testkit", "--example", name]))?;
+        Ok(self.release.join("examples").join(name))
     }
 
     /// Returns a git repository of this name.
@@ -60,6 +67,17 @@ pub(super) fn write(path: &Path, parts: &[&str]) -> Result {
         file.sync_all()
     });
     written.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Removes the files in a directory whose names begin so.
+pub(super) fn remove_files(dir: &Path, beginning: &str) -> Result {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Ok(()) };
+    for entry in entries.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(beginning) {
+            std::fs::remove_file(entry.path()).map_err(|error| format!("{}: {error}", entry.path().display()))?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn create_dir(dir: &Path) -> Result {
