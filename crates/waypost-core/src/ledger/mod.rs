@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod change;
 pub mod cycle;
+pub mod difference;
 pub mod document;
 pub mod issue;
 pub mod issue_id;
