@@ -1,14 +1,15 @@
 //! Version control as Waypost sees it.
 //!
 //! [`detect()`] finds the checkout a path is in and where its state lives, by reading files alone: no process
-//! is started. [`worktrees`] adds and removes worktrees with the real tools; that is the only module that
-//! runs them.
+//! is started. [`worktrees`] adds and removes worktrees with the real tools, and [`history`] asks them for the
+//! versions of a file; no other module runs them.
 
 mod checkout;
 mod config_file;
 mod detect;
 mod git_layout;
 mod hg_layout;
+pub mod history;
 mod identity;
 mod jj_layout;
 mod run;

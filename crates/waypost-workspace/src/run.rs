@@ -4,8 +4,10 @@
 //! monitors, pagers and prompts are off; the environment does not redirect git to another repository.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::thread::JoinHandle;
 
 use waypost_core::{Error, Result};
 
@@ -126,6 +128,13 @@ pub(crate) fn hg(dir: &Path) -> Tool {
     Tool::new("hg", command)
 }
 
+/// A Sapling command in a directory, as scripts should run it. It is Mercurial's descendant, and heeds the same words.
+pub(crate) fn sl(dir: &Path) -> Tool {
+    let mut command = Command::new("sl");
+    command.current_dir(dir).env("HGPLAIN", "1").env("HGRCSKIPREPO", "1").args(["--noninteractive", "--pager=never"]);
+    Tool::new("sl", command)
+}
+
 /// Returns the version of the git on the search path.
 pub fn git_version() -> Result<String> {
     let version = Tool::new("git", Command::new("git")).arg("version").stdout()?;
@@ -171,7 +180,6 @@ impl Tool {
 
     /// Feeds it these bytes and runs it.
     pub(crate) fn fed(mut self, input: &[u8]) -> Result<()> {
-        use std::io::Write as _;
         let cannot = |error| Error::unavailable(format!("cannot run {}", self.name)).because(error);
         log::debug!("run {}", self.line());
         let mut child =
@@ -202,6 +210,32 @@ impl Tool {
         Ok(PathBuf::from(OsString::from_vec(bytes)))
     }
 
+    /// Runs it and returns what it printed, byte for byte.
+    pub(crate) fn bytes(mut self) -> Result<Vec<u8>> {
+        let output = self.run()?;
+        Ok(self.check(output)?.stdout)
+    }
+
+    /// Starts it, to ask it one thing after another.
+    pub(crate) fn talk(mut self) -> Result<Conversation> {
+        log::debug!("run {}", self.line());
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().map_err(|error| self.cannot_run(error))?;
+        let (Some(stdin), Some(stdout), Some(mut stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(Error::internal(format!("{} has no pipes", self.name)));
+        };
+        // Read all the time: one that complains a lot would wait for a reader, and we for its answer.
+        let complaints = std::thread::spawn(move || {
+            let mut said = Vec::new();
+            let _ = stderr.read_to_end(&mut said);
+            String::from_utf8_lossy(&said).trim().to_owned()
+        });
+        let (stdin, stdout) = (Some(stdin), Some(BufReader::new(stdout)));
+        Ok(Conversation { name: self.name, child, stdin, stdout, complaints: Some(complaints) })
+    }
+
     /// Runs it and returns whether it succeeded, for questions that are answered by the exit code.
     pub(crate) fn succeeds(mut self) -> Result<bool> {
         Ok(self.run()?.status.success())
@@ -219,15 +253,86 @@ impl Tool {
 
     fn run(&mut self) -> Result<Output> {
         log::debug!("run {}", self.line());
-        self.command.output().map_err(|error| {
-            let tool = self.command.get_program().to_string_lossy().into_owned();
-            Error::unavailable(format!("cannot run {tool}")).because(error).hint(format!("install {tool}"))
-        })
+        self.command.output().map_err(|error| self.cannot_run(error))
+    }
+
+    fn cannot_run(&self, error: io::Error) -> Error {
+        let tool = self.command.get_program().to_string_lossy().into_owned();
+        Error::unavailable(format!("cannot run {tool}")).because(error).hint(format!("install {tool}"))
     }
 
     /// The command as one would type it, without our settings.
     fn line(&self) -> String {
         let words = std::iter::once(self.command.get_program()).chain(self.command.get_args());
         words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A tool that answers one question after another. It ends with the conversation.
+pub(crate) struct Conversation {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Option<BufReader<ChildStdout>>,
+    complaints: Option<JoinHandle<String>>,
+}
+
+impl Conversation {
+    /// Says something to it.
+    pub(crate) fn say(&mut self, bytes: &[u8]) -> Result<()> {
+        let said = match &mut self.stdin {
+            Some(stdin) => stdin.write_all(bytes).and_then(|()| stdin.flush()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        said.map_err(|error| self.ended(&error))
+    }
+
+    /// Returns the next line of its answer, without the newline.
+    pub(crate) fn line(&mut self) -> Result<String> {
+        let mut line = Vec::new();
+        let read = match &mut self.stdout {
+            Some(stdout) => stdout.read_until(b'\n', &mut line),
+            None => Ok(0),
+        };
+        match read {
+            Ok(_) if line.ends_with(b"\n") => Ok(String::from_utf8_lossy(&line[..line.len() - 1]).into_owned()),
+            Ok(_) => Err(self.ended(&io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(self.ended(&error)),
+        }
+    }
+
+    /// Returns so many bytes of its answer.
+    pub(crate) fn bytes(&mut self, count: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let read = match &mut self.stdout {
+            Some(stdout) => stdout.take(count).read_to_end(&mut bytes),
+            None => Ok(0),
+        };
+        match read {
+            Ok(_) if bytes.len() as u64 == count => Ok(bytes),
+            Ok(_) => Err(self.ended(&io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(self.ended(&error)),
+        }
+    }
+
+    /// Ends it, and says why it did not answer: in its own words, if it had any.
+    fn ended(&mut self, error: &io::Error) -> Error {
+        self.end();
+        let said = self.complaints.take().and_then(|complaints| complaints.join().ok()).unwrap_or_default();
+        let said = said.trim_start_matches("fatal: ").trim_start_matches("abort: ");
+        let ended = Error::unavailable(format!("{} does not answer", self.name));
+        if said.is_empty() { ended.because(error) } else { ended.because(said) }
+    }
+
+    /// Hangs up, and waits for it to notice.
+    fn end(&mut self) {
+        drop((self.stdin.take(), self.stdout.take()));
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        self.end();
     }
 }
