@@ -9,6 +9,7 @@
 pub mod cli;
 pub mod config;
 pub mod environment;
+pub mod history;
 pub mod ledger;
 pub mod place;
 pub mod session;

@@ -107,6 +107,7 @@ commands! {
     "ready" => ready;
     "list" => list;
     "show" => show;
+    "log" => log;
     "update" => update;
     "claim" => claim;
     "release" => release;

@@ -10,6 +10,7 @@ use waypost_testkit::Sandbox;
 
 mod bad_input;
 mod config;
+mod history;
 mod ledger;
 mod outputs;
 mod places;

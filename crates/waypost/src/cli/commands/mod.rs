@@ -16,6 +16,7 @@ pub(super) mod doctor;
 pub(super) mod init;
 pub(super) mod label;
 pub(super) mod list;
+pub(super) mod log;
 pub(super) mod ready;
 pub(super) mod release;
 pub(super) mod reopen;

@@ -3,25 +3,29 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use waypost_core::Result;
+use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::record::Record;
 use waypost_core::time::Timestamp;
-use waypost_ledger::{Entry, Index, Summary};
+use waypost_core::{Error, Result};
+use waypost_ledger::{Index, Summary};
 
 use crate::cli::Cx;
 use crate::cli::issues::{OneOrMany, ids};
 use crate::cli::ui::{BOLD, DIM, Text, cell, styled};
+use crate::history;
 
 /// Show issues with everything that is known of them
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids; - for standard input
+    /// The issues: ids, or the beginnings of ids; - for standard input. Of issues that are gone, whole ids
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
 }
 
 /// An issue, and what is shown beside it.
 struct Page {
-    entry: Entry,
+    record: Record,
+    issue: Issue,
     is_ready: bool,
     /// What it depends on, if that is in the ledger.
     others: BTreeMap<String, Summary>,
@@ -31,12 +35,29 @@ struct Page {
     parts: Vec<Summary>,
 }
 
+impl Page {
+    /// An issue that is in no ledger any more.
+    fn gone(record: Record) -> Result<Page> {
+        let (issue, _) = Issue::read(&record).ok_or_else(|| Error::internal("the record is not an issue"))?;
+        Ok(Page { record, issue, is_ready: false, others: BTreeMap::new(), waiting: Vec::new(), parts: Vec::new() })
+    }
+}
+
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let ids = ids(&args.issues)?;
-    let pages =
-        cx.look(&desk, |index| ids.iter().map(|wanted| look(index, wanted, desk.now)).collect::<Result<Vec<_>>>())?;
-    let data = OneOrMany(desk.json_list(pages.iter().map(|page| &page.entry.record))?);
+    let mut pages = Vec::new();
+    for wanted in &ids {
+        pages.push(match cx.look(&desk, |index| look(index, wanted, desk.now)) {
+            Ok(page) => page,
+            Err(error) => {
+                let (record, commit) = history::instead_of(error, &desk.place, wanted)?;
+                cx.ui.warn(&format!("{wanted} is not in the ledger any more; last in commit {}", commit.short_id()));
+                Page::gone(record)?
+            }
+        });
+    }
+    let data = OneOrMany(desk.json_list(pages.iter().map(|page| &page.record))?);
     cx.ui.answer(&data, |text| {
         for (number, page) in pages.iter().enumerate() {
             if number > 0 {
@@ -61,12 +82,13 @@ fn look(index: &Index, wanted: &str, now: Timestamp) -> Result<Page> {
         others: others.into_iter().map(|other| (other.id.clone(), other)).collect(),
         waiting: summaries(waiting)?,
         parts: summaries(index.parts(&id)?)?,
-        entry,
+        record: entry.record,
+        issue: entry.issue,
     })
 }
 
 fn write(text: &mut Text, page: &Page) {
-    let issue = &page.entry.issue;
+    let issue = &page.issue;
     text.table(&[vec![styled(BOLD, &issue.id), styled(BOLD, &issue.title)]]);
     let time = |moment: Option<Timestamp>| moment.map(|moment| moment.to_string());
     let facts = [
