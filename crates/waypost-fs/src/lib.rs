@@ -20,4 +20,4 @@ pub use private::{check_private, create_private_dir};
 pub use remove::remove_tree;
 pub use replace::{create_beside, rename_new, replace, sync_dir};
 pub use stamp::{Stamp, boot_id};
-pub use swap::{Seen, read_seen, replace_seen};
+pub use swap::{Seen, read_seen, replace_seen, scan_seen};

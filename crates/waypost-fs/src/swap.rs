@@ -57,19 +57,48 @@ impl State {
 
 /// Reads a regular file, and remembers which one it was. A missing file is empty.
 pub fn read_seen(path: &Path) -> io::Result<(Vec<u8>, Seen)> {
+    let (file, seen) = open_seen(path)?;
+    let mut bytes = Vec::new();
+    if let Some(mut file) = file {
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok((bytes, seen))
+}
+
+/// Reads a regular file piece by piece, and remembers which one it was. A missing file is empty.
+///
+/// Memory that is used again and again is much faster than as much new memory as the file is long.
+pub fn scan_seen(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<Seen> {
+    let (file, seen) = open_seen(path)?;
+    if let Some(mut file) = file {
+        let mut piece = vec![0; 256 * 1024];
+        loop {
+            match file.read(&mut piece) {
+                Ok(0) => break,
+                Ok(length) => each(&piece[..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(seen)
+}
+
+/// Opens a regular file, if there is one, and remembers which one it was.
+fn open_seen(path: &Path) -> io::Result<(Option<File>, Seen)> {
     let path = match std::fs::canonicalize(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {
-            return Ok((Vec::new(), Seen { path: path.to_owned(), state: None, stamp: None }));
+            return Ok((None, Seen { path: path.to_owned(), state: None, stamp: None }));
         }
         Err(error) => return Err(error),
     };
     // A pipe would keep us waiting for its other end.
     let no_wait = OFlags::NONBLOCK.bits().cast_signed();
-    let mut file = match OpenOptions::new().read(true).custom_flags(no_wait).open(&path) {
+    let file = match OpenOptions::new().read(true).custom_flags(no_wait).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Ok((Vec::new(), Seen { path, state: None, stamp: None }));
+            return Ok((None, Seen { path, state: None, stamp: None }));
         }
         Err(error) => return Err(error),
     };
@@ -78,10 +107,8 @@ pub fn read_seen(path: &Path) -> io::Result<(Vec<u8>, Seen)> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
     let stamp = Stamp::of(&metadata).settled_at(settled);
-    Ok((bytes, Seen { path, state: Some(State::of(&metadata)), stamp }))
+    Ok((Some(file), Seen { path, state: Some(State::of(&metadata)), stamp }))
 }
 
 /// Replaces a file durably, if it is still as it was seen. Returns whether it was; if not, nothing was changed.

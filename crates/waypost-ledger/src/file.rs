@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use waypost_core::ledger::document::Document;
+use waypost_core::ledger::document::{Document, Splitter};
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, Seen, create_private_dir, read_seen, replace_seen};
+use waypost_fs::{FileLock, Seen, create_private_dir, read_seen, replace_seen, scan_seen};
 
 /// How long a checkout that is under way is waited for.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -66,8 +66,26 @@ impl LedgerFile {
         Error::unavailable(format!("cannot write the ledger {}", self.path.display())).because(error)
     }
 
-    /// Reads the file when no checkout is under way: in the middle of one it is missing, or half of it is there.
+    /// Reads the file when no checkout is under way.
     pub(crate) fn read_seen(&self) -> Result<(Document, Seen)> {
+        let (bytes, seen) = self.when_settled(|| read_seen(&self.path))?;
+        Ok((Document::parse(bytes), seen))
+    }
+
+    /// Goes through the lines of the file when no checkout is under way. `begin` makes what takes the lines; it is made
+    /// again if the file has to be read again.
+    pub(crate) fn scan<T>(&self, begin: impl Fn() -> T, each: impl Fn(&mut T, &[u8])) -> Result<(T, Seen)> {
+        self.when_settled(|| {
+            let mut taker = begin();
+            let mut splitter = Splitter::default();
+            let seen = scan_seen(&self.path, |piece| splitter.feed(piece, |line| each(&mut taker, line)))?;
+            splitter.finish(|line| each(&mut taker, line));
+            Ok((taker, seen))
+        })
+    }
+
+    /// Reads when no checkout is under way: in the middle of one the file is missing, or half of it is there.
+    fn when_settled<T>(&self, read: impl Fn() -> std::io::Result<T>) -> Result<T> {
         // A mark that stays is a dead tool's, or that of one who waits for an editor. Neither is writing.
         let deadline = Instant::now() + SETTLING;
         let is_settled = || !self.marks.iter().any(|mark| mark.symlink_metadata().is_ok());
@@ -75,11 +93,11 @@ impl LedgerFile {
             while !is_settled() && Instant::now() < deadline {
                 std::thread::park_timeout(Duration::from_millis(2));
             }
-            let (bytes, seen) = read_seen(&self.path).map_err(|error| {
+            let answer = read().map_err(|error| {
                 Error::unavailable(format!("cannot read the ledger {}", self.path.display())).because(error)
             })?;
             if is_settled() || Instant::now() >= deadline {
-                return Ok((Document::parse(bytes), seen));
+                return Ok(answer);
             }
         }
     }

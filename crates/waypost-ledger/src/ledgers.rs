@@ -13,7 +13,7 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Stamp, create_private_dir};
 
 use crate::file::LedgerFile;
-use crate::index::{self, Failure, Index, Marks, Source};
+use crate::index::{self, Failure, Followed, Index, Marks, Source};
 
 /// How long to wait for somebody who brings the index up to date, before doing without it.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -237,8 +237,10 @@ impl Ledgers {
         index.begin_change()?;
         // What was read a moment ago to make it may be older or newer than what is to be changed.
         match index.follow(number, source)? {
-            Some(_) => Ok(None),
-            None => Err(Error::unavailable("the ledger is being replaced at this moment").hint("try again")),
+            Followed::Same | Followed::Changed => Ok(None),
+            Followed::TooFar => {
+                Err(Error::unavailable("the ledger is being replaced at this moment").hint("try again"))
+            }
         }
     }
 
@@ -300,10 +302,13 @@ impl Ledgers {
             let followed = match given {
                 Some((wanted, source)) if wanted == number => index.follow(number, source)?,
                 _ if is_fresh => continue,
-                _ => index.follow(number, &self.read(number)?)?,
+                _ => index.follow_file(number, &self.files[number])?,
             };
-            let Some((_, changed)) = followed else { return Ok(false) };
-            is_changed |= changed;
+            match followed {
+                Followed::Same => {}
+                Followed::Changed => is_changed = true,
+                Followed::TooFar => return Ok(false),
+            }
         }
         if is_changed {
             index.raise_revision(now)?;

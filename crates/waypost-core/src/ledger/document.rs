@@ -10,7 +10,7 @@ use std::ops::Range;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::record::{Keys, Record};
+use super::record::{Key, Keys, Record};
 use crate::error::{Error, Result};
 
 /// A longer line is kept, but not read.
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for Head {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Head, A::Error> {
                 let mut head = Head::default();
                 let mut keys: Keys<Cow<'de, str>> = Keys::default();
-                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
                     match &*key {
                         "id" => head.id = serde_json::from_str(map.next_value::<&RawValue>()?.get()).ok(),
                         "_type" => head.is_other = map.next_value::<&RawValue>()?.get() != "\"issue\"",
@@ -214,6 +214,49 @@ impl Document {
             bytes.extend_from_slice(self.lines[place].ending.as_bytes());
         }
         bytes
+    }
+}
+
+/// Splits a file that comes in pieces into the lines that a [`Document`] of it has, without keeping it.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    /// The beginning of a line whose end has not come yet.
+    rest: Vec<u8>,
+    has_begun: bool,
+}
+
+impl Splitter {
+    /// Takes the next piece.
+    pub fn feed(&mut self, mut piece: &[u8], mut each: impl FnMut(&[u8])) {
+        while let Some(end) = memchr::memchr(b'\n', piece) {
+            if self.rest.is_empty() {
+                let line = self.without_mark(&piece[..end]);
+                each(line.strip_suffix(b"\r").unwrap_or(line));
+            } else {
+                let mut line = std::mem::take(&mut self.rest);
+                line.extend_from_slice(&piece[..end]);
+                let whole = self.without_mark(&line);
+                each(whole.strip_suffix(b"\r").unwrap_or(whole));
+                line.clear();
+                self.rest = line;
+            }
+            piece = &piece[end + 1..];
+        }
+        self.rest.extend_from_slice(piece);
+    }
+
+    /// Takes what is left as the last line.
+    pub fn finish(mut self, mut each: impl FnMut(&[u8])) {
+        let rest = std::mem::take(&mut self.rest);
+        let line = self.without_mark(&rest);
+        if !line.is_empty() {
+            each(line);
+        }
+    }
+
+    fn without_mark<'a>(&mut self, line: &'a [u8]) -> &'a [u8] {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        if is_first { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line }
     }
 }
 
@@ -427,6 +470,19 @@ mod tests {
                 prop_assert!(bytes.len() - common.min(bytes.len()) - tail.min(bytes.len() - common) <= old.len());
                 prop_assert_eq!(Document::parse(written).len(), Document::parse(bytes).len());
             }
+        }
+
+        #[test]
+        fn a_file_in_pieces_has_the_same_lines(bytes in file(), mark in any::<bool>(), size in 1..40_usize) {
+            let bytes = if mark { [BYTE_ORDER_MARK, &bytes].concat() } else { bytes };
+            let mut splitter = Splitter::default();
+            let mut lines = Vec::new();
+            for piece in bytes.chunks(size) {
+                splitter.feed(piece, |line| lines.push(line.to_vec()));
+            }
+            splitter.finish(|line| lines.push(line.to_vec()));
+            let document = Document::parse(bytes);
+            prop_assert_eq!(lines, document.lines().map(<[u8]>::to_vec).collect::<Vec<_>>());
         }
 
         #[test]

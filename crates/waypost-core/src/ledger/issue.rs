@@ -3,11 +3,13 @@
 //! Reading never fails and never changes anything: a value of the wrong type counts as missing and is reported as a
 //! [`Problem`]. What is written goes through [`Record`], so what could not be understood is still there afterwards.
 
-use serde::de::DeserializeOwned;
+use std::fmt;
+
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::record::Record;
+use super::record::{Key, Raw};
 use super::vocabulary::{DEFAULT_PRIORITY, DependencyKind};
 use crate::time::Timestamp;
 
@@ -106,7 +108,7 @@ pub struct Problem(pub String);
 
 impl Issue {
     /// Reads an issue from a record. None if the record is of another kind.
-    pub fn read(record: &Record) -> Option<(Issue, Vec<Problem>)> {
+    pub fn read<R: Raw>(record: &R) -> Option<(Issue, Vec<Problem>)> {
         if record.raw("_type").is_some() && record.text("_type").as_deref() != Some("issue") {
             return None;
         }
@@ -164,12 +166,12 @@ impl Issue {
     }
 }
 
-struct Reader<'a> {
-    record: &'a Record,
+struct Reader<'a, R> {
+    record: &'a R,
     problems: Vec<Problem>,
 }
 
-impl Reader<'_> {
+impl<R: Raw> Reader<'_, R> {
     /// A value that must be of a type; null counts as missing.
     fn value<T: DeserializeOwned>(&mut self, key: &str, expected: &str) -> Option<T> {
         let raw = self.record.raw(key).filter(|raw| *raw != "null")?;
@@ -252,13 +254,12 @@ impl Reader<'_> {
 
     fn dependencies(&mut self) -> Vec<Dependency> {
         let mut edges = Vec::new();
-        for edge in self.items::<serde_json::Map<String, Value>>("dependencies", "a list of objects") {
-            let text = |key: &str| edge.get(key).and_then(Value::as_str).map(str::to_owned);
-            let Some(depends_on_id) = text("depends_on_id") else {
+        for edge in self.items::<Edge>("dependencies", "a list of objects") {
+            let Some(depends_on_id) = edge.depends_on_id.0 else {
                 self.problems.push(Problem("a dependency does not say on what".to_owned()));
                 continue;
             };
-            let word = text("type").unwrap_or_else(|| DependencyKind::Blocks.as_str().to_owned());
+            let word = edge.word.0.unwrap_or_else(|| DependencyKind::Blocks.as_str().to_owned());
             let kind = DependencyKind::read(&word);
             if kind.is_none() {
                 self.problems.push(Problem(format!("the dependency on {depends_on_id} is of the unknown kind {word}")));
@@ -282,6 +283,52 @@ impl Reader<'_> {
     }
 }
 
+/// A dependency as it stands in a file.
+#[derive(Default)]
+struct Edge {
+    depends_on_id: Text,
+    word: Text,
+}
+
+impl<'de> Deserialize<'de> for Edge {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Edge;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Edge, A::Error> {
+                let mut edge = Edge::default();
+                while let Some(Key(key)) = map.next_key()? {
+                    match &*key {
+                        "depends_on_id" => edge.depends_on_id = map.next_value()?,
+                        "type" => edge.word = map.next_value()?,
+                        _ => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(edge)
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// A text, or nothing if it is anything else.
+#[derive(Default)]
+struct Text(Option<String>);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        Ok(Text(serde_json::from_str(raw.get()).ok()))
+    }
+}
+
 /// Reads a moment in any of the styles that are found: with an offset, without one (then UTC), or a day alone.
 pub fn moment(text: &str) -> Option<Timestamp> {
     let utc = |moment: jiff::civil::DateTime| jiff::tz::TimeZone::UTC.to_timestamp(moment).ok();
@@ -292,6 +339,7 @@ pub fn moment(text: &str) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::record::Record;
 
     fn read(line: &str) -> (Issue, Vec<String>) {
         let (issue, problems) = Issue::read(&Record::parse(line).unwrap()).unwrap();

@@ -3,6 +3,7 @@
 //! One table of rules, here and nowhere else. It sees issues through [`Issues`], so that it means the same over a file,
 //! an index or a test's few lines.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -46,7 +47,7 @@ pub struct Facts {
 /// The issues, as the rules see them.
 pub trait Issues {
     /// Returns an issue of any ledger that is read.
-    fn facts(&self, id: &str) -> Option<Facts>;
+    fn facts(&self, id: &str) -> Option<Cow<'_, Facts>>;
     /// Tells whether an issue has a child that is not over.
     fn has_open_child(&self, id: &str) -> bool;
     /// Returns who else works on an issue now.
@@ -166,11 +167,11 @@ fn obstructed_ancestor(facts: &Facts, issues: &impl Issues, rules: Rules) -> Opt
     // One that is over holds nobody, whatever else it says.
     ancestors(facts, issues)
         .find(|ancestor| !ancestor.category.is_over() && is_held(ancestor))
-        .map(|ancestor| ancestor.id)
+        .map(|ancestor| ancestor.id.clone())
 }
 
 /// Walks up from an issue, to what it is a part of and on.
-fn ancestors(facts: &Facts, issues: &impl Issues) -> impl Iterator<Item = Facts> {
+fn ancestors<'a>(facts: &Facts, issues: &'a impl Issues) -> impl Iterator<Item = Cow<'a, Facts>> {
     let mut seen = BTreeSet::from([facts.id.clone()]);
     let mut next = facts.parent_id.clone();
     std::iter::from_fn(move || {
@@ -238,8 +239,8 @@ mod tests {
     }
 
     impl Issues for Table {
-        fn facts(&self, id: &str) -> Option<Facts> {
-            self.issues.get(id).cloned()
+        fn facts(&self, id: &str) -> Option<Cow<'_, Facts>> {
+            self.issues.get(id).map(Cow::Borrowed)
         }
 
         fn has_open_child(&self, id: &str) -> bool {

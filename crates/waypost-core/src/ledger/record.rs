@@ -1,5 +1,6 @@
 //! One line of the ledger, as it was written.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
@@ -56,9 +57,9 @@ pub struct Record {
 impl Record {
     /// Reads an object. A key that stands twice is an error: nobody can say which value was meant.
     pub fn parse(line: &str) -> Result<Record> {
-        let record: Record =
-            serde_json::from_str(line).map_err(|error| Error::damaged("not a record").because(error))?;
-        Ok(Record { is_spaced: is_spaced(line), ..record })
+        let fields = Fields::parse(line)?.0.into_iter();
+        let fields = fields.map(|(key, value)| (key.into_owned(), value.to_owned())).collect();
+        Ok(Record { fields, is_spaced: is_spaced(line) })
     }
 
     /// Returns the spelling of a value.
@@ -121,31 +122,92 @@ impl Record {
     }
 }
 
-impl<'de> Deserialize<'de> for Record {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Fields;
+/// The fields of a record where they stand, to be read and not changed.
+#[derive(Clone, Debug)]
+pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Record;
+impl<'a> Fields<'a> {
+    /// Reads an object, as [`Record::parse`] does.
+    pub fn parse(line: &'a str) -> Result<Fields<'a>> {
+        serde_json::from_str(line).map_err(|error| Error::damaged("not a record").because(error))
+    }
+}
+
+/// What has fields that can be read.
+pub trait Raw {
+    /// Returns the spelling of a value.
+    fn raw(&self, key: &str) -> Option<&str>;
+
+    /// Returns a value that is a text.
+    fn text(&self, key: &str) -> Option<String> {
+        serde_json::from_str(self.raw(key)?).ok()
+    }
+}
+
+impl Raw for Record {
+    fn raw(&self, key: &str) -> Option<&str> {
+        Record::raw(self, key)
+    }
+}
+
+impl Raw for Fields<'_> {
+    fn raw(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| *value)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Record, A::Error> {
-                let mut fields: Vec<(String, String)> = Vec::new();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Fields<'de>, A::Error> {
+                let mut fields: Vec<(Cow<'de, str>, &'de str)> = Vec::with_capacity(16);
                 let mut keys = Keys::default();
-                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                while let Some((Key(key), value)) = map.next_entry::<Key<'de>, &'de RawValue>()? {
                     if !keys.insert(key.clone()) {
                         return Err(serde::de::Error::custom(format!("the key {key:?} stands twice")));
                     }
-                    fields.push((key, value.get().to_owned()));
+                    fields.push((key, value.get()));
                 }
-                Ok(Record { fields, is_spaced: false })
+                Ok(Fields(fields))
             }
         }
 
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// A key, where it stands if it is spelled without escapes.
+pub(super) struct Key<'a>(pub(super) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Text;
+
+        impl<'de> Visitor<'de> for Text {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> std::result::Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> std::result::Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(text.to_owned())))
+            }
+        }
+
+        deserializer.deserialize_str(Text)
     }
 }
 

@@ -1,21 +1,24 @@
 //! Bringing the index up to date: only the lines that changed are read, only what they touch is decided anew.
 
-use std::collections::{BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use foldhash::fast::RandomState;
 use foldhash::quality::FixedState;
 use waypost_core::Result;
 use waypost_core::ledger::document::{Content, Document, text_of};
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::ready::{self, Facts, Issues, Standing};
-use waypost_core::ledger::record::Record;
+use waypost_core::ledger::record::Fields;
 use waypost_core::ledger::vocabulary::{Category, DependencyKind, Terms};
 use waypost_core::time::Timestamp;
 use waypost_fs::{Seen, Stamp};
 
 use super::Index;
+use crate::file::LedgerFile;
 
 /// Of several versions of an issue the one that was changed last counts, or the one with the greater text.
 type Precedence<'a> = (Option<Timestamp>, &'a str);
@@ -66,6 +69,61 @@ impl Marks {
     }
 }
 
+/// What came of following a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    Same,
+    Changed,
+    /// So much is different that an index is made faster than changed.
+    TooFar,
+}
+
+/// The lines of a file, compared with those that are known.
+#[derive(Clone)]
+struct News {
+    hasher: FixedState,
+    old: Vec<Mark>,
+    /// How many lines are the same, from the first one on.
+    head: usize,
+    /// The known lines after that which were not met again yet.
+    spare: Option<Spare>,
+    /// The lines after that.
+    marks: Vec<Mark>,
+    /// Those of them that are new, by place.
+    new: Vec<(usize, Vec<u8>)>,
+}
+
+impl News {
+    fn take(&mut self, line: &[u8]) {
+        let hash = self.hasher.hash_one(line);
+        if self.spare.is_none() && self.old.get(self.head).is_some_and(|mark| mark.hash == hash) {
+            self.head += 1;
+            return;
+        }
+        // Lines that only moved are still known; those of one hash are the same.
+        let spare = self.spare.get_or_insert_with(|| Spare::of(&self.old[self.head..]));
+        let known = spare.0.get_mut(&hash).and_then(Vec::pop);
+        if known.is_none() {
+            self.new.push((self.marks.len(), line.to_vec()));
+        }
+        self.marks.push(Mark { hash, line: known.unwrap_or(0) });
+    }
+}
+
+/// Known lines by their hash.
+#[derive(Clone)]
+struct Spare(HashMap<u64, Vec<i64>, RandomState>);
+
+impl Spare {
+    fn of(marks: &[Mark]) -> Spare {
+        let mut spare: HashMap<u64, Vec<i64>, RandomState> = HashMap::default();
+        for mark in marks {
+            spare.entry(mark.hash).or_default().push(mark.line);
+        }
+        Spare(spare)
+    }
+}
+
 /// What stands in a line, for the index.
 enum Line<'a> {
     Issue(Box<Issue>, &'a str),
@@ -79,7 +137,7 @@ fn read(line: &[u8]) -> Line<'_> {
         Err(Content::Damaged(_) | Content::Marker) => return Line::Unread,
         Err(_) => return Line::Nothing,
     };
-    match Record::parse(text).map(|record| Issue::read(&record)) {
+    match Fields::parse(text).map(|fields| Issue::read(&fields)) {
         Ok(Some((issue, _))) => Line::Issue(Box::new(issue), text),
         Ok(None) => Line::Nothing,
         Err(_) => Line::Unread,
@@ -136,18 +194,18 @@ impl Row {
 
 /// All issues, while an index is built from nothing.
 struct Crowd {
-    rows: HashMap<String, Row>,
-    /// How many parts of an issue are not over.
-    open_children: HashMap<String, usize>,
+    rows: HashMap<String, Row, RandomState>,
+    /// The issues that have parts which are not over.
+    open_parents: HashSet<String, RandomState>,
 }
 
 impl Issues for Crowd {
-    fn facts(&self, id: &str) -> Option<Facts> {
-        self.rows.get(id).map(|row| row.facts.clone())
+    fn facts(&self, id: &str) -> Option<Cow<'_, Facts>> {
+        self.rows.get(id).map(|row| Cow::Borrowed(&row.facts))
     }
 
     fn has_open_child(&self, id: &str) -> bool {
-        self.open_children.contains_key(id)
+        self.open_parents.contains(id)
     }
 
     fn leased_to_another(&self, _id: &str) -> Option<String> {
@@ -158,7 +216,7 @@ impl Issues for Crowd {
 impl Index {
     /// Fills an empty index.
     pub(crate) fn fill(&self, sources: &[Source<'_>], now: Timestamp) -> Result<()> {
-        let mut counting: HashMap<String, (Precedence<'_>, Row)> = HashMap::new();
+        let mut counting: HashMap<String, (Precedence<'_>, Row), RandomState> = HashMap::default();
         for (number, source) in sources.iter().enumerate() {
             let ledger = ledger_row(number);
             let mut marks = Marks::default();
@@ -181,14 +239,10 @@ impl Index {
             }
             self.write_ledger(ledger, source.path, kept(&source.seen), &marks)?;
         }
-        let rows: HashMap<String, Row> = counting.into_iter().map(|(id, (_, row))| (id, row)).collect();
-        let mut open_children: HashMap<String, usize> = HashMap::new();
-        for row in rows.values().filter(|row| !row.facts.category.is_over()) {
-            if let Some(parent) = &row.facts.parent_id {
-                *open_children.entry(parent.clone()).or_default() += 1;
-            }
-        }
-        let crowd = Crowd { rows, open_children };
+        let rows: HashMap<String, Row, RandomState> = counting.into_iter().map(|(id, (_, row))| (id, row)).collect();
+        let open = rows.values().filter(|row| !row.facts.category.is_over());
+        let open_parents = open.filter_map(|row| row.facts.parent_id.clone()).collect();
+        let crowd = Crowd { rows, open_parents };
         let mut ids: Vec<&String> = crowd.rows.keys().collect();
         // In the order of the table, each row goes to its end.
         ids.sort_unstable();
@@ -200,45 +254,55 @@ impl Index {
         self.raise_revision(now)
     }
 
-    /// Brings one ledger up to date with its file. Returns its lines, and whether any changed; nothing if so many did
-    /// that an index is made faster than changed.
-    pub(crate) fn follow(&self, number: usize, source: &Source<'_>) -> Result<Option<(Marks, bool)>> {
-        let ledger = ledger_row(number);
+    /// Brings one ledger up to date with what was read of its file.
+    pub(crate) fn follow(&self, number: usize, source: &Source<'_>) -> Result<Followed> {
+        let mut news = self.news(number)?;
+        source.document.lines().for_each(|line| news.take(line));
+        self.take(number, news, source.path, &source.seen)
+    }
+
+    /// Brings one ledger up to date with its file, without keeping more of it than the lines that are new.
+    pub(crate) fn follow_file(&self, number: usize, file: &LedgerFile) -> Result<Followed> {
+        let news = self.news(number)?;
+        let (news, seen) = file.scan(|| news.clone(), News::take)?;
+        self.take(number, news, file.path(), &seen)
+    }
+
+    fn news(&self, number: usize) -> Result<News> {
         let old = self.marks(number)?.0;
-        let hashes: Vec<u64> = source.document.lines().map(|line| self.hash(line)).collect();
-        let same = |(mark, hash): &(&Mark, &u64)| mark.hash == **hash;
-        let head = old.iter().zip(&hashes).take_while(same).count();
-        let shorter = old.len().min(hashes.len()) - head;
-        let tail = old.iter().rev().zip(hashes.iter().rev()).take(shorter).take_while(same).count();
+        Ok(News {
+            hasher: FixedState::with_seed(self.salt),
+            old,
+            head: 0,
+            spare: None,
+            marks: Vec::new(),
+            new: Vec::new(),
+        })
+    }
 
-        // Lines that only moved are still known; those of one hash are the same.
-        let mut spare: HashMap<u64, Vec<i64>> = HashMap::new();
-        for mark in &old[head..old.len() - tail] {
-            spare.entry(mark.hash).or_default().push(mark.line);
+    fn take(&self, number: usize, mut news: News, path: &Path, seen: &Seen) -> Result<Followed> {
+        // As many more lines as there were already are faster read into an index that is made anew.
+        if news.new.len() > 500 && news.new.len() * 3 > news.head + news.marks.len() {
+            return Ok(Followed::TooFar);
         }
-        let mut marks: Vec<Mark> = old[..head].to_vec();
-        let mut added = Vec::new();
-        for hash in &hashes[head..hashes.len() - tail] {
-            let known = spare.get_mut(hash).and_then(Vec::pop);
-            if known.is_none() {
-                added.push(marks.len());
-            }
-            marks.push(Mark { hash: *hash, line: known.unwrap_or(0) });
+        let ledger = ledger_row(number);
+        let spare = news.spare.take().unwrap_or_else(|| Spare::of(&news.old[news.head..]));
+        let gone: Vec<i64> = spare.0.into_values().flatten().collect();
+        let is_changed = !gone.is_empty() || !news.new.is_empty();
+        let lines = self.apply(ledger, &gone, news.new.iter().map(|(_, line)| line.as_slice()))?;
+        for ((place, _), line) in news.new.iter().zip(lines) {
+            news.marks[*place].line = line;
         }
-        marks.extend_from_slice(&old[old.len() - tail..]);
-        let gone: Vec<i64> = spare.into_values().flatten().collect();
-        let is_changed = !gone.is_empty() || !added.is_empty();
-        if added.len() > 500 && added.len() * 3 > hashes.len() {
-            return Ok(None);
+        let mut marks = news.old;
+        marks.truncate(news.head);
+        marks.append(&mut news.marks);
+        let stamp = kept(seen);
+        if is_changed {
+            self.write_ledger(ledger, path, stamp, &Marks(marks))?;
+        } else {
+            self.execute("UPDATE ledger SET stamp = ?2 WHERE ledger = ?1", (ledger, stamp))?;
         }
-
-        let new = added.iter().map(|place| source.document.line(*place));
-        for (place, line) in added.iter().zip(self.apply(ledger, &gone, new)?) {
-            marks[*place].line = line;
-        }
-        let marks = Marks(marks);
-        self.write_ledger(ledger, source.path, kept(&source.seen), &marks)?;
-        Ok(Some((marks, is_changed)))
+        Ok(if is_changed { Followed::Changed } else { Followed::Same })
     }
 
     /// Takes one line in the place of another, or of none, into the index, as part of a change that is being made.
@@ -319,13 +383,13 @@ impl Index {
         let mut affected = touched.clone();
         let mut reaching: Vec<String> = Vec::new();
         for id in touched {
-            let before = self.facts(&id);
+            let before = self.facts(&id).map(Cow::into_owned);
             let row = self.counting_row(&id)?;
+            self.execute("DELETE FROM edge WHERE id = ?1", [&id])?;
             if let Some(row) = &row {
                 self.write_row(row, NOWHERE)?;
             } else {
                 self.execute("DELETE FROM issue WHERE id = ?1", [&id])?;
-                self.execute("DELETE FROM edge WHERE id = ?1", [&id])?;
             }
             let after = row.map(|row| row.facts);
             if ready::touches_others(before.as_ref(), after.as_ref()) {
@@ -394,7 +458,6 @@ impl Index {
     fn write_row(&self, row: &Row, standing: Standing) -> Result<()> {
         let facts = &row.facts;
         let millis = |moment: Option<Timestamp>| moment.map(Timestamp::as_millis);
-        self.execute("DELETE FROM edge WHERE id = ?1", [&facts.id])?;
         self.execute(
             "INSERT OR REPLACE INTO issue (id, line, title, status, category, priority, issue_type, assignee, created_at, \
              updated_at, closed_at, due_at, defer_until, parent_id, labels, is_pinned, urgency, is_ready, waits_for, \
@@ -452,7 +515,7 @@ impl Index {
 const NOWHERE: Standing = Standing { is_ready: false, waits_for: 0, is_held: false, wakes_at: None, freed_at: None };
 
 impl Issues for Index {
-    fn facts(&self, id: &str) -> Option<Facts> {
+    fn facts(&self, id: &str) -> Option<Cow<'_, Facts>> {
         let blockers = self.ids("SELECT other FROM edge WHERE id = ?1 AND kind = 'blocks'", id).ok()?;
         let facts = self.one(
             "SELECT category, status, issue_type, is_pinned, priority, created_at, defer_until, labels, parent_id \
@@ -476,7 +539,7 @@ impl Issues for Index {
             },
         );
         // If it failed the index says so, and this answer is not used.
-        facts.ok().flatten()
+        facts.ok().flatten().map(Cow::Owned)
     }
 
     fn has_open_child(&self, id: &str) -> bool {

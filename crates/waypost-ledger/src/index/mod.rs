@@ -19,7 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use waypost_core::ledger::vocabulary::Terms;
 use waypost_core::{Error, Result};
 
-pub(crate) use apply::{Marks, Source};
+pub(crate) use apply::{Followed, Marks, Source};
 pub use query::{Counts, Entry, Filter, Range, Sort, Summary};
 
 /// Is raised when tables or their meaning change.

@@ -427,12 +427,16 @@ impl Index {
 
     /// Returns the circle that would close if one issue waited for another.
     pub fn cycle(&self, waiting: &str, blocker: &str) -> Option<Vec<String>> {
-        cycle::closed_by(waiting, blocker, |id| self.facts(id).map(|facts| facts.blockers).unwrap_or_default())
+        cycle::closed_by(waiting, blocker, |id| {
+            self.facts(id).map(|facts| facts.into_owned().blockers).unwrap_or_default()
+        })
     }
 
     /// Returns the circle that would close if one issue were a part of another.
     pub fn parent_cycle(&self, part: &str, whole: &str) -> Option<Vec<String>> {
-        cycle::closed_by(part, whole, |id| self.facts(id).and_then(|facts| facts.parent_id).into_iter().collect())
+        cycle::closed_by(part, whole, |id| {
+            self.facts(id).and_then(|facts| facts.into_owned().parent_id).into_iter().collect()
+        })
     }
 
     /// Counts.
