@@ -9,7 +9,7 @@ use crate::run;
 const JJ: &str = "0.45.1";
 
 /// Debian packages, each with the program it brings.
-const PACKAGES: &[(&str, &str)] = &[("git", "git"), ("mercurial", "hg"), ("bindfs", "bindfs")];
+const PACKAGES: &[(&str, &str)] = &[("git", "git"), ("mercurial", "hg"), ("bindfs", "bindfs"), ("strace", "strace")];
 
 /// What was found or installed.
 pub(crate) struct Tools {

@@ -16,7 +16,7 @@ mod swap;
 pub use fs_type::network_file_system;
 pub use identity::FileIdentity;
 pub use lock::FileLock;
-pub use private::{check_private, create_private_dir};
+pub use private::{check_private, create_private_dir, create_private_file};
 pub use remove::remove_tree;
 pub use replace::{create_beside, rename_new, replace, sync_dir};
 pub use stamp::{Stamp, boot_id};

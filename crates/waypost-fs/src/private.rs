@@ -1,8 +1,8 @@
 //! Directories and files that are for one user alone.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::sync_dir;
@@ -19,6 +19,11 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
         sync_dir(dir)?;
     }
     if path.is_dir() { Ok(()) } else { Err(ErrorKind::NotADirectory.into()) }
+}
+
+/// Makes a new file with mode 0600. One that is there already is an error.
+pub fn create_private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Says what is wrong with a file or directory that only its owner should reach, if anything is.

@@ -112,13 +112,17 @@ fn open_seen(path: &Path) -> io::Result<(Option<File>, Seen)> {
 }
 
 /// Replaces a file durably, if it is still as it was seen. Returns whether it was; if not, nothing was changed.
-pub fn replace_seen(seen: &Seen, content: &[u8], mode: u32) -> io::Result<bool> {
+///
+/// The content comes in parts, so that nobody has to put them together in memory.
+pub fn replace_seen(seen: &Seen, content: &[&[u8]], mode: u32) -> io::Result<bool> {
     let (mut file, temporary) = create_beside(&seen.path, mode)?;
     let replaced = (|| {
         if let Ok(existing) = std::fs::metadata(&seen.path) {
             file.set_permissions(existing.permissions())?;
         }
-        file.write_all(content)?;
+        for part in content {
+            file.write_all(part)?;
+        }
         file.sync_all()?;
         let replaced = publish(seen, &temporary)?;
         if replaced {
@@ -171,17 +175,17 @@ mod tests {
         let (bytes, seen) = read_seen(&path).unwrap();
         assert!(bytes.is_empty());
         replace(&path, b"theirs", 0o600).unwrap();
-        assert!(!replace_seen(&seen, b"ours", 0o600).unwrap(), "it appeared");
+        assert!(!replace_seen(&seen, &[b"ou", b"rs"], 0o600).unwrap(), "it appeared");
         let (bytes, seen) = read_seen(&path).unwrap();
         assert_eq!(bytes, b"theirs");
         replace(&path, b"others", 0o600).unwrap();
-        assert!(!replace_seen(&seen, b"ours", 0o600).unwrap(), "it was replaced");
+        assert!(!replace_seen(&seen, &[b"ou", b"rs"], 0o600).unwrap(), "it was replaced");
         let (_, seen) = read_seen(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        assert!(!replace_seen(&seen, b"ours", 0o600).unwrap(), "it is gone");
+        assert!(!replace_seen(&seen, &[b"ou", b"rs"], 0o600).unwrap(), "it is gone");
         replace(&path, b"others", 0o600).unwrap();
         let (_, seen) = read_seen(&path).unwrap();
-        assert!(replace_seen(&seen, b"ours", 0o600).unwrap());
+        assert!(replace_seen(&seen, &[b"ou", b"rs"], 0o600).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"ours");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
     }

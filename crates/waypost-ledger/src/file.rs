@@ -59,7 +59,7 @@ impl LedgerFile {
         if let Some(dir) = self.path.parent() {
             std::fs::create_dir_all(dir).map_err(|error| self.cannot_write(error))?;
         }
-        replace_seen(seen, &document.to_bytes(), 0o644).map_err(|error| self.cannot_write(error))
+        replace_seen(seen, &document.parts(), 0o644).map_err(|error| self.cannot_write(error))
     }
 
     fn cannot_write(&self, error: std::io::Error) -> Error {

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use waypost_core::ledger::document::Document;
+use waypost_core::ledger::mark;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Terms;
 use waypost_core::time::Timestamp;
@@ -78,13 +79,14 @@ impl Ledgers {
         }
     }
 
-    /// Makes [`Index::search`] answer at once from now on. The first time the words of all issues are read; `slow` is
-    /// called before that.
+    /// Makes [`Index::search`] answer at once from now on. The first time the words of all issues are read; if there are
+    /// many, `slow` is called before that.
     pub fn make_searchable(&self, now: Timestamp, slow: impl FnOnce()) -> Result<()> {
-        if self.look(now, Index::is_searchable)? {
-            return Ok(());
+        match self.look(now, Index::unsearched)? {
+            None => return Ok(()),
+            Some(5_000..) => slow(),
+            Some(_) => {}
         }
-        slow();
         let open = self.lock();
         let _lock = self.lock_index();
         let index = opened(open.as_ref())?;
@@ -228,7 +230,6 @@ impl Ledgers {
         if !in_memory
             && let Some(lock) = self.lock_index()
             && self.open_up_to_date(open, Some((number, source)), now)?
-            && opened(open.as_ref())?.begin_change().is_ok()
         {
             return Ok(Some(lock));
         }
@@ -260,6 +261,8 @@ impl Ledgers {
 
     /// Brings the index on disk up to date, under its lock; makes it anew if that is better. Returns whether it is there
     /// now. Only a ledger that cannot be read is an error.
+    ///
+    /// If one ledger is given as it was read, it is about to be changed, and a change of the index is left open.
     fn open_up_to_date(
         &self,
         open: &mut Option<Open>,
@@ -288,7 +291,7 @@ impl Ledgers {
         // What is to be changed is what was read under its lock.
         let Some((number, source)) = given else { return Ok(true) };
         let followed = open.index.begin_change().and_then(|()| open.index.follow(number, source));
-        Ok(followed.and_then(|_| open.index.commit()).is_ok())
+        Ok(followed.is_ok_and(|followed| followed != Followed::TooFar))
     }
 
     /// Follows all files whose stamps are not those that were read. Returns whether the index is of these files, and
@@ -313,7 +316,9 @@ impl Ledgers {
         if is_changed {
             index.raise_revision(now)?;
         }
-        index.commit()?;
+        if given.is_none() {
+            index.commit()?;
+        }
         Ok(true)
     }
 
@@ -425,6 +430,18 @@ impl Draft<'_> {
             self.index.exchange(self.number, &mut self.marks, place, true, Some(self.document.line(place)))?;
         }
         Ok(record)
+    }
+
+    /// Says that issues closed before a moment may have been taken out on purpose.
+    pub fn raise_mark(&mut self, to: Timestamp) -> Result<()> {
+        let is_new = mark::raise(&mut self.document, to)?;
+        self.is_changed = true;
+        self.index.exchange(self.number, &mut self.marks, 0, !is_new, Some(self.document.line(0)))
+    }
+
+    /// Returns how many bytes the file has now.
+    pub fn size(&self) -> usize {
+        self.document.parts().iter().map(|part| part.len()).sum()
     }
 
     /// Takes one issue out of the file.

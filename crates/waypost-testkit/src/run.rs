@@ -17,7 +17,8 @@ pub struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(output: &Output) -> Self {
+    /// Takes what a process left behind that was started by hand.
+    pub fn of(output: &Output) -> Self {
         Run {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

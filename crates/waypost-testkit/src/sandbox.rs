@@ -236,5 +236,5 @@ fn is_root() -> bool {
 #[track_caller]
 fn run(command: &mut Command) -> Run {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    Run::new(&output)
+    Run::of(&output)
 }

@@ -336,3 +336,17 @@ impl Drop for Conversation {
         self.end();
     }
 }
+
+/// Lets somebody change a file in an editor, which may be any command line.
+pub fn run_editor(editor: &str, file: &Path) -> Result<()> {
+    log::debug!("run {editor} {}", file.display());
+    // As git does it: the shell splits the words, and the file is one word whatever is in its name.
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{editor} \"$@\"")).arg(editor).arg(file);
+    let status = command.status().map_err(|error| Error::unavailable("cannot start the editor").because(error))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the editor {editor:?} failed: {status}"))
+        .hint("set VISUAL or EDITOR to one that works"))
+}

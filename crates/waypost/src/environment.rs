@@ -64,6 +64,11 @@ impl Variables {
         [WAYPOST_ACTOR, WAYPOST_AGENT].into_iter().find_map(|name| self.text(name))
     }
 
+    /// Returns the editor that people want, as a shell understands it.
+    pub fn editor(&self) -> String {
+        ["VISUAL", "EDITOR"].into_iter().find_map(|name| self.text(name)).unwrap_or_else(|| "vi".to_owned())
+    }
+
     /// Returns the user of the machine.
     pub fn user(&self) -> String {
         let named = ["USER", "LOGNAME"].into_iter().find_map(|name| self.text(name));

@@ -3,9 +3,10 @@
 //! The ledger says how an issue is; the commits that changed its file say how it became so, and what was in it that is
 //! not any more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use waypost_core::ledger::difference::{self, Change};
+use waypost_core::ledger::document::Document;
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Record;
 use waypost_core::{Error, Kind, Result};
@@ -95,6 +96,17 @@ pub fn instead_of(error: Error, place: &Place, id: &str) -> Result<(Record, Comm
         Ok(None) => Err(error),
         Err(why) => Err(error.hint(format!("nor could its history be searched: {}", why.full_message()))),
     }
+}
+
+/// Returns the lines of the ledger that are committed. None without version control.
+pub fn committed_lines(place: &Place) -> Result<Option<HashSet<Vec<u8>>>> {
+    let Some(mut past) = Past::open(place, "")? else { return Ok(None) };
+    let mut lines = HashSet::new();
+    for content in std::mem::take(&mut past.history.base).iter().flatten() {
+        let bytes = past.history.read(content)?.unwrap_or_default();
+        lines.extend(Document::parse(bytes).lines().map(<[u8]>::to_vec));
+    }
+    Ok(Some(lines))
 }
 
 /// The history of a ledger, as far as one issue goes.

@@ -12,6 +12,7 @@ pub mod environment;
 pub mod history;
 pub mod ledger;
 pub mod place;
+pub mod prune;
 pub mod session;
 pub mod survey;
 

@@ -10,6 +10,8 @@ use super::issue::Issue;
 pub struct Audit {
     /// How many issues there are, each id once.
     pub issues: usize,
+    /// How many lines are closed issues.
+    pub closed: usize,
     /// Lines that are no records: unreadable ones and conflict markers, by number.
     pub damage: Vec<(usize, String)>,
     /// What readable lines say that is odd, by number.
@@ -22,7 +24,8 @@ pub fn audit(document: &Document) -> Audit {
     let mut first: HashMap<String, usize> = HashMap::new();
     for (place, content) in document.contents().enumerate() {
         let number = place + 1;
-        let mut is_odd = |problem: String| audit.problems.push((number, problem));
+        let problems = &mut audit.problems;
+        let mut is_odd = |problem: String| problems.push((number, problem));
         match content {
             Content::Blank => {}
             Content::Damaged(why) => audit.damage.push((number, format!("cannot be read: {why}"))),
@@ -36,6 +39,7 @@ pub fn audit(document: &Document) -> Audit {
             }
             Content::Issue(id) => {
                 let read = document.record(place).ok().and_then(|record| Issue::read(&record));
+                audit.closed += usize::from(read.as_ref().is_some_and(|(issue, _)| issue.closed_at.is_some()));
                 for problem in read.map(|(_, problems)| problems).unwrap_or_default() {
                     is_odd(problem.0);
                 }

@@ -200,6 +200,14 @@ impl Document {
         before_next.unwrap_or(after_last)
     }
 
+    /// Adds a record as the first line.
+    pub fn insert_first(&mut self, record: &Record) -> Result<()> {
+        let text = written(record)?;
+        let ending = self.lines.first().map(|line| line.ending).filter(|ending| !ending.is_empty()).unwrap_or("\n");
+        self.lines.insert(0, Line { text: Text::Written(text), ending });
+        Ok(())
+    }
+
     /// Takes a line out.
     pub fn remove(&mut self, place: usize) {
         self.lines.remove(place);
@@ -207,13 +215,39 @@ impl Document {
 
     /// Returns the whole file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.bytes.len() + 1024);
-        bytes.extend_from_slice(&self.bytes[..self.start]);
-        for place in 0..self.lines.len() {
-            bytes.extend_from_slice(self.line(place));
-            bytes.extend_from_slice(self.lines[place].ending.as_bytes());
+        self.parts().concat()
+    }
+
+    /// Returns the whole file in parts: everything that was found and still stands side by side is one of them.
+    pub fn parts(&self) -> Vec<&[u8]> {
+        let mut parts = Vec::new();
+        let mut found = 0..self.start;
+        let mut take = |next: Range<usize>, parts: &mut Vec<_>| {
+            if next.start == found.end {
+                found.end = next.end;
+            } else {
+                parts.push(&self.bytes[std::mem::replace(&mut found, next)]);
+            }
+        };
+        for line in &self.lines {
+            let ending = line.ending.as_bytes();
+            match &line.text {
+                Text::Found(range) if self.bytes[range.end..].starts_with(ending) => {
+                    take(range.start..range.end + ending.len(), &mut parts);
+                }
+                Text::Found(range) => {
+                    take(range.clone(), &mut parts);
+                    take(0..0, &mut parts);
+                    parts.push(ending);
+                }
+                Text::Written(text) => {
+                    take(0..0, &mut parts);
+                    parts.extend([text.as_bytes(), ending]);
+                }
+            }
         }
-        bytes
+        take(0..0, &mut parts);
+        parts
     }
 }
 

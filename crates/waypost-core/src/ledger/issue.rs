@@ -1,7 +1,8 @@
 //! The typed view of a record that is an issue, read leniently from any dialect.
 //!
 //! Reading never fails and never changes anything: a value of the wrong type counts as missing and is reported as a
-//! [`Problem`]. What is written goes through [`Record`], so what could not be understood is still there afterwards.
+//! [`Problem`]. What is written goes through [`Record`](super::record::Record), so what could not be understood is still
+//! there afterwards.
 
 use std::fmt;
 

@@ -11,6 +11,7 @@ pub mod difference;
 pub mod document;
 pub mod issue;
 pub mod issue_id;
+pub mod mark;
 pub mod ready;
 pub mod record;
 pub mod vocabulary;

@@ -1,6 +1,7 @@
 //! Bringing the index up to date: only the lines that changed are read, only what they touch is decided anew.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::os::unix::ffi::OsStrExt;
@@ -213,6 +214,31 @@ impl Issues for Crowd {
     }
 }
 
+/// An index that is asked about the same issues again and again: those at the top of a long chain, by all below.
+struct Memo<'a> {
+    index: &'a Index,
+    facts: RefCell<HashMap<String, Option<Facts>, RandomState>>,
+}
+
+impl Issues for Memo<'_> {
+    fn facts(&self, id: &str) -> Option<Cow<'_, Facts>> {
+        if let Some(known) = self.facts.borrow().get(id) {
+            return known.clone().map(Cow::Owned);
+        }
+        let found = self.index.facts(id).map(Cow::into_owned);
+        self.facts.borrow_mut().insert(id.to_owned(), found.clone());
+        found.map(Cow::Owned)
+    }
+
+    fn has_open_child(&self, id: &str) -> bool {
+        self.index.has_open_child(id)
+    }
+
+    fn leased_to_another(&self, id: &str) -> Option<String> {
+        self.index.leased_to_another(id)
+    }
+}
+
 impl Index {
     /// Fills an empty index.
     pub(crate) fn fill(&self, sources: &[Source<'_>], now: Timestamp) -> Result<()> {
@@ -314,6 +340,9 @@ impl Index {
         old: bool,
         new: Option<&[u8]>,
     ) -> Result<()> {
+        if place + usize::from(old) > marks.0.len() {
+            return Err(self.torn());
+        }
         let gone: Vec<i64> = if old { vec![marks.0.remove(place).line] } else { Vec::new() };
         let lines = self.apply(ledger_row(number), &gone, new)?;
         if let (Some(new), [line]) = (new, lines.as_slice()) {
@@ -407,9 +436,10 @@ impl Index {
             }
         }
         affected.append(&mut seen);
+        let memo = Memo { index: self, facts: RefCell::default() };
         for id in affected {
-            let Some(facts) = self.facts(&id) else { continue };
-            self.write_standing(&id, ready::standing(&facts, self, self.terms.ignore_unresolved))?;
+            let Some(facts) = memo.facts(&id) else { continue };
+            self.write_standing(&id, ready::standing(&facts, &memo, self.terms.ignore_unresolved))?;
         }
         Ok(())
     }

@@ -8,9 +8,7 @@ mod query;
 mod search;
 
 use std::cell::Cell;
-use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,8 +69,8 @@ impl Index {
     /// Makes an empty index in a new file. Nobody else may know of it yet.
     pub(crate) fn create(path: &Path, terms: &Terms) -> Result<Index> {
         // What SQLite itself makes, others may read.
-        let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        new.map_err(|error| Error::unavailable("cannot make an index").because(error))?;
+        waypost_fs::create_private_file(path)
+            .map_err(|error| Error::unavailable("cannot make an index").because(error))?;
         Index::make(Connection::open_with_flags(path, FLAGS), terms)
     }
 

@@ -80,7 +80,7 @@ pub struct Entry {
     /// The number of the ledger it is in.
     pub ledger: usize,
     /// Its line.
-    pub(crate) raw: String,
+    pub raw: String,
 }
 
 /// Which issues are listed. What is empty or `None` does not narrow.
@@ -400,6 +400,23 @@ impl Index {
         self.all(&sql, (since.as_millis(), at_most(limit)), summary)
     }
 
+    /// Returns closed issues that nothing open depends on, the first closed first: those closed before a moment, but not
+    /// the `keep` that were closed last.
+    pub fn prunable(&self, before: Timestamp, keep: usize) -> Result<Vec<Entry>> {
+        let found = self.all(
+            "WITH last AS (SELECT id FROM issue WHERE category = 3 ORDER BY closed_at DESC, id LIMIT ?2) \
+             SELECT raw, ledger FROM issue JOIN line USING (line) \
+             WHERE category = 3 AND closed_at < ?1 AND issue.id NOT IN last \
+             AND NOT EXISTS (SELECT 1 FROM issue AS part WHERE part.parent_id = issue.id AND part.category < 3) \
+             AND NOT EXISTS (SELECT 1 FROM edge JOIN issue AS open ON open.id = edge.id \
+                             WHERE edge.other = issue.id AND open.category < 3) \
+             ORDER BY closed_at, issue.id",
+            (before.as_millis(), keep),
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?)),
+        )?;
+        found.into_iter().map(|(raw, ledger)| self.entry(raw, ledger)).collect()
+    }
+
     /// Returns what keeps an issue from being ready.
     pub fn obstacles(&self, id: &str, now: Timestamp) -> Result<Vec<Reason>> {
         let facts = self.facts(id).ok_or_else(|| Error::not_found(format!("there is no issue {id:?}")))?;
@@ -499,7 +516,7 @@ impl Index {
     }
 
     /// The index contradicts itself.
-    fn torn(&self) -> Error {
+    pub(super) fn torn(&self) -> Error {
         self.failure.set(Some(Failure::Damaged));
         Error::unavailable("the index contradicts itself")
     }

@@ -10,13 +10,13 @@ use waypost_core::ledger::record::Record;
 use super::{Index, Summary};
 
 impl Index {
-    /// Tells whether [`Self::search`] can answer at once.
-    pub(crate) fn is_searchable(&self) -> Result<bool> {
+    /// Returns how many lines must be read before [`Self::search`] can answer. None if it can answer at once.
+    pub(crate) fn unsearched(&self) -> Result<Option<i64>> {
         let behind =
-            self.one("SELECT (SELECT coalesce(max(line), 0) FROM line) > (SELECT searched FROM about)", [], |row| {
-                row.get(0)
+            self.one("SELECT (SELECT coalesce(max(line), 0) FROM line) - (SELECT searched FROM about)", [], |row| {
+                row.get::<_, i64>(0)
             })?;
-        Ok(!behind.unwrap_or(true))
+        Ok(behind.filter(|behind| *behind > 0))
     }
 
     /// Takes the texts of lines in that are not searchable yet.
@@ -70,7 +70,7 @@ impl Index {
                 words.iter().all(|word| text.contains(word))
             });
         }
-        if !self.is_searchable()? {
+        if self.unsearched()?.is_some() {
             self.take_texts()?;
         }
         // Quoted, nothing in a word is an operator.

@@ -15,6 +15,7 @@ use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
 use super::{Cx, in_one_line};
 use crate::ledger::{Change, Ledger};
 use crate::place::Place;
+use crate::prune::{self, LARGE, Plan};
 
 /// The ledger one stands in.
 pub(crate) struct Desk {
@@ -104,7 +105,27 @@ impl Cx {
     pub(crate) fn change(&mut self, changes: &[Change], verb: &str) -> Result<()> {
         let desk = self.desk()?;
         let records = desk.apply(changes)?;
+        self.prune_if_large(&desk);
         self.answer_changed(&desk, verb, &records)
+    }
+
+    /// Prunes a ledger that has become large, if the configuration says so.
+    pub(crate) fn prune_if_large(&mut self, desk: &Desk) {
+        let is_wanted = desk.place.config.text("prune.auto").as_deref() == Some("on");
+        let is_large = || {
+            let size = desk.place.ledger().and_then(|(path, _)| std::fs::metadata(path).ok()).map(|file| file.len());
+            size.is_some_and(|size| size > LARGE as u64)
+        };
+        if !is_wanted || !is_large() {
+            return;
+        }
+        let plan = Plan { before: desk.now, keep: 0, down_to: Some(LARGE), is_rehearsal: false };
+        // What was asked for is done; that the ledger stays large is no failure of it.
+        match prune::prune(&desk.place, &desk.ledger, plan) {
+            Ok(pruned) if pruned.issues.is_empty() => {}
+            Ok(pruned) => self.ui.note(&format!("pruned {} closed issues", pruned.issues.len())),
+            Err(error) => self.ui.warn(&format!("the ledger could not be pruned: {}", error.full_message())),
+        }
     }
 
     /// Answers with what became of several issues.

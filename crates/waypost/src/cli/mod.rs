@@ -119,6 +119,8 @@ commands! {
     "assign" => assign;
     "dep" => dep;
     "batch" => batch;
+    "edit" => edit;
+    "prune" => prune;
     "blocked" => blocked;
     "search" => search;
     "stale" => stale;

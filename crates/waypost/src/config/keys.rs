@@ -67,6 +67,12 @@ pub static KEYS: &[Key] = &[
     ),
     shared("prefix", ValueKind::Text, None, "what the ids of new issues begin with"),
     shared(
+        "prune.auto",
+        ValueKind::Choice(&["off", "on"]),
+        Some("off"),
+        "whether closing an issue prunes the ledger when it is large",
+    ),
+    shared(
         "ready.unresolved",
         ValueKind::Choice(&["block", "ignore"]),
         Some("block"),

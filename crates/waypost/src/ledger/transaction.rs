@@ -6,8 +6,9 @@ use waypost_core::ledger::change::{self, Author};
 use waypost_core::ledger::issue_id;
 use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::vocabulary::{DependencyKind, Terms};
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
-use waypost_ledger::{Draft, Index};
+use waypost_ledger::{Draft, Entry, Index};
 
 use super::{Change, Edit, New, Record};
 use crate::session::SystemEntropy;
@@ -197,6 +198,33 @@ impl<'a, 'b> Transaction<'a, 'b> {
             if change::undepend(record, &on, kind, self.author)? { Ok(()) } else { Err(nothing(&on)) }
         })?;
         Ok((record, on))
+    }
+
+    /// Takes closed issues out of the file, of these those that `is_saved` elsewhere; as many as bring the file down to
+    /// a size, or all. Returns those that were taken out.
+    pub fn prune(
+        &mut self,
+        closed: Vec<Entry>,
+        down_to: Option<usize>,
+        is_saved: impl Fn(&Entry) -> bool,
+    ) -> Result<Vec<Entry>> {
+        let mut pruned: Vec<Entry> = Vec::new();
+        let mut size = self.draft.size();
+        for entry in closed {
+            if down_to.is_some_and(|down_to| size <= down_to) {
+                break;
+            }
+            if is_saved(&entry) {
+                self.draft.remove(&entry.issue.id)?;
+                size = size.saturating_sub(entry.raw.len() + 1);
+                pruned.push(entry);
+            }
+        }
+        // Just above the last one: what others closed later was not seen here, and must not be taken for pruned.
+        if let Some(last) = pruned.iter().filter_map(|entry| entry.issue.closed_at).max() {
+            self.draft.raise_mark(Timestamp::from_millis(last.as_millis() + 1))?;
+        }
+        Ok(pruned)
     }
 
     fn check_parent(&self, part: &str, whole: &str) -> Result<()> {

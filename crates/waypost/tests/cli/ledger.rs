@@ -10,20 +10,20 @@ use waypost_testkit::{Sandbox, corpus, skipped};
 
 use crate::sandbox;
 
-const LEDGER: &str = ".waypost/issues.jsonl";
+pub(crate) const LEDGER: &str = ".waypost/issues.jsonl";
 
-fn add(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> String {
+pub(crate) fn add(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> String {
     let data = sandbox.way(repo, [&["add", "--json"], args].concat()).data();
     data["id"].as_str().unwrap().to_owned()
 }
 
-fn ids(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> Vec<String> {
+pub(crate) fn ids(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> Vec<String> {
     let run = sandbox.way(repo, [args, &["--json"]].concat());
     let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
     answer["data"].as_array().unwrap().iter().map(|issue| issue["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn lines(path: &Path) -> Vec<String> {
+pub(crate) fn lines(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
 }
 

@@ -11,6 +11,8 @@ use waypost_testkit::Sandbox;
 mod bad_input;
 mod config;
 mod history;
+mod index;
+mod issues;
 mod ledger;
 mod outputs;
 mod places;

@@ -15,6 +15,7 @@ use crate::cli::Cx;
 use crate::cli::ui::{BAD, DIM, GOOD, WARN, cell, styled};
 use crate::ledger::Ledger;
 use crate::place::{DOT_DIR, Place};
+use crate::prune::LARGE;
 use crate::session::Session;
 use crate::survey::{State, survey};
 
@@ -220,6 +221,15 @@ fn ledger(findings: &mut Vec<Finding>, place: &Place) {
     };
     if audit.problems.is_empty() && audit.damage.is_empty() {
         findings.push(ok("ledger", format!("{} issues in {}", audit.issues, path.display())));
+    }
+    let size = std::fs::metadata(&path).map_or(0, |file| file.len());
+    if size > LARGE as u64 && audit.closed > 0 {
+        findings.push(Finding {
+            check: "ledger",
+            verdict: Verdict::Warning,
+            detail: format!("{} KB, {} closed issues among them: {}", size / 1024, audit.closed, path.display()),
+            action: Some("way prune takes closed issues out; version control keeps them".to_owned()),
+        });
     }
     for (line, damage) in &audit.damage {
         findings.push(Finding {

@@ -1,0 +1,57 @@
+//! The moving frontier: closed work leaves the ledger, and stays in version control.
+
+use std::collections::HashSet;
+
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+
+use crate::history::committed_lines;
+use crate::ledger::{Entry, Ledger};
+use crate::place::Place;
+
+/// A ledger that is larger is worth pruning.
+pub const LARGE: usize = 25 * 1024;
+
+/// Which issues are taken out.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Those closed before.
+    pub before: Timestamp,
+    /// But not these many that were closed last.
+    pub keep: usize,
+    /// No more than bring the file down to this size.
+    pub down_to: Option<usize>,
+    /// Whether nothing is written.
+    pub is_rehearsal: bool,
+}
+
+/// What was done.
+#[derive(Debug)]
+pub struct Pruned {
+    /// The issues that were taken out.
+    pub issues: Vec<Entry>,
+    /// How many could be taken out, but are not committed.
+    pub uncommitted: usize,
+}
+
+/// Takes closed issues out of the ledger that nothing open depends on, and that version control has as they are.
+pub fn prune(place: &Place, ledger: &Ledger, plan: Plan) -> Result<Pruned> {
+    let Some(committed) = committed_lines(place)? else {
+        return Err(Error::refused("without version control a pruned issue would be gone")
+            .hint("way delete leaves a tombstone, and way export a copy"));
+    };
+    prune_saved(ledger, plan, &committed)
+}
+
+fn prune_saved(ledger: &Ledger, plan: Plan, committed: &HashSet<Vec<u8>>) -> Result<Pruned> {
+    ledger.transaction(|transaction| {
+        if plan.is_rehearsal {
+            transaction.discard();
+        }
+        let closed = transaction.issues().prunable(plan.before, plan.keep)?;
+        let is_saved = |entry: &Entry| committed.contains(entry.raw.as_bytes());
+        let uncommitted = closed.iter().filter(|entry| !is_saved(entry)).count();
+        let issues = transaction.prune(closed, plan.down_to, is_saved)?;
+        Ok(Pruned { issues, uncommitted })
+    })
+}
