@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use super::cases::{CaseId, Cases, Yardstick, at_most, beside};
 use super::issues::{self, Issue};
@@ -12,9 +13,12 @@ use crate::Result;
 
 const ROUNDS: u32 = 100;
 
+/// In nanoseconds.
+const LIBRARY_BAR: u32 = 50_000;
+
 pub(super) fn measure(options: &Options) -> Result {
     let scratch = Scratch::prepare()?;
-    let hydrate = scratch.example("hydrate")?;
+    let hydrate = scratch.example("waypost-testkit", "hydrate")?;
     let mut cases = Cases::default();
     let trivial = cases.program("trivial program", None, || Ok(scratch.command(&scratch.trivial, &scratch.dir)));
     let ready = add_queries(&mut cases, &scratch, trivial)?;
@@ -27,7 +31,9 @@ pub(super) fn measure(options: &Options) -> Result {
         eprintln!("taskwarrior (Debian package taskwarrior) is not installed: nothing is compared with it");
     }
     cases.measure(options.rounds.unwrap_or(ROUNDS))?;
-    cases.report(options.enforce)
+    let reported = cases.report(options.enforce);
+    library_ready(&scratch, options.enforce)?;
+    reported
 }
 
 /// Adds questions to ledgers that nobody changed. Returns `way ready` at 10,000.
@@ -112,11 +118,21 @@ fn add_taskwarrior<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
     Ok(())
 }
 
-/// Makes the three ledgers with which the library's `ready()` is to be measured: at most 50 µs if nothing changed.
-#[expect(dead_code, reason = "the library does not offer ready() yet")]
-fn ledgers_for_library_ready(scratch: &Scratch) -> Result<[PathBuf; 3]> {
+/// Measures the library's `ready()` over three ledgers that nobody changes. Its bar is a time and not a ratio: what is
+/// compared are a few looks at metadata.
+fn library_ready(scratch: &Scratch, enforce: bool) -> Result {
+    let poll = scratch.example("waypost", "poll")?;
     let make = |prefix| Ledger::make(scratch, &format!("library-{prefix}"), 10_000, prefix);
-    Ok([make("one")?.repo, make("two")?.repo, make("three")?.repo])
+    let repos = [make("one")?.repo, make("two")?.repo, make("three")?.repo];
+    let output = scratch.command(&poll, &scratch.dir).arg("10000").args(&repos).stdout(Stdio::piped()).output();
+    let output = output.map_err(|error| format!("cannot run poll: {error}"))?;
+    let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let nanos = answer.rsplit(' ').nth(1).and_then(|nanos| nanos.parse::<u32>().ok());
+    let nanos = nanos.ok_or_else(|| format!("poll failed: {}", String::from_utf8_lossy(&output.stderr)))?;
+    let is_missed = nanos > LIBRARY_BAR;
+    let verdict = if is_missed { "  MISSED" } else { "" };
+    println!("\nlibrary, ready() of 3 x 10,000, nothing changed: {answer} (bar {LIBRARY_BAR} ns){verdict}");
+    if enforce && is_missed { Err("bar missed: the library's ready()".to_owned()) } else { Ok(()) }
 }
 
 /// A ledger in a repository of its own, whose index is not there yet.

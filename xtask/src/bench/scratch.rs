@@ -44,9 +44,9 @@ impl Scratch {
         command
     }
 
-    /// Builds one of the test kit's examples and returns the program.
-    pub(super) fn example(&self, name: &str) -> Result<PathBuf> {
-        run(&mut cargo(["build", "--release", "--locked", "--package", "waypost-testkit", "--example", name]))?;
+    /// Builds an example and returns the program.
+    pub(super) fn example(&self, package: &str, name: &str) -> Result<PathBuf> {
+        run(&mut cargo(["build", "--release", "--locked", "--package", package, "--example", name]))?;
         Ok(self.release.join("examples").join(name))
     }
 

@@ -243,13 +243,19 @@ impl Index {
     /// Fills an empty index.
     pub(crate) fn fill(&self, sources: &[Source<'_>], now: Timestamp) -> Result<()> {
         let mut counting: HashMap<String, (Precedence<'_>, Row), RandomState> = HashMap::default();
+        let mut last = 0;
         for (number, source) in sources.iter().enumerate() {
             let ledger = ledger_row(number);
             let mut marks = Marks::default();
             for bytes in source.document.lines() {
                 let line = match read(bytes) {
                     Line::Issue(issue, raw) => {
-                        let line = self.insert_line(ledger, &issue.id, raw)?;
+                        last += 1;
+                        let line = last;
+                        self.execute(
+                            "INSERT INTO line (line, ledger, id, raw) VALUES (?1, ?2, ?3, ?4)",
+                            (line, ledger, &issue.id, raw),
+                        )?;
                         let precedence = (issue.updated_at, raw);
                         let other = counting.get(&issue.id);
                         if other.is_none_or(|(other, _)| *other < precedence) {
@@ -472,8 +478,13 @@ impl Index {
         FixedState::with_seed(self.salt).hash_one(line)
     }
 
+    /// Inserts a line, after all that are there and all that are searched: a row is never mistaken for one that was.
     fn insert_line(&self, ledger: i64, id: &str, raw: &str) -> Result<i64> {
-        self.execute("INSERT INTO line (ledger, id, raw) VALUES (?1, ?2, ?3)", (ledger, id, raw))?;
+        self.execute(
+            "INSERT INTO line (line, ledger, id, raw) VALUES (\
+             1 + max((SELECT coalesce(max(line), 0) FROM line), (SELECT searched FROM about)), ?1, ?2, ?3)",
+            (ledger, id, raw),
+        )?;
         Ok(self.connection.last_insert_rowid())
     }
 

@@ -22,7 +22,7 @@ CREATE TABLE ledger (
 
 -- The lines that are issues, as they are spelled.
 CREATE TABLE line (
-    line   INTEGER PRIMARY KEY AUTOINCREMENT,
+    line   INTEGER PRIMARY KEY,
     ledger INTEGER NOT NULL,
     id     TEXT NOT NULL,
     raw    TEXT NOT NULL
