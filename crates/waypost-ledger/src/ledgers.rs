@@ -140,6 +140,10 @@ impl Ledgers {
                 // What it answered meanwhile may have been wrong.
                 index.end();
                 self.drop_index(&mut open, failure);
+                if in_memory {
+                    // Not even one that nobody else can touch works.
+                    return Err(Error::internal("the index cannot be used"));
+                }
                 in_memory = true;
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use waypost_core::ledger::role::Remote;
 use waypost_core::model::Vcs;
 use waypost_core::path_text;
 
@@ -75,6 +76,20 @@ impl Checkout {
     /// Returns the name under which the version control knows the user, if that can be read from its files.
     pub fn user_name(&self, home: Option<&Path>) -> Option<String> {
         git_layout::user_name(self.git_dir.as_deref()?, home)
+    }
+
+    /// Returns the repositories that this one is fetched from and pushed to.
+    pub fn remotes(&self) -> Vec<Remote> {
+        if let Some(git_dir) = &self.git_dir {
+            return git_layout::remotes(git_dir);
+        }
+        let remote = |url: &String| Remote { name: "origin".to_owned(), url: url.clone(), push_url: None };
+        self.remote_url.iter().map(remote).collect()
+    }
+
+    /// Returns what the repository's own git configuration says for a key.
+    pub fn git_setting(&self, key: &str) -> Option<String> {
+        git_layout::setting(self.git_dir.as_deref()?, key)
     }
 
     /// Tells whether the repository is a submodule of another.

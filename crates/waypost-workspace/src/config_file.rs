@@ -26,6 +26,19 @@ impl ConfigFile {
         self.0.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
+    /// Returns the names in the middle of keys such as `remote.NAME.url`, each once.
+    pub(crate) fn names(&self, before: &str, after: &str) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (key, _) in &self.0 {
+            if let Some(name) = key.strip_prefix(before).and_then(|rest| rest.strip_suffix(after))
+                && !names.contains(&name)
+            {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// Returns whether a key is set and true.
     pub(crate) fn is_true(&self, key: &str) -> bool {
         self.get(key).is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1"))

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use waypost_core::ledger::role::Remote;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text, url_text};
 
@@ -127,6 +128,22 @@ pub(crate) fn default_branch(common_dir: &Path) -> Option<String> {
 /// Returns what a repository's git configuration says about its remote, without any password.
 pub(crate) fn remote_url(config: &ConfigFile) -> Option<String> {
     config.get("remote.origin.url").map(url_text::without_password)
+}
+
+/// Returns the remotes of a repository. Their addresses may have passwords in them.
+pub(crate) fn remotes(common_dir: &Path) -> Vec<Remote> {
+    let config = ConfigFile::read(&common_dir.join("config"));
+    let text = |key: String| config.get(&key).map(str::to_owned);
+    let remote = |name: &str| {
+        let url = text(format!("remote.{name}.url"))?;
+        Some(Remote { name: name.to_owned(), url, push_url: text(format!("remote.{name}.pushurl")) })
+    };
+    config.names("remote.", ".url").into_iter().filter_map(remote).collect()
+}
+
+/// Returns what a repository's own git configuration says for a key.
+pub(crate) fn setting(common_dir: &Path, key: &str) -> Option<String> {
+    ConfigFile::read(&common_dir.join("config")).get(key).map(str::to_owned)
 }
 
 /// Returns the name that git would write into a commit, as far as the files it reads first say it.

@@ -13,6 +13,7 @@ pub mod history;
 pub mod ledger;
 pub mod place;
 pub mod prune;
+pub mod repos;
 pub mod session;
 pub mod survey;
 

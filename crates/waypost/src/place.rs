@@ -246,15 +246,10 @@ impl Place {
             };
             (self.home_worktree.clone()?, self.source_of("ledger.home", rule))
         };
-        let ours = root.join(DOT_DIR);
-        if !ours.join("issues.jsonl").exists() && !ours.join("config.toml").exists() {
-            for beads in [".beads/issues.jsonl", ".beads/beads.jsonl"] {
-                if root.join(beads).is_file() {
-                    return Some((root.join(beads), Source::new("default", "an existing beads ledger, used in place")));
-                }
-            }
+        match ledger_in(&root) {
+            (beads, true) => Some((beads, Source::new("default", "an existing beads ledger, used in place"))),
+            (ours, false) => Some((ours, source)),
         }
-        Some((ours.join("issues.jsonl"), source))
     }
 
     /// Returns where workspaces are made, if that is known.
@@ -390,8 +385,20 @@ pub fn expand(path: impl AsRef<OsStr>, cwd: &Path, variables: &Variables) -> Res
     }
 }
 
+/// Returns the ledger in a worktree, and whether it is another tool's.
+pub(crate) fn ledger_in(root: &Path) -> (PathBuf, bool) {
+    let ours = root.join(DOT_DIR);
+    if !ours.join("issues.jsonl").exists() && !ours.join("config.toml").exists() {
+        let beads = [".beads/issues.jsonl", ".beads/beads.jsonl"].map(|beads| root.join(beads));
+        if let Some(beads) = beads.into_iter().find(|beads| beads.is_file()) {
+            return (beads, true);
+        }
+    }
+    (ours.join("issues.jsonl"), false)
+}
+
 /// Refuses a repository of somebody else, as git does: its configuration is theirs, and our files in it would not be.
-fn check_owner(checkout: &Checkout) -> Result<()> {
+pub(crate) fn check_owner(checkout: &Checkout) -> Result<()> {
     let us = rustix::process::geteuid().as_raw();
     for path in checkout.root.iter().chain([&checkout.shared_dir]) {
         if let Ok(metadata) = std::fs::metadata(path)
@@ -412,7 +419,7 @@ fn variables_db(variables: &Variables) -> Option<&OsStr> {
     variables.get(WAYPOST_DB)
 }
 
-fn vcs_environment(variables: &Variables, home: Option<&Path>) -> Environment {
+pub(crate) fn vcs_environment(variables: &Variables, home: Option<&Path>) -> Environment {
     Environment {
         git_dir: variables.path("GIT_DIR"),
         git_common_dir: variables.path("GIT_COMMON_DIR"),

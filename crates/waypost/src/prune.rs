@@ -1,13 +1,10 @@
 //! The moving frontier: closed work leaves the ledger, and stays in version control.
 
-use std::collections::HashSet;
-
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use crate::history::committed_lines;
-use crate::ledger::{Entry, Ledger};
-use crate::place::Place;
+use crate::ledger::{Entry, Ledger, place_of};
 
 /// A ledger that is larger is worth pruning.
 pub const LARGE: usize = 25 * 1024;
@@ -34,21 +31,21 @@ pub struct Pruned {
     pub uncommitted: usize,
 }
 
-/// Takes closed issues out of the ledger that nothing open depends on, and that version control has as they are.
-pub fn prune(place: &Place, ledger: &Ledger, plan: Plan) -> Result<Pruned> {
-    let Some(committed) = committed_lines(place)? else {
+/// Takes closed issues out of a ledger that nothing open depends on, and that version control has as they are.
+pub fn prune(ledger: &Ledger, number: usize, plan: Plan) -> Result<Pruned> {
+    let place = place_of(&ledger.repos()[number].root, None)?;
+    let Some(committed) = committed_lines(&place)? else {
         return Err(Error::refused("without version control a pruned issue would be gone")
             .hint("way delete leaves a tombstone, and way export a copy"));
     };
-    prune_saved(ledger, plan, &committed)
-}
-
-fn prune_saved(ledger: &Ledger, plan: Plan, committed: &HashSet<Vec<u8>>) -> Result<Pruned> {
-    ledger.transaction(|transaction| {
+    ledger.transaction_in(number, |transaction| {
         if plan.is_rehearsal {
             transaction.discard();
         }
-        let closed = transaction.issues().prunable(plan.before, plan.keep)?;
+        transaction.issues().narrow(Some(number));
+        let closed = transaction.issues().prunable(plan.before, plan.keep);
+        transaction.issues().narrow(None);
+        let closed = closed?;
         let is_saved = |entry: &Entry| committed.contains(entry.raw.as_bytes());
         let uncommitted = closed.iter().filter(|entry| !is_saved(entry)).count();
         let issues = transaction.prune(closed, plan.down_to, is_saved)?;

@@ -79,6 +79,28 @@ pub struct Issue {
     pub ephemeral: bool,
 }
 
+/// Who is meant to see an issue. Of several copies of one issue, the one that more see counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Visibility {
+    /// Somebody's own planning.
+    Local,
+    /// On its way to everybody.
+    Proposed,
+    /// Everybody's.
+    Canonical,
+}
+
+impl Visibility {
+    /// Returns the word for it; everybody's need none.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Visibility::Local => Some("local"),
+            Visibility::Proposed => Some("proposed"),
+            Visibility::Canonical => None,
+        }
+    }
+}
+
 /// An edge to another issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
@@ -159,6 +181,15 @@ impl Issue {
     pub fn blockers(&self) -> impl Iterator<Item = &str> {
         let blocking = |edge: &&Dependency| edge.kind == Some(DependencyKind::Blocks);
         self.dependencies.iter().filter(blocking).map(|edge| edge.depends_on_id.as_str())
+    }
+
+    /// Returns who is meant to see it. A word that nobody knows means everybody, as none does.
+    pub fn visibility(&self) -> Visibility {
+        match self.visibility.as_deref() {
+            Some("local") => Visibility::Local,
+            Some("proposed") => Visibility::Proposed,
+            _ => Visibility::Canonical,
+        }
     }
 
     /// Tells whether it has a label.

@@ -14,4 +14,5 @@ pub mod issue_id;
 pub mod mark;
 pub mod ready;
 pub mod record;
+pub mod role;
 pub mod vocabulary;

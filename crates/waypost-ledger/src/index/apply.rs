@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use foldhash::quality::FixedState;
 use waypost_core::Result;
 use waypost_core::ledger::document::{Content, Document, text_of};
-use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::issue::{Issue, Visibility};
 use waypost_core::ledger::ready::{self, Facts, Issues, Standing};
 use waypost_core::ledger::record::Fields;
 use waypost_core::ledger::vocabulary::{Category, DependencyKind, Terms};
@@ -21,8 +21,9 @@ use waypost_fs::{Seen, Stamp};
 use super::Index;
 use crate::file::LedgerFile;
 
-/// Of several versions of an issue the one that was changed last counts, or the one with the greater text.
-type Precedence<'a> = (Option<Timestamp>, &'a str);
+/// Of several versions of an issue the one counts that is visible to most, then the one that was changed last, or the one
+/// with the greater text.
+type Precedence<'a> = (Visibility, Option<Timestamp>, &'a str);
 
 /// A ledger's file as it was read.
 pub(crate) struct Source<'a> {
@@ -148,6 +149,7 @@ fn read(line: &[u8]) -> Line<'_> {
 /// A row of `issue`, without its standing, and its edges.
 struct Row {
     line: i64,
+    ledger: i64,
     facts: Facts,
     title: String,
     issue_type: String,
@@ -159,7 +161,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(issue: Issue, line: i64, terms: &Terms) -> Row {
+    fn of(issue: Issue, line: i64, ledger: i64, terms: &Terms) -> Row {
         // In the order of the table, and each once, although a file may say it twice.
         let blockers: BTreeSet<&str> = issue.blockers().collect();
         let blockers = blockers.into_iter().map(str::to_owned).collect();
@@ -169,6 +171,7 @@ impl Row {
         };
         Row {
             line,
+            ledger,
             facts: Facts {
                 id: issue.id,
                 category: terms.statuses.category(&issue.status),
@@ -256,10 +259,10 @@ impl Index {
                             "INSERT INTO line (line, ledger, id, raw) VALUES (?1, ?2, ?3, ?4)",
                             (line, ledger, &issue.id, raw),
                         )?;
-                        let precedence = (issue.updated_at, raw);
+                        let precedence = (issue.visibility(), issue.updated_at, raw);
                         let other = counting.get(&issue.id);
                         if other.is_none_or(|(other, _)| *other < precedence) {
-                            let row = Row::of(*issue, line, &self.terms);
+                            let row = Row::of(*issue, line, ledger, &self.terms);
                             counting.insert(row.facts.id.clone(), (precedence, row));
                         }
                         line
@@ -452,18 +455,18 @@ impl Index {
 
     /// Returns the row of an issue, from the one of its lines that counts.
     fn counting_row(&self, id: &str) -> Result<Option<Row>> {
-        let lines = self.all("SELECT line, raw FROM line WHERE id = ?1", [id], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+        let lines = self.all("SELECT line, ledger, raw FROM line WHERE id = ?1", [id], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
         })?;
-        let mut counting: Option<(Precedence<'_>, Box<Issue>, i64)> = None;
-        for (line, raw) in &lines {
+        let mut counting: Option<(Precedence<'_>, Box<Issue>, i64, i64)> = None;
+        for (line, ledger, raw) in &lines {
             let Line::Issue(issue, raw) = read(raw.as_bytes()) else { continue };
-            let precedence = (issue.updated_at, raw);
+            let precedence = (issue.visibility(), issue.updated_at, raw);
             if counting.as_ref().is_none_or(|(other, ..)| *other < precedence) {
-                counting = Some((precedence, issue, *line));
+                counting = Some((precedence, issue, *line, *ledger));
             }
         }
-        Ok(counting.map(|(_, issue, line)| Row::of(*issue, line, &self.terms)))
+        Ok(counting.map(|(_, issue, line, ledger)| Row::of(*issue, line, ledger, &self.terms)))
     }
 
     fn waiting_for(&self, id: &str) -> Result<Vec<String>> {
@@ -500,13 +503,14 @@ impl Index {
         let facts = &row.facts;
         let millis = |moment: Option<Timestamp>| moment.map(Timestamp::as_millis);
         self.execute(
-            "INSERT OR REPLACE INTO issue (id, line, title, status, category, priority, issue_type, assignee, created_at, \
+            "INSERT OR REPLACE INTO issue (id, line, ledger, title, status, category, priority, issue_type, assignee, created_at, \
              updated_at, closed_at, due_at, defer_until, parent_id, labels, is_pinned, urgency, is_ready, waits_for, \
              is_held, wakes_at, freed_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)",
             rusqlite::params![
                 facts.id,
                 row.line,
+                row.ledger,
                 row.title,
                 facts.status,
                 code(facts.category),

@@ -38,6 +38,8 @@ pub struct Index {
     salt: u64,
     /// How SQLite failed, if it did: then no answer of this index can be trusted.
     failure: Cell<Option<Failure>>,
+    /// The only ledger that questions are about, if there is one.
+    narrowed: Cell<Option<usize>>,
 }
 
 /// How an index failed.
@@ -93,12 +95,23 @@ impl Index {
     fn of(connection: Connection, terms: &Terms, salt: u64) -> Index {
         // Each statement is prepared once; there are more of them than are kept by default.
         connection.set_prepared_statement_cache_capacity(64);
-        Index { connection, terms: terms.clone(), salt, failure: Cell::new(None) }
+        Index { connection, terms: terms.clone(), salt, failure: Cell::new(None), narrowed: Cell::new(None) }
     }
 
     /// Returns what words and rules mean in it.
     pub fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    /// Makes lists, counts and names be about one ledger alone, or about all again. What an issue waits for may still be in
+    /// another.
+    pub fn narrow(&self, ledger: Option<usize>) {
+        self.narrowed.set(ledger);
+    }
+
+    /// Returns what narrows a statement about issues.
+    fn only(&self) -> String {
+        self.narrowed.get().map(|ledger| format!(" AND issue.ledger = {ledger}")).unwrap_or_default()
     }
 
     /// Tells how it failed. If it did, no answer of it can be trusted.

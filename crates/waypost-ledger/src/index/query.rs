@@ -40,11 +40,13 @@ pub struct Summary {
     pub parent_id: Option<String>,
     /// Its labels.
     pub labels: Vec<String>,
+    /// The number of the ledger it is in.
+    pub ledger: usize,
     line: i64,
 }
 
 pub(super) const SUMMARY: &str = "issue.id, issue.title, status, priority, issue_type, assignee, created_at, updated_at, \
-                                  closed_at, due_at, parent_id, labels, issue.line";
+                                  closed_at, due_at, parent_id, labels, issue.ledger, issue.line";
 
 pub(super) fn summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<Summary> {
     let moment = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
@@ -61,7 +63,8 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<Summary> {
         due_at: moment(9)?,
         parent_id: row.get(10)?,
         labels: labels_from_text(row.get_ref(11)?.as_str()?),
-        line: row.get(12)?,
+        ledger: row.get(12)?,
+        line: row.get(13)?,
     })
 }
 
@@ -264,7 +267,7 @@ impl Index {
     /// Returns the id that somebody means: the whole of it, or the unique beginning.
     pub fn find(&self, wanted: &str) -> Result<String> {
         let ids = self.all(
-            "SELECT id FROM issue WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 1000",
+            &format!("SELECT id FROM issue WHERE id >= ?1 AND id < ?2{} ORDER BY id LIMIT 1000", self.only()),
             // No id goes on with the last character there is.
             (wanted, format!("{wanted}\u{10ffff}")),
             |row| row.get::<_, String>(0),
@@ -279,7 +282,7 @@ impl Index {
     /// Returns an issue by its whole id.
     pub fn get(&self, id: &str) -> Result<Option<Entry>> {
         let found =
-            self.one("SELECT raw, ledger FROM issue JOIN line USING (line) WHERE issue.id = ?1", [id], |row| {
+            self.one("SELECT raw, issue.ledger FROM issue JOIN line USING (line) WHERE issue.id = ?1", [id], |row| {
                 Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?))
             })?;
         found.map(|(raw, ledger)| self.entry(raw, ledger)).transpose()
@@ -317,11 +320,13 @@ impl Index {
         let order = sort.sql(reverse);
         let limit = at_most(limit);
         let Some(text) = &filter.text else {
-            let sql = format!("SELECT {SUMMARY} FROM issue WHERE {} ORDER BY {order} LIMIT {limit}", condition.sql());
+            let only = self.only();
+            let sql =
+                format!("SELECT {SUMMARY} FROM issue WHERE {}{only} ORDER BY {order} LIMIT {limit}", condition.sql());
             return self.all(&sql, condition.values().as_slice(), summary);
         };
         let text = text.to_lowercase();
-        let condition = condition.sql() + " ORDER BY " + &order;
+        let condition = format!("{}{} ORDER BY {order}", condition.sql(), self.only());
         self.scan(&condition, &Condition::of(filter).values(), limit, |issue| {
             [&issue.title, &issue.description].iter().any(|field| field.to_lowercase().contains(&text))
         })
@@ -356,8 +361,9 @@ impl Index {
     /// Returns the issues that can be worked on, the first one first; at most so many.
     pub fn ready(&self, now: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
         let sql = format!(
-            "SELECT {SUMMARY} FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) \
-             ORDER BY urgency, priority, created_at, id LIMIT ?2"
+            "SELECT {SUMMARY} FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1){} \
+             ORDER BY urgency, priority, created_at, id LIMIT ?2",
+            self.only()
         );
         self.all(&sql, (now.as_millis(), at_most(limit)), summary)
     }
@@ -365,8 +371,11 @@ impl Index {
     /// Returns the issue that is given to somebody who does not name one.
     pub fn next(&self, now: Timestamp) -> Result<Option<String>> {
         self.one(
-            "SELECT id FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) AND instr(labels, ?2) = 0 \
-             ORDER BY urgency, priority, created_at, id LIMIT 1",
+            &format!(
+                "SELECT id FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) \
+                 AND instr(labels, ?2) = 0{} ORDER BY urgency, priority, created_at, id LIMIT 1",
+                self.only()
+            ),
             (now.as_millis(), format!("\n{NO_AUTO_CLAIM}\n")),
             |row| row.get(0),
         )
@@ -386,7 +395,8 @@ impl Index {
         let sql = format!(
             "SELECT {SUMMARY} FROM issue \
              WHERE category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL) \
-             AND (waits_for > 0 OR is_held OR freed_at > ?1) ORDER BY priority, created_at, id"
+             AND (waits_for > 0 OR is_held OR freed_at > ?1){} ORDER BY priority, created_at, id",
+            self.only()
         );
         self.all(&sql, [now.as_millis()], summary)
     }
@@ -394,8 +404,9 @@ impl Index {
     /// Returns open issues that nobody touched since then, the longest first.
     pub fn stale(&self, since: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
         let sql = format!(
-            "SELECT {SUMMARY} FROM issue WHERE category < 3 AND coalesce(updated_at, created_at, 0) < ?1 \
-             ORDER BY coalesce(updated_at, created_at), id LIMIT ?2"
+            "SELECT {SUMMARY} FROM issue WHERE category < 3 AND coalesce(updated_at, created_at, 0) < ?1{} \
+             ORDER BY coalesce(updated_at, created_at), id LIMIT ?2",
+            self.only()
         );
         self.all(&sql, (since.as_millis(), at_most(limit)), summary)
     }
@@ -404,13 +415,16 @@ impl Index {
     /// the `keep` that were closed last.
     pub fn prunable(&self, before: Timestamp, keep: usize) -> Result<Vec<Entry>> {
         let found = self.all(
-            "WITH last AS (SELECT id FROM issue WHERE category = 3 ORDER BY closed_at DESC, id LIMIT ?2) \
-             SELECT raw, ledger FROM issue JOIN line USING (line) \
-             WHERE category = 3 AND closed_at < ?1 AND issue.id NOT IN last \
+            &format!(
+                "WITH last AS (SELECT id FROM issue WHERE category = 3{only} ORDER BY closed_at DESC, id LIMIT ?2) \
+             SELECT raw, issue.ledger FROM issue JOIN line USING (line) \
+             WHERE category = 3 AND closed_at < ?1 AND issue.id NOT IN last{only} \
              AND NOT EXISTS (SELECT 1 FROM issue AS part WHERE part.parent_id = issue.id AND part.category < 3) \
              AND NOT EXISTS (SELECT 1 FROM edge JOIN issue AS open ON open.id = edge.id \
                              WHERE edge.other = issue.id AND open.category < 3) \
              ORDER BY closed_at, issue.id",
+                only = self.only()
+            ),
             (before.as_millis(), keep),
             |row| Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?)),
         )?;
@@ -458,19 +472,22 @@ impl Index {
 
     /// Counts.
     pub fn counts(&self, now: Timestamp) -> Result<Counts> {
-        let by = |column: &str, open: bool| {
-            let condition = if open { "WHERE category < 3 " } else { "" };
-            format!("SELECT {column}, count(*) FROM issue {condition}GROUP BY 1 ORDER BY 1")
+        let only = self.only();
+        let by = |column: &str, condition: &str| {
+            format!("SELECT {column}, count(*) FROM issue WHERE {condition}{only} GROUP BY 1 ORDER BY 1")
         };
         let text = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?));
-        let count = |sql: &str| self.one(sql, [now.as_millis()], |row| row.get(0)).map(Option::unwrap_or_default);
+        let count = |condition: &str| {
+            let sql = format!("SELECT count(*) FROM issue WHERE {condition}{only}");
+            self.one(&sql, [now.as_millis()], |row| row.get(0)).map(Option::unwrap_or_default)
+        };
         Ok(Counts {
-            by_status: self.all(&by("status", false), [], text)?,
-            open_by_type: self.all(&by("issue_type", true), [], text)?,
-            open_by_priority: self.all(&by("priority", true), [], |row| Ok((row.get(0)?, row.get(1)?)))?,
-            ready: count("SELECT count(*) FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1)")?,
+            by_status: self.all(&by("status", "true"), [], text)?,
+            open_by_type: self.all(&by("issue_type", "category < 3"), [], text)?,
+            open_by_priority: self.all(&by("priority", "category < 3"), [], |row| Ok((row.get(0)?, row.get(1)?)))?,
+            ready: count("is_ready AND (wakes_at IS NULL OR wakes_at <= ?1)")?,
             blocked: count(
-                "SELECT count(*) FROM issue WHERE category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL) \
+                "category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL) \
                  AND (waits_for > 0 OR is_held OR freed_at > ?1)",
             )?,
         })
@@ -479,8 +496,8 @@ impl Index {
     /// Returns all labels of issues that are not over, and how many have them.
     pub fn labels(&self) -> Result<Vec<(String, usize)>> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        let labels = "SELECT labels FROM issue WHERE category < 3 AND labels != ''";
-        for labels in self.all(labels, [], |row| row.get::<_, String>(0))? {
+        let labels = format!("SELECT labels FROM issue WHERE category < 3 AND labels != ''{}", self.only());
+        for labels in self.all(&labels, [], |row| row.get::<_, String>(0))? {
             for label in labels_from_text(&labels) {
                 *counts.entry(label).or_default() += 1;
             }

@@ -32,6 +32,7 @@ CREATE TABLE line (
 CREATE TABLE issue (
     id          TEXT PRIMARY KEY,
     line        INTEGER NOT NULL,
+    ledger      INTEGER NOT NULL,
     title       TEXT NOT NULL,
     status      TEXT NOT NULL,
     -- 0 active, 1 in work, 2 frozen, 3 done, 4 deleted: below 3 is not over.

@@ -64,8 +64,8 @@ impl Index {
         let limit = super::query::at_most(limit);
         if words.iter().any(|word| !is_tokenized(word)) {
             let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
-            let condition = "category < 4 ORDER BY category >= 3, priority, issue.id";
-            return self.scan(condition, &[], limit, |issue| {
+            let condition = format!("category < 4{} ORDER BY category >= 3, priority, issue.id", self.only());
+            return self.scan(&condition, &[], limit, |issue| {
                 let text = format!("{}\n{}", issue.title, body(issue)).to_lowercase();
                 words.iter().all(|word| text.contains(word))
             });
@@ -76,9 +76,10 @@ impl Index {
         // Quoted, nothing in a word is an operator.
         let quoted: Vec<String> = words.iter().map(|word| format!("\"{}\" *", word.replace('"', "\"\""))).collect();
         let sql = format!(
-            "SELECT {} FROM text JOIN issue ON issue.line = text.rowid WHERE text MATCH ?1 AND category < 4 \
+            "SELECT {} FROM text JOIN issue ON issue.line = text.rowid WHERE text MATCH ?1 AND category < 4{} \
              ORDER BY category >= 3, bm25(text, 10.0, 1.0), priority, issue.id LIMIT ?2",
-            super::query::SUMMARY
+            super::query::SUMMARY,
+            self.only()
         );
         self.all(&sql, (quoted.join(" "), limit), super::query::summary)
     }

@@ -25,22 +25,26 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Makes several changes as one write, and returns each issue as it is then.
-    pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<Record>> {
-        self.ledger.transaction(|transaction| changes.iter().map(|change| transaction.apply(change)).collect())
+    /// Makes several changes, and returns each issue as it is then, with the number of its ledger.
+    pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
+        let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
+        self.ledger.apply_placed(&unplaced, false)
     }
 
     /// Returns a record as programs see it: all its fields as they are spelled, and where it is from.
-    pub(crate) fn json(&self, record: &Record) -> Result<Box<RawValue>> {
+    pub(crate) fn json(&self, record: &Record, ledger: usize) -> Result<Box<RawValue>> {
         let mut shown = record.clone();
-        let repository = self.place.checkout.as_ref().map(|checkout| path_text::to_text(checkout.repository_path()));
+        let repository = self.ledger.repos().get(ledger).map(|repo| path_text::to_text(repo.path()));
         shown.set("source_repo", &repository)?;
         RawValue::from_string(shown.to_line()).map_err(|error| Error::internal("a record is not JSON").because(error))
     }
 
     /// Returns several records as programs see them.
-    pub(crate) fn json_list<'a>(&self, records: impl IntoIterator<Item = &'a Record>) -> Result<Vec<Box<RawValue>>> {
-        records.into_iter().map(|record| self.json(record)).collect()
+    pub(crate) fn json_list<'a>(
+        &self,
+        records: impl IntoIterator<Item = &'a (Record, usize)>,
+    ) -> Result<Vec<Box<RawValue>>> {
+        records.into_iter().map(|(record, ledger)| self.json(record, *ledger)).collect()
     }
 }
 
@@ -48,7 +52,10 @@ impl Cx {
     /// Opens the ledger.
     pub(crate) fn desk(&mut self) -> Result<Desk> {
         let place = self.place()?;
-        let ledger = Ledger::of(&place)?;
+        let (ledger, unreachable) = Ledger::narrowed(&place, self.global.repo.as_deref())?;
+        for warning in unreachable {
+            self.ui.warn(&warning);
+        }
         let now = ledger.now();
         Ok(Desk { place, ledger, now })
     }
@@ -90,7 +97,7 @@ impl Cx {
         if has_more && is_json {
             self.ui.warn(&more);
         }
-        let data = desk.json_list(records.iter().map(|(record, _)| record))?;
+        let data = desk.json_list(&records)?;
         self.ui.answer(&data, |text| {
             let row = |summary: &Summary| columns.iter().map(|column| column.cell(summary)).collect();
             text.table(&found.iter().map(row).collect::<Vec<_>>());
@@ -109,38 +116,39 @@ impl Cx {
         self.answer_changed(&desk, verb, &records)
     }
 
-    /// Prunes a ledger that has become large, if the configuration says so.
+    /// Prunes ledgers that have become large, if the configuration says so.
     pub(crate) fn prune_if_large(&mut self, desk: &Desk) {
-        let is_wanted = desk.place.config.text("prune.auto").as_deref() == Some("on");
-        let is_large = || {
-            let size = desk.place.ledger().and_then(|(path, _)| std::fs::metadata(path).ok()).map(|file| file.len());
-            size.is_some_and(|size| size > LARGE as u64)
-        };
-        if !is_wanted || !is_large() {
+        if desk.place.config.text("prune.auto").as_deref() != Some("on") {
             return;
         }
         let plan = Plan { before: desk.now, keep: 0, down_to: Some(LARGE), is_rehearsal: false };
-        // What was asked for is done; that the ledger stays large is no failure of it.
-        match prune::prune(&desk.place, &desk.ledger, plan) {
-            Ok(pruned) if pruned.issues.is_empty() => {}
-            Ok(pruned) => self.ui.note(&format!("pruned {} closed issues", pruned.issues.len())),
-            Err(error) => self.ui.warn(&format!("the ledger could not be pruned: {}", error.full_message())),
+        for (number, repo) in desk.ledger.repos().iter().enumerate() {
+            let size = std::fs::metadata(repo.file.path()).map_or(0, |file| file.len());
+            if size <= LARGE as u64 || !desk.ledger.may_write(number) {
+                continue;
+            }
+            // What was asked for is done; that the ledger stays large is no failure of it.
+            match prune::prune(&desk.ledger, number, plan) {
+                Ok(pruned) if pruned.issues.is_empty() => {}
+                Ok(pruned) => self.ui.note(&format!("pruned {} closed issues", pruned.issues.len())),
+                Err(error) => self.ui.warn(&format!("the ledger could not be pruned: {}", error.full_message())),
+            }
         }
     }
 
     /// Answers with what became of several issues.
-    pub(crate) fn answer_changed(&self, desk: &Desk, verb: &str, records: &[Record]) -> Result<()> {
+    pub(crate) fn answer_changed(&self, desk: &Desk, verb: &str, records: &[(Record, usize)]) -> Result<()> {
         // The same issue may have been named twice.
-        let mut shown: Vec<&Record> = Vec::new();
+        let mut shown: Vec<&(Record, usize)> = Vec::new();
         for record in records {
-            match shown.iter_mut().find(|other| other.raw("id") == record.raw("id")) {
+            match shown.iter_mut().find(|other| other.0.raw("id") == record.0.raw("id")) {
                 Some(other) => *other = record,
                 None => shown.push(record),
             }
         }
         let data = OneOrMany(desk.json_list(shown.iter().copied())?);
         self.ui.answer(&data, |text| {
-            for record in &shown {
+            for (record, _) in &shown {
                 let title = record.text("title").unwrap_or_default();
                 text.line(format!("{verb} {}  {title}", record.text("id").unwrap_or_default()));
             }

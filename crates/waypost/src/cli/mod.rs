@@ -58,6 +58,12 @@ struct GlobalArgs {
     /// Show only what belongs to this worktree: an id, a name, a branch or a path
     #[arg(long, global = true, value_name = "WORKTREE")]
     worktree: Option<String>,
+    /// Ask about the issues of this repository alone, and add new ones to it: a path, or the name of one that is read
+    #[arg(long, global = true, value_name = "REPO")]
+    repo: Option<String>,
+    /// What you are to this repository: maintainer or contributor
+    #[arg(long, global = true, value_name = "ROLE")]
+    role: Option<String>,
     /// Act as if started in this directory
     #[arg(short = 'C', global = true, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -245,7 +251,13 @@ impl Cx {
             variables: self.variables.clone(),
             db: self.global.db.clone(),
             scope,
-            config: self.global.config.clone(),
+            config: self
+                .global
+                .role
+                .iter()
+                .map(|role| format!("role={role}"))
+                .chain(self.global.config.clone())
+                .collect(),
             actor: self.global.actor.clone(),
         })?;
         for warning in &place.warnings {

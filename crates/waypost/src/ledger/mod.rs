@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use waypost_core::ledger::audit::{Audit, audit};
 use waypost_core::ledger::change::Author;
@@ -18,18 +17,17 @@ use waypost_ledger::{Index, LedgerFile, Ledgers};
 
 use crate::environment::Variables;
 use crate::place::{Place, Request};
+use crate::repos::{Repo, Repos, Route};
 use crate::session::clock;
 
 pub use change::{Change, New};
+use transaction::Names;
 pub use transaction::Transaction;
 pub use waypost_core::ledger::change::Edit;
-pub use waypost_core::ledger::issue::Issue;
+pub use waypost_core::ledger::issue::{Issue, Visibility};
 pub use waypost_core::ledger::record::Record;
 pub use waypost_core::ledger::vocabulary::DependencyKind;
 pub use waypost_ledger::{Counts, Entry, Filter, Range, Sort, Summary};
-
-/// How long to wait for somebody who is writing the ledger.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The issues of a repository.
 ///
@@ -60,10 +58,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// ```
 pub struct Ledger {
     ledgers: Ledgers,
-    /// The worktree that the first ledger belongs to.
-    root: PathBuf,
-    /// What the ids of new issues begin with.
-    prefix: String,
+    repos: Vec<Repo>,
+    /// The only repository that questions are about, and where new issues go then.
+    only: Option<usize>,
+    route: Route,
     actor: String,
     clock: Box<dyn Clock + Send + Sync>,
     /// What was ready, for those who ask again and again.
@@ -109,7 +107,7 @@ struct Ready {
 }
 
 impl Ledger {
-    /// Opens the ledger of the repository that a path is in, as its configuration says.
+    /// Opens the ledgers of the repository that a path is in, as its configuration says.
     pub fn open(path: impl AsRef<Path>) -> Result<Ledger> {
         Ledger::of(&place_of(path.as_ref(), None)?)
     }
@@ -117,30 +115,68 @@ impl Ledger {
     /// Opens the ledgers of certain repositories.
     pub fn with_config(config: Config) -> Result<Ledger> {
         let place = place_of(&config.primary, config.actor)?;
-        let mut files = vec![file_of(&place)?];
+        let mut repos = vec![Repo::open(&config.primary, &place.variables)?];
         for path in &config.additional {
-            files.push(file_of(&place_of(path, None)?)?);
+            repos.push(Repo::open(path, &place.variables)?);
         }
-        Ledger::with_files(&place, files)
+        let because = "the primary repository".to_owned();
+        let route = Route { number: 0, because, is_private: false, is_protected: false };
+        Ledger::with_repos(&place, repos, None, route, false)
     }
 
-    /// Opens the ledger of a place. Its file need not exist.
+    /// Opens the ledgers of a place. Their files need not exist.
     pub fn of(place: &Place) -> Result<Ledger> {
-        Ledger::with_files(place, vec![file_of(place)?])
+        let repos = Repos::of(place)?;
+        let route = Route::of(place, &repos)?;
+        Ledger::with_repos(place, repos.all, None, route, true)
     }
 
-    fn with_files(place: &Place, files: Vec<LedgerFile>) -> Result<Ledger> {
-        let checkout = place.require_checkout()?;
-        let prefix = place.config.text("prefix").unwrap_or_else(|| default_prefix(&checkout.repository_name()));
-        let index = checkout.private_dir.join(index_name(place, &files));
+    /// Opens the ledgers of a place; one repository is all that questions and new issues are about, if it is named.
+    /// Returns what could not be reached too, in words.
+    pub fn narrowed(place: &Place, only: Option<&str>) -> Result<(Ledger, Vec<String>)> {
+        let mut repos = Repos::of(place)?;
+        let route = Route::of(place, &repos);
+        let found = only.map(|wanted| repos.find(place, wanted)).transpose()?;
+        let is_usual = found.is_none_or(|(_, is_new)| !is_new);
+        let only = found.map(|(number, _)| number);
+        // Whoever says where an issue goes needs no route.
+        let route = match (route, only) {
+            (Err(_), Some(number)) => {
+                Route { number, because: "--repo".to_owned(), is_private: false, is_protected: false }
+            }
+            (route, _) => route?,
+        };
+        Ok((Ledger::with_repos(place, repos.all, only, route, is_usual)?, repos.unreachable))
+    }
+
+    fn with_repos(
+        place: &Place,
+        repos: Vec<Repo>,
+        only: Option<usize>,
+        route: Route,
+        is_usual: bool,
+    ) -> Result<Ledger> {
+        let files: Vec<LedgerFile> = repos.iter().map(|repo| repo.file.clone()).collect();
+        let index = place.require_checkout()?.private_dir.join(index_name(place, &files, is_usual));
         Ok(Ledger {
-            root: root_of(place)?,
-            prefix,
+            ledgers: Ledgers::new(files, index, terms(place)),
+            repos,
+            only,
+            route,
             actor: place.actor(),
             clock: clock(&place.variables)?,
-            ledgers: Ledgers::new(files, index, terms(place)),
             ready: Mutex::new(None),
         })
+    }
+
+    /// Returns the repositories whose ledgers are read, by number.
+    pub fn repos(&self) -> &[Repo] {
+        &self.repos
+    }
+
+    /// Returns where new issues go that nobody says it of.
+    pub fn route(&self) -> &Route {
+        &self.route
     }
 
     /// Returns what words and rules mean in it.
@@ -160,8 +196,13 @@ impl Ledger {
 
     /// Asks about the issues as they are now. Everything `look` asks is about one moment; it is asked again if the index
     /// turns out to be damaged.
-    pub fn look<T>(&self, look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
-        self.ledgers.look(self.now(), look)
+    pub fn look<T>(&self, mut look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+        self.ledgers.look(self.now(), |index| {
+            index.narrow(self.only);
+            let answer = look(index);
+            index.narrow(None);
+            answer
+        })
     }
 
     /// Returns what can be worked on now, the first one first.
@@ -175,7 +216,7 @@ impl Ledger {
         {
             return Ok(Arc::clone(&ready.issues));
         }
-        let (issues, until) = self.ledgers.look(now, |index| {
+        let (issues, until) = self.look(|index| {
             let issues = index.ready(now, None)?.iter().map(|summary| index.issue(summary)).collect::<Result<_>>()?;
             Ok((issues, index.next_waking(now)?))
         })?;
@@ -206,28 +247,184 @@ impl Ledger {
 
     /// Adds an issue, and returns its id.
     pub fn add(&self, edit: &Edit) -> Result<String> {
-        self.transaction(|transaction| transaction.add(&edit.clone().into()))
+        let added = self.apply(&[Change::Add(edit.clone().into())])?;
+        Ok(added.first().and_then(|record| record.text("id")).unwrap_or_default())
     }
 
     /// Changes fields of an issue.
     pub fn update(&self, id: &str, edit: &Edit) -> Result<()> {
-        self.transaction(|transaction| transaction.update(id, edit).map(drop))
+        self.apply(&[Change::Update(id.to_owned(), edit.clone())]).map(drop)
     }
 
     /// Closes an issue.
     pub fn close(&self, id: &str, reason: Option<&str>) -> Result<()> {
-        self.transaction(|transaction| transaction.close(id, reason).map(drop))
+        self.apply(&[Change::Close(id.to_owned(), reason.map(str::to_owned))]).map(drop)
     }
 
-    /// Makes several changes as one: all of them are on disk when this returns, or none.
+    /// Makes changes, each in the ledger that its issue is in, and returns the issues as they are then.
+    ///
+    /// What is about one ledger is one write: all of it is on disk when this returns, or none. Over several ledgers there
+    /// are as many writes, one after the other, once all of them were seen to be possible.
+    pub fn apply(&self, changes: &[Change]) -> Result<Vec<Record>> {
+        let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
+        Ok(self.apply_placed(&unplaced, false)?.into_iter().map(|(record, _)| record).collect())
+    }
+
+    /// Makes changes, or only sees whether they are possible. An error names the place of its change, if it has one.
+    /// Returns the issues as they are then, and the numbers of their ledgers.
+    pub(crate) fn apply_placed(&self, changes: &[(&str, &Change)], rehearse: bool) -> Result<Vec<(Record, usize)>> {
+        let mut groups: Vec<(usize, Vec<(&str, &Change)>)> = Vec::new();
+        for (number, change) in self.owners(changes)?.into_iter().zip(changes) {
+            match groups.last_mut() {
+                Some((last, group)) if *last == number => group.push(*change),
+                _ => groups.push((number, vec![*change])),
+            }
+        }
+        // What is added under a name in one ledger is not there yet when another is rehearsed.
+        let has_names = changes.iter().any(|(_, change)| matches!(change, Change::Add(New { name: Some(_), .. })));
+        let rounds: &[bool] = match (rehearse, groups.len() > 1 && !has_names) {
+            (true, _) => &[true],
+            (false, true) => &[true, false],
+            (false, false) => &[false],
+        };
+        let mut records = Vec::new();
+        for is_rehearsal in rounds {
+            records.clear();
+            let mut names = Names::default();
+            for (number, group) in &groups {
+                let (done, known) = self.transaction_in(*number, |transaction| {
+                    if *is_rehearsal {
+                        transaction.discard();
+                    }
+                    transaction.names.clone_from(&names);
+                    let apply =
+                        |(place, change): &(&str, &Change)| transaction.apply(change).map_err(|error| at(place, error));
+                    let done = group.iter().map(apply).collect::<Result<Vec<Record>>>()?;
+                    Ok((done, transaction.names.clone()))
+                })?;
+                records.extend(done.into_iter().map(|record| (record, *number)));
+                names = known;
+            }
+        }
+        Ok(records)
+    }
+
+    /// Returns the number of the ledger that each change is made in.
+    fn owners(&self, changes: &[(&str, &Change)]) -> Result<Vec<usize>> {
+        if self.repos.len() == 1 {
+            return Ok(vec![0; changes.len()]);
+        }
+        self.look(|index| {
+            let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+            let mut numbers = Vec::new();
+            for (place, change) in changes {
+                let owner = |id: &str| match id.strip_prefix('$') {
+                    Some(name) => Ok(names.get(name).copied()),
+                    None => index.summary(&index.find(id)?).map(|summary| summary.map(|summary| summary.ledger)),
+                };
+                let number = match change {
+                    Change::Add(new) => self.home_of(new, owner),
+                    Change::Claim(None) => {
+                        let next = index.next(self.now())?;
+                        next.map_or(Ok(None), |id| owner(&id)).map(|owner| owner.unwrap_or(0))
+                    }
+                    Change::Claim(Some(id))
+                    | Change::Update(id, _)
+                    | Change::Close(id, _)
+                    | Change::Reopen(id)
+                    | Change::Delete(id, _)
+                    | Change::Release(id, _)
+                    | Change::Comment(id, _)
+                    | Change::Depend(id, ..)
+                    | Change::Undepend(id, ..) => owner(id).map(|owner| owner.unwrap_or(self.route.number)),
+                };
+                let number = number.map_err(|error| at(place, error))?;
+                if let Change::Add(New { name: Some(name), .. }) = change {
+                    names.insert(name, number);
+                }
+                numbers.push(number);
+            }
+            Ok(numbers)
+        })
+    }
+
+    /// Returns the number of the ledger that a new issue goes to: the one that was named, that of what it is a part of or
+    /// was found during, or where the route leads.
+    fn home_of(&self, new: &New, owner: impl Fn(&str) -> Result<Option<usize>>) -> Result<usize> {
+        if let Some(only) = self.only {
+            return Ok(only);
+        }
+        let origin = new.edit.parent_id.as_deref().filter(|parent| !parent.is_empty());
+        for id in origin.into_iter().chain(new.discovered_from.as_deref()) {
+            if let Some(number) = owner(id)?
+                && (number != 0 || !self.route.is_protected)
+            {
+                return Ok(number);
+            }
+        }
+        Ok(self.route.number)
+    }
+
+    /// Makes several changes to issues of one ledger as one: all of them are on disk when this returns, or none. It is
+    /// the ledger that new issues go to.
     ///
     /// `change` may be called again, if a program that knows no lock swaps the file meanwhile.
-    pub fn transaction<T>(&self, mut change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>) -> Result<T> {
-        let file = &self.ledgers.files()[0];
-        check_inside(file.path(), &self.root)?;
+    pub fn transaction<T>(&self, change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>) -> Result<T> {
+        self.transaction_in(self.only.unwrap_or(self.route.number), change)
+    }
+
+    /// Makes several changes as one to the ledger that an issue is in.
+    pub fn transaction_about<T>(
+        &self,
+        id: &str,
+        change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
+    ) -> Result<T> {
+        let number = if self.repos.len() == 1 { 0 } else { self.look(|index| index.entry_of(id))?.ledger };
+        self.transaction_in(number, change)
+    }
+
+    /// Returns the numbers of the ledgers that questions are about and that may be written.
+    pub fn numbers(&self) -> Vec<usize> {
+        let asked = |number: &usize| self.only.is_none_or(|only| only == *number);
+        (0..self.repos.len()).filter(asked).filter(|number| self.may_write(*number)).collect()
+    }
+
+    /// Tells whether a ledger is one that its user may write.
+    pub fn may_write(&self, number: usize) -> bool {
+        number != 0 || !self.route.is_protected
+    }
+
+    /// Makes several changes as one to a ledger.
+    pub(crate) fn transaction_in<T>(
+        &self,
+        number: usize,
+        change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
+    ) -> Result<T> {
+        if !self.may_write(number) {
+            return Err(Error::refused(format!(
+                "the ledger of {} is not yours to write: {}",
+                self.repos[0].path().display(),
+                self.route.because
+            ))
+            .hint("way propose ID brings an issue of yours into it")
+            .hint("if you maintain it: way config set role maintainer"));
+        }
+        self.transaction_anyway(number, change)
+    }
+
+    /// Makes changes to a ledger whoever may write it.
+    pub(crate) fn transaction_anyway<T>(
+        &self,
+        number: usize,
+        mut change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
+    ) -> Result<T> {
+        let repo = &self.repos[number];
+        check_inside(repo.file.path(), &repo.root)?;
+        let prefix = repo.prefix()?;
+        let visibility = (self.route.is_private && number == self.route.number).then_some(Visibility::Local);
         let author = Author { name: &self.actor, now: self.now() };
-        self.ledgers.change(0, author.now, |draft| {
-            change(&mut Transaction::new(draft, self.ledgers.terms(), &self.prefix, author))
+        self.ledgers.change(number, author.now, |draft| {
+            change(&mut Transaction::new(draft, self.ledgers.terms(), &prefix, visibility, author))
         })
     }
 
@@ -237,41 +434,28 @@ impl Ledger {
         self.ledgers.revision(self.now())
     }
 
-    /// Reads the first ledger's file whole, and says what is not as it should be.
-    pub fn audit(&self) -> Result<Audit> {
-        self.ledgers.files()[0].read().map(|document| audit(&document))
+    /// Reads a ledger's file whole, and says what is not as it should be.
+    pub fn audit(&self, number: usize) -> Result<Audit> {
+        self.ledgers.files()[number].read().map(|document| audit(&document))
     }
 }
 
-fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
+/// Says where an error happened, if that is known.
+fn at(place: &str, error: Error) -> Error {
+    if place.is_empty() { error } else { error.within(place) }
+}
+
+pub(crate) fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
     let cwd = std::fs::canonicalize(path)
         .map_err(|error| Error::not_found(format!("cannot find {}", path.display())).because(error))?;
     let variables = Variables::of_process().without_git();
     Place::resolve(Request { cwd, variables, db: None, scope: None, config: Vec::new(), actor })
 }
 
-fn root_of(place: &Place) -> Result<PathBuf> {
-    let checkout = place.require_checkout()?;
-    Ok(place.home_worktree.clone().unwrap_or_else(|| checkout.repository_path().to_owned()))
-}
-
-fn file_of(place: &Place) -> Result<LedgerFile> {
-    let checkout = place.require_checkout()?;
-    let Some((path, _)) = place.ledger() else {
-        return Err(Error::invalid("a bare repository without worktrees has no ledger")
-            .hint("make a worktree first: way worktree add BRANCH"));
-    };
-    let root = root_of(place)?;
-    let marks = [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
-    let git = checkout.git_dir.iter().map(|git_dir| git_dir.join("index.lock"));
-    Ok(LedgerFile::new(path, checkout.private_dir.join("ledger.lock"), PATIENCE).with_marks(git.chain(marks).collect()))
-}
-
 /// Names the index of some ledgers. Those who read others, as on another branch, have one of their own.
-fn index_name(place: &Place, files: &[LedgerFile]) -> String {
-    let is_usual =
-        files.len() == 1 && place.home_worktree.as_deref().is_some_and(|home| files[0].path().starts_with(home));
-    if is_usual {
+fn index_name(place: &Place, files: &[LedgerFile], is_usual: bool) -> String {
+    let is_home = place.home_worktree.as_deref().is_some_and(|home| files[0].path().starts_with(home));
+    if is_usual && is_home {
         return "index.db".to_owned();
     }
     let mut hasher = DefaultHasher::new();

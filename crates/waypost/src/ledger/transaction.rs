@@ -10,7 +10,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Draft, Entry, Index};
 
-use super::{Change, Edit, New, Record};
+use super::{Change, Edit, New, Record, Visibility};
 use crate::session::SystemEntropy;
 
 /// Changes that are made together. Each sees what those before it did.
@@ -19,13 +19,24 @@ pub struct Transaction<'a, 'b> {
     terms: &'a Terms,
     prefix: &'a str,
     author: Author<'a>,
+    /// Who is meant to see new issues, if that is not everybody.
+    visibility: Option<Visibility>,
     /// What issues are called that were added here.
-    names: BTreeMap<String, String>,
+    pub(super) names: Names,
 }
 
+/// The ids of issues by the names they were added with.
+pub(super) type Names = BTreeMap<String, String>;
+
 impl<'a, 'b> Transaction<'a, 'b> {
-    pub(super) fn new(draft: &'a mut Draft<'b>, terms: &'a Terms, prefix: &'a str, author: Author<'a>) -> Self {
-        Transaction { draft, terms, prefix, author, names: BTreeMap::new() }
+    pub(super) fn new(
+        draft: &'a mut Draft<'b>,
+        terms: &'a Terms,
+        prefix: &'a str,
+        visibility: Option<Visibility>,
+        author: Author<'a>,
+    ) -> Self {
+        Transaction { draft, terms, prefix, author, visibility, names: Names::new() }
     }
 
     /// Returns the issues as they are now, changes included.
@@ -91,6 +102,9 @@ impl<'a, 'b> Transaction<'a, 'b> {
         }
         if let Some(origin) = &new.discovered_from {
             change::depend(&mut record, &self.find(origin)?, DependencyKind::DiscoveredFrom, self.author)?;
+        }
+        if let Some(word) = self.visibility.and_then(Visibility::word) {
+            record.set("visibility", &word)?;
         }
         self.draft.add(&record)?;
         if let Some(name) = &new.name

@@ -86,10 +86,14 @@ impl Args {
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    for record in desk.apply(&args.changes()?)? {
+    for (record, ledger) in desk.apply(&args.changes()?)? {
         // The title was typed a moment ago.
         let id = record.text("id").unwrap_or_default();
-        cx.ui.answer(&desk.json(&record)?, |text| text.line(format!("Added {id}")))?;
+        cx.ui.answer(&desk.json(&record, ledger)?, |text| {
+            let elsewhere = desk.ledger.repos().get(ledger).filter(|_| ledger != 0);
+            let elsewhere = elsewhere.map(|repo| format!(" to {}", repo.path().display())).unwrap_or_default();
+            text.line(format!("Added {id}{elsewhere}"));
+        })?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -39,21 +39,16 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         return Err(Error::new(Kind::NothingToDo, "there is no change in it"));
     }
     let desk = cx.desk()?;
-    let records = desk.ledger.transaction(|transaction| {
-        if args.dry_run {
-            transaction.discard();
-        }
-        let apply = |(place, change): &(String, Change)| transaction.apply(change).map_err(|error| error.within(place));
-        changes.iter().map(apply).collect::<Result<Vec<_>>>()
-    })?;
+    let placed: Vec<(&str, &Change)> = changes.iter().map(|(place, change)| (place.as_str(), change)).collect();
+    let records = desk.ledger.apply_placed(&placed, args.dry_run)?;
     let verb = |change: &Change| change.verb();
     let data: Vec<Value> = changes
         .iter()
         .zip(&records)
-        .map(|((_, change), record)| json!({ "op": verb(change), "id": record.text("id") }))
+        .map(|((_, change), (record, _))| json!({ "op": verb(change), "id": record.text("id") }))
         .collect();
     cx.ui.answer(&json!({ "changes": data, "written": !args.dry_run }), |text| {
-        for ((_, change), record) in changes.iter().zip(&records) {
+        for ((_, change), (record, _)) in changes.iter().zip(&records) {
             let field = |key| record.text(key).unwrap_or_default();
             text.line(format!("{:<8} {}  {}", verb(change), field("id"), field("title")));
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use waypost_core::ledger::audit::Audit;
 use waypost_core::model::Worktree;
 use waypost_core::op::ListWorktrees;
 use waypost_core::{Error, Kind, Result};
@@ -55,7 +56,9 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     configuration(&mut findings, &place);
     permissions(&mut findings, &place, args.fix);
     identity(&mut findings, &place, args.fix);
-    ledger(&mut findings, &place);
+    if place.checkout.is_some() {
+        ledgers(&mut findings, &place);
+    }
     // The store is looked into even if it cannot be opened: that is a finding.
     match Session::open(place.clone()) {
         Ok(mut session) => {
@@ -208,21 +211,37 @@ fn store(findings: &mut Vec<Finding>, session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// Checks the ledger line by line. What is odd stays in the file; it is for people to put right.
-fn ledger(findings: &mut Vec<Finding>, place: &Place) {
-    let Some((path, _)) = place.ledger().filter(|(path, _)| path.exists()) else { return };
-    let audit = match Ledger::of(place).and_then(|ledger| ledger.audit()) {
-        Ok(audit) => audit,
-        Err(error) => {
-            let action = error.hints().first().cloned();
-            findings.push(Finding { check: "ledger", verdict: Verdict::Broken, detail: error.full_message(), action });
-            return;
-        }
+/// Checks the ledgers line by line. What is odd stays in the file; it is for people to put right.
+fn ledgers(findings: &mut Vec<Finding>, place: &Place) {
+    let broken = |error: &Error| {
+        let action = error.hints().first().cloned();
+        Finding { check: "ledger", verdict: Verdict::Broken, detail: error.full_message(), action }
     };
+    let (ledger, unreachable) = match Ledger::narrowed(place, None) {
+        Ok(found) => found,
+        Err(error) => return findings.push(broken(&error)),
+    };
+    for warning in unreachable {
+        findings.push(Finding {
+            check: "ledger",
+            verdict: Verdict::Warning,
+            detail: warning,
+            action: Some("way config --remove-repo PATH, if it is not needed any more".to_owned()),
+        });
+    }
+    for (number, repo) in ledger.repos().iter().enumerate().filter(|(_, repo)| repo.file.path().exists()) {
+        match ledger.audit(number) {
+            Ok(audit) => audited(findings, repo.file.path(), &audit),
+            Err(error) => findings.push(broken(&error)),
+        }
+    }
+}
+
+fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
     if audit.problems.is_empty() && audit.damage.is_empty() {
         findings.push(ok("ledger", format!("{} issues in {}", audit.issues, path.display())));
     }
-    let size = std::fs::metadata(&path).map_or(0, |file| file.len());
+    let size = std::fs::metadata(path).map_or(0, |file| file.len());
     if size > LARGE as u64 && audit.closed > 0 {
         findings.push(Finding {
             check: "ledger",

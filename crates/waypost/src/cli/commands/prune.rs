@@ -8,7 +8,7 @@ use waypost_core::{Kind, Result};
 use crate::cli::Cx;
 use crate::cli::issues::moment_or_age;
 use crate::cli::ui::{BOLD, DIM, cell, styled};
-use crate::prune::{Plan, prune};
+use crate::prune::{Plan, Pruned, prune};
 
 /// Take closed issues out of the ledger that nothing open depends on; exits with 6 if there are none
 ///
@@ -37,7 +37,12 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         down_to: None,
         is_rehearsal: args.dry_run,
     };
-    let pruned = prune(&desk.place, &desk.ledger, plan)?;
+    let mut pruned = Pruned { issues: Vec::new(), uncommitted: 0 };
+    for number in desk.ledger.numbers() {
+        let one = prune(&desk.ledger, number, plan)?;
+        pruned.uncommitted += one.uncommitted;
+        pruned.issues.extend(one.issues);
+    }
     if pruned.uncommitted > 0 {
         cx.ui.warn(&format!("{} more are not committed as they are, so they stay", pruned.uncommitted));
     }

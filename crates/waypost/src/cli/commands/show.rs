@@ -24,7 +24,8 @@ pub(crate) struct Args {
 
 /// An issue, and what is shown beside it.
 struct Page {
-    record: Record,
+    /// Its record, and the number of its ledger.
+    record: (Record, usize),
     issue: Issue,
     is_ready: bool,
     /// What it depends on, if that is in the ledger.
@@ -39,6 +40,7 @@ impl Page {
     /// An issue that is in no ledger any more.
     fn gone(record: Record) -> Result<Page> {
         let (issue, _) = Issue::read(&record).ok_or_else(|| Error::internal("the record is not an issue"))?;
+        let record = (record, 0);
         Ok(Page { record, issue, is_ready: false, others: BTreeMap::new(), waiting: Vec::new(), parts: Vec::new() })
     }
 }
@@ -82,7 +84,7 @@ fn look(index: &Index, wanted: &str, now: Timestamp) -> Result<Page> {
         others: others.into_iter().map(|other| (other.id.clone(), other)).collect(),
         waiting: summaries(waiting)?,
         parts: summaries(index.parts(&id)?)?,
-        record: entry.record,
+        record: (entry.record, entry.ledger),
         issue: entry.issue,
     })
 }
