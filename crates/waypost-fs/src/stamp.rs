@@ -31,7 +31,8 @@ impl Stamp {
     pub fn of_path(path: &Path) -> io::Result<Option<Stamp>> {
         match std::fs::metadata(path) {
             Ok(metadata) => Ok(Some(Stamp::of(&metadata))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // A link to nothing is not nothing.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -51,7 +51,24 @@ impl LedgerFile {
         if let Some(dir) = self.lock.parent() {
             create_private_dir(dir).map_err(|error| self.cannot_write(error))?;
         }
-        FileLock::acquire(&self.lock, self.patience)
+        let lock = FileLock::acquire(&self.lock, self.patience)?;
+        self.sweep();
+        Ok(lock)
+    }
+
+    /// Removes what writers left that were killed. Under the lock, nobody is writing.
+    fn sweep(&self) {
+        let (Some(dir), Some(name)) = (self.path.parent(), self.path.file_name().and_then(|name| name.to_str())) else {
+            return;
+        };
+        let stem = format!(".{name}.");
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_ours = entry.file_name().to_str().is_some_and(|found| found.starts_with(&stem));
+            if is_ours && path.extension().is_some_and(|end| end == "tmp") {
+                let _ = std::fs::remove_file(path);
+            }
+        }
     }
 
     /// Replaces the file durably, if it is still as it was seen. Returns whether it was.
@@ -60,6 +77,15 @@ impl LedgerFile {
             std::fs::create_dir_all(dir).map_err(|error| self.cannot_write(error))?;
         }
         replace_seen(seen, &document.parts(), 0o644).map_err(|error| self.cannot_write(error))
+    }
+
+    /// Removes the file if there is nothing in it.
+    pub fn remove_if_empty(&self) -> Result<()> {
+        let _lock = self.lock()?;
+        if std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
+            std::fs::remove_file(&self.path).map_err(|error| self.cannot_write(error))?;
+        }
+        Ok(())
     }
 
     fn cannot_write(&self, error: std::io::Error) -> Error {

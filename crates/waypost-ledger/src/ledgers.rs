@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use waypost_core::ledger::document::Document;
@@ -14,7 +14,7 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Stamp, create_private_dir};
 
 use crate::file::LedgerFile;
-use crate::index::{self, Failure, Followed, Index, Marks, Source};
+use crate::index::{self, Entry, Failure, Followed, Index, Marks, Source};
 
 /// How long to wait for somebody who brings the index up to date, before doing without it.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -109,7 +109,7 @@ impl Ledgers {
     pub fn state(&self) -> Option<u64> {
         let open = self.lock();
         let open = open.as_ref()?;
-        (open.stamps.as_ref()? == &self.stamps()).then_some(open.serial)
+        (open.stamps.as_ref()? == &self.stamps()?).then_some(open.serial)
     }
 
     /// Changes one ledger; all of it is on disk when this returns, or none of it.
@@ -128,7 +128,7 @@ impl Ledgers {
         let mut in_memory = false;
         for _ in 0..ATTEMPTS {
             let source = self.read(number)?;
-            let _index_lock = self.open_for_change(&mut open, number, &source, in_memory, now)?;
+            let index_lock = self.open_for_change(&mut open, number, &source, in_memory, now)?;
             let index = opened(open.as_ref())?;
             let Source { document, seen, .. } = source;
             // If the index fails here or later, that is seen below.
@@ -139,6 +139,7 @@ impl Ledgers {
             if let Some(failure) = index.failure() {
                 // What it answered meanwhile may have been wrong.
                 index.end();
+                drop(index_lock);
                 self.drop_index(&mut open, failure);
                 if in_memory {
                     // Not even one that nobody else can touch works.
@@ -168,6 +169,7 @@ impl Ledgers {
                 Ok(()) => open.as_mut().into_iter().for_each(|open| open.stamps = None),
                 Err(_) => *open = None,
             }
+            drop(index_lock);
             return Ok(answer);
         }
         Err(Error::unavailable(format!("the ledger {} is being changed by another program", file.path().display()))
@@ -175,17 +177,22 @@ impl Ledgers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Open>> {
-        // Whoever panicked left an index at worst, and that can be made anew.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(|poisoned| {
+            // Whoever panicked may have left something begun.
+            let mut open = poisoned.into_inner();
+            *open = None;
+            self.open.clear_poison();
+            open
+        })
     }
 
     fn lock_path(&self) -> PathBuf {
         self.index.with_extension("lock")
     }
 
-    fn stamps(&self) -> Vec<Option<Stamp>> {
-        // What cannot be looked at cannot be read either, and reading says why.
-        self.files.iter().map(|file| Stamp::of_path(file.path()).unwrap_or_default()).collect()
+    /// Returns the stamps of all files. None if one cannot be looked at: it cannot be read either, and reading says why.
+    fn stamps(&self) -> Option<Vec<Option<Stamp>>> {
+        self.files.iter().map(|file| Stamp::of_path(file.path()).ok()).collect()
     }
 
     fn read(&self, number: usize) -> Result<Source<'_>> {
@@ -200,7 +207,7 @@ impl Ledgers {
 
     /// Opens the index and makes sure that it says what the files say now.
     fn freshen(&self, open: &mut Option<Open>, now: Timestamp) -> Result<()> {
-        let stamps = self.stamps();
+        let Some(stamps) = self.stamps() else { return self.open_in_memory(open, now) };
         if open.as_ref().is_some_and(|open| open.stamps.as_ref() == Some(&stamps)) {
             return Ok(());
         }
@@ -301,7 +308,7 @@ impl Ledgers {
     /// Follows all files whose stamps are not those that were read. Returns whether the index is of these files, and
     /// fewer lines changed than would be worth it.
     fn follow(&self, index: &Index, given: Option<(usize, &Source<'_>)>, now: Timestamp) -> Result<bool> {
-        let stamps = self.stamps();
+        let Some(stamps) = self.stamps() else { return Ok(false) };
         let Some(fresh) = self.freshness(index, &stamps)? else { return Ok(false) };
         index.begin_change()?;
         let mut is_changed = false;
@@ -328,20 +335,17 @@ impl Ledgers {
 
     /// Makes a new index beside the old one and puts it in its place.
     fn build(&self, sources: &[Source<'_>], now: Timestamp) -> Result<Option<Index>> {
-        let new = self.index.with_extension("new");
-        index::remove(&new);
-        let made = Index::create(&new, &self.terms).and_then(|index| {
+        let cannot = || Error::unavailable("cannot keep the index");
+        let file = index::new_file(&self.index).ok_or_else(cannot)?;
+        let made = Index::create(&file, &self.terms).and_then(|index| {
             index.fill(sources, now)?;
             index.commit()
         });
+        let made = made.and_then(|()| index::publish(&self.index, &file).map_err(|error| cannot().because(error)));
         if let Err(error) = made {
-            index::remove(&new);
+            let _ = std::fs::remove_file(&file);
             return Err(error);
         }
-        // A journal that a killed process left must not be played back into the new file.
-        index::remove(&self.index);
-        std::fs::rename(&new, &self.index)
-            .map_err(|error| Error::unavailable("cannot keep the index").because(error))?;
         Ok(Index::open(&self.index, &self.terms))
     }
 
@@ -416,6 +420,11 @@ impl Draft<'_> {
         self.index
     }
 
+    /// Returns the copy of an issue that is in this ledger.
+    pub fn copy(&self, id: &str) -> Result<Option<Entry>> {
+        self.index.in_ledger(id, self.number)
+    }
+
     /// Adds an issue.
     pub fn add(&mut self, record: &Record) -> Result<()> {
         let place = self.document.insert(record)?;
@@ -448,18 +457,23 @@ impl Draft<'_> {
         self.document.parts().iter().map(|part| part.len()).sum()
     }
 
-    /// Takes one issue out of the file.
+    /// Takes one issue out of the file, and all its versions, if there are several.
     pub fn remove(&mut self, id: &str) -> Result<()> {
-        let (place, _) = self.place_of(id)?;
-        self.document.remove(place);
-        self.is_changed = true;
-        self.index.exchange(self.number, &mut self.marks, place, true, None)
+        loop {
+            let (place, _) = self.place_of(id)?;
+            self.document.remove(place);
+            self.is_changed = true;
+            self.index.exchange(self.number, &mut self.marks, place, true, None)?;
+            if self.copy(id)?.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Returns the line of an issue, of several versions the one that counts, and its record.
     fn place_of(&self, id: &str) -> Result<(usize, Record)> {
-        let Some(entry) = self.index.get(id)? else {
-            return Err(Error::not_found(format!("there is no issue {id:?}")));
+        let Some(entry) = self.index.in_ledger(id, self.number)? else {
+            return Err(Error::not_found(format!("there is no issue {id:?} in this ledger")));
         };
         let place = self.document.lines().position(|line| line == entry.raw.as_bytes());
         let place = place.ok_or_else(|| Error::internal(format!("the line of issue {id} is not in the ledger")))?;

@@ -310,7 +310,7 @@ fn an_index_that_is_missing_foreign_or_damaged_changes_no_answer() {
     fs::remove_file(&index).unwrap();
     fs::create_dir(&index).unwrap();
     assert_eq!(titles(&ledgers(dir.path(), "kept.db")), answer, "a directory");
-    fs::remove_dir(&index).unwrap();
+    fs::remove_file(&index).expect("it was put in the place of the directory");
 
     let foreign = Connection::open(&index).unwrap();
     foreign.execute_batch("CREATE TABLE about (identity, salt); INSERT INTO about VALUES ('another', 1)").unwrap();
@@ -357,6 +357,67 @@ fn an_index_removed_or_replaced_while_it_is_open_changes_no_answer() {
         ledgers.change(0, NOW, |draft| draft.add(&new)).unwrap();
         ledgers.change(0, NOW, |draft| draft.remove(&format!("a-{}", 60_000 + round))).unwrap();
     }
+}
+
+#[test]
+fn whoever_has_an_older_index_open_does_not_see_the_changes_of_a_newer_one() {
+    let dir = temp_dir();
+    let older = ledgers(dir.path(), "kept.db");
+    many(dir.path());
+    // Until the stamps are settled each look opens the index again.
+    while older.state().is_none() {
+        assert_eq!(titles(&older).len(), 2_000);
+    }
+    let serial = older.state();
+    let terms = Terms { ignore_unresolved: true, ..Terms::default() };
+    let newer = Ledgers::new(older.files().to_vec(), dir.path().join("private/kept.db"), terms);
+    newer
+        .change(0, NOW, |draft| {
+            for number in (0..2_000).step_by(7) {
+                draft.edit(&format!("a-{number:05}"), |record| record.set("title", &"changed"))?;
+            }
+            // In the middle of that change, with its journal on disk.
+            let seen = titles(&older);
+            assert_eq!(seen.len(), 2_000);
+            assert!(seen.iter().all(|title| title.starts_with("issue ")), "{seen:?}");
+            draft.discard();
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(older.state(), serial, "it was the one that was open before");
+    assert_eq!(titles(&newer).len(), 2_000);
+}
+
+#[test]
+fn a_ledger_that_became_a_link_to_nothing_is_an_error_and_not_empty() {
+    let dir = temp_dir();
+    let ledgers = ledgers(dir.path(), "kept.db");
+    let path = ledgers.files()[0].path().to_owned();
+    write(&path, true, line_of(1, "x").as_bytes());
+    assert_eq!(titles(&ledgers).len(), 1);
+    fs::remove_file(&path).unwrap();
+    assert!(titles(&ledgers).is_empty());
+    for target in ["nowhere", "one.jsonl"] {
+        std::os::unix::fs::symlink(target, &path).unwrap();
+        assert!(ledgers.look(NOW, |index| index.ready(NOW, None)).is_err(), "{target}");
+        assert!(self::ledgers(dir.path(), "kept.db").look(NOW, |index| index.ready(NOW, None)).is_err(), "{target}");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_panic_in_the_middle_harms_nobody() {
+    let dir = temp_dir();
+    let ledgers = ledgers(dir.path(), "kept.db");
+    many(dir.path());
+    assert_eq!(titles(&ledgers).len(), 2_000);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _: Result<()> = ledgers.look(NOW, |_| panic!("on purpose"));
+    }));
+    assert!(panicked.is_err());
+    let before = fs::read_link(dir.path().join("private/kept.db")).unwrap();
+    assert_eq!(titles(&ledgers).len(), 2_000);
+    assert_eq!(fs::read_link(dir.path().join("private/kept.db")).unwrap(), before, "the index is as good as before");
 }
 
 #[test]

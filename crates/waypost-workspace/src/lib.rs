@@ -18,4 +18,4 @@ pub mod worktrees;
 pub use checkout::{Checkout, Listed};
 pub use detect::{Environment, detect, is_same_place};
 pub use identity::{ensure_repository_id, ensure_worktree_id, renew_ids, repository_id, restore_ids, worktree_id};
-pub use run::{git_version, run_editor};
+pub use run::{git_version, init_git, run_editor};

@@ -350,3 +350,12 @@ pub fn run_editor(editor: &str, file: &Path) -> Result<()> {
     Err(Error::invalid(format!("the editor {editor:?} failed: {status}"))
         .hint("set VISUAL or EDITOR to one that works"))
 }
+
+/// Makes a directory a git repository, with nothing in it that a template would bring.
+pub fn init_git(path: &Path) -> Result<()> {
+    let mut command = Command::new("git");
+    for variable in GIT_VARIABLES {
+        command.env_remove(variable);
+    }
+    Tool::new("git", command).args(["init", "--quiet", "--template="]).arg("--").arg(path).stdout().map(drop)
+}

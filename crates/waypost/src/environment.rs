@@ -65,8 +65,8 @@ impl Variables {
     }
 
     /// Returns the editor that people want, as a shell understands it.
-    pub fn editor(&self) -> String {
-        ["VISUAL", "EDITOR"].into_iter().find_map(|name| self.text(name)).unwrap_or_else(|| "vi".to_owned())
+    pub fn editor(&self) -> Option<String> {
+        ["VISUAL", "EDITOR"].into_iter().find_map(|name| self.text(name))
     }
 
     /// Returns the user of the machine.

@@ -45,7 +45,7 @@ impl Repo {
         Ok(named.unwrap_or_else(|| default_prefix(&self.checkout.repository_name())))
     }
 
-    fn of(checkout: Checkout, root: PathBuf, ledger: PathBuf) -> Repo {
+    pub(crate) fn of(checkout: Checkout, root: PathBuf, ledger: PathBuf) -> Repo {
         // Files that are there while a version control tool changes the tree.
         let marks = [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
         let git = checkout.git_dir.iter().map(|git_dir| git_dir.join("index.lock"));

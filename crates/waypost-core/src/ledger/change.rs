@@ -300,8 +300,8 @@ fn set_labels(record: &mut Record, edit: &Edit) -> Result<()> {
     if edit.add_labels.is_empty() && edit.remove_labels.is_empty() {
         return Ok(());
     }
-    if edit.add_labels.iter().any(|label| label.trim().is_empty()) {
-        return Err(Error::invalid("a label is a text"));
+    if edit.add_labels.iter().any(|label| label.trim().is_empty() || label.contains(['\n', '\r'])) {
+        return Err(Error::invalid("a label is one line of text"));
     }
     let before = items(record, "labels")?;
     let label_of = |item: &String| serde_json::from_str::<String>(item).ok();
@@ -371,7 +371,7 @@ fn set_status(record: &mut Record, status: &str, statuses: &Statuses, author: Au
 }
 
 /// Says when the record was last changed. Somebody whose clock is ahead is not overtaken.
-fn touch(record: &mut Record, author: Author<'_>) -> Result<()> {
+pub fn touch(record: &mut Record, author: Author<'_>) -> Result<()> {
     let before = Issue::read(record).and_then(|(issue, _)| issue.updated_at);
     let now = before.map_or(author.now, |before| before.max(author.now));
     record.set("updated_at", &now.to_string())

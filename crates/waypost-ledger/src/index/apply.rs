@@ -621,6 +621,8 @@ fn category(code: usize) -> Category {
 
 /// Labels as one text in which each can be looked for.
 fn labels_to_text(labels: &[String]) -> String {
+    // One that a file brings with several lines must not look like several labels.
+    let labels: Vec<String> = labels.iter().map(|label| label.replace('\n', "\r")).collect();
     if labels.is_empty() { String::new() } else { format!("\n{}\n", labels.join("\n")) }
 }
 

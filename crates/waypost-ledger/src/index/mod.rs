@@ -52,9 +52,9 @@ pub(crate) enum Failure {
 }
 
 impl Index {
-    /// Opens the index in a file. None if there is none that can be used.
-    pub(crate) fn open(path: &Path, terms: &Terms) -> Option<Index> {
-        let connection = Connection::open_with_flags(path, FLAGS).ok()?;
+    /// Opens the index that a link leads to. None if there is none that can be used.
+    pub(crate) fn open(link: &Path, terms: &Terms) -> Option<Index> {
+        let connection = Connection::open_with_flags(file_of(link)?, FLAGS).ok()?;
         prepare(&connection).ok()?;
         let about = connection
             .prepare_cached("SELECT identity, salt FROM about")
@@ -150,7 +150,7 @@ impl Index {
         run(&self.connection).map_err(|error| {
             let is_damaged = matches!(
                 error.sqlite_error_code(),
-                None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown)
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown)
             );
             self.failure.set(Some(if is_damaged { Failure::Damaged } else { Failure::Unavailable }));
             log::debug!("the index failed: {error}");
@@ -206,11 +206,56 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(synchronous)
 }
 
-/// Removes an index and what SQLite may have left beside it.
-pub(crate) fn remove(path: &Path) {
-    for suffix in ["", "-journal", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        let _ = std::fs::remove_file(PathBuf::from(name));
+/// Returns the file that a link leads to, which is beside it.
+///
+/// SQLite finds a journal by the name of its database. If a new index got the name of the old one, whoever still has the
+/// old one open would play the new one's journal back into it.
+fn file_of(link: &Path) -> Option<PathBuf> {
+    let name = std::fs::read_link(link).ok()?;
+    let is_ours = name.components().count() == 1 && name.to_str()?.starts_with(&stem(link)?);
+    is_ours.then(|| link.with_file_name(name))
+}
+
+/// What the names of the files begin with that a link may lead to.
+fn stem(link: &Path) -> Option<String> {
+    Some(format!(".{}.", link.file_name()?.to_str()?))
+}
+
+/// Returns a name that no index has had.
+pub(crate) fn new_file(link: &Path) -> Option<PathBuf> {
+    let unique = RandomState::new().build_hasher().finish();
+    Some(link.with_file_name(format!("{}{unique:016x}", stem(link)?)))
+}
+
+/// Makes a link lead to a new file, and removes the files it led to before.
+pub(crate) fn publish(link: &Path, file: &Path) -> std::io::Result<()> {
+    let name = file.file_name().unwrap_or_default();
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".link");
+    let beside = PathBuf::from(beside);
+    std::os::unix::fs::symlink(name, &beside)?;
+    if link.is_dir() && !link.is_symlink() {
+        std::fs::remove_dir(link)?;
+    }
+    std::fs::rename(&beside, link)?;
+    sweep(link, Some(file));
+    Ok(())
+}
+
+/// Removes an index, and whatever is left of older ones.
+pub(crate) fn remove(link: &Path) {
+    let _ = std::fs::remove_file(link);
+    sweep(link, None);
+}
+
+/// Removes all files that a link may lead to but one. Whoever has one open goes on with it.
+fn sweep(link: &Path, but: Option<&Path>) {
+    let (Some(dir), Some(stem)) = (link.parent(), stem(link)) else { return };
+    let kept = but.and_then(Path::file_name);
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with(&stem)) && Some(name.as_os_str()) != kept {
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }

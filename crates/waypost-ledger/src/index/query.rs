@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rusqlite::types::ToSql;
-use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::issue::{Issue, Visibility};
 use waypost_core::ledger::ready::{self, Issues, NO_AUTO_CLAIM, Reason, Rules};
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::{cycle, issue_id};
@@ -85,6 +85,15 @@ pub struct Entry {
     /// Its line.
     pub raw: String,
 }
+
+impl Entry {
+    fn precedence(&self) -> (Visibility, Option<Timestamp>, &str) {
+        (self.issue.visibility(), self.issue.updated_at, &self.raw)
+    }
+}
+
+/// What a filter may be made of at most.
+const MOST_VALUES: usize = 500;
 
 /// Which issues are listed. What is empty or `None` does not narrow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -288,6 +297,24 @@ impl Index {
         found.map(|(raw, ledger)| self.entry(raw, ledger)).transpose()
     }
 
+    /// Returns the copy of an issue that is in one ledger, by its whole id.
+    pub fn in_ledger(&self, id: &str, ledger: usize) -> Result<Option<Entry>> {
+        let lines = self.all("SELECT raw FROM line WHERE id = ?1 AND ledger = ?2", (id, ledger), |row| row.get(0))?;
+        let copies = lines.into_iter().map(|raw| self.entry(raw, ledger)).collect::<Result<Vec<Entry>>>()?;
+        Ok(copies.into_iter().max_by(|one, other| one.precedence().cmp(&other.precedence())))
+    }
+
+    /// Returns the issues of a ledger that are proposed, as they are in it.
+    pub fn proposed_in(&self, ledger: usize) -> Result<Vec<Entry>> {
+        // No spelling of the word goes without these letters, and few records have them.
+        let lines =
+            self.all("SELECT raw FROM line WHERE ledger = ?1 AND instr(raw, '\"visibility\"') > 0", [ledger], |row| {
+                row.get::<_, String>(0)
+            })?;
+        let entries = lines.into_iter().map(|raw| self.entry(raw, ledger)).collect::<Result<Vec<Entry>>>()?;
+        Ok(entries.into_iter().filter(|entry| entry.issue.visibility() == Visibility::Proposed).collect())
+    }
+
     /// Returns the issue that somebody means, by its id or the unique beginning of it.
     pub fn entry_of(&self, wanted: &str) -> Result<Entry> {
         let id = self.find(wanted)?;
@@ -317,6 +344,9 @@ impl Index {
     /// Returns the issues that fit, in order; at most so many.
     pub fn list(&self, filter: &Filter, sort: Sort, reverse: bool, limit: Option<usize>) -> Result<Vec<Summary>> {
         let condition = Condition::of(filter);
+        if condition.values.len() > MOST_VALUES {
+            return Err(Error::invalid(format!("more than {MOST_VALUES} things to filter by are too many")));
+        }
         let order = sort.sql(reverse);
         let limit = at_most(limit);
         let Some(text) = &filter.text else {
@@ -425,7 +455,7 @@ impl Index {
              ORDER BY closed_at, issue.id",
                 only = self.only()
             ),
-            (before.as_millis(), keep),
+            (before.as_millis(), i64::try_from(keep).unwrap_or(i64::MAX)),
             |row| Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?)),
         )?;
         found.into_iter().map(|(raw, ledger)| self.entry(raw, ledger)).collect()

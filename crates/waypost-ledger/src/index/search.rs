@@ -3,9 +3,9 @@
 //! Reading every word takes longer than everything else about a ledger. So it is done by the first search, and from then
 //! on only for lines that are new.
 
-use waypost_core::Result;
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Record;
+use waypost_core::{Error, Result};
 
 use super::{Index, Summary};
 
@@ -62,6 +62,9 @@ impl Index {
     pub fn search(&self, words: &[String], limit: Option<usize>) -> Result<Vec<Summary>> {
         let words: Vec<&str> = words.iter().flat_map(|words| words.split_whitespace()).collect();
         let limit = super::query::at_most(limit);
+        if words.is_empty() || words.len() > 100 {
+            return Err(Error::invalid("what is searched for is one to a hundred words"));
+        }
         if words.iter().any(|word| !is_tokenized(word)) {
             let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
             let condition = format!("category < 4{} ORDER BY category >= 3, priority, issue.id", self.only());

@@ -16,6 +16,7 @@ use super::{Cx, in_one_line};
 use crate::ledger::{Change, Ledger};
 use crate::place::Place;
 use crate::prune::{self, LARGE, Plan};
+use crate::repos::Repos;
 
 /// The ledger one stands in.
 pub(crate) struct Desk {
@@ -29,6 +30,17 @@ impl Desk {
     pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
         let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
         self.ledger.apply_placed(&unplaced, false)
+    }
+
+    /// Returns the number of a repository that was named; the one that one is in, if none was.
+    pub(crate) fn target(&self, named: Option<&str>) -> Result<usize> {
+        let Some(named) = named else { return Ok(0) };
+        let mut repos = Repos { all: self.ledger.repos().to_vec(), unreachable: Vec::new() };
+        match repos.find(&self.place, named)? {
+            (number, false) => Ok(number),
+            (_, true) => Err(Error::not_found(format!("the ledger of {named} is not read"))
+                .hint(format!("way config --add-repo {named}"))),
+        }
     }
 
     /// Returns a record as programs see it: all its fields as they are spelled, and where it is from.
@@ -49,10 +61,15 @@ impl Desk {
 }
 
 impl Cx {
-    /// Opens the ledger.
+    /// Opens the ledgers.
     pub(crate) fn desk(&mut self) -> Result<Desk> {
+        self.desk_with(&[])
+    }
+
+    /// Opens the ledgers, and those of repositories that were named.
+    pub(crate) fn desk_with(&mut self, named: &[Option<&str>]) -> Result<Desk> {
         let place = self.place()?;
-        let (ledger, unreachable) = Ledger::narrowed(&place, self.global.repo.as_deref())?;
+        let (ledger, unreachable) = Ledger::narrowed(&place, self.global.repo.as_deref(), named)?;
         for warning in unreachable {
             self.ui.warn(&warning);
         }

@@ -1,7 +1,7 @@
 //! The command line: what was typed, and who answers it.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -127,6 +127,11 @@ commands! {
     "batch" => batch;
     "edit" => edit;
     "prune" => prune;
+    "propose" => propose;
+    "withdraw" => withdraw;
+    "accept" => accept;
+    "reject" => reject;
+    "migrate" => migrate;
     "blocked" => blocked;
     "search" => search;
     "stale" => stale;
@@ -163,11 +168,11 @@ pub fn main() -> ExitCode {
     }
     let variables = Variables::of_process();
     let ui = Ui::new(global.json, global.quiet, global.color, &variables);
-    let mut cx = Cx { ui, variables, global, place: None };
-    match run(&mut cx, &matches) {
+    let mut cx = Cx { ui, variables, global, place: None, uses_store: false };
+    match enter(cx.global.directory.as_deref()).and_then(|()| run(&mut cx, &matches)) {
         Ok(code) => code,
         Err(error) => {
-            let store = cx.place.as_ref().and_then(|place| place.store().ok());
+            let store = cx.place.as_ref().filter(|_| cx.uses_store).and_then(|place| place.store().ok());
             let store = store.map(|choice| (choice.location.to_string(), choice.source.to_string()));
             cx.ui.error(&error, store.as_ref().map(|(path, because)| (path.as_str(), because.as_str())));
             ExitCode::from(error.kind().exit_code())
@@ -229,6 +234,8 @@ struct Cx {
     global: GlobalArgs,
     /// Kept for errors, which say which store they are about.
     place: Option<Place>,
+    /// Whether the command is about the store.
+    uses_store: bool,
 }
 
 impl Cx {
@@ -236,11 +243,6 @@ impl Cx {
     fn place(&mut self) -> Result<Place> {
         let cwd = std::env::current_dir()
             .map_err(|error| Error::unavailable("the current directory cannot be found").because(error))?;
-        let cwd = match &self.global.directory {
-            Some(dir) => std::fs::canonicalize(cwd.join(dir))
-                .map_err(|error| Error::invalid(format!("cannot go to {}", dir.display())).because(error))?,
-            None => cwd,
-        };
         let scope = match (self.global.global, self.global.scope) {
             (true, _) => Some((Scope::Global, "--global")),
             (false, Some(scope)) => Some((scope, "--scope")),
@@ -269,6 +271,7 @@ impl Cx {
 
     /// Opens the store.
     fn session(&mut self) -> Result<Session> {
+        self.uses_store = true;
         let place = self.place()?;
         let said = place.warnings.len();
         let session = Session::open(place)?;
@@ -277,6 +280,13 @@ impl Cx {
         }
         Ok(session)
     }
+}
+
+/// Goes to the directory that the command is to run in.
+fn enter(directory: Option<&Path>) -> Result<()> {
+    let Some(dir) = directory else { return Ok(()) };
+    std::env::set_current_dir(dir)
+        .map_err(|error| Error::invalid(format!("cannot go to {}", dir.display())).because(error))
 }
 
 /// Clap shows one line for a wrong value; the hints belong to it.

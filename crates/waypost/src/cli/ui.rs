@@ -81,6 +81,15 @@ impl Ui {
         }
     }
 
+    /// Asks something of whoever sits at the terminal, and returns the answer.
+    pub(crate) fn ask(&self, question: &str) -> Result<String> {
+        let cannot = |error| Error::unavailable("cannot ask").because(error);
+        write!(io::stderr(), "{}", escape(question)).and_then(|()| io::stderr().flush()).map_err(cannot)?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map_err(cannot)?;
+        Ok(answer.trim().to_owned())
+    }
+
     /// Says something helpful that nobody asked for.
     pub(crate) fn note(&self, note: &str) {
         if !self.json && !self.quiet {

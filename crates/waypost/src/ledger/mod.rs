@@ -16,7 +16,7 @@ use waypost_core::{Error, Result};
 use waypost_ledger::{Index, LedgerFile, Ledgers};
 
 use crate::environment::Variables;
-use crate::place::{Place, Request};
+use crate::place::{Place, Request, ledger_in};
 use crate::repos::{Repo, Repos, Route};
 use crate::session::clock;
 
@@ -124,6 +124,12 @@ impl Ledger {
         Ledger::with_repos(&place, repos, None, route, false)
     }
 
+    /// Opens the ledger of one repository alone.
+    pub(crate) fn of_one(place: &Place, repo: Repo) -> Result<Ledger> {
+        let route = Route { number: 0, because: String::new(), is_private: false, is_protected: false };
+        Ledger::with_repos(place, vec![repo], None, route, false)
+    }
+
     /// Opens the ledgers of a place. Their files need not exist.
     pub fn of(place: &Place) -> Result<Ledger> {
         let repos = Repos::of(place)?;
@@ -131,14 +137,17 @@ impl Ledger {
         Ledger::with_repos(place, repos.all, None, route, true)
     }
 
-    /// Opens the ledgers of a place; one repository is all that questions and new issues are about, if it is named.
-    /// Returns what could not be reached too, in words.
-    pub fn narrowed(place: &Place, only: Option<&str>) -> Result<(Ledger, Vec<String>)> {
+    /// Opens the ledgers of a place and of further repositories that are named; `only` is the one that questions and new
+    /// issues are about. Returns what could not be reached too, in words.
+    pub fn narrowed(place: &Place, only: Option<&str>, named: &[Option<&str>]) -> Result<(Ledger, Vec<String>)> {
         let mut repos = Repos::of(place)?;
         let route = Route::of(place, &repos);
-        let found = only.map(|wanted| repos.find(place, wanted)).transpose()?;
-        let is_usual = found.is_none_or(|(_, is_new)| !is_new);
-        let only = found.map(|(number, _)| number);
+        let usual = repos.all.len();
+        let only = only.map(|wanted| repos.find(place, wanted)).transpose()?.map(|(number, _)| number);
+        for wanted in named.iter().flatten() {
+            repos.find(place, wanted)?;
+        }
+        let is_usual = repos.all.len() == usual;
         // Whoever says where an issue goes needs no route.
         let route = match (route, only) {
             (Err(_), Some(number)) => {
@@ -195,7 +204,7 @@ impl Ledger {
     }
 
     /// Asks about the issues as they are now. Everything `look` asks is about one moment; it is asked again if the index
-    /// turns out to be damaged.
+    /// turns out to be damaged. It asks what it is given and not this ledger, which is busy meanwhile.
     pub fn look<T>(&self, mut look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
         self.ledgers.look(self.now(), |index| {
             index.narrow(self.only);
@@ -454,7 +463,7 @@ pub(crate) fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
 
 /// Names the index of some ledgers. Those who read others, as on another branch, have one of their own.
 fn index_name(place: &Place, files: &[LedgerFile], is_usual: bool) -> String {
-    let is_home = place.home_worktree.as_deref().is_some_and(|home| files[0].path().starts_with(home));
+    let is_home = place.home_worktree.as_deref().is_some_and(|home| files[0].path() == ledger_in(home).0);
     if is_usual && is_home {
         return "index.db".to_owned();
     }
@@ -485,13 +494,20 @@ fn terms(place: &Place) -> Terms {
 /// Refuses to write through a link that leads out of the repository: who writes the repository does not choose where
 /// we write, and whoever else uses that file has another lock.
 fn check_inside(path: &Path, root: &Path) -> Result<()> {
-    match std::fs::canonicalize(path) {
-        Ok(real) if !real.starts_with(root) => {
-            Err(Error::refused(format!("the ledger {} is a link that leads out of the repository", path.display()))
-                .hint("replace the link with the file"))
-        }
-        _ => Ok(()),
+    // What does not exist yet is where its directory really is.
+    let real = path.ancestors().find_map(|existing| {
+        let real = std::fs::canonicalize(existing).ok()?;
+        Some(real.join(path.strip_prefix(existing).ok()?))
+    });
+    if real.is_some_and(|real| real.starts_with(root)) && !is_link_to_nothing(path) {
+        return Ok(());
     }
+    Err(Error::refused(format!("the ledger {} is a link that leads out of the repository", path.display()))
+        .hint("replace the link with the file"))
+}
+
+fn is_link_to_nothing(path: &Path) -> bool {
+    path.is_symlink() && !path.exists()
 }
 
 /// Makes a prefix for ids of a repository's name.

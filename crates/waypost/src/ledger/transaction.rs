@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use waypost_core::ledger::change::{self, Author};
 use waypost_core::ledger::issue_id;
-use waypost_core::ledger::ready::Reason;
+use waypost_core::ledger::ready::{Issues, Reason};
 use waypost_core::ledger::vocabulary::{DependencyKind, Terms};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
@@ -193,6 +193,12 @@ impl<'a, 'b> Transaction<'a, 'b> {
         {
             return Err(Error::conflict("they would wait for each other").because(circle.join(" → ")));
         }
+        if kind == DependencyKind::Blocks && self.is_part_of(&on, &id) {
+            return Err(Error::conflict(format!(
+                "issue {on} is a part of {id}, so it would wait for what waits for it"
+            ))
+            .hint("an epic waits for its parts by itself"));
+        }
         if kind == DependencyKind::ParentChild {
             self.check_parent(&id, &on)?;
         }
@@ -241,10 +247,67 @@ impl<'a, 'b> Transaction<'a, 'b> {
         Ok(pruned)
     }
 
-    fn check_parent(&self, part: &str, whole: &str) -> Result<()> {
-        match self.issues().parent_cycle(part, whole) {
-            Some(circle) => Err(Error::conflict("they would be parts of each other").because(circle.join(" → "))),
-            None => Ok(()),
+    /// Returns the copy of an issue that is in this ledger, by its whole id.
+    pub(crate) fn copy_here(&self, id: &str) -> Result<Option<Entry>> {
+        self.draft.copy(id)
+    }
+
+    /// Writes a record as it is: in the place of the copy that is here, or as a new one.
+    pub(crate) fn put(&mut self, record: &Record) -> Result<()> {
+        let id = record.text("id").unwrap_or_default();
+        if self.draft.copy(&id)?.is_none() {
+            return self.draft.add(record);
         }
+        let whole = record.clone();
+        self.draft.edit(&id, |here| {
+            *here = whole;
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Takes the copy of an issue out that is here, if there is one.
+    pub(crate) fn take_out(&mut self, id: &str) -> Result<()> {
+        if self.draft.copy(id)?.is_some() { self.draft.remove(id) } else { Ok(()) }
+    }
+
+    /// Says something about the copy of an issue that is here.
+    pub(crate) fn comment_here(&mut self, id: &str, text: &str) -> Result<()> {
+        let comment = issue_id::generate("c", text, id, self.author.now, &mut SystemEntropy);
+        self.draft.edit(id, |record| change::comment(record, &comment, text, self.author)).map(drop)
+    }
+
+    /// Changes the copy of an issue that is here.
+    pub(crate) fn edit(&mut self, id: &str, edit: impl Fn(&mut Record, Author<'_>) -> Result<()>) -> Result<Record> {
+        self.draft.edit(id, |record| edit(record, self.author))
+    }
+
+    /// Tells whether an issue is a part of another, at any depth.
+    fn is_part_of(&self, part: &str, whole: &str) -> bool {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut above = self.issues().facts(part).and_then(|facts| facts.parent_id.clone());
+        while let Some(id) = above.take().filter(|id| seen.insert(id.clone())) {
+            if id == whole {
+                return true;
+            }
+            above = self.issues().facts(&id).and_then(|facts| facts.parent_id.clone());
+        }
+        false
+    }
+
+    fn check_parent(&self, part: &str, whole: &str) -> Result<()> {
+        if let Some(circle) = self.issues().parent_cycle(part, whole) {
+            return Err(Error::conflict("they would be parts of each other").because(circle.join(" → ")));
+        }
+        let mut above = Some(whole.to_owned());
+        let mut seen = std::collections::BTreeSet::new();
+        while let Some(id) = above.take().filter(|id| seen.insert(id.clone())) {
+            let Some(facts) = self.issues().facts(&id) else { break };
+            if facts.blockers.iter().any(|blocker| blocker == part) {
+                return Err(Error::conflict(format!("issue {id} waits for {part}, so {part} cannot be a part of it")));
+            }
+            above.clone_from(&facts.parent_id);
+        }
+        Ok(())
     }
 }

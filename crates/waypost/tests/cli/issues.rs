@@ -367,6 +367,60 @@ fn a_large_ledger_prunes_itself_if_it_is_told_to() {
 }
 
 #[test]
+fn all_versions_of_a_pruned_issue_go() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/.waypost");
+    let text = r#"{"id":"d-1","title":"x","status":"open","updated_at":"2025-01-01T00:00:00Z"}
+{"id":"d-1","title":"x","status":"closed","updated_at":"2025-01-02T00:00:00Z","closed_at":"2025-01-02T00:00:00Z"}
+"#;
+    sandbox.write(repo.join(LEDGER), text);
+    sandbox.git(&repo, ["add", "."]);
+    sandbox.git(&repo, ["commit", "-q", "-m", "ledger"]);
+    assert_eq!(sandbox.way(&repo, ["prune"]).code, 0);
+    let _ = sandbox.way(&repo, ["ready"]).fails(6);
+    assert_eq!(lines(&repo.join(LEDGER)).len(), 1, "the mark alone is left");
+}
+
+#[test]
+fn what_cannot_be_asked_is_said_and_harms_no_index() {
+    let sandbox = sandbox();
+    let repo = many(&sandbox);
+    assert_eq!(ids(&sandbox, &repo, &["list"]).len(), 4);
+    let index = std::fs::read_link(repo.join(".git/waypost/index.db")).unwrap();
+    let labels: Vec<String> = (0..1_001).flat_map(|number| ["-l".to_owned(), format!("l{number}")]).collect();
+    let many: Vec<&str> = ["list"].into_iter().chain(labels.iter().map(String::as_str)).collect();
+    let asked: &[&[&str]] =
+        &[&["search", ""], &["search", " "], &many, &["list", "-p", "3-1"], &["add", "x", "-l", "a\nb"]];
+    for args in asked {
+        let _ = sandbox.way(&repo, args.iter()).fails(2);
+    }
+    let _ = sandbox.way(&repo, ["prune", "--keep", "18446744073709551615"]).fails(6);
+    assert_eq!(std::fs::read_link(repo.join(".git/waypost/index.db")).unwrap(), index);
+}
+
+#[test]
+fn nothing_waits_for_its_own_parts() {
+    let sandbox = sandbox();
+    let repo = many(&sandbox);
+    let run = sandbox.way(&repo, ["dep", "add", "r-5", "r-2"]).fails(4);
+    assert!(run.stderr.contains("r-2 is a part of r-5"), "{}", run.stderr);
+    let _ = sandbox.way(&repo, ["dep", "add", "r-3", "r-1"]).ok();
+    let run = sandbox.way(&repo, ["update", "r-1", "--parent", "r-3"]).fails(4);
+    assert!(run.stderr.contains("r-3 waits for r-1"), "{}", run.stderr);
+}
+
+#[test]
+fn a_link_out_of_the_repository_is_not_written_through() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let outside = sandbox.dir("outside");
+    std::os::unix::fs::symlink(&outside, repo.join(".waypost")).unwrap();
+    let _ = sandbox.way(&repo, ["add", "secret"]).fails(7);
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
 fn statuses_of_ones_own_mean_what_the_configuration_says() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");

@@ -217,7 +217,7 @@ fn ledgers(findings: &mut Vec<Finding>, place: &Place) {
         let action = error.hints().first().cloned();
         Finding { check: "ledger", verdict: Verdict::Broken, detail: error.full_message(), action }
     };
-    let (ledger, unreachable) = match Ledger::narrowed(place, None) {
+    let (ledger, unreachable) = match Ledger::narrowed(place, None, &[]) {
         Ok(found) => found,
         Err(error) => return findings.push(broken(&error)),
     };

@@ -1,7 +1,8 @@
 //! `way edit`
 
-use std::io::Write as _;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use waypost_core::ledger::issue::Issue;
@@ -28,24 +29,25 @@ const SECTIONS: &[&str] = &["description", "design", "acceptance_criteria", "not
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let issue = cx.look(&desk, |index| index.entry_of(&args.issue))?.issue;
-    let before = page(&issue)?;
-    let dir = &desk.place.require_checkout()?.private_dir;
-    waypost_fs::create_private_dir(dir)
-        .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
-    let file = dir.join(format!("edit-{}.md", std::process::id()));
-    write(&file, &before)?;
-    let edited = waypost_workspace::run_editor(&desk.place.variables.editor(), &file).and_then(|()| read(&file));
-    let changed = edited.and_then(|after| if after == before { Ok(None) } else { change(&issue, &after).map(Some) });
-    let edit = match changed {
-        Ok(Some(edit)) if edit != Edit::default() => edit,
-        Ok(_) => {
-            remove(&file);
-            return Err(Error::new(Kind::NothingToDo, "nothing was changed"));
-        }
-        Err(error) => return Err(error.hint(format!("what you wrote is in {}", file.display()))),
+    let editor = match desk.place.variables.editor() {
+        Some(editor) => editor,
+        None if std::io::stdin().is_terminal() => "vi".to_owned(),
+        None => return Err(Error::invalid("there is no editor").hint("set VISUAL or EDITOR, or use way update")),
     };
-    let records = desk.apply(&[Change::Update(issue.id, edit)]);
-    let records = records.map_err(|error| error.hint(format!("what you wrote is in {}", file.display())))?;
+    let before = page(&issue)?;
+    let file = write(&desk.place.require_checkout()?.private_dir, &before)?;
+    let kept = |error: Error| error.hint(format!("what you wrote is in {}", file.display()));
+    let edited = waypost_workspace::run_editor(&editor, &file).and_then(|()| read(&file));
+    if read(&file).is_ok_and(|now| now == before) {
+        remove(&file);
+    }
+    let after = edited.map_err(|error| if file.exists() { kept(error) } else { error })?;
+    let edit = change(&issue, &before, &after).map_err(kept)?;
+    if edit == Edit::default() {
+        remove(&file);
+        return Err(Error::new(Kind::NothingToDo, "nothing was changed"));
+    }
+    let records = desk.apply(&[Change::Update(issue.id, edit)]).map_err(kept)?;
     remove(&file);
     cx.answer_changed(&desk, "Changed", &records)?;
     Ok(ExitCode::SUCCESS)
@@ -90,9 +92,15 @@ fn section_of(line: &str) -> Option<&'static str> {
     SECTIONS.iter().copied().find(|section| line.trim() == heading(section))
 }
 
-/// Reads what was edited: the fields that are different now.
-fn change(issue: &Issue, page: &str) -> Result<Edit> {
-    let mut edit = Edit::default();
+/// What a page says: its fields with the lines they stand in, and its sections.
+#[derive(Default)]
+struct Parts<'a> {
+    fields: BTreeMap<&'a str, (usize, &'a str)>,
+    sections: BTreeMap<&'static str, String>,
+}
+
+fn parts(page: &str) -> Result<Parts<'_>> {
+    let mut parts = Parts::default();
     let mut sections: Vec<(&'static str, Vec<&str>)> = Vec::new();
     for (number, line) in page.lines().enumerate() {
         if let Some(section) = section_of(line) {
@@ -100,23 +108,36 @@ fn change(issue: &Issue, page: &str) -> Result<Edit> {
         } else if let Some((_, lines)) = sections.last_mut() {
             lines.push(line);
         } else if !line.trim().is_empty() {
-            let wrong = |why: &str| Error::invalid(format!("line {}: {why}", number + 1));
-            let (key, value) = line.split_once(':').ok_or_else(|| wrong("a field is key: value"))?;
-            field(&mut edit, issue, key.trim(), value.trim())
-                .map_err(|error| error.within(format!("line {}", number + 1)))?;
+            let wrong = || Error::invalid(format!("line {}: a field is key: value", number + 1));
+            let (key, value) = line.split_once(':').ok_or_else(wrong)?;
+            parts.fields.insert(key.trim(), (number + 1, value.trim()));
         }
     }
     for (section, lines) in sections {
-        let text = lines.join("\n");
-        let text = trimmed(&text);
-        let (old, new) = match section {
-            "description" => (&issue.description, &mut edit.description),
-            "design" => (&issue.design, &mut edit.design),
-            "notes" => (&issue.notes, &mut edit.notes),
-            _ => (&issue.acceptance_criteria, &mut edit.acceptance_criteria),
-        };
-        if text != trimmed(old) {
-            *new = Some(text.to_owned());
+        parts.sections.insert(section, trimmed(&lines.join("\n")).to_owned());
+    }
+    Ok(parts)
+}
+
+/// Reads what was edited: what the page says now and did not say before. What nobody touched is not read from it, since
+/// it may not be all that the issue says.
+fn change(issue: &Issue, before: &str, after: &str) -> Result<Edit> {
+    let (before, after) = (parts(before)?, parts(after)?);
+    let mut edit = Edit::default();
+    for (key, (line, value)) in &after.fields {
+        if before.fields.get(key).is_none_or(|(_, old)| old != value) {
+            field(&mut edit, issue, key, value).map_err(|error| error.within(format!("line {line}")))?;
+        }
+    }
+    for (section, text) in after.sections {
+        if before.sections.get(section) != Some(&text) {
+            let field = match section {
+                "description" => &mut edit.description,
+                "design" => &mut edit.design,
+                "notes" => &mut edit.notes,
+                _ => &mut edit.acceptance_criteria,
+            };
+            *field = Some(text);
         }
     }
     Ok(edit)
@@ -128,16 +149,14 @@ fn trimmed(text: &str) -> &str {
 }
 
 fn field(edit: &mut Edit, issue: &Issue, key: &str, value: &str) -> Result<()> {
-    let differs = |old: &str| (value != old).then(|| value.to_owned());
+    let text = Some(value.to_owned());
     match key {
-        "title" => edit.title = differs(&issue.title),
-        "status" => edit.status = differs(&issue.status),
-        "type" => edit.issue_type = differs(&issue.issue_type),
-        "assignee" => edit.assignee = differs(issue.assignee.as_deref().unwrap_or_default()),
-        "parent" => edit.parent_id = differs(issue.parent_id.as_deref().unwrap_or_default()),
-        "priority" => {
-            edit.priority = Some(priority(value).map_err(Error::invalid)?).filter(|new| *new != issue.priority);
-        }
+        "title" => edit.title = text,
+        "status" => edit.status = text,
+        "type" => edit.issue_type = text,
+        "assignee" => edit.assignee = text,
+        "parent" => edit.parent_id = text,
+        "priority" => edit.priority = Some(priority(value).map_err(Error::invalid)?),
         "labels" => {
             let labels: Vec<&str> = value.split(',').map(str::trim).filter(|label| !label.is_empty()).collect();
             edit.add_labels =
@@ -150,12 +169,23 @@ fn field(edit: &mut Edit, issue: &Issue, key: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-fn write(file: &Path, text: &str) -> Result<()> {
-    let cannot = |error| Error::unavailable(format!("cannot write {}", file.display())).because(error);
-    // One that a dead process of the same number left is not worth keeping.
-    remove(file);
-    let mut file = waypost_fs::create_private_file(file).map_err(cannot)?;
-    file.write_all(text.as_bytes()).map_err(cannot)
+/// Writes a page into a new file that nobody else reads.
+fn write(dir: &Path, text: &str) -> Result<PathBuf> {
+    let cannot = |error| Error::unavailable(format!("cannot write into {}", dir.display())).because(error);
+    waypost_fs::create_private_dir(dir).map_err(cannot)?;
+    // One that is there is somebody's: left for them by an error, or open in an editor.
+    for number in 1..10_000 {
+        let path = dir.join(format!("edit-{number}.md"));
+        match waypost_fs::create_private_file(&path) {
+            Ok(mut file) => {
+                file.write_all(text.as_bytes()).map_err(cannot)?;
+                return Ok(path);
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(cannot(error)),
+        }
+    }
+    Err(Error::unavailable(format!("too many edits are left in {}", dir.display())).hint("delete the edit-*.md in it"))
 }
 
 fn read(file: &Path) -> Result<String> {

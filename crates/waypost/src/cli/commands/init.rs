@@ -1,9 +1,11 @@
 //! `way init`
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
+use waypost_core::ledger::role::Role;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
 use waypost_workspace::is_same_place;
@@ -12,7 +14,8 @@ use crate::cli::Cx;
 use crate::config::{self, Config, Files, Value, key_named};
 use crate::environment::Variables;
 use crate::ledger::default_prefix;
-use crate::place::{DOT_DIR, Place};
+use crate::place::{DOT_DIR, Place, expand};
+use crate::repos::{Repo, role};
 
 /// What the tracked directory keeps to itself.
 const GITIGNORE: &str =
@@ -22,11 +25,29 @@ const GITIGNORE: &str =
 ///
 /// Nobody needs this to use Waypost. It writes .waypost/ for you to commit, so that everybody's issues begin
 /// alike. With --scope, it sets that scope for this clone. Doing it again changes nothing.
+///
+/// As a contributor, nothing is written into the project: your issues go to a repository of your own.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way init                            for a team
+  way init --contributor              keep your planning out of a project you contribute to
+  way init --contributor --planning ~/plans")]
 pub(crate) struct Args {
     /// What the ids of new issues begin with; by default the repository's name
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
+    /// You contribute to this project: plan in a repository of your own
+    #[arg(long, conflicts_with_all = ["maintainer", "team", "prefix"])]
+    contributor: bool,
+    /// You maintain this project, whatever its remotes look like
+    #[arg(long, conflicts_with = "team")]
+    maintainer: bool,
+    /// Everybody who has this project writes its issues; the same as no flag, without questions
+    #[arg(long)]
+    team: bool,
+    /// Where a contributor plans
+    #[arg(long, value_name = "PATH", requires = "contributor", default_value = "~/.waypost-planning")]
+    planning: String,
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
@@ -39,8 +60,22 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         make_repository_without_vcs(&place)?;
         place = cx.place()?;
     }
+    let planning = if args.contributor {
+        Some(args.planning.clone())
+    } else if args.maintainer || args.team || args.prefix.is_some() {
+        None
+    } else {
+        asked(cx, &place, &args.planning)?
+    };
+    if let Some(planning) = planning {
+        return contribute(cx, &place, &planning);
+    }
     let checkout = place.require_checkout()?.clone();
     let lock = checkout.private_dir.join("lock");
+    if args.maintainer {
+        let role = Value::Text("maintainer".to_owned());
+        config::set(&checkout.private_dir.join("config.toml"), &lock, key_named("role")?, &role)?;
+    }
     let mut created: Vec<PathBuf> = Vec::new();
 
     // Only what the tracked file says counts for the team; a personal prefix is not written for others.
@@ -92,6 +127,56 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         if !created.is_empty() && checkout.vcs != Vcs::None {
             text.line("Commit .waypost to share it with your team.");
         }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// On a terminal, asks whoever has a fork how they want to work. Returns where they plan, if they contribute.
+fn asked(cx: &Cx, place: &Place, planning: &str) -> Result<Option<String>> {
+    let (role, source) = role(place);
+    let is_fork = role == Role::Contributor && source.source == "default" && source.because.contains("fork");
+    if !is_fork || cx.ui.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(None);
+    }
+    cx.ui.note("this looks like a fork of somebody else's project");
+    let answer = cx.ui.ask("Keep your own planning out of it, in a repository of yours? [Y/n] ")?;
+    if matches!(answer.to_lowercase().as_str(), "n" | "no") {
+        return Ok(None);
+    }
+    let answer = cx.ui.ask(&format!("Where? [{planning}] "))?;
+    Ok(Some(if answer.is_empty() { planning.to_owned() } else { answer }))
+}
+
+/// Sets a clone up for somebody who contributes: nothing of it is in the project's tree.
+fn contribute(cx: &mut Cx, place: &Place, planning: &str) -> Result<ExitCode> {
+    let checkout = place.require_checkout()?;
+    let path = expand(planning, &place.cwd, &place.variables)?;
+    let dir = path.join(DOT_DIR);
+    let is_new = !dir.is_dir();
+    std::fs::create_dir_all(&dir)
+        .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
+    let path = std::fs::canonicalize(&path)
+        .map_err(|error| Error::unavailable(format!("cannot use {}", path.display())).because(error))?;
+    if is_same_place(&path, checkout.repository_path()) {
+        return Err(Error::invalid("the planning cannot be in the project itself").hint("--planning PATH"));
+    }
+    if Repo::open(&path, &place.variables)?.checkout.vcs == Vcs::None {
+        // A history keeps what is pruned, and lets it be synced.
+        if let Err(error) = waypost_workspace::init_git(&path) {
+            cx.ui.warn(&format!("the planning has no version control: {}", error.full_message()));
+        }
+    }
+    let (file, lock) = (checkout.private_dir.join("config.toml"), checkout.private_dir.join("lock"));
+    let text = path_text::to_text(&path);
+    for (key, value) in [("role", "contributor"), ("routing.mode", "auto"), ("routing.auto.contributor", text.as_str())]
+    {
+        config::set(&file, &lock, key_named(key)?, &Value::Text(value.to_owned()))?;
+    }
+    config::add_to_list(&file, &lock, key_named("repos.additional")?, &text, |known| known == text)?;
+    let data = json!({ "role": "contributor", "planning": text, "created": is_new });
+    cx.ui.answer(&data, |out| {
+        out.line(format!("{} {}", if is_new { "Made" } else { "Using" }, path.display()));
+        out.line("Your issues go there. Propose one to the project with: way propose ID");
     })?;
     Ok(ExitCode::SUCCESS)
 }

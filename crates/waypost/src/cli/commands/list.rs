@@ -137,7 +137,13 @@ struct Priorities(u8, u8);
 fn priorities(text: &str) -> Result<Priorities, String> {
     let one = |text: &str| crate::cli::issues::priority(text);
     match text.split_once("..").or_else(|| text.split_once('-')) {
-        Some((first, last)) => Ok(Priorities(one(first)?, one(last)?)),
+        Some((first, last)) => {
+            let (first, last) = (one(first)?, one(last)?);
+            if first > last {
+                return Err(format!("a range goes up: {last}-{first}"));
+            }
+            Ok(Priorities(first, last))
+        }
         None => one(text).map(|only| Priorities(only, only)),
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// The issue: an id, or the beginning of one; the whole id if it is not in the ledger any more
     #[arg(value_name = "ISSUE")]
     issue: String,
-    /// At most this many
+    /// At most this many; 0 for all
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 }
@@ -39,7 +39,7 @@ struct Row {
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let limit = args.limit.unwrap_or(usize::MAX);
+    let limit = args.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let (id, record) = match cx.look(&desk, |index| index.entry_of(&args.issue)) {
         Ok(entry) => (entry.issue.id, Some(entry.record)),
         Err(error) => {

@@ -1,5 +1,6 @@
 //! The commands, one file each: what it takes, and what it does.
 
+pub(super) mod accept;
 pub(super) mod add;
 pub(super) mod assign;
 pub(super) mod batch;
@@ -18,8 +19,11 @@ pub(super) mod init;
 pub(super) mod label;
 pub(super) mod list;
 pub(super) mod log;
+pub(super) mod migrate;
+pub(super) mod propose;
 pub(super) mod prune;
 pub(super) mod ready;
+pub(super) mod reject;
 pub(super) mod release;
 pub(super) mod reopen;
 pub(super) mod search;
@@ -29,4 +33,5 @@ pub(super) mod stats;
 pub(super) mod status;
 pub(super) mod update;
 pub(super) mod r#where;
+pub(super) mod withdraw;
 pub(super) mod worktree;

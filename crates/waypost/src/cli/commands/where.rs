@@ -9,6 +9,7 @@ use waypost_core::{Result, path_text};
 use crate::cli::Cx;
 use crate::cli::ui::{BOLD, Cell, DIM, cell, styled};
 use crate::place::{Location, Place, Source};
+use crate::repos::{Repos, Route, role};
 
 /// Show where everything lives, and why
 ///
@@ -67,8 +68,43 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
             None => Value::Null,
         };
     }
+    if place.checkout.is_some() {
+        routing(&place, &mut rows, &mut data)?;
+    }
     cx.ui.answer(&data, |text| text.table(&rows))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says who one is here, which other ledgers are read, and where new issues go.
+fn routing(place: &Place, rows: &mut Vec<Vec<Cell>>, data: &mut Value) -> Result<()> {
+    let (role, source) = role(place);
+    rows.push(vec![styled(BOLD, "role"), cell(role), styled(DIM, &source)]);
+    data["role"] = json!({ "role": role, "source": source.source, "because": source.because });
+    let Ok(repos) = Repos::of(place) else { return Ok(()) };
+    let named: Vec<Value> = repos.all.iter().map(|repo| json!(path_text::to_text(repo.path()))).collect();
+    data["repos"] = json!({ "read": named, "unreachable": repos.unreachable });
+    for repo in &repos.all[1..] {
+        rows.push(row("also read", repo.file.path().display(), "configured", repo.file.path().exists()));
+    }
+    for warning in &repos.unreachable {
+        rows.push(vec![styled(BOLD, "not read"), cell(warning)]);
+    }
+    match Route::of(place, &repos) {
+        Ok(route) => {
+            let path = repos.all[route.number].path();
+            rows.push(vec![styled(BOLD, "new issues"), cell(path.display()), styled(DIM, &route.because)]);
+            data["route"] = json!({
+                "path": path_text::to_text(path),
+                "because": route.because,
+                "primary_protected": route.is_protected,
+            });
+        }
+        Err(error) => {
+            rows.push(vec![styled(BOLD, "new issues"), cell(error.full_message())]);
+            data["route"] = json!({ "path": null, "because": error.full_message() });
+        }
+    }
+    Ok(())
 }
 
 fn repository(place: &Place, rows: &mut Vec<Vec<Cell>>) -> Result<Value> {
