@@ -82,6 +82,7 @@ impl Ui {
     }
 
     /// Asks something of whoever sits at the terminal, and returns the answer.
+    #[expect(clippy::unused_self, reason = "nothing else talks to people")]
     pub(crate) fn ask(&self, question: &str) -> Result<String> {
         let cannot = |error| Error::unavailable("cannot ask").because(error);
         write!(io::stderr(), "{}", escape(question)).and_then(|()| io::stderr().flush()).map_err(cannot)?;

@@ -17,6 +17,7 @@ mod ledger;
 mod outputs;
 mod places;
 mod processes;
+mod repos;
 mod stores;
 mod vcs;
 mod worktrees;

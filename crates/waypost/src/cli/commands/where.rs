@@ -69,18 +69,18 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
         };
     }
     if place.checkout.is_some() {
-        routing(&place, &mut rows, &mut data)?;
+        routing(&place, &mut rows, &mut data);
     }
     cx.ui.answer(&data, |text| text.table(&rows))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Says who one is here, which other ledgers are read, and where new issues go.
-fn routing(place: &Place, rows: &mut Vec<Vec<Cell>>, data: &mut Value) -> Result<()> {
+fn routing(place: &Place, rows: &mut Vec<Vec<Cell>>, data: &mut Value) {
     let (role, source) = role(place);
     rows.push(vec![styled(BOLD, "role"), cell(role), styled(DIM, &source)]);
     data["role"] = json!({ "role": role, "source": source.source, "because": source.because });
-    let Ok(repos) = Repos::of(place) else { return Ok(()) };
+    let Ok(repos) = Repos::of(place) else { return };
     let named: Vec<Value> = repos.all.iter().map(|repo| json!(path_text::to_text(repo.path()))).collect();
     data["repos"] = json!({ "read": named, "unreachable": repos.unreachable });
     for repo in &repos.all[1..] {
@@ -104,7 +104,6 @@ fn routing(place: &Place, rows: &mut Vec<Vec<Cell>>, data: &mut Value) -> Result
             data["route"] = json!({ "path": null, "because": error.full_message() });
         }
     }
-    Ok(())
 }
 
 fn repository(place: &Place, rows: &mut Vec<Vec<Cell>>) -> Result<Value> {

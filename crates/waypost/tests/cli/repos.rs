@@ -1,0 +1,360 @@
+//! Many repositories: one view, each write where it belongs, planning that does not leak, proposals.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use waypost_testkit::Sandbox;
+
+use crate::ledger::{LEDGER, add, ids, lines};
+use crate::sandbox;
+
+/// Makes a repository with one issue in it.
+fn with_issue(sandbox: &Sandbox, name: &str, line: &str) -> PathBuf {
+    let repo = sandbox.git_repo(name);
+    sandbox.dir(repo.join(".waypost"));
+    sandbox.write(repo.join(LEDGER), format!("{line}\n"));
+    repo
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+/// A project, cloned by somebody who contributes and plans elsewhere: the upstream, the fork and the planning.
+fn contributor(sandbox: &Sandbox) -> (PathBuf, PathBuf, PathBuf) {
+    let upstream = with_issue(sandbox, "upstream", r#"{"id":"up-1","title":"Theirs"}"#);
+    sandbox.git(&upstream, ["add", "."]);
+    sandbox.git(&upstream, ["commit", "-q", "-m", "ledger"]);
+    let root = sandbox.path(".");
+    sandbox.git(&root, ["clone", "-q", "upstream", "fork"]);
+    let fork = sandbox.path("fork");
+    sandbox.git(&fork, ["remote", "add", "upstream", "https://example.org/team/project"]);
+    let run = sandbox.way(&fork, ["init", "--contributor", "--planning", "../planning"]).ok();
+    assert!(run.stdout.contains("Your issues go there"), "{}", run.stdout);
+    (upstream, fork, sandbox.path("planning"))
+}
+
+#[test]
+fn b4_b5_b27_three_repositories_are_one_list_and_each_write_goes_home() {
+    let sandbox = sandbox();
+    let one = with_issue(&sandbox, "one", r#"{"id":"a-1","title":"One"}"#);
+    let two = with_issue(&sandbox, "two", r#"{"id":"b-1","title":"Two"}"#);
+    let three = with_issue(&sandbox, "three", r#"{"id":"c-1","title":"Three"}"#);
+    let _ = sandbox.way(&one, ["config", "--add-repo", "../two"]).ok();
+    let _ = sandbox.way(&one, ["config", "--add-repo", "../three"]).ok();
+    let list = sandbox.way(&one, ["list", "--sort", "id", "--json"]).data();
+    let sources: Vec<&str> =
+        list.as_array().unwrap().iter().map(|issue| issue["source_repo"].as_str().unwrap()).collect();
+    assert_eq!(sources, [text(&one), text(&two), text(&three)]);
+
+    let before = [&one, &three].map(|repo| std::fs::read(repo.join(LEDGER)).unwrap());
+    let _ = sandbox.way(&one, ["close", "b-1"]).ok();
+    assert_eq!([&one, &three].map(|repo| std::fs::read(repo.join(LEDGER)).unwrap()), before);
+    assert!(lines(&two.join(LEDGER))[0].contains("\"status\":\"closed\""));
+    assert!(!lines(&two.join(LEDGER))[0].contains("source_repo"), "the file says it");
+    // Several at once: each in its own file.
+    let _ = sandbox.way(&one, ["update", "a-1", "c-1", "-p", "0"]).ok();
+    assert!([&one, &three].iter().all(|repo| lines(&repo.join(LEDGER))[0].contains("\"priority\":0")));
+    // One that cannot be done stops all of them, in whichever file.
+    let before = [&one, &two, &three].map(|repo| std::fs::read(repo.join(LEDGER)).unwrap());
+    let _ = sandbox.way(&one, ["claim", "b-1"]).fails(4);
+    let _ = sandbox.way(&one, ["update", "a-1", "c-1", "nothing", "-p", "1"]).fails(3);
+    assert_eq!([&one, &two, &three].map(|repo| std::fs::read(repo.join(LEDGER)).unwrap()), before);
+
+    // Narrowed to one, by path or name.
+    assert_eq!(ids(&sandbox, &one, &["list", "--repo", "../three"]), ["c-1"]);
+    assert_eq!(ids(&sandbox, &one, &["ready", "--repo", "three"]), ["c-1"]);
+    assert_eq!(ids(&sandbox, &one, &["search", "three", "--repo", "one"]), Vec::<String>::new());
+    assert_eq!(sandbox.way(&one, ["stats", "--repo", "three", "--json"]).data()["ready"], 1);
+    let _ = sandbox.way(&one, ["show", "c-1", "--repo", "one"]).fails(3);
+    let _ = sandbox.way(&one, ["list", "--repo", "nowhere"]).fails(3);
+    let new = add(&sandbox, &one, &["New", "--repo", "three"]);
+    assert!(new.starts_with("three-"), "{new}");
+    assert_eq!(lines(&three.join(LEDGER)).len(), 2);
+}
+
+#[test]
+fn b13_b17_what_waits_for_another_repository_follows_its_state() {
+    let sandbox = sandbox();
+    let one = with_issue(
+        &sandbox,
+        "one",
+        r#"{"id":"a-1","title":"Waits","dependencies":[{"depends_on_id":"b-1","type":"blocks"}]}"#,
+    );
+    let two =
+        with_issue(&sandbox, "two", r#"{"id":"b-1","title":"Blocks","priority":4,"labels":["discovered:blocker"]}"#);
+    let run = sandbox.way(&one, ["ready", "--explain", "a-1"]).ok();
+    assert!(run.stdout.contains("in no ledger"), "{}", run.stdout);
+    let _ = sandbox.way(&one, ["config", "--add-repo", "../two"]).ok();
+    assert_eq!(ids(&sandbox, &one, &["ready"]), ["b-1"]);
+    let _ = sandbox.way(&two, ["close", "b-1"]).ok();
+    assert_eq!(ids(&sandbox, &one, &["ready"]), ["a-1"]);
+    let _ = sandbox.way(&two, ["reopen", "b-1"]).ok();
+    let _ = sandbox.way(&one, ["dep", "rm", "a-1", "b-1"]).ok();
+    assert_eq!(ids(&sandbox, &one, &["ready"]), ["b-1", "a-1"], "labels count from any ledger");
+    let _ = sandbox.way(&one, ["label", "add", "b-1", "no-auto-claim"]).ok();
+    assert_eq!(sandbox.way(&one, ["claim", "--json"]).data()["id"], "a-1");
+}
+
+#[test]
+fn a_repository_that_cannot_be_read_is_a_warning_on_every_answer() {
+    let sandbox = sandbox();
+    let one = with_issue(&sandbox, "one", r#"{"id":"a-1","title":"One"}"#);
+    let two = with_issue(&sandbox, "two", r#"{"id":"b-1","title":"Two"}"#);
+    let _ = sandbox.way(&one, ["config", "--add-repo", "../two"]).ok();
+    std::fs::rename(&two, sandbox.path("moved")).unwrap();
+    for args in [&["list"][..], &["ready"], &["show", "a-1"], &["add", "x"]] {
+        let run = sandbox.way(&one, args.iter());
+        assert!(run.code == 0 && run.stderr.contains("two are missing"), "{args:?}: {run:?}");
+    }
+    let run = sandbox.way(&one, ["list", "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert!(answer["warnings"][0].as_str().unwrap().contains("two are missing"), "{answer}");
+    assert!(sandbox.way(&one, ["doctor"]).stdout.contains("two are missing"));
+    std::fs::rename(sandbox.path("moved"), &two).unwrap();
+    assert_eq!(sandbox.way(&one, ["list"]).ok().stdout.lines().count(), 3);
+}
+
+#[test]
+fn b6_roles_and_routes_decide_where_new_issues_go() {
+    let sandbox = sandbox();
+    let planning = sandbox.git_repo("planning");
+    for (remote, config, role, target) in [
+        (None, &[][..], "maintainer", "repo"),
+        (Some("git@example.org:a/b"), &[], "maintainer", "repo"),
+        // A guess alone changes nothing.
+        (Some("https://example.org/a/b"), &[], "contributor", "repo"),
+        (
+            Some("https://example.org/a/b"),
+            &[("routing.mode", "auto"), ("routing.auto.contributor", "../planning")],
+            "contributor",
+            "planning",
+        ),
+        (
+            Some("git@example.org:a/b"),
+            &[("routing.mode", "auto"), ("routing.auto.contributor", "../planning")],
+            "maintainer",
+            "repo",
+        ),
+        (
+            Some("git@example.org:a/b"),
+            &[("routing.mode", "auto"), ("routing.auto.maintainer", "../planning")],
+            "maintainer",
+            "planning",
+        ),
+        (
+            Some("https://example.org/a/b"),
+            &[("role", "maintainer"), ("routing.mode", "auto"), ("routing.auto.contributor", "../planning")],
+            "maintainer",
+            "repo",
+        ),
+        (None, &[("role", "contributor"), ("repos.additional", "../planning")], "contributor", "planning"),
+        (
+            Some("https://example.org/a/b"),
+            &[("routing.mode", "explicit"), ("routing.default", "../planning")],
+            "contributor",
+            "planning",
+        ),
+        (Some("https://example.org/a/b"), &[("routing.mode", "explicit")], "contributor", "repo"),
+    ] {
+        let repo = sandbox.git_repo("repo");
+        if let Some(remote) = remote {
+            sandbox.git(&repo, ["remote", "add", "origin", remote]);
+        }
+        for (key, value) in config {
+            let _ = sandbox.way(&repo, ["config", "set", key, value]).ok();
+        }
+        let data = sandbox.way(&repo, ["where", "--json"]).data();
+        assert_eq!(data["role"]["role"], role, "{remote:?} {config:?}");
+        assert!(!data["role"]["because"].as_str().unwrap().is_empty());
+        assert_eq!(data["route"]["path"], text(&sandbox.path(target)), "{remote:?} {config:?}");
+        let before = [&repo, &planning].map(|repo| repo.join(LEDGER).exists());
+        add(&sandbox, &repo, &["x"]);
+        let after = [&repo, &planning].map(|repo| repo.join(LEDGER).exists());
+        assert_ne!(before, after, "{remote:?} {config:?}");
+        assert!(sandbox.path(target).join(LEDGER).exists());
+        let _ = std::fs::remove_file(planning.join(LEDGER));
+        std::fs::rename(&repo, sandbox.path(format!("done-{}", std::fs::read_dir(sandbox.path(".")).unwrap().count())))
+            .unwrap();
+    }
+    let repo = sandbox.git_repo("flags");
+    sandbox.git(&repo, ["config", "waypost.role", "contributor"]);
+    assert_eq!(sandbox.way(&repo, ["where", "--json"]).data()["role"]["because"], "git config waypost.role");
+    assert_eq!(sandbox.way(&repo, ["where", "--json", "--role", "maintainer"]).data()["role"]["source"], "flag");
+    let _ = sandbox.way(&repo, ["where", "--role", "boss"]).fails(2);
+}
+
+#[test]
+fn b7_parts_and_discoveries_go_where_their_origin_is() {
+    let sandbox = sandbox();
+    let one = with_issue(&sandbox, "one", r#"{"id":"a-1","title":"One"}"#);
+    let two = with_issue(&sandbox, "two", r#"{"id":"b-1","title":"Two"}"#);
+    let _ = sandbox.way(&one, ["config", "--add-repo", "../two"]).ok();
+    add(&sandbox, &one, &["Part", "--parent", "b-1"]);
+    add(&sandbox, &one, &["Found", "--discovered-from", "b-1"]);
+    assert_eq!((lines(&one.join(LEDGER)).len(), lines(&two.join(LEDGER)).len()), (1, 3));
+    let plan =
+        "add Whole --parent b-1 --as whole\nadd Part --parent $whole\nadd Own --as own\nadd Other --blocked-by $own\n";
+    sandbox.write(one.join("plan"), plan);
+    let _ = sandbox.way(&one, ["batch", "plan"]).ok();
+    assert_eq!((lines(&one.join(LEDGER)).len(), lines(&two.join(LEDGER)).len()), (3, 5));
+}
+
+#[test]
+fn b9_b10_b11_a_contributors_planning_stays_out_until_one_line_is_proposed() {
+    let sandbox = sandbox();
+    let (_, fork, planning) = contributor(&sandbox);
+    assert_eq!(sandbox.git(&fork, ["status", "--porcelain"]), "", "nothing of it is in the project");
+    let mine = add(&sandbox, &fork, &["Explore dark mode"]);
+    let other = add(&sandbox, &fork, &["Private thought", "--parent", "up-1"]);
+    let _ = sandbox.way(&fork, ["update", &other, "-p", "0"]).ok();
+    let _ = sandbox.way(&fork, ["close", &other]).ok();
+    assert_eq!(sandbox.git(&fork, ["status", "--porcelain"]), "");
+    assert_eq!(lines(&planning.join(LEDGER)).len(), 2);
+    assert_eq!(ids(&sandbox, &fork, &["list"]).len(), 2, "theirs and mine in one list");
+    for args in [&["update", "up-1", "-p", "0"][..], &["close", "up-1"], &["claim", "up-1"], &["comment", "up-1", "x"]]
+    {
+        let run = sandbox.way(&fork, args.iter()).fails(7);
+        assert!(run.stderr.contains("way propose"), "{}", run.stderr);
+    }
+
+    let before = [fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read_to_string(path).unwrap());
+    let run = sandbox.way(&fork, ["propose", &mine]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(sandbox.git(&fork, ["diff", "--numstat"]), format!("1\t0\t{LEDGER}\n"));
+    assert!(lines(&planning.join(LEDGER)).iter().any(|line| line.contains("\"visibility\":\"proposed\"")));
+    assert_eq!(ids(&sandbox, &fork, &["list"]).len(), 2, "two copies are one issue");
+    let shown = sandbox.way(&fork, ["show", &mine, "--json"]).data();
+    assert_eq!(shown["source_repo"], text(&fork), "the copy that more see counts");
+    // Doing it again, as after a crash, changes nothing.
+    let proposed = [fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read_to_string(path).unwrap());
+    assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
+    assert_eq!([fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read_to_string(path).unwrap()), proposed);
+
+    let _ = sandbox.way(&fork, ["withdraw", &mine]).ok();
+    assert_eq!([fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read_to_string(path).unwrap()), before);
+    let _ = sandbox.way(&fork, ["withdraw", &mine]).fails(4);
+    let _ = sandbox.way(&fork, ["propose", "up-1"]).fails(4);
+
+    assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
+    let _ = sandbox.way(&fork, ["accept", &mine]).fails(7);
+    sandbox.git(&fork, ["commit", "-q", "-a", "-m", "propose"]);
+    let diff = sandbox.git(&fork, ["diff", "--numstat", "origin/HEAD", "HEAD"]);
+    assert_eq!(diff, format!("1\t0\t{LEDGER}\n"), "the pull request is one added line");
+}
+
+#[test]
+fn a_crash_between_the_two_writes_of_a_proposal_loses_nothing() {
+    let sandbox = sandbox();
+    let (_, fork, planning) = contributor(&sandbox);
+    let mine = add(&sandbox, &fork, &["Mine"]);
+    let local = std::fs::read(planning.join(LEDGER)).unwrap();
+    assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
+    let proposed = [fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read(path).unwrap());
+    // It died after the project's ledger was written: the planning does not know yet.
+    sandbox.write(planning.join(LEDGER), &local);
+    assert_eq!(ids(&sandbox, &fork, &["list"]).len(), 2);
+    assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
+    assert_eq!([fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read(path).unwrap()), proposed);
+    // It died while it was withdrawn, after the planning was written.
+    sandbox.write(planning.join(LEDGER), &local);
+    let _ = sandbox.way(&fork, ["withdraw", &mine]).ok();
+    assert_eq!(std::fs::read(planning.join(LEDGER)).unwrap(), local);
+    assert_eq!(lines(&fork.join(LEDGER)).len(), 1);
+    // What is in the project alone is not taken out.
+    let _ = sandbox.way(&fork, ["propose", &mine]);
+    std::fs::remove_file(planning.join(LEDGER)).unwrap();
+    let _ = sandbox.way(&fork, ["withdraw", &mine]).fails(4);
+    assert_eq!(lines(&fork.join(LEDGER)).len(), 2);
+}
+
+#[test]
+fn b9_maintainers_accept_and_reject_what_is_proposed() {
+    let sandbox = sandbox();
+    let repo = with_issue(&sandbox, "repo", r#"{"id":"a-1","title":"One","visibility":"proposed"}"#);
+    sandbox.write(repo.join(LEDGER), "{\"id\":\"a-1\",\"title\":\"One\",\"visibility\":\"proposed\"}\n{\"id\":\"a-2\",\"title\":\"Two\",\"visibility\":\"proposed\"}\n{\"id\":\"a-3\",\"title\":\"Three\"}\n");
+    let _ = sandbox.way(&repo, ["accept", "a-1", "--role", "contributor"]).fails(7);
+    let accepted = sandbox.way(&repo, ["accept", "a-1", "--json"]).data();
+    assert!(accepted["visibility"].is_null() && accepted["updated_at"].is_string());
+    let rejected = sandbox.way(&repo, ["reject", "a-2", "--reason", "not now", "--json"]).data();
+    assert_eq!(
+        (rejected["status"].as_str(), rejected["close_reason"].as_str(), rejected["visibility"].as_str()),
+        (Some("closed"), Some("not now"), Some("proposed"))
+    );
+    let _ = sandbox.way(&repo, ["accept", "a-3"]).fails(4);
+    let _ = sandbox.way(&repo, ["reject", "a-3"]).fails(2);
+}
+
+#[test]
+fn b8_every_pair_of_status_and_visibility_is_kept() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/.waypost");
+    let pairs = ["open", "in_progress", "closed", "deferred"].map(|status| {
+        ["local", "proposed", "canonical"].map(|visibility| {
+            let pair = serde_json::json!({ "id": format!("{status}-{visibility}"), "title": "x", "status": status, "visibility": visibility });
+            format!("{pair}\n")
+        })
+    });
+    let text = pairs.concat().concat();
+    sandbox.write(repo.join(LEDGER), &text);
+    let list = sandbox.way(&repo, ["list", "--all", "--json"]).data();
+    for issue in list.as_array().unwrap() {
+        let pair = format!("{}-{}", issue["status"].as_str().unwrap(), issue["visibility"].as_str().unwrap());
+        assert_eq!(issue["id"], pair);
+    }
+    assert_eq!(list.as_array().unwrap().len(), 12);
+}
+
+#[test]
+fn b20_issues_move_between_ledgers_and_a_crash_between_is_made_good() {
+    let sandbox = sandbox();
+    let one = sandbox.git_repo("one");
+    let two = sandbox.git_repo("two");
+    let mine = add(&sandbox, &one, &["Mine", "--actor", "me", "-l", "x"]);
+    let theirs = add(&sandbox, &one, &["Theirs", "--actor", "you", "-l", "x"]);
+    let line = lines(&one.join(LEDGER)).into_iter().find(|line| line.contains(&mine)).unwrap();
+    let migrate =
+        |args: &[&str]| sandbox.way(&one, [&["migrate", "--move-to", "../two", "--actor", "me"], args].concat());
+    let run = migrate(&["--filter", "author=me label=x", "--dry-run"]);
+    assert!(run.code == 0 && run.stdout.contains(&mine) && !two.join(LEDGER).exists(), "{run:?}");
+    let before = std::fs::read(one.join(LEDGER)).unwrap();
+    assert_eq!(migrate(&["--filter", "author=me label=x"]).code, 0);
+    assert_eq!(lines(&two.join(LEDGER)), [line], "byte for byte");
+    assert_eq!(ids(&sandbox, &one, &["list"]), [theirs.as_str()]);
+    // It died after the target was written.
+    let after = std::fs::read(one.join(LEDGER)).unwrap();
+    sandbox.write(one.join(LEDGER), &before);
+    assert_eq!(migrate(&["--filter", "author=me"]).code, 0);
+    assert_eq!(std::fs::read(one.join(LEDGER)).unwrap(), after);
+    assert_eq!(lines(&two.join(LEDGER)).len(), 1);
+    let _ = migrate(&["--filter", "author=me"]).fails(6);
+    let _ = migrate(&["--filter", "writer=me"]).fails(2);
+    let _ = migrate(&["--filter", "me"]).fails(2);
+    // Two that are not the same are nobody's to choose between.
+    sandbox.write(one.join(LEDGER), String::from_utf8(before).unwrap().replace("Mine", "Changed"));
+    let _ = migrate(&["--filter", "author=me"]).fails(4);
+    assert_eq!(lines(&one.join(LEDGER)).len(), 2);
+}
+
+#[test]
+fn b21_a_fork_is_noticed_on_a_terminal_and_nowhere_else() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.git(&repo, ["remote", "add", "origin", "git@example.org:me/p"]);
+    sandbox.git(&repo, ["remote", "add", "upstream", "https://example.org/team/p"]);
+    // A terminal of its own, with the answers typed into it.
+    let mut command = sandbox.command("script", &repo);
+    command.args(["-qec", &format!("'{}' init", env!("CARGO_BIN_EXE_way")), "/dev/null"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"y\n../plans\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("looks like a fork") && shown.contains("Where?"), "{shown}");
+    assert!(sandbox.path("plans/.waypost").is_dir(), "{shown}");
+    assert!(!repo.join(".waypost").exists());
+    let again = sandbox.git_repo("again");
+    sandbox.git(&again, ["remote", "add", "upstream", "https://example.org/team/p"]);
+    let _ = sandbox.way(&again, ["init"]).ok();
+    assert!(again.join(".waypost/config.toml").exists(), "without a terminal nobody is asked");
+}
