@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use waypost_core::ledger::conflict;
 use waypost_core::ledger::document::{Document, Splitter};
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Seen, create_private_dir, read_seen, replace_seen, scan_seen};
+
+use crate::index::Source;
 
 /// How long a checkout that is under way is waited for.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -96,6 +99,14 @@ impl LedgerFile {
     pub(crate) fn read_seen(&self) -> Result<(Document, Seen)> {
         let (bytes, seen) = self.when_settled(|| read_seen(&self.path))?;
         Ok((Document::parse(bytes), seen))
+    }
+
+    /// Reads the file when no checkout is under way; what a merge left in conflict is read as it would be merged.
+    pub(crate) fn source(&self) -> Result<Source<'_>> {
+        let (document, seen) = self.read_seen()?;
+        let healed = conflict::heal(&document);
+        let is_conflicted = healed.is_some();
+        Ok(Source { path: &self.path, document: healed.unwrap_or(document), is_conflicted, seen })
     }
 
     /// Goes through the lines of the file when no checkout is under way. `begin` makes what takes the lines; it is made

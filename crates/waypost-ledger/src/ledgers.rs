@@ -196,9 +196,7 @@ impl Ledgers {
     }
 
     fn read(&self, number: usize) -> Result<Source<'_>> {
-        let file = &self.files[number];
-        let (document, seen) = file.read_seen()?;
-        Ok(Source { path: file.path(), document, seen })
+        self.files[number].source()
     }
 
     fn read_all(&self) -> Result<Vec<Source<'_>>> {
@@ -432,16 +430,24 @@ impl Draft<'_> {
         self.index.exchange(self.number, &mut self.marks, place, false, Some(self.document.line(place)))
     }
 
-    /// Changes one issue, and returns it as it is now.
+    /// Changes one issue, and returns it as it is now. Several versions of it become one.
     pub fn edit(&mut self, id: &str, edit: impl FnOnce(&mut Record) -> Result<()>) -> Result<Record> {
-        let (place, before) = self.place_of(id)?;
+        let Some(Entry { record: before, .. }) = self.copy(id)? else { return Err(self.is_not_here(id)) };
         let mut record = before.clone();
         edit(&mut record)?;
-        if record != before {
-            self.document.replace(place, &record)?;
-            self.is_changed = true;
-            self.index.exchange(self.number, &mut self.marks, place, true, Some(self.document.line(place)))?;
+        if record == before {
+            return Ok(record);
         }
+        let versions = self.index.versions(id, self.number)?;
+        for version in versions.iter().skip(1) {
+            let place = self.place_of(version)?;
+            self.document.remove(place);
+            self.index.exchange(self.number, &mut self.marks, place, true, None)?;
+        }
+        let place = self.place_of(versions.first().map(String::as_str).unwrap_or_default())?;
+        self.document.replace(place, &record)?;
+        self.is_changed = true;
+        self.index.exchange(self.number, &mut self.marks, place, true, Some(self.document.line(place)))?;
         Ok(record)
     }
 
@@ -459,24 +465,29 @@ impl Draft<'_> {
 
     /// Takes one issue out of the file, and all its versions, if there are several.
     pub fn remove(&mut self, id: &str) -> Result<()> {
-        loop {
-            let (place, _) = self.place_of(id)?;
+        let versions = self.index.versions(id, self.number)?;
+        if versions.is_empty() {
+            return Err(self.is_not_here(id));
+        }
+        for version in versions {
+            let place = self.place_of(&version)?;
             self.document.remove(place);
             self.is_changed = true;
             self.index.exchange(self.number, &mut self.marks, place, true, None)?;
-            if self.copy(id)?.is_none() {
-                return Ok(());
-            }
+        }
+        Ok(())
+    }
+
+    fn is_not_here(&self, id: &str) -> Error {
+        match self.index.get(id) {
+            Ok(Some(_)) => Error::internal(format!("issue {id} is in another ledger")),
+            _ => Error::not_found(format!("there is no issue {id:?}")),
         }
     }
 
-    /// Returns the line of an issue, of several versions the one that counts, and its record.
-    fn place_of(&self, id: &str) -> Result<(usize, Record)> {
-        let Some(entry) = self.index.in_ledger(id, self.number)? else {
-            return Err(Error::not_found(format!("there is no issue {id:?} in this ledger")));
-        };
-        let place = self.document.lines().position(|line| line == entry.raw.as_bytes());
-        let place = place.ok_or_else(|| Error::internal(format!("the line of issue {id} is not in the ledger")))?;
-        Ok((place, entry.record))
+    /// Returns the place of a line.
+    fn place_of(&self, line: &str) -> Result<usize> {
+        let place = self.document.lines().position(|known| known == line.as_bytes());
+        place.ok_or_else(|| Error::internal("a line of the index is not in the ledger"))
     }
 }

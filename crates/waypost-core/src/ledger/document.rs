@@ -360,7 +360,7 @@ pub fn text_of(line: &[u8]) -> std::result::Result<&str, Content> {
 }
 
 /// The lines that git, jj and Mercurial put around the versions of a conflict: seven or more of one sign.
-fn is_marker(line: &[u8]) -> bool {
+pub fn is_marker(line: &[u8]) -> bool {
     let Some(first) = line.first().filter(|first| b"<>=|%+-\\".contains(first)) else {
         return false;
     };

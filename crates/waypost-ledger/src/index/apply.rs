@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -10,10 +11,11 @@ use std::path::Path;
 use foldhash::fast::RandomState;
 use foldhash::quality::FixedState;
 use waypost_core::Result;
-use waypost_core::ledger::document::{Content, Document, text_of};
+use waypost_core::ledger::document::{Content, Document, is_marker, text_of};
 use waypost_core::ledger::issue::{Issue, Visibility};
+use waypost_core::ledger::merge;
 use waypost_core::ledger::ready::{self, Facts, Issues, Standing};
-use waypost_core::ledger::record::Fields;
+use waypost_core::ledger::record::{Fields, Record};
 use waypost_core::ledger::vocabulary::{Category, DependencyKind, Terms};
 use waypost_core::time::Timestamp;
 use waypost_fs::{Seen, Stamp};
@@ -21,14 +23,12 @@ use waypost_fs::{Seen, Stamp};
 use super::Index;
 use crate::file::LedgerFile;
 
-/// Of several versions of an issue the one counts that is visible to most, then the one that was changed last, or the one
-/// with the greater text.
-type Precedence<'a> = (Visibility, Option<Timestamp>, &'a str);
-
 /// A ledger's file as it was read.
 pub(crate) struct Source<'a> {
     pub(crate) path: &'a Path,
+    /// Its lines; merged, if a merge left conflict markers in it.
     pub(crate) document: Document,
+    pub(crate) is_conflicted: bool,
     pub(crate) seen: Seen,
 }
 
@@ -93,10 +93,13 @@ struct News {
     marks: Vec<Mark>,
     /// Those of them that are new, by place.
     new: Vec<(usize, Vec<u8>)>,
+    /// Whether there are conflict markers.
+    is_conflicted: bool,
 }
 
 impl News {
     fn take(&mut self, line: &[u8]) {
+        self.is_conflicted |= is_marker(line);
         let hash = self.hasher.hash_one(line);
         if self.spare.is_none() && self.old.get(self.head).is_some_and(|mark| mark.hash == hash) {
             self.head += 1;
@@ -136,6 +139,7 @@ enum Line<'a> {
 fn read(line: &[u8]) -> Line<'_> {
     let text = match text_of(line) {
         Ok(text) => text,
+        // A marker that is still there could not be understood.
         Err(Content::Damaged(_) | Content::Marker) => return Line::Unread,
         Err(_) => return Line::Nothing,
     };
@@ -158,10 +162,12 @@ struct Row {
     closed_at: Option<Timestamp>,
     due_at: Option<Timestamp>,
     edges: Vec<(String, String)>,
+    /// What several lines say together.
+    united: Option<String>,
 }
 
 impl Row {
-    fn of(issue: Issue, line: i64, ledger: i64, terms: &Terms) -> Row {
+    fn of(issue: Issue, line: i64, ledger: i64, united: Option<String>, terms: &Terms) -> Row {
         // In the order of the table, and each once, although a file may say it twice.
         let blockers: BTreeSet<&str> = issue.blockers().collect();
         let blockers = blockers.into_iter().map(str::to_owned).collect();
@@ -192,8 +198,30 @@ impl Row {
             closed_at: issue.closed_at,
             due_at: issue.due_at,
             edges: issue.dependencies.into_iter().map(edge).collect(),
+            united,
         }
     }
+}
+
+/// A line of an issue.
+#[derive(Clone, Copy)]
+struct Version<'a> {
+    line: i64,
+    ledger: i64,
+    raw: &'a str,
+}
+
+/// Of several versions of an issue the one counts that is visible to most, then the one that was changed last, or the one
+/// with the greater text.
+fn precedence(raw: &str) -> Option<(Visibility, Option<Timestamp>, &str)> {
+    let Line::Issue(issue, raw) = read(raw.as_bytes()) else { return None };
+    Some((issue.visibility(), issue.updated_at, raw))
+}
+
+/// Returns what several lines of one id say together.
+pub(super) fn unite<'a>(lines: impl Iterator<Item = &'a str>) -> Option<String> {
+    let records: Vec<Record> = lines.filter_map(|line| Record::parse(line).ok()).collect();
+    (!records.is_empty()).then(|| merge::unite(&records.iter().collect::<Vec<_>>()).to_line())
 }
 
 /// All issues, while an index is built from nothing.
@@ -245,7 +273,9 @@ impl Issues for Memo<'_> {
 impl Index {
     /// Fills an empty index.
     pub(crate) fn fill(&self, sources: &[Source<'_>], now: Timestamp) -> Result<()> {
-        let mut counting: HashMap<String, (Precedence<'_>, Row), RandomState> = HashMap::default();
+        let mut rows: HashMap<String, Row, RandomState> = HashMap::default();
+        let mut first: HashMap<String, Version<'_>, RandomState> = HashMap::default();
+        let mut several: HashMap<String, Vec<Version<'_>>, RandomState> = HashMap::default();
         let mut last = 0;
         for (number, source) in sources.iter().enumerate() {
             let ledger = ledger_row(number);
@@ -254,27 +284,29 @@ impl Index {
                 let line = match read(bytes) {
                     Line::Issue(issue, raw) => {
                         last += 1;
-                        let line = last;
                         self.execute(
                             "INSERT INTO line (line, ledger, id, raw) VALUES (?1, ?2, ?3, ?4)",
-                            (line, ledger, &issue.id, raw),
+                            (last, ledger, &issue.id, raw),
                         )?;
-                        let precedence = (issue.visibility(), issue.updated_at, raw);
-                        let other = counting.get(&issue.id);
-                        if other.is_none_or(|(other, _)| *other < precedence) {
-                            let row = Row::of(*issue, line, ledger, &self.terms);
-                            counting.insert(row.facts.id.clone(), (precedence, row));
+                        let version = Version { line: last, ledger, raw };
+                        if let Some(before) = first.get(&issue.id) {
+                            several.entry(issue.id).or_insert_with(|| vec![*before]).push(version);
+                        } else {
+                            first.insert(issue.id.clone(), version);
+                            rows.insert(issue.id.clone(), Row::of(*issue, last, ledger, None, &self.terms));
                         }
-                        line
+                        last
                     }
                     Line::Nothing => 0,
                     Line::Unread => -1,
                 };
                 marks.0.push(Mark { hash: self.hash(bytes), line });
             }
-            self.write_ledger(ledger, source.path, kept(&source.seen), &marks)?;
+            self.write_ledger(ledger, source, &marks)?;
         }
-        let rows: HashMap<String, Row, RandomState> = counting.into_iter().map(|(id, (_, row))| (id, row)).collect();
+        for (id, versions) in several {
+            rows.extend(self.counting(&versions).map(|row| (id, row)));
+        }
         let open = rows.values().filter(|row| !row.facts.category.is_over());
         let open_parents = open.filter_map(|row| row.facts.parent_id.clone()).collect();
         let crowd = Crowd { rows, open_parents };
@@ -293,6 +325,7 @@ impl Index {
     pub(crate) fn follow(&self, number: usize, source: &Source<'_>) -> Result<Followed> {
         let mut news = self.news(number)?;
         source.document.lines().for_each(|line| news.take(line));
+        news.is_conflicted = source.is_conflicted;
         self.take(number, news, source.path, &source.seen)
     }
 
@@ -300,6 +333,10 @@ impl Index {
     pub(crate) fn follow_file(&self, number: usize, file: &LedgerFile) -> Result<Followed> {
         let news = self.news(number)?;
         let (news, seen) = file.scan(|| news.clone(), News::take)?;
+        if news.is_conflicted {
+            // What it says can only be told from the whole of it.
+            return self.follow(number, &file.source()?);
+        }
         self.take(number, news, file.path(), &seen)
     }
 
@@ -312,6 +349,7 @@ impl Index {
             spare: None,
             marks: Vec::new(),
             new: Vec::new(),
+            is_conflicted: false,
         })
     }
 
@@ -333,7 +371,7 @@ impl Index {
         marks.append(&mut news.marks);
         let stamp = kept(seen);
         if is_changed {
-            self.write_ledger(ledger, path, stamp, &Marks(marks))?;
+            self.write_marks(ledger, path, stamp, news.is_conflicted, &Marks(marks))?;
         } else {
             self.execute("UPDATE ledger SET stamp = ?2 WHERE ledger = ?1", (ledger, stamp))?;
         }
@@ -363,7 +401,7 @@ impl Index {
     /// Remembers that a ledger's file was written by us. Somebody may change it in the same tick of the clock, so its
     /// stamp is only taken by the next one who reads it.
     pub(crate) fn wrote(&self, number: usize, path: &Path, marks: &Marks) -> Result<()> {
-        self.write_ledger(ledger_row(number), path, None, marks)
+        self.write_marks(ledger_row(number), path, None, false, marks)
     }
 
     pub(crate) fn marks(&self, number: usize) -> Result<Marks> {
@@ -453,20 +491,36 @@ impl Index {
         Ok(())
     }
 
-    /// Returns the row of an issue, from the one of its lines that counts.
+    /// Returns the row of an issue, from its lines.
     fn counting_row(&self, id: &str) -> Result<Option<Row>> {
         let lines = self.all("SELECT line, ledger, raw FROM line WHERE id = ?1", [id], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
         })?;
-        let mut counting: Option<(Precedence<'_>, Box<Issue>, i64, i64)> = None;
-        for (line, ledger, raw) in &lines {
-            let Line::Issue(issue, raw) = read(raw.as_bytes()) else { continue };
-            let precedence = (issue.visibility(), issue.updated_at, raw);
-            if counting.as_ref().is_none_or(|(other, ..)| *other < precedence) {
-                counting = Some((precedence, issue, *line, *ledger));
-            }
+        let versions: Vec<Version<'_>> =
+            lines.iter().map(|(line, ledger, raw)| Version { line: *line, ledger: *ledger, raw }).collect();
+        Ok(self.counting(&versions))
+    }
+
+    /// Decides what the versions of an issue say: those of one ledger together, and of several ledgers the one that
+    /// counts.
+    fn counting(&self, versions: &[Version<'_>]) -> Option<Row> {
+        let mut ledgers: BTreeMap<i64, Vec<Version<'_>>> = BTreeMap::new();
+        for version in versions {
+            ledgers.entry(version.ledger).or_default().push(*version);
         }
-        Ok(counting.map(|(_, issue, line, ledger)| Row::of(*issue, line, ledger, &self.terms)))
+        let said = |versions: Vec<Version<'_>>| {
+            let first = versions.iter().max_by_key(|version| precedence(version.raw))?;
+            let united = (versions.len() > 1).then(|| unite(versions.iter().map(|version| version.raw))).flatten();
+            let Line::Issue(issue, _) = read(united.as_deref().unwrap_or(first.raw).as_bytes()) else { return None };
+            Some((*issue, first.line, first.ledger, united))
+        };
+        // Two copies that are the same are the first ledger's.
+        let (issue, line, ledger, united) =
+            ledgers.into_values().filter_map(said).max_by_key(|(issue, line, ledger, _)| {
+                let raw = versions.iter().find(|version| version.line == *line).map(|version| version.raw);
+                (issue.visibility(), issue.updated_at, raw, Reverse(*ledger))
+            })?;
+        Some(Row::of(issue, line, ledger, united, &self.terms))
     }
 
     fn waiting_for(&self, id: &str) -> Result<Vec<String>> {
@@ -491,10 +545,22 @@ impl Index {
         Ok(self.connection.last_insert_rowid())
     }
 
-    fn write_ledger(&self, ledger: i64, path: &Path, stamp: Option<Vec<u8>>, marks: &Marks) -> Result<()> {
+    fn write_ledger(&self, ledger: i64, source: &Source<'_>, marks: &Marks) -> Result<()> {
+        self.write_marks(ledger, source.path, kept(&source.seen), source.is_conflicted, marks)
+    }
+
+    fn write_marks(
+        &self,
+        ledger: i64,
+        path: &Path,
+        stamp: Option<Vec<u8>>,
+        is_conflicted: bool,
+        marks: &Marks,
+    ) -> Result<()> {
         self.execute(
-            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, marks) VALUES (?1, ?2, ?3, ?4, ?5)",
-            (ledger, path.as_os_str().as_bytes(), stamp, marks.unread(), marks.to_bytes()),
+            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, conflicted, marks) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            (ledger, path.as_os_str().as_bytes(), stamp, marks.unread(), is_conflicted, marks.to_bytes()),
         )
         .map(drop)
     }
@@ -505,8 +571,8 @@ impl Index {
         self.execute(
             "INSERT OR REPLACE INTO issue (id, line, ledger, title, status, category, priority, issue_type, assignee, created_at, \
              updated_at, closed_at, due_at, defer_until, parent_id, labels, is_pinned, urgency, is_ready, waits_for, \
-             is_held, wakes_at, freed_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)",
+             is_held, wakes_at, freed_at, united) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
             rusqlite::params![
                 facts.id,
                 row.line,
@@ -531,6 +597,7 @@ impl Index {
                 standing.is_held,
                 millis(standing.wakes_at),
                 millis(standing.freed_at),
+                row.united,
             ],
         )?;
         for (other, kind) in &row.edges {

@@ -10,7 +10,7 @@ use waypost_core::ledger::{cycle, issue_id};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
-use super::apply::labels_from_text;
+use super::apply::{labels_from_text, unite};
 use super::{Failure, Index};
 
 /// As much of an issue as a line of a list shows.
@@ -42,11 +42,10 @@ pub struct Summary {
     pub labels: Vec<String>,
     /// The number of the ledger it is in.
     pub ledger: usize,
-    line: i64,
 }
 
 pub(super) const SUMMARY: &str = "issue.id, issue.title, status, priority, issue_type, assignee, created_at, updated_at, \
-                                  closed_at, due_at, parent_id, labels, issue.ledger, issue.line";
+                                  closed_at, due_at, parent_id, labels, issue.ledger";
 
 pub(super) fn summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<Summary> {
     let moment = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
@@ -64,7 +63,6 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<Summary> {
         parent_id: row.get(10)?,
         labels: labels_from_text(row.get_ref(11)?.as_str()?),
         ledger: row.get(12)?,
-        line: row.get(13)?,
     })
 }
 
@@ -84,12 +82,6 @@ pub struct Entry {
     pub ledger: usize,
     /// Its line.
     pub raw: String,
-}
-
-impl Entry {
-    fn precedence(&self) -> (Visibility, Option<Timestamp>, &str) {
-        (self.issue.visibility(), self.issue.updated_at, &self.raw)
-    }
 }
 
 /// What a filter may be made of at most.
@@ -297,11 +289,17 @@ impl Index {
         found.map(|(raw, ledger)| self.entry(raw, ledger)).transpose()
     }
 
-    /// Returns the copy of an issue that is in one ledger, by its whole id.
+    /// Returns the copy of an issue that is in one ledger, by its whole id; what its lines say together, if there are
+    /// several.
     pub fn in_ledger(&self, id: &str, ledger: usize) -> Result<Option<Entry>> {
-        let lines = self.all("SELECT raw FROM line WHERE id = ?1 AND ledger = ?2", (id, ledger), |row| row.get(0))?;
-        let copies = lines.into_iter().map(|raw| self.entry(raw, ledger)).collect::<Result<Vec<Entry>>>()?;
-        Ok(copies.into_iter().max_by(|one, other| one.precedence().cmp(&other.precedence())))
+        let mut lines = self.versions(id, ledger)?;
+        let united = if lines.len() > 1 { unite(lines.iter().map(String::as_str)) } else { lines.pop() };
+        united.map(|raw| self.entry(raw, ledger)).transpose()
+    }
+
+    /// Returns the lines of an issue in one ledger.
+    pub(crate) fn versions(&self, id: &str, ledger: usize) -> Result<Vec<String>> {
+        self.all("SELECT raw FROM line WHERE id = ?1 AND ledger = ?2", (id, ledger), |row| row.get(0))
     }
 
     /// Returns the issues of a ledger that are proposed, as they are in it.
@@ -328,9 +326,11 @@ impl Index {
 
     /// Returns the record of an issue of a list, and the number of its ledger.
     pub fn record(&self, summary: &Summary) -> Result<(Record, usize)> {
-        let found = self.one("SELECT raw, ledger FROM line WHERE line = ?1", [summary.line], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?))
-        })?;
+        let found = self.one(
+            "SELECT coalesce(united, raw), issue.ledger FROM issue JOIN line USING (line) WHERE issue.id = ?1",
+            [&summary.id],
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?)),
+        )?;
         let (raw, ledger) = found.ok_or_else(|| self.torn())?;
         Ok((Record::parse(&raw).map_err(|_| self.torn())?, ledger))
     }
@@ -370,7 +370,9 @@ impl Index {
         limit: i64,
         fits: impl Fn(&Issue) -> bool,
     ) -> Result<Vec<Summary>> {
-        let sql = format!("SELECT {SUMMARY}, raw FROM issue JOIN line USING (line) WHERE {condition}");
+        let sql = format!(
+            "SELECT {SUMMARY}, coalesce(united, raw) AS raw FROM issue JOIN line USING (line) WHERE {condition}"
+        );
         self.sql(|connection| {
             let mut statement = connection.prepare(&sql)?;
             let mut rows = statement.query(values)?;
@@ -548,6 +550,11 @@ impl Index {
     /// Returns how many lines of the ledgers could not be read.
     pub fn unread(&self) -> Result<usize> {
         Ok(self.one("SELECT sum(unread) FROM ledger", [], |row| row.get::<_, Option<usize>>(0))?.flatten().unwrap_or(0))
+    }
+
+    /// Returns how many ledgers have conflict markers, and are read as they would be merged.
+    pub fn conflicted(&self) -> Result<usize> {
+        Ok(self.one("SELECT count(*) FROM ledger WHERE conflicted", [], |row| row.get(0))?.unwrap_or_default())
     }
 
     /// Returns a number that grows with every change of any ledger.

@@ -14,8 +14,10 @@ CREATE TABLE ledger (
     path   BLOB NOT NULL,
     -- The file's stamp when it was read; empty if there was no file; null if a change might not show in it.
     stamp  BLOB,
-    -- How many of its lines are damaged or conflict markers.
+    -- How many of its lines are damaged.
     unread INTEGER NOT NULL,
+    -- Whether it has conflict markers. Then its lines here are those of the merged file.
+    conflicted INTEGER NOT NULL,
     -- Of each line, in order, its hash and its row in `line`.
     marks  BLOB NOT NULL
 );
@@ -54,7 +56,9 @@ CREATE TABLE issue (
     waits_for   INTEGER NOT NULL,
     is_held     INTEGER NOT NULL,
     wakes_at    INTEGER,
-    freed_at    INTEGER
+    freed_at    INTEGER,
+    -- What several lines of one id say together, if there are several.
+    united      TEXT
 ) WITHOUT ROWID;
 
 CREATE TABLE edge (

@@ -79,7 +79,11 @@ impl Cx {
 
     /// Asks about the issues, and says if a part of the ledger could not be read.
     pub(crate) fn look<T>(&mut self, desk: &Desk, mut look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
-        let (answer, unread) = desk.ledger.look(|index| Ok((look(index)?, index.unread()?)))?;
+        let (answer, unread, conflicted) =
+            desk.ledger.look(|index| Ok((look(index)?, index.unread()?, index.conflicted()?)))?;
+        if conflicted > 0 {
+            self.ui.warn("the ledger has conflict markers and is read as merged: way resolve");
+        }
         match unread {
             0 => {}
             1 => self.ui.warn("1 line of the ledger cannot be read: way doctor"),

@@ -336,6 +336,16 @@ fn b29_real_ledgers_are_read_damage_is_reported_once_and_a_write_loses_nothing()
         assert_eq!(about("conflict marker"), if name.contains("markers") { 6 } else { 0 }, "{name}");
         add(&sandbox, &repo, &["One more"]);
         let after = lines(&repo.join(LEDGER));
+        if name.contains("markers") {
+            // What a merge left in conflict is merged by the next write: each issue once, and none is missing.
+            let ids_of = |lines: &[String]| -> std::collections::BTreeSet<String> {
+                let records = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+                records.map(|record| record["id"].as_str().unwrap().to_owned()).collect()
+            };
+            let (old, new) = (ids_of(&before), ids_of(&after));
+            assert!(old.is_subset(&new) && new.len() == old.len() + 1 && after.len() == new.len(), "{name}");
+            continue;
+        }
         assert_eq!(after.len(), before.len() + 1, "{name}");
         let kept: std::collections::HashSet<&String> = after.iter().collect();
         assert!(before.iter().all(|line| kept.contains(line)), "{name}");
