@@ -9,6 +9,7 @@ pub mod change;
 pub mod cycle;
 pub mod difference;
 pub mod document;
+pub mod import;
 pub mod issue;
 pub mod issue_id;
 pub mod mark;
