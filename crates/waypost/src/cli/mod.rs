@@ -14,8 +14,10 @@ use crate::session::Session;
 
 mod commands;
 mod escape;
+mod filter;
 mod graph;
 mod issues;
+mod pages;
 mod ui;
 
 use ui::{Color, Ui};
@@ -121,6 +123,7 @@ commands! {
     "batch" => batch;
     "edit" => edit;
     "prune" => prune;
+    "export" => export;
     "blocked" => blocked;
     "search" => search;
     "stale" => stale;

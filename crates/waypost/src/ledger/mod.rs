@@ -237,6 +237,18 @@ impl Ledger {
         self.ledgers.revision(self.now())
     }
 
+    /// Returns the ledgers' files as they are, one after the other.
+    pub fn copy(&self) -> Result<Vec<u8>> {
+        let mut copy = Vec::new();
+        for file in self.ledgers.files() {
+            if copy.last().is_some_and(|last| *last != b'\n') {
+                copy.push(b'\n');
+            }
+            copy.extend(file.read()?.to_bytes());
+        }
+        Ok(copy)
+    }
+
     /// Reads the first ledger's file whole, and says what is not as it should be.
     pub fn audit(&self) -> Result<Audit> {
         self.ledgers.files()[0].read().map(|document| audit(&document))
