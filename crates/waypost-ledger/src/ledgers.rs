@@ -14,7 +14,7 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Stamp, create_private_dir};
 
 use crate::file::LedgerFile;
-use crate::index::{self, Failure, Followed, Index, Marks, Source};
+use crate::index::{self, Entry, Failure, Followed, Index, Marks, Source};
 
 /// How long to wait for somebody who brings the index up to date, before doing without it.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -417,6 +417,25 @@ impl Draft<'_> {
         let place = self.document.insert(record)?;
         self.is_changed = true;
         self.index.exchange(self.number, &mut self.marks, place, false, Some(self.document.line(place)))
+    }
+
+    /// Adds many records as they are.
+    pub fn add_all(&mut self, records: &[Record]) -> Result<()> {
+        for place in self.document.insert_all(records)? {
+            self.is_changed = true;
+            self.index.exchange(self.number, &mut self.marks, place, false, Some(self.document.line(place)))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the lines of the file as they are now.
+    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.document.lines()
+    }
+
+    /// Tells whether an issue is in the ledger that is being changed.
+    pub fn has(&self, entry: &Entry) -> bool {
+        entry.ledger == self.number
     }
 
     /// Changes one issue, and returns it as it is now.
