@@ -123,6 +123,7 @@ commands! {
     "batch" => batch;
     "edit" => edit;
     "prune" => prune;
+    "import" => import;
     "export" => export;
     "blocked" => blocked;
     "search" => search;
