@@ -430,6 +430,25 @@ impl Draft<'_> {
         self.index.exchange(self.number, &mut self.marks, place, false, Some(self.document.line(place)))
     }
 
+    /// Adds many records as they are.
+    pub fn add_all(&mut self, records: &[Record]) -> Result<()> {
+        for place in self.document.insert_all(records)? {
+            self.is_changed = true;
+            self.index.exchange(self.number, &mut self.marks, place, false, Some(self.document.line(place)))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the lines of the file as they are now.
+    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.document.lines()
+    }
+
+    /// Tells whether an issue is in the ledger that is being changed.
+    pub fn has(&self, entry: &Entry) -> bool {
+        entry.ledger == self.number
+    }
+
     /// Changes one issue, and returns it as it is now. Several versions of it become one.
     pub fn edit(&mut self, id: &str, edit: impl FnOnce(&mut Record) -> Result<()>) -> Result<Record> {
         let Some(Entry { record: before, .. }) = self.copy(id)? else { return Err(self.is_not_here(id)) };

@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 pub mod environment;
 pub mod history;
+pub mod import;
 pub mod ledger;
 pub mod migrate;
 pub mod place;

@@ -187,6 +187,64 @@ impl Document {
         Ok(place)
     }
 
+    /// Adds many records, each where [`Self::insert`] would put it. Returns their places, from the first on.
+    pub fn insert_all(&mut self, records: &[Record]) -> Result<Vec<usize>> {
+        let mut new: Vec<(Option<String>, String)> = Vec::with_capacity(records.len());
+        for record in records {
+            let text = written(record)?;
+            new.push((id_of(text.as_bytes()).map(Cow::into_owned), text));
+        }
+        // What has no id goes to the end.
+        new.sort_by(|(left, _), (right, _)| left.is_none().cmp(&right.is_none()).then_with(|| left.cmp(right)));
+        let known = self.sorted_ids();
+        let end = self.lines.len();
+        let ending = self.lines.first().map(|line| line.ending).filter(|ending| !ending.is_empty()).unwrap_or("\n");
+        let mut wanted = Vec::with_capacity(new.len());
+        let mut passed = 0;
+        for (id, _) in &new {
+            let place = match (&known, id) {
+                (Some(known), Some(id)) if !known.is_empty() => {
+                    passed += known[passed..].iter().take_while(|(_, known)| known <= id).count();
+                    known.get(passed).map_or(known[known.len() - 1].0 + 1, |(place, _)| *place)
+                }
+                _ => end,
+            };
+            wanted.push(place);
+        }
+        let mut lines = Vec::with_capacity(self.lines.len() + new.len());
+        let mut places = Vec::with_capacity(new.len());
+        let mut new = wanted.into_iter().zip(new).peekable();
+        let mut found = std::mem::take(&mut self.lines).into_iter();
+        for place in 0..=end {
+            while let Some((_, (_, text))) = new.next_if(|(wanted, _)| *wanted == place) {
+                if let Some(before) = lines.last_mut().filter(|before: &&mut Line| before.ending.is_empty()) {
+                    before.ending = ending;
+                }
+                places.push(lines.len());
+                lines.push(Line { text: Text::Written(text), ending });
+            }
+            lines.extend(found.next());
+        }
+        self.lines = lines;
+        Ok(places)
+    }
+
+    /// Returns the ids of a file that is in their order, and where they stand; none if it is not.
+    fn sorted_ids(&self) -> Option<Vec<(usize, String)>> {
+        let mut ids: Vec<(usize, String)> = Vec::new();
+        for (place, line) in self.lines().enumerate() {
+            if is_marker(line) {
+                return None;
+            }
+            let Some(id) = id_of(line) else { continue };
+            if ids.last().is_some_and(|(_, last)| **last > *id) {
+                return None;
+            }
+            ids.push((place, id.into_owned()));
+        }
+        Some(ids)
+    }
+
     fn place_for(&self, id: Option<&str>) -> usize {
         let end = self.lines.len();
         let Some(id) = id else { return end };
@@ -412,6 +470,29 @@ mod tests {
         let mut unsorted = parse("{\"id\":\"c\"}\n{\"id\":\"a\"}\n");
         unsorted.insert(&record("b")).unwrap();
         assert_eq!(text(&unsorted), "{\"id\":\"c\"}\n{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
+    }
+
+    proptest! {
+        #[test]
+        fn many_records_at_once_stand_where_each_would(
+            lines in proptest::collection::vec("(\\{\"id\":\"[a-e]\"\\}|noise|=======|)\r?\n?", 0..6),
+            ids in proptest::collection::vec("[a-f]", 0..6),
+        ) {
+            let file = lines.concat();
+            let (mut one_by_one, mut at_once) = (parse(&file), parse(&file));
+            let mut sorted = ids.clone();
+            sorted.sort();
+            for id in &sorted {
+                one_by_one.insert(&record(id)).unwrap();
+            }
+            let places = at_once.insert_all(&ids.iter().map(|id| record(id)).collect::<Vec<_>>()).unwrap();
+            prop_assert_eq!(text(&at_once), text(&one_by_one));
+            prop_assert_eq!(places.len(), ids.len());
+            prop_assert!(places.is_sorted());
+            for (place, id) in places.iter().zip(&sorted) {
+                prop_assert_eq!(at_once.content(*place), Content::Issue(id.clone()));
+            }
+        }
     }
 
     #[test]

@@ -21,7 +21,12 @@ pub fn of(document: &Document) -> Option<Timestamp> {
 /// Returns the first line of a file, if it is ours.
 pub(super) fn header(document: &Document) -> Option<Record> {
     let record = (!document.is_empty()).then(|| document.record(0).ok()).flatten()?;
-    (record.text("_type").as_deref() == Some(KIND)).then_some(record)
+    is_mark(&record).then_some(record)
+}
+
+/// Tells whether a record is the mark.
+pub fn is_mark(record: &Record) -> bool {
+    record.text("_type").as_deref() == Some(KIND)
 }
 
 /// Raises the mark of a file. Returns whether its first line is a new one; a mark is never lowered.

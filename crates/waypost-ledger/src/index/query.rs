@@ -94,6 +94,8 @@ pub struct Filter {
     pub statuses: Vec<String>,
     /// Closed ones too. Deleted ones are only listed by their status.
     pub closed: bool,
+    /// Closed and deleted ones too.
+    pub deleted: bool,
     /// One of these types.
     pub types: Vec<String>,
     /// All of these labels.
@@ -228,6 +230,7 @@ impl Condition {
     fn of(filter: &Filter) -> Condition {
         let mut condition = Condition::default();
         match filter.statuses.as_slice() {
+            [] if filter.deleted => condition.sql.push("TRUE".to_owned()),
             [] if filter.closed => condition.sql.push("category < 4".to_owned()),
             [] => condition.sql.push("category < 3".to_owned()),
             statuses => condition.one_of("status", statuses),

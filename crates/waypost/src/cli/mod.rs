@@ -14,8 +14,10 @@ use crate::session::Session;
 
 mod commands;
 mod escape;
+mod filter;
 mod graph;
 mod issues;
+mod pages;
 mod ui;
 
 use ui::{Color, Ui};
@@ -127,6 +129,8 @@ commands! {
     "batch" => batch;
     "edit" => edit;
     "prune" => prune;
+    "import" => import;
+    "export" => export;
     "propose" => propose;
     "withdraw" => withdraw;
     "accept" => accept;

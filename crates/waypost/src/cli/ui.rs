@@ -140,8 +140,21 @@ impl Ui {
 
 /// Prints to stdout as it is.
 pub(crate) fn print(output: &str) -> Result<()> {
+    print_bytes(output.as_bytes())
+}
+
+/// Prints a document as it is. A terminal is not made to obey what stands in it.
+pub(crate) fn print_document(content: &[u8]) -> Result<()> {
+    if !io::stdout().is_terminal() {
+        return print_bytes(content);
+    }
+    let text = String::from_utf8_lossy(content);
+    print(&text.lines().map(|line| escape(line).into_owned() + "\n").collect::<String>())
+}
+
+fn print_bytes(output: &[u8]) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(output.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(output).and_then(|()| stdout.flush()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Error::unavailable("cannot write to standard output").because(error)),

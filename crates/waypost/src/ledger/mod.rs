@@ -443,6 +443,20 @@ impl Ledger {
         self.ledgers.revision(self.now())
     }
 
+    /// Returns the files of the ledgers that questions are about as they are, one after the other.
+    pub fn copy(&self) -> Result<Vec<u8>> {
+        let mut copy = Vec::new();
+        let asked = |number: &usize| self.only.is_none_or(|only| only == *number);
+        for number in (0..self.repos.len()).filter(asked) {
+            let file = &self.ledgers.files()[number];
+            if copy.last().is_some_and(|last| *last != b'\n') {
+                copy.push(b'\n');
+            }
+            copy.extend(file.read()?.to_bytes());
+        }
+        Ok(copy)
+    }
+
     /// Reads a ledger's file whole, and says what is not as it should be.
     pub fn audit(&self, number: usize) -> Result<Audit> {
         self.ledgers.files()[number].read().map(|document| audit(&document))

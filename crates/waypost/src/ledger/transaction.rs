@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use waypost_core::id::Entropy;
 use waypost_core::ledger::change::{self, Author};
 use waypost_core::ledger::issue_id;
 use waypost_core::ledger::ready::{Issues, Reason};
@@ -218,6 +219,41 @@ impl<'a, 'b> Transaction<'a, 'b> {
             if change::undepend(record, &on, kind, self.author)? { Ok(()) } else { Err(nothing(&on)) }
         })?;
         Ok((record, on))
+    }
+
+    /// Returns what is being changed.
+    pub(crate) fn draft(&mut self) -> &mut Draft<'b> {
+        self.draft
+    }
+
+    /// Returns who changes it, and when.
+    pub(crate) fn author(&self) -> Author<'a> {
+        self.author
+    }
+
+    /// Returns an id for an issue of another tracker: the same one in every clone, unless it is taken.
+    pub(crate) fn id_for(&self, name: &str, is_taken: impl Fn(&str) -> bool) -> Result<String> {
+        /// Draws numbers in order.
+        struct Next(u32);
+
+        impl Entropy for Next {
+            fn fill(&mut self, bytes: &mut [u8]) {
+                for (byte, value) in bytes.iter_mut().zip(self.0.to_le_bytes()) {
+                    *byte = value;
+                }
+                self.0 += 1;
+            }
+        }
+
+        let mut next = Next(0);
+        let mut id = String::new();
+        for _ in 0..100 {
+            id = issue_id::generate(self.prefix, "", name, Timestamp::from_millis(0), &mut next);
+            if !is_taken(&id) && self.issues().get(&id)?.is_none() {
+                break;
+            }
+        }
+        Ok(id)
     }
 
     /// Takes closed issues out of the file, of these those that `is_saved` elsewhere; as many as bring the file down to

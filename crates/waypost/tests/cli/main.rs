@@ -10,6 +10,7 @@ use waypost_testkit::Sandbox;
 
 mod bad_input;
 mod config;
+mod exchange;
 mod history;
 mod index;
 mod issues;

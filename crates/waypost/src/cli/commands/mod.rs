@@ -15,6 +15,8 @@ pub(super) mod delete;
 pub(super) mod dep;
 pub(super) mod doctor;
 pub(super) mod edit;
+pub(super) mod export;
+pub(super) mod import;
 pub(super) mod init;
 pub(super) mod label;
 pub(super) mod list;

@@ -1,0 +1,108 @@
+//! Making an issue of a ledger out of one that another tracker named.
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::ledger::change::Author;
+use crate::ledger::record::Record;
+use crate::ledger::vocabulary::DEFAULT_PRIORITY;
+
+/// Gives a record its id in a ledger, and those it depends on theirs. Returns it and the names that nobody knows.
+pub fn adopt(record: &Record, id: &str, find: impl Fn(&str) -> Option<String>) -> Result<(Record, Vec<String>)> {
+    let mut adopted = record.clone();
+    let mut unknown = Vec::new();
+    adopted.set("id", &id)?;
+    if let Some(parent) = record.text("parent_id") {
+        if let Some(parent) = find(&parent) {
+            adopted.set("parent_id", &parent)?;
+        } else {
+            adopted.remove("parent_id");
+            unknown.push(parent);
+        }
+    }
+    if let Some(raw) = record.raw("dependencies") {
+        let edges: Vec<Value> =
+            serde_json::from_str(raw).map_err(|error| Error::internal("dependencies are no list").because(error))?;
+        let mut found = Vec::new();
+        for mut edge in edges {
+            let on = edge["depends_on_id"].as_str().unwrap_or_default().to_owned();
+            match find(&on) {
+                Some(on) => {
+                    edge["issue_id"] = Value::from(id);
+                    edge["depends_on_id"] = Value::from(on);
+                    found.push(edge);
+                }
+                None => unknown.push(on),
+            }
+        }
+        if found.is_empty() {
+            adopted.remove("dependencies");
+        } else {
+            adopted.set("dependencies", &found)?;
+        }
+    }
+    Ok((adopted, unknown))
+}
+
+/// Says what every issue says, where its tracker did not: it is made now, by whoever imports it.
+pub fn complete(record: &mut Record, author: Author<'_>) -> Result<()> {
+    let now = author.now.to_string();
+    let mut default = |key: &str, value: &str| match record.raw(key) {
+        None => record.set(key, &value),
+        Some(_) => Ok(()),
+    };
+    default("status", "open")?;
+    default("issue_type", "task")?;
+    default("created_by", author.name)?;
+    default("created_at", &now)?;
+    default("updated_at", &now)?;
+    if record.raw("priority").is_none() {
+        record.set("priority", &DEFAULT_PRIORITY)?;
+    }
+    if record.text("status").as_deref() == Some("closed") && record.raw("closed_at").is_none() {
+        record.set("closed_at", &record.text("updated_at").unwrap_or(now))?;
+    }
+    Ok(())
+}
+
+/// Returns what an issue of GitHub is called where its address is not known: `gh-12`.
+pub fn short_name(name: &str) -> Option<String> {
+    let (address, number) = name.rsplit_once("/issues/")?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (address.starts_with("http") && is_number).then(|| format!("gh-{number}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn names_become_ids_and_those_nobody_knows_are_told() {
+        let record = Record::parse(
+            r#"{"id":"t:1","title":"x","status":"closed","external_ref":"t:1","dependencies":[{"issue_id":"t:1","depends_on_id":"t:2","type":"blocks"},{"issue_id":"t:1","depends_on_id":"t:3","type":"blocks"}],"parent_id":"t:4"}"#,
+        )
+        .unwrap();
+        let find = |name: &str| (name == "t:2").then(|| "way-2".to_owned());
+        let (mut adopted, unknown) = adopt(&record, "way-1", find).unwrap();
+        assert_eq!(unknown, ["t:4", "t:3"]);
+        complete(&mut adopted, Author { name: "me", now: Timestamp::from_millis(1_767_225_600_000) }).unwrap();
+        assert_eq!(
+            adopted.to_line(),
+            concat!(
+                r#"{"id":"way-1","title":"x","status":"closed","priority":2,"issue_type":"task","created_at":"2026-01-01T00:00:00.000Z","created_by":"me","#,
+                r#""updated_at":"2026-01-01T00:00:00.000Z","closed_at":"2026-01-01T00:00:00.000Z","external_ref":"t:1","#,
+                r#""dependencies":[{"issue_id":"way-1","depends_on_id":"way-2","type":"blocks"}]}"#
+            )
+        );
+        assert_eq!(adopt(&record, "way-1", |_| None).unwrap().0.raw("dependencies"), None);
+    }
+
+    #[test]
+    fn issues_are_known_by_their_number_where_the_address_is_missing() {
+        assert_eq!(short_name("https://github.com/o/r/issues/12").as_deref(), Some("gh-12"));
+        for other in ["gh-12", "https://github.com/o/r/issues/", "https://github.com/o/r/pull/12", "x/issues/1"] {
+            assert_eq!(short_name(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The folder of Backlog.md: a file for each task, with front matter and sections.
+
+use serde_json::Value;
+
+use super::front_matter::{self, Front};
+use super::item::{Item, Status, finish};
+use super::reader::{issue_type, one_line, priority};
+use super::{Imported, Note, Source, text};
+use crate::error::{Error, Result};
+use crate::ledger::issue::moment;
+use crate::time::Timestamp;
+
+const KNOWN: &[&str] = &[
+    "id",
+    "title",
+    "status",
+    "assignee",
+    "reporter",
+    "labels",
+    "dependencies",
+    "parent_task_id",
+    "parent",
+    "priority",
+    "created_date",
+    "updated_date",
+    "completed_date",
+    "due_date",
+    "milestone",
+    "type",
+];
+
+/// Tells whether a file begins as a task does.
+pub(super) fn is_task(source: &Source) -> bool {
+    let front = text(source).ok().and_then(front_matter::split);
+    front.is_some_and(|(front, _)| front.get("id").is_some() || front.get("title").is_some())
+}
+
+pub(super) fn read(sources: &[Source]) -> Result<Imported> {
+    let mut notes = Vec::new();
+    let mut items = Vec::new();
+    for source in sources {
+        match task(source, &mut notes) {
+            Ok(item) => items.push(item),
+            Err(error) => notes.push(Note::new(&source.name, error.full_message())),
+        }
+    }
+    if items.is_empty()
+        && let Some(first) = notes.first()
+    {
+        return Err(Error::invalid(format!("{}: {}", first.item, first.problem))
+            .hint("a task of Backlog.md begins with front matter between two lines of ---"));
+    }
+    // A part is named after what it is a part of, even if it does not say so.
+    let names: std::collections::HashSet<String> = items.iter().map(|item| item.name.clone()).collect();
+    for item in items.iter_mut().filter(|item| item.parent.is_none()) {
+        let whole = item.name.rsplit_once('.').map(|(whole, _)| whole);
+        item.parent = whole.filter(|whole| names.contains(*whole)).map(str::to_owned);
+    }
+    finish("backlog", items, notes)
+}
+
+/// Returns what a task is called. The tool does not tell cases apart.
+fn name(id: &str) -> String {
+    format!("backlog:{}", id.trim().to_lowercase())
+}
+
+fn task(source: &Source, notes: &mut Vec<Note>) -> Result<Item> {
+    let text = text(source)?.replace("\r\n", "\n");
+    let Some((front, body)) = front_matter::split(&text) else {
+        return Err(Error::invalid("it has no front matter"));
+    };
+    let one = |key: &str| front.text(key).map(|text| one_line(&text)).filter(|text| !text.is_empty());
+    let file = source.name.rsplit('/').next().unwrap_or_default();
+    // A file is named after its task: `task-7 - Title.md`.
+    let id = one("id").or_else(|| file.split_once(" - ").map(|(id, _)| id.trim().to_owned()));
+    let id = id.ok_or_else(|| Error::invalid("it has no id, so it would not be known again"))?;
+    let shown = id.clone();
+    let mut note = |problem: String| notes.push(Note::new(&shown, problem));
+    for line in &front.odd {
+        note(format!("the front matter cannot be read here: {line:?}"));
+    }
+    let mut time = |key: &str| -> Option<Timestamp> {
+        let text = one(key)?;
+        let read = moment(&text);
+        if read.is_none() {
+            note(format!("{key} is not a time: {text:?}"));
+        }
+        read
+    };
+    let mut item = Item { name: name(&id), ..Item::default() };
+    item.created_at = time("created_date");
+    item.updated_at = time("updated_date");
+    item.over_at = time("completed_date");
+    item.due_at = time("due_date");
+    item.title = one("title").unwrap_or_else(|| {
+        note("it has no title".to_owned());
+        id.clone()
+    });
+    let person = |name: &str| name.trim().trim_start_matches('@').to_owned();
+    let mut assignees: Vec<String> = front.list("assignee").iter().map(|name| person(name)).collect();
+    assignees.retain(|name| !name.is_empty());
+    if assignees.len() > 1 {
+        let others = assignees.split_off(1);
+        note(format!("an issue has one assignee: {} is left out", others.join(", ")));
+    }
+    item.assignee = assignees.pop();
+    item.created_by = one("reporter").map(|name| person(&name));
+    for label in front.list("labels") {
+        item.label(one_line(&label));
+    }
+    if let Some(milestone) = one("milestone") {
+        item.label(format!("milestone:{milestone}"));
+    }
+    item.issue_type = one("type").map(|word| issue_type(&word).map_or(word, str::to_owned));
+    if let Some(word) = one("priority") {
+        item.priority = priority(&word);
+        if item.priority.is_none() {
+            note(format!("there is no priority {word:?}"));
+        }
+    }
+    for on in front.list("dependencies").iter().filter(|on| !on.trim().is_empty()).map(|on| name(on)) {
+        if !item.blockers.contains(&on) {
+            item.blockers.push(on);
+        }
+    }
+    item.parent = one("parent_task_id").or_else(|| one("parent")).map(|parent| name(&parent));
+    set_status(&mut item, &one("status").unwrap_or_default(), &source.name);
+    sections(&mut item, body);
+    keep_rest(&mut item, &front);
+    Ok(item)
+}
+
+/// Sets the status, which is also said by the folder that the file lies in.
+fn set_status(item: &mut Item, word: &str, path: &str) {
+    let word = word.trim();
+    item.status = match word.to_lowercase().as_str() {
+        "" => None,
+        "to do" | "todo" | "backlog" | "open" => Some(Status::Open),
+        "in progress" | "doing" => Some(Status::InProgress),
+        "done" | "completed" | "closed" => Some(Status::Closed),
+        "blocked" => Some(Status::Blocked),
+        "draft" => Some(Status::Deferred),
+        _ => {
+            item.label(format!("status:{word}"));
+            Some(Status::Open)
+        }
+    };
+    let mut folders = path.split('/').rev().skip(1);
+    match folders.find(|folder| ["tasks", "completed", "archive", "drafts"].contains(folder)) {
+        Some("completed") => item.status = Some(Status::Closed),
+        Some("drafts") => item.status = Some(Status::Deferred),
+        Some("tasks") if path.contains("archive/tasks/") => {
+            item.status = Some(Status::Closed);
+            item.close_reason = Some("archived".to_owned());
+        }
+        _ => {}
+    }
+}
+
+/// Puts the sections of a body where they belong; those that are not known stay in the description.
+fn sections(item: &mut Item, body: &str) {
+    let mut heading = String::new();
+    let mut lines: Vec<&str> = Vec::new();
+    // In a fence, or between the marks of a section, a heading is part of the text.
+    let (mut fence, mut is_marked) = (None, false);
+    for line in body.lines() {
+        let bare = line.trim();
+        if let Some(mark) = bare.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->")).map(str::trim)
+            && let Some((kind, end)) = mark.rsplit_once(':')
+            && (kind.starts_with("SECTION:") || kind == "AC" || kind == "DOD" || kind.starts_with("AC:"))
+            && (end == "BEGIN" || end == "END")
+        {
+            is_marked = end == "BEGIN";
+            continue;
+        }
+        let tick = ["```", "~~~"].into_iter().find(|tick| bare.starts_with(tick));
+        match (fence, tick) {
+            (None, Some(_)) => fence = tick,
+            (Some(open), Some(tick)) if open == tick => fence = None,
+            _ => {}
+        }
+        match line.strip_prefix("## ").filter(|_| fence.is_none() && !is_marked) {
+            Some(next) => {
+                section(item, &heading, &lines);
+                next.trim().clone_into(&mut heading);
+                lines.clear();
+            }
+            None => lines.push(line),
+        }
+    }
+    section(item, &heading, &lines);
+}
+
+fn section(item: &mut Item, heading: &str, lines: &[&str]) {
+    let text = lines.join("\n");
+    let text = text.trim_matches('\n').trim_end();
+    let is_only_title = heading.is_empty() && text.starts_with("# ") && !text.contains('\n');
+    if text.trim().is_empty() || is_only_title {
+        return;
+    }
+    let plain = heading.to_lowercase();
+    let plain = plain.strip_suffix("(optional)").unwrap_or(&plain).trim();
+    let (field, needs_heading) = match plain {
+        "" | "description" => (&mut item.description, false),
+        "acceptance criteria" => (&mut item.acceptance_criteria, false),
+        "definition of done" => (&mut item.acceptance_criteria, true),
+        "implementation plan" => (&mut item.design, false),
+        "implementation notes" | "notes" | "notes & comments" => (&mut item.notes, false),
+        "final summary" => (&mut item.notes, true),
+        _ => (&mut item.description, true),
+    };
+    if !field.is_empty() {
+        field.push_str("\n\n");
+    }
+    if needs_heading {
+        field.push_str("## ");
+        field.push_str(heading);
+        field.push_str("\n\n");
+    }
+    field.push_str(text);
+}
+
+fn keep_rest(item: &mut Item, front: &Front) {
+    for (key, value) in &front.fields {
+        let value = match value {
+            front_matter::Value::Text(text) if text.is_empty() => continue,
+            front_matter::Value::Text(text) => Value::from(text.as_str()),
+            front_matter::Value::List(list) if list.is_empty() => continue,
+            front_matter::Value::List(list) => Value::from(list.as_slice()),
+        };
+        let is_kept = !KNOWN.contains(&key.as_str()) && !item.rest.iter().any(|(known, _)| known == key);
+        if is_kept {
+            item.rest.push((key.clone(), value.to_string()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::record::Record;
+
+    fn file(name: &str, text: &str) -> Source {
+        Source { name: name.to_owned(), bytes: text.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn a_task_is_carried_with_its_sections() {
+        let text = "---\nid: TASK-7\ntitle: >-\n  Fold the long\n  title: twice\nstatus: In Progress\nassignee:\n  - '@ann'\nreporter: '@bob'\ncreated_date: '2026-01-02 03:04'\nupdated_date: 2026-01-03\nlabels: [web, \"a, b\"]\nmilestone: m-1\ndependencies:\n  - task-3\n  - TASK-4\nparent_task_id: task-1\npriority: high\ntype: enhancement\nordinal: 7000\nreferences:\n  - src/main.rs\n---\n\n## Description\n\n<!-- SECTION:DESCRIPTION:BEGIN -->\nWhy.\n\n## Not a section\n<!-- SECTION:DESCRIPTION:END -->\n\n## Acceptance Criteria\n<!-- AC:BEGIN -->\n- [ ] #1 It folds\n- [x] #2 It holds\n<!-- AC:END -->\n\n## Implementation Plan\n\n1. Fold\n```\n## code\n```\n\n## Implementation Notes\n\nDone so far.\n\n## Extra\n\nMore.\n";
+        let imported = read(&[file("backlog/tasks/task-7 - Fold.md", &text.replace('\n', "\r\n"))]).unwrap();
+        assert_eq!(
+            imported.records[0].to_line(),
+            concat!(
+                r##"{"id":"backlog:task-7","title":"Fold the long title: twice","description":"Why.\n\n## Not a section\n\n## Extra\n\nMore.","##,
+                r##""design":"1. Fold\n```\n## code\n```","acceptance_criteria":"- [ ] #1 It folds\n- [x] #2 It holds","notes":"Done so far.","##,
+                r##""status":"in_progress","priority":1,"issue_type":"feature","assignee":"ann","created_at":"2026-01-02T03:04:00.000Z","created_by":"bob","##,
+                r##""updated_at":"2026-01-03T00:00:00.000Z","external_ref":"backlog:task-7","labels":["web","a, b","milestone:m-1"],"##,
+                r##""dependencies":[{"issue_id":"backlog:task-7","depends_on_id":"backlog:task-3","type":"blocks"},"##,
+                r##"{"issue_id":"backlog:task-7","depends_on_id":"backlog:task-4","type":"blocks"}],"parent_id":"backlog:task-1","##,
+                r##""metadata":{"backlog":{"ordinal":"7000","references":["src/main.rs"]}}}"##
+            )
+        );
+        assert_eq!(imported.notes, []);
+    }
+
+    #[test]
+    fn folders_statuses_and_numbers_mean_something() {
+        let task = |id: &str, status: &str| format!("---\nid: {id}\ntitle: t\nstatus: {status}\n---\n");
+        let imported = read(&[
+            file("backlog/tasks/a.md", &task("task-1", "To Do")),
+            file("backlog/tasks/b.md", &task("task-1.01", "Done")),
+            file("backlog/completed/c.md", &task("task-2", "To Do")),
+            file("backlog/archive/tasks/d.md", &task("task-3", "To Do")),
+            file("backlog/drafts/e.md", &task("draft-1", "")),
+            file("tasks/f.md", &task("task-4", "In Review")),
+            file("tasks/task-5 - No id.md", "\u{feff}---\ntitle: x\n---\n"),
+        ])
+        .unwrap();
+        let shown: Vec<String> = imported
+            .records
+            .iter()
+            .map(|record: &Record| {
+                let text = |key| record.text(key).unwrap_or_default();
+                format!(
+                    "{} {} {}",
+                    text("id"),
+                    text("status"),
+                    text("parent_id") + record.raw("labels").unwrap_or_default()
+                )
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "backlog:task-1 open ",
+                "backlog:task-1.01 closed backlog:task-1",
+                "backlog:task-2 closed ",
+                "backlog:task-3 closed ",
+                "backlog:draft-1 deferred ",
+                "backlog:task-4 open [\"status:In Review\"]",
+                "backlog:task-5  ",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_broken_file_does_not_keep_the_others_back() {
+        let good = "---\nid: t-1\ntitle: a\npriority: some\ncreated_date: soon\ndependencies: t-1\nodd\n---\n";
+        let imported = read(&[
+            file("tasks/a.md", good),
+            file("tasks/readme.md", "# Read me\n"),
+            file("tasks/open.md", "---\nid: x\n"),
+            Source { name: "tasks/latin.md".to_owned(), bytes: b"---\nid: \xe9\n---\n".to_vec() },
+            file("tasks/again.md", good),
+        ])
+        .unwrap();
+        assert_eq!(imported.records.len(), 1);
+        let notes: Vec<String> = imported.notes.iter().map(|note| format!("{}: {}", note.item, note.problem)).collect();
+        for expected in [
+            "t-1: the front matter cannot be read here: \"odd\"",
+            "t-1: created_date is not a time: \"soon\"",
+            "t-1: there is no priority \"some\"",
+            "tasks/readme.md: it has no front matter",
+            "tasks/open.md: it has no front matter",
+            "backlog:t-1: it stands there twice; the first one counts",
+            "backlog:t-1: that it waits for backlog:t-1 closes a circle",
+        ] {
+            assert!(notes.contains(&expected.to_owned()), "{expected}: {notes:#?}");
+        }
+        assert!(read(&[file("a.md", "words")]).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! JSONL of beads in any dialect, and of ledgers: what is there is taken as it is.
+
+use serde_json::value::RawValue;
+
+use super::{Imported, Note, Source, compact, text};
+use crate::error::{Error, Result};
+use crate::ledger::document::{Content, Document};
+use crate::ledger::mark;
+use crate::ledger::record::Record;
+
+pub(super) fn read(source: &Source) -> Result<Imported> {
+    let is_list = source.bytes.trim_ascii_start().first() == Some(&b'[') || source.bytes.starts_with(b"\xef\xbb\xbf[");
+    let imported = if is_list { read_list(text(source)?)? } else { read_lines(source) };
+    if imported.records.is_empty()
+        && let Some(first) = imported.notes.first()
+    {
+        return Err(Error::invalid("no line of it is a record").because(format!("{}: {}", first.item, first.problem)));
+    }
+    Ok(imported)
+}
+
+fn read_lines(source: &Source) -> Imported {
+    let document = Document::parse(source.bytes.clone());
+    let mut imported = Imported::default();
+    for (place, content) in document.contents().enumerate() {
+        let line = format!("line {}", place + 1);
+        let problem = match content {
+            Content::Blank => continue,
+            Content::Marker => "a conflict marker".to_owned(),
+            Content::Damaged(why) => format!("it cannot be read: {why}"),
+            Content::Issue(_) | Content::Other => match document.record(place) {
+                Ok(record) => match refusal(&record) {
+                    None => {
+                        imported.records.push(record);
+                        continue;
+                    }
+                    Some(problem) => problem.to_owned(),
+                },
+                Err(_) => "a comment".to_owned(),
+            },
+        };
+        imported.notes.push(Note::new(line, problem));
+    }
+    imported
+}
+
+/// Reads what beads prints with `--json`.
+fn read_list(text: &str) -> Result<Imported> {
+    let items: Vec<&RawValue> =
+        serde_json::from_str(text).map_err(|error| Error::invalid("it is not a JSON list").because(error))?;
+    let mut imported = Imported::default();
+    for (number, item) in items.iter().enumerate() {
+        let problem = match Record::parse(&compact(item.get())) {
+            Ok(record) => match refusal(&record) {
+                None => {
+                    imported.records.push(record);
+                    continue;
+                }
+                Some(problem) => problem.to_owned(),
+            },
+            Err(error) => error.full_message(),
+        };
+        imported.notes.push(Note::new(format!("item {}", number + 1), problem));
+    }
+    Ok(imported)
+}
+
+/// Says why a record is not for another ledger.
+fn refusal(record: &Record) -> Option<&'static str> {
+    // In another ledger it would say of issues that were never there that they were pruned.
+    mark::is_mark(record).then_some("the mark of what was pruned belongs to the ledger it was in")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::source;
+    use super::*;
+
+    #[test]
+    fn lines_are_taken_as_they_are_and_the_rest_is_named() {
+        let text = "\u{feff}{\"id\":\"a\",\"x\":1.50,\"z\":{\"b\": 1}}\r\n\r\n<<<<<<< HEAD\r\n{\"id\": \"a\", \"n\": 99999999999999999999}\r\n{\"id\":\r\n\
+                    # note\r\n{\"_type\":\"memory\",\"key\":\"k\"}\r\n{\"_type\":\"waypost\",\"pruned_before\":\"2026-01-01\"}\r\n{\"no\":\"id\"}\r\n";
+        let imported = read(&source(text)).unwrap();
+        let lines: Vec<String> = imported.records.iter().map(Record::to_line).collect();
+        assert_eq!(
+            lines,
+            [
+                "{\"id\":\"a\",\"x\":1.50,\"z\":{\"b\": 1}}",
+                "{\"id\": \"a\", \"n\": 99999999999999999999}",
+                "{\"_type\":\"memory\",\"key\":\"k\"}",
+                "{\"no\":\"id\"}",
+            ]
+        );
+        let items: Vec<&str> = imported.notes.iter().map(|note| note.item.as_str()).collect();
+        assert_eq!(items, ["line 3", "line 5", "line 6", "line 8"]);
+    }
+
+    #[test]
+    fn a_list_is_understood_and_made_lines() {
+        let imported =
+            read(&source("[\n  {\n    \"id\": \"a\",\n    \"labels\": [\n      \"x y\"\n    ]\n  },\n  7\n]")).unwrap();
+        assert_eq!(imported.records[0].to_line(), r#"{"id":"a","labels":["x y"]}"#);
+        assert_eq!(imported.notes[0].item, "item 2");
+    }
+
+    #[test]
+    fn one_line_that_is_not_utf_8_does_not_keep_the_others_back() {
+        let bytes = b"{\"id\":\"a\"}\n{\"id\":\"\xff\"}\n".to_vec();
+        let imported = read(&Source { name: "file".to_owned(), bytes }).unwrap();
+        assert_eq!((imported.records.len(), imported.notes[0].item.as_str()), (1, "line 2"));
+    }
+}

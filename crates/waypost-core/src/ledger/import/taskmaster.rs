@@ -1,0 +1,273 @@
+//! `tasks.json` of Task Master: flat, or one list of tasks under each tag. Subtasks become parts.
+
+use std::collections::HashSet;
+
+use serde_json::value::RawValue;
+
+use super::item::{Item, Status, finish};
+use super::reader::{Reader, issue_type, priority};
+use super::{Imported, Note, Source, text};
+use crate::error::{Error, Result};
+use crate::ledger::record::Record;
+
+/// The tag of tasks that have none.
+const MAIN: &str = "master";
+
+/// Parts of parts that are deeper are left out.
+const DEEPEST: usize = 32;
+
+const KNOWN: &[&str] = &[
+    "id",
+    "title",
+    "description",
+    "details",
+    "testStrategy",
+    "status",
+    "priority",
+    "dependencies",
+    "subtasks",
+    "parentTaskId",
+    "parentId",
+    "updatedAt",
+    "createdAt",
+    "completedAt",
+    "type",
+    "assignee",
+    "labels",
+    "tags",
+];
+
+/// Tells whether an object has tasks, directly or under tags.
+pub(super) fn has_tasks(record: &Record) -> bool {
+    let is_list = |raw: Option<&str>| raw.is_some_and(|raw| raw.starts_with('['));
+    let is_tag = |raw: &str| Record::parse(raw).is_ok_and(|tag| is_list(tag.raw("tasks")));
+    is_list(record.raw("tasks")) || record.fields().any(|(_, raw)| is_tag(raw))
+}
+
+pub(super) fn read(source: &Source) -> Result<Imported> {
+    let text = text(source)?.trim();
+    let mut list = List { items: Vec::new(), notes: Vec::new() };
+    if text.starts_with('[') {
+        list.read(text, MAIN, None)?;
+        return list.finish();
+    }
+    let file =
+        Record::parse(text).map_err(|error| Error::invalid("it is not a JSON object").because(error.full_message()))?;
+    if !has_tasks(&file) {
+        return Err(
+            Error::invalid("there are no tasks in it").hint("a tasks.json has them under \"tasks\", or under tags")
+        );
+    }
+    for (key, raw) in file.fields() {
+        if key == "tasks" {
+            list.read(raw, MAIN, None)?;
+        } else if let Some(tasks) = Record::parse(raw).ok().as_ref().and_then(|tag| tag.raw("tasks")) {
+            match list.read(tasks, key, None) {
+                Ok(()) => {}
+                Err(error) => list.notes.push(Note::new(format!("tag {key}"), error.full_message())),
+            }
+        }
+    }
+    list.finish()
+}
+
+/// What was read so far.
+struct List {
+    items: Vec<Item>,
+    notes: Vec<Note>,
+}
+
+/// The task that others are parts of.
+#[derive(Clone, Copy)]
+struct Whole<'a> {
+    id: &'a str,
+    depth: usize,
+}
+
+impl List {
+    fn finish(self) -> Result<Imported> {
+        match self.notes.first() {
+            Some(first) if self.items.is_empty() => {
+                Err(Error::invalid("no task in it can be read").because(format!("{}: {}", first.item, first.problem)))
+            }
+            _ => finish("taskmaster", self.items, self.notes),
+        }
+    }
+
+    fn read(&mut self, raw: &str, tag: &str, whole: Option<Whole<'_>>) -> Result<()> {
+        let tasks: Vec<&RawValue> =
+            serde_json::from_str(raw).map_err(|error| Error::invalid("the tasks are not a list").because(error))?;
+        let place = |number: usize| match whole {
+            Some(whole) => format!("part {} of {}", number + 1, whole.id),
+            None => format!("task {} of {tag}", number + 1),
+        };
+        let mut read: Vec<(String, Record)> = Vec::new();
+        for (number, task) in tasks.iter().enumerate() {
+            let task = Record::parse(task.get());
+            let found = task.and_then(|task| Ok((full_id(&task, whole)?, task)));
+            match found {
+                Ok(found) => read.push(found),
+                Err(error) => self.notes.push(Note::new(place(number), error.full_message())),
+            }
+        }
+        let siblings: HashSet<&str> = read.iter().map(|(id, _)| id.as_str()).collect();
+        for (id, task) in &read {
+            self.task(id, task, tag, whole, &siblings);
+        }
+        Ok(())
+    }
+
+    fn task(&mut self, id: &str, task: &Record, tag: &str, whole: Option<Whole<'_>>, siblings: &HashSet<&str>) {
+        let name = |id: &str| format!("taskmaster:{tag}/{id}");
+        let mut reader = Reader { record: task, item: name(id), notes: &mut self.notes };
+        let mut item = Item { name: name(id), parent: whole.map(|whole| name(whole.id)), ..Item::default() };
+        item.title = reader.line("title").unwrap_or_else(|| {
+            reader.note("it has no title");
+            format!("Task {id}")
+        });
+        item.description = reader.text("description").unwrap_or_default();
+        item.design = reader.text("details").unwrap_or_default();
+        item.acceptance_criteria = reader.text("testStrategy").unwrap_or_default();
+        item.created_at = reader.time("createdAt");
+        item.updated_at = reader.time("updatedAt");
+        item.over_at = reader.time("completedAt");
+        item.assignee = reader.line("assignee");
+        if let Some(word) = reader.line("priority") {
+            item.priority = priority(&word);
+            if item.priority.is_none() {
+                reader.note(format!("there is no priority {word:?}"));
+            }
+        }
+        if let Some(word) = reader.line("type") {
+            item.issue_type = Some(issue_type(&word).map_or(word, str::to_owned));
+        }
+        for label in reader.names("labels", "name").into_iter().chain(reader.names("tags", "name")) {
+            item.label(label);
+        }
+        if tag != MAIN {
+            item.label(format!("tag:{tag}"));
+        }
+        let word = reader.line("status").unwrap_or_default().to_lowercase();
+        item.status = match word.as_str() {
+            "" => None,
+            "pending" | "todo" | "open" => Some(Status::Open),
+            "in-progress" | "in_progress" => Some(Status::InProgress),
+            "done" | "completed" => Some(Status::Closed),
+            "cancelled" | "canceled" => {
+                item.close_reason = Some("cancelled".to_owned());
+                Some(Status::Closed)
+            }
+            "deferred" => Some(Status::Deferred),
+            "blocked" => Some(Status::Blocked),
+            "review" => {
+                item.label("status:review");
+                Some(Status::InProgress)
+            }
+            other => {
+                item.label(format!("status:{other}"));
+                Some(Status::Open)
+            }
+        };
+        for on in reader.names("dependencies", "id") {
+            // A plain number in a part is another part of the same task.
+            let near = whole.map(|whole| format!("{}.{on}", whole.id)).filter(|near| siblings.contains(near.as_str()));
+            let on = name(&near.unwrap_or(on));
+            if !item.blockers.contains(&on) {
+                item.blockers.push(on);
+            }
+        }
+        item.keep_rest(task, KNOWN);
+        self.items.push(item);
+        let Some(parts) = task.raw("subtasks").filter(|raw| *raw != "null") else { return };
+        let depth = whole.map_or(1, |whole| whole.depth + 1);
+        if depth > DEEPEST {
+            self.notes.push(Note::new(name(id), "its parts are too deep"));
+        } else if let Err(error) = self.read(parts, tag, Some(Whole { id, depth })) {
+            self.notes.push(Note::new(name(id), format!("its parts are left out: {}", error.full_message())));
+        }
+    }
+}
+
+/// Returns the id of a task, with those of what it is a part of: `7.2`.
+fn full_id(task: &Record, whole: Option<Whole<'_>>) -> Result<String> {
+    let id = task.raw("id").filter(|raw| raw.starts_with(|first: char| first.is_ascii_digit())).map(str::to_owned);
+    let id = id.or_else(|| task.text("id")).map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
+    let id = id.ok_or_else(|| Error::invalid("it has no id, so it would not be known again"))?;
+    Ok(match whole {
+        Some(whole) if !id.starts_with(&format!("{}.", whole.id)) => format!("{}.{id}", whole.id),
+        _ => id,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::source;
+    use super::*;
+
+    fn lines(imported: &Imported) -> Vec<String> {
+        imported.records.iter().map(Record::to_line).collect()
+    }
+
+    #[test]
+    fn tasks_and_their_parts_are_carried() {
+        let imported = read(&source(
+            r#"{"tasks":[
+                {"id":1,"title":"Base","description":"What","details":"How","testStrategy":"Proof","status":"done","priority":"high","dependencies":[],"subtasks":[]},
+                {"id":2,"title":"Next","status":"in-progress","priority":"low","dependencies":[1],"complexityScore":7,"subtasks":[
+                    {"id":1,"title":"First part","status":"pending","dependencies":[]},
+                    {"id":2,"title":"Second part","status":"cancelled","dependencies":[1,"1",9]},
+                    {"id":"2.3","title":"Third part","dependencies":["2.1"],"updatedAt":"2026-01-01T00:00:00.000Z","status":"review"}]}]}"#,
+        ))
+        .unwrap();
+        assert_eq!(
+            lines(&imported),
+            [
+                r#"{"id":"taskmaster:master/1","title":"Base","description":"What","design":"How","acceptance_criteria":"Proof","status":"closed","priority":1,"external_ref":"taskmaster:master/1"}"#,
+                r#"{"id":"taskmaster:master/2","title":"Next","status":"in_progress","priority":3,"external_ref":"taskmaster:master/2","dependencies":[{"issue_id":"taskmaster:master/2","depends_on_id":"taskmaster:master/1","type":"blocks"}],"metadata":{"taskmaster":{"complexityScore":7}}}"#,
+                r#"{"id":"taskmaster:master/2.1","title":"First part","status":"open","external_ref":"taskmaster:master/2.1","parent_id":"taskmaster:master/2"}"#,
+                r#"{"id":"taskmaster:master/2.2","title":"Second part","status":"closed","close_reason":"cancelled","external_ref":"taskmaster:master/2.2","dependencies":[{"issue_id":"taskmaster:master/2.2","depends_on_id":"taskmaster:master/2.1","type":"blocks"},{"issue_id":"taskmaster:master/2.2","depends_on_id":"taskmaster:master/9","type":"blocks"}],"parent_id":"taskmaster:master/2"}"#,
+                r#"{"id":"taskmaster:master/2.3","title":"Third part","status":"in_progress","updated_at":"2026-01-01T00:00:00.000Z","external_ref":"taskmaster:master/2.3","labels":["status:review"],"dependencies":[{"issue_id":"taskmaster:master/2.3","depends_on_id":"taskmaster:master/2.1","type":"blocks"}],"parent_id":"taskmaster:master/2"}"#,
+            ]
+        );
+        assert_eq!(imported.notes, []);
+    }
+
+    #[test]
+    fn each_tag_is_a_list_of_its_own() {
+        let imported = read(&source(
+            r#"{"master":{"tasks":[{"id":"1","title":"a"}],"metadata":{"version":"1"}},"topic":{"tasks":[{"id":1,"title":"b","dependencies":[2]},{"id":2,"title":"c"}]},"broken":{"tasks":[7]}}"#,
+        ))
+        .unwrap();
+        let names: Vec<String> = imported.records.iter().map(|record| record.text("id").unwrap()).collect();
+        assert_eq!(names, ["taskmaster:master/1", "taskmaster:topic/1", "taskmaster:topic/2"]);
+        assert_eq!(imported.records[1].raw("labels"), Some(r#"["tag:topic"]"#));
+        assert!(imported.records[1].raw("dependencies").unwrap().contains("taskmaster:topic/2"));
+        assert_eq!(imported.notes[0].item, "task 1 of broken");
+    }
+
+    #[test]
+    fn circles_doubles_and_bottomless_parts_are_left_out_and_named() {
+        let mut deep = r#"{"id":1,"title":"x"}"#.to_owned();
+        for _ in 0..2_000 {
+            deep = format!(r#"{{"id":1,"title":"x","subtasks":[{deep}]}}"#);
+        }
+        let text = format!(
+            r#"{{"tasks":[{deep},{{"id":2,"title":"a","dependencies":[3]}},{{"id":3,"title":"b","dependencies":[2,3]}},{{"id":2}},{{"title":"no id"}},{{"id":4,"priority":"some","dependencies":{{}},"subtasks":5}}]}}"#
+        );
+        let imported = read(&source(&text)).unwrap();
+        assert_eq!(imported.records.len(), DEEPEST + 1 + 3);
+        let notes: Vec<String> = imported.notes.iter().map(|note| format!("{}: {}", note.item, note.problem)).collect();
+        for expected in [
+            "task 5 of master: it has no id, so it would not be known again",
+            "taskmaster:master/4: there is no priority \"some\"",
+            "taskmaster:master/4: dependencies is not a list",
+            "taskmaster:master/4: its parts are left out: the tasks are not a list: invalid type: integer `5`, expected a sequence at line 1 column 1",
+            "taskmaster:master/2: it stands there twice; the first one counts",
+            "taskmaster:master/3: that it waits for taskmaster:master/2 closes a circle",
+            "taskmaster:master/3: that it waits for taskmaster:master/3 closes a circle",
+        ] {
+            assert!(notes.contains(&expected.to_owned()), "{expected}: {notes:#?}");
+        }
+        assert!(notes.iter().any(|note| note.ends_with("its parts are too deep")));
+    }
+}

@@ -1,0 +1,144 @@
+//! Bringing an issue up to date with what another tracker says about it now.
+
+use serde_json::value::RawValue;
+
+use super::Format;
+use crate::error::{Error, Result};
+use crate::ledger::issue::{Issue, moment};
+use crate::ledger::record::Record;
+
+/// Lists that grow: what is in one of them and not in the other is in both afterwards.
+const LISTS: &[&str] = &["labels", "dependencies", "comments"];
+
+/// Returns an issue brought up to date; none if what comes in is not newer, or says nothing else.
+///
+/// What comes in counts where it says something. What only the ledger says stays. That an issue is open says little if
+/// another tracker says it: it does not take the work from whoever is on it here.
+pub fn updated(known: &Record, incoming: &Record, format: Format) -> Result<Option<Record>> {
+    let time = |record: &Record| moment(&record.text("updated_at")?);
+    if time(incoming).is_none() || time(incoming) <= time(known) {
+        return Ok(None);
+    }
+    let status = |record: &Record| Issue::read(record).map(|(issue, _)| issue.status).unwrap_or_default();
+    let is_over = ["closed", "tombstone"].contains(&status(known).as_str());
+    let keeps_status =
+        !format.is_ours() && (incoming.raw("status").is_none() || (status(incoming) == "open" && !is_over));
+    let mut new = known.clone();
+    for (key, raw) in incoming.fields() {
+        // When it was made, and by whom, was said before.
+        let is_settled = match key {
+            "id" | "created_at" | "created_by" => known.raw(key).is_some(),
+            "status" => keeps_status,
+            _ => false,
+        };
+        if is_settled {
+            continue;
+        }
+        if LISTS.contains(&key)
+            && let Some(joined) = joined(key, known, incoming)?
+        {
+            new.set(key, &joined)?;
+            continue;
+        }
+        if new.raw(key) != Some(raw) {
+            new.set(key, &spelled(raw)?)?;
+        }
+    }
+    // An issue that is open again has no end.
+    if !keeps_status && status(known) != status(incoming) {
+        for key in ["closed_at", "close_reason", "deleted_at", "deleted_by", "delete_reason"] {
+            if incoming.raw(key).is_none() {
+                new.remove(key);
+            }
+        }
+    }
+    Ok((new != *known).then_some(new))
+}
+
+/// Returns the list of both records, each item once; none if one of them is not a list.
+fn joined(key: &str, known: &Record, incoming: &Record) -> Result<Option<Box<RawValue>>> {
+    let items = |record: &Record| -> Option<Vec<String>> {
+        let items: Vec<Box<RawValue>> = match record.raw(key) {
+            None | Some("null") => Vec::new(),
+            Some(raw) => serde_json::from_str(raw).ok()?,
+        };
+        Some(items.iter().map(|item| item.get().to_owned()).collect())
+    };
+    let (Some(mut all), Some(new)) = (items(known), items(incoming)) else { return Ok(None) };
+    for item in new {
+        let is_same = |other: &String| *other == item || identity(key, other) == identity(key, &item);
+        if !all.iter().any(is_same) {
+            all.push(item);
+        }
+    }
+    spelled(&format!("[{}]", all.join(","))).map(Some)
+}
+
+/// Returns what makes two items of a list the same, however else they differ.
+fn identity(key: &str, item: &str) -> String {
+    let record = Record::parse(item).unwrap_or_default();
+    let field = |key: &str| record.raw(key).unwrap_or_default().to_owned();
+    match key {
+        "dependencies" => field("depends_on_id") + &field("type"),
+        "comments" if record.raw("id").is_some() => field("id"),
+        _ => item.to_owned(),
+    }
+}
+
+fn spelled(raw: &str) -> Result<Box<RawValue>> {
+    RawValue::from_string(raw.to_owned()).map_err(|error| Error::internal("a record is not JSON").because(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(text: &str) -> Record {
+        Record::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_newer_counts_and_nothing_else_is_lost() {
+        let known = record(
+            r#"{"id":"a","title":"old","notes":"mine","status":"closed","created_at":"2025-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z","closed_at":"2026-01-01T00:00:00Z","labels":["x","mine"],"dependencies":[{"depends_on_id":"b","type":"blocks","n":1.50}],"comments":[{"id":"c-1","text":"mine"},{"id":"IC_1","text":"theirs"}]}"#,
+        );
+        let incoming = record(
+            r#"{"id":"name","title":"new","status":"open","created_at":"2020-01-01T00:00:00Z","updated_at":"2026-01-02T00:00:00Z","labels":["x","y"],"dependencies":[{"depends_on_id":"b","type":"blocks"},{"depends_on_id":"c","type":"blocks"}],"comments":[{"id":"IC_1","text":"theirs, again"},{"id":"IC_2","text":"more"}]}"#,
+        );
+        assert_eq!(
+            updated(&known, &incoming, Format::Github).unwrap().unwrap().to_line(),
+            concat!(
+                r#"{"id":"a","title":"new","notes":"mine","status":"open","created_at":"2025-01-01T00:00:00Z","updated_at":"2026-01-02T00:00:00Z","#,
+                r#""labels":["x","mine","y"],"dependencies":[{"depends_on_id":"b","type":"blocks","n":1.50},{"depends_on_id":"c","type":"blocks"}],"#,
+                r#""comments":[{"id":"c-1","text":"mine"},{"id":"IC_1","text":"theirs"},{"id":"IC_2","text":"more"}]}"#
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_not_newer_changes_nothing() {
+        let known = record(r#"{"id":"a","title":"old","updated_at":"2026-01-02T00:00:00Z"}"#);
+        for incoming in [
+            r#"{"id":"a","title":"new","updated_at":"2026-01-02T00:00:00.000Z"}"#,
+            r#"{"id":"a","title":"new","updated_at":"2025-12-31T00:00:00Z"}"#,
+            r#"{"id":"a","title":"new","updated_at":"soon"}"#,
+            r#"{"id":"a","title":"new"}"#,
+        ] {
+            assert_eq!(updated(&known, &record(incoming), Format::Beads).unwrap(), None, "{incoming}");
+        }
+    }
+    #[test]
+    fn work_is_not_taken_from_anybody_by_a_tracker_that_knows_less() {
+        let known = record(r#"{"id":"a","status":"in_progress","priority":0,"updated_at":"2026-01-01T00:00:00Z"}"#);
+        let newer = |rest: &str| record(&format!("{{\"id\":\"n\",\"updated_at\":\"2026-01-02T00:00:00Z\"{rest}}}"));
+        let status = |incoming: &Record, format| {
+            let updated = updated(&known, incoming, format).unwrap().unwrap();
+            assert_eq!(updated.raw("priority"), Some("0"));
+            updated.text("status").unwrap()
+        };
+        assert_eq!(status(&newer(""), Format::Github), "in_progress");
+        assert_eq!(status(&newer(",\"status\":\"open\""), Format::Github), "in_progress");
+        assert_eq!(status(&newer(",\"status\":\"open\""), Format::Beads), "open");
+        assert_eq!(status(&newer(",\"status\":\"closed\""), Format::Github), "closed");
+    }
+}

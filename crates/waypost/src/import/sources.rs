@@ -1,0 +1,132 @@
+//! Finding and reading the files of another tracker.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use waypost_core::ledger::import::{Format, Source};
+use waypost_core::{Error, Result};
+
+/// Where the tools keep their file below a project.
+const TASKMASTER: &[&str] = &[".taskmaster/tasks/tasks.json", "tasks/tasks.json", "tasks.json"];
+const BEADS: &[&str] =
+    &[".beads/issues.jsonl", ".beads/beads.jsonl", "issues.jsonl", "beads.jsonl", ".waypost/issues.jsonl"];
+const BACKLOG: &[&str] = &["backlog", ".backlog", ""];
+
+/// Reads what is to be imported: a file, a folder, or standard input for `-`. Returns what it clearly is, if it was not
+/// said. In a folder, the ledger that is written is not looked at.
+pub fn sources(path: &Path, format: Option<Format>, ledger: Option<&Path>) -> Result<(Vec<Source>, Format)> {
+    if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::invalid("cannot read standard input").because(error))?;
+        return known(vec![Source { name: "standard input".to_owned(), bytes }], format);
+    }
+    if !path.is_dir() {
+        return known(vec![source(path, &path.to_string_lossy())?], format);
+    }
+    let shown = path.display();
+    match format {
+        Some(format @ (Format::Github | Format::Taskwarrior)) => {
+            Err(Error::invalid(format!("{shown} is a folder, and {format} is read from a file")))
+        }
+        Some(format) => {
+            let found = sources_in(path, format, ledger)?;
+            if found.is_empty() {
+                return Err(Error::invalid(format!("there is nothing of {format} in {shown}")));
+            }
+            Ok((found, format))
+        }
+        None => {
+            let mut found = Vec::new();
+            for format in [Format::Backlog, Format::Taskmaster, Format::Beads] {
+                let sources = sources_in(path, format, ledger)?;
+                if !sources.is_empty() {
+                    found.push((sources, format));
+                }
+            }
+            match found.len() {
+                1 => Ok(found.remove(0)),
+                0 => Err(untold(&shown.to_string())),
+                _ => {
+                    let names: Vec<&str> = found.iter().map(|(_, format)| format.name()).collect();
+                    Err(Error::ambiguous(format!("{shown} has what several tools wrote: {}", names.join(", ")))
+                        .hint("say which: way import FORMAT DIR"))
+                }
+            }
+        }
+    }
+}
+
+fn known(sources: Vec<Source>, format: Option<Format>) -> Result<(Vec<Source>, Format)> {
+    match format.or_else(|| Format::guess(&sources)) {
+        Some(format) => Ok((sources, format)),
+        None => Err(untold(sources.first().map_or("it", |source| &source.name))),
+    }
+}
+
+fn untold(name: &str) -> Error {
+    Error::invalid(format!("{name} does not tell what wrote it"))
+        .hint("say it: way import FORMAT FILE")
+        .hint(Format::listed())
+}
+
+fn source(path: &Path, name: &str) -> Result<Source> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| Error::invalid(format!("cannot read {}", path.display())).because(error))?;
+    Ok(Source { name: name.to_owned(), bytes })
+}
+
+fn sources_in(dir: &Path, format: Format, ledger: Option<&Path>) -> Result<Vec<Source>> {
+    let own = ledger.and_then(|ledger| std::fs::canonicalize(ledger).ok());
+    let is_own = |path: &Path| own.is_some() && std::fs::canonicalize(path).ok() == own;
+    let files = match format {
+        Format::Backlog => {
+            let base = BACKLOG.iter().map(|name| dir.join(name)).find(|base| base.join("tasks").is_dir());
+            return match base {
+                Some(base) => tasks(&base),
+                None => Ok(pages(dir, &folder_name(dir))?.into_iter().filter(is_task).collect()),
+            };
+        }
+        Format::Taskmaster => TASKMASTER,
+        Format::Beads => BEADS,
+        Format::Github | Format::Taskwarrior => &[],
+    };
+    let found = files.iter().map(|name| (dir.join(name), name)).find(|(path, _)| path.is_file() && !is_own(path));
+    found.map(|(path, name)| source(&path, name)).into_iter().collect()
+}
+
+/// Reads the tasks of a folder of Backlog.md.
+fn tasks(base: &Path) -> Result<Vec<Source>> {
+    let mut found = Vec::new();
+    for folder in ["tasks", "completed", "archive/tasks", "drafts"] {
+        if base.join(folder).is_dir() {
+            found.extend(pages(&base.join(folder), folder)?);
+        }
+    }
+    Ok(found)
+}
+
+fn is_task(source: &Source) -> bool {
+    Format::guess(std::slice::from_ref(source)) == Some(Format::Backlog)
+}
+
+fn folder_name(dir: &Path) -> String {
+    // `.` has no name of its own.
+    let real = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn pages(dir: &Path, shown: &str) -> Result<Vec<Source>> {
+    let cannot = |error| Error::invalid(format!("cannot read {}", dir.display())).because(error);
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        if path.extension().is_some_and(|extension| extension == "md") && path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let name = |path: &Path| format!("{shown}/{}", path.file_name().unwrap_or_default().to_string_lossy());
+    paths.iter().map(|path| source(path, &name(path))).collect()
+}
