@@ -19,9 +19,11 @@ const LIBRARY_BAR: u32 = 50_000;
 pub(super) fn measure(options: &Options) -> Result {
     let scratch = Scratch::prepare()?;
     let hydrate = scratch.example("waypost-testkit", "hydrate")?;
+    let three = three_ledgers(&scratch)?;
     let mut cases = Cases::default();
     let trivial = cases.program("trivial program", None, || Ok(scratch.command(&scratch.trivial, &scratch.dir)));
     let ready = add_queries(&mut cases, &scratch, trivial)?;
+    cases.program("way ready, 3 x 10,000", at_most(3.0, trivial), || Ok(scratch.way(&three[0], ["ready"])));
     add_cold_index(&mut cases, &scratch, hydrate)?;
     add_changed_line(&mut cases, &scratch, ready)?;
     add_writes(&mut cases, &scratch, trivial)?;
@@ -32,7 +34,7 @@ pub(super) fn measure(options: &Options) -> Result {
     }
     cases.measure(options.rounds.unwrap_or(ROUNDS))?;
     let reported = cases.report(options.enforce);
-    library_ready(&scratch, options.enforce)?;
+    library_ready(&scratch, &three, options.enforce)?;
     reported
 }
 
@@ -118,13 +120,21 @@ fn add_taskwarrior<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
     Ok(())
 }
 
-/// Measures the library's `ready()` over three ledgers that nobody changes. Its bar is a time and not a ratio: what is
-/// compared are a few looks at metadata.
-fn library_ready(scratch: &Scratch, enforce: bool) -> Result {
-    let poll = scratch.example("waypost", "poll")?;
+/// Makes three repositories, the first of which reads the ledgers of the others too.
+fn three_ledgers(scratch: &Scratch) -> Result<[PathBuf; 3]> {
     let make = |prefix| Ledger::make(scratch, &format!("library-{prefix}"), 10_000, prefix);
     let repos = [make("one")?.repo, make("two")?.repo, make("three")?.repo];
-    let output = scratch.command(&poll, &scratch.dir).arg("10000").args(&repos).stdout(Stdio::piped()).output();
+    let config = repos[0].join(".git/waypost/config.toml");
+    create_dir(&repos[0].join(".git/waypost"))?;
+    write(&config, &["[repos]\nadditional = [\"../library-two\", \"../library-three\"]\n"])?;
+    Ok(repos)
+}
+
+/// Measures the library's `ready()` over three ledgers that nobody changes. Its bar is a time and not a ratio: what is
+/// compared are a few looks at metadata.
+fn library_ready(scratch: &Scratch, repos: &[PathBuf], enforce: bool) -> Result {
+    let poll = scratch.example("waypost", "poll")?;
+    let output = scratch.command(&poll, &scratch.dir).arg("10000").args(repos).stdout(Stdio::piped()).output();
     let output = output.map_err(|error| format!("cannot run poll: {error}"))?;
     let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let nanos = answer.rsplit(' ').nth(1).and_then(|nanos| nanos.parse::<u32>().ok());
