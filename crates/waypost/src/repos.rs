@@ -168,8 +168,8 @@ pub struct Route {
 impl Route {
     /// Decides by the configuration and the role.
     pub fn of(place: &Place, repos: &Repos) -> Result<Route> {
-        let (role, source) = role(place);
         let mode = place.config.text("routing.mode");
+        let (role, source) = if mode.is_some() { role(place) } else { said_role(place).unwrap_or_else(nobody_asked) };
         let is_said = source.source != "default";
         let [contributor, maintainer] = routes(place);
         // A guess alone changes nothing for those who never asked for routing.
@@ -196,8 +196,22 @@ impl Route {
     }
 }
 
+/// What holds for those who never said what they are, and never asked for routing.
+fn nobody_asked() -> (Role, Source) {
+    (Role::Maintainer, Source { source: "default", because: String::new() })
+}
+
 /// Returns what somebody is to the repository of a place, and why.
 pub fn role(place: &Place) -> (Role, Source) {
+    said_role(place).unwrap_or_else(|| {
+        let remotes = place.checkout.as_ref().map(Checkout::remotes).unwrap_or_default();
+        let (role, because) = role::guess(&remotes);
+        (role, Source { source: "default", because: because.to_owned() })
+    })
+}
+
+/// Returns what somebody said to be to the repository of a place, and where.
+fn said_role(place: &Place) -> Option<(Role, Source)> {
     let of = |word: &str| if word == "contributor" { Role::Contributor } else { Role::Maintainer };
     if let Some(setting) = place.config.get("role") {
         let source = match setting.layer {
@@ -205,15 +219,11 @@ pub fn role(place: &Place) -> (Role, Source) {
             Layer::Environment => "env",
             _ => "config",
         };
-        return (of(&setting.value.to_string()), Source { source, because: setting.origin });
+        return Some((of(&setting.value.to_string()), Source { source, because: setting.origin }));
     }
-    let checkout = place.checkout.as_ref();
-    let in_git = checkout.and_then(|checkout| checkout.git_setting("waypost.role"));
-    if let Some(word) = in_git.filter(|word| matches!(word.as_str(), "contributor" | "maintainer")) {
-        return (of(&word), Source { source: "config", because: "git config waypost.role".to_owned() });
-    }
-    let (role, because) = role::guess(&checkout.map(Checkout::remotes).unwrap_or_default());
-    (role, Source { source: "default", because: because.to_owned() })
+    let in_git = place.checkout.as_ref()?.git_setting("waypost.role");
+    let word = in_git.filter(|word| matches!(word.as_str(), "contributor" | "maintainer"))?;
+    Some((of(&word), Source { source: "config", because: "git config waypost.role".to_owned() }))
 }
 
 /// Returns where a contributor's and a maintainer's new issues go, as far as the configuration says.

@@ -286,6 +286,80 @@ fn b9_maintainers_accept_and_reject_what_is_proposed() {
 }
 
 #[test]
+fn b24_use_case_1_a_contributor_plans_apart_and_proposes_one_issue() {
+    let sandbox = sandbox();
+    let upstream = with_issue(&sandbox, "upstream", r#"{"id":"up-1","title":"Theirs"}"#);
+    sandbox.git(&upstream, ["add", "."]);
+    sandbox.git(&upstream, ["commit", "-q", "-m", "ledger"]);
+    let planning = sandbox.git_repo("plans");
+    let _ = sandbox.way(&planning, ["init"]).ok();
+    sandbox.git(&sandbox.path("."), ["clone", "-q", "upstream", "project"]);
+    let project = sandbox.path("project");
+    let _ = sandbox.way(&project, ["config", "--add-repo", "../plans", "--routing", "contributor"]).ok();
+    let idea = add(&sandbox, &project, &["Explore dark mode", "-d", "musings"]);
+    assert!(lines(&planning.join(LEDGER)).iter().any(|line| line.contains(&idea)));
+    assert_eq!(sandbox.git(&project, ["status", "--porcelain"]), "");
+    sandbox.git(&project, ["checkout", "-q", "-b", "dark-mode"]);
+    assert_eq!(sandbox.way(&project, ["propose", &idea]).code, 0);
+    sandbox.write(project.join("dark.css"), "body {}");
+    sandbox.git(&project, ["add", "."]);
+    sandbox.git(&project, ["commit", "-q", "-m", "dark mode"]);
+    let stat = sandbox.git(&project, ["diff", "--numstat", "origin/HEAD", "HEAD"]);
+    assert!(stat.contains(&format!("1\t0\t{LEDGER}\n")), "{stat}");
+    // Upstream merges the pull request and accepts what came with it.
+    sandbox.git(&upstream, ["pull", "-q", "--no-rebase", "../project", "dark-mode"]);
+    let _ = sandbox.way(&upstream, ["accept", &idea]).ok();
+    assert_eq!(ids(&sandbox, &upstream, &["list"]).len(), 2);
+}
+
+#[test]
+fn b24_use_case_2_phases_have_ledgers_of_their_own_and_wait_for_each_other() {
+    let sandbox = sandbox();
+    for phase in ["architecture", "implementation", "testing"] {
+        let repo = sandbox.git_repo(format!("work/{phase}"));
+        let _ = sandbox.way(&repo, ["init"]).ok();
+    }
+    let project = sandbox.git_repo("project");
+    for phase in ["architecture", "implementation", "testing"] {
+        let _ = sandbox.way(&project, ["config", "--add-repo", &format!("../work/{phase}")]).ok();
+    }
+    let design = add(&sandbox, &project, &["Design authentication", "--repo", "../work/architecture"]);
+    let build = add(&sandbox, &project, &["Build it", "--repo", "implementation", "--blocked-by", &design]);
+    let test = add(&sandbox, &project, &["Test it", "--repo", "testing", "--blocked-by", &build]);
+    assert_eq!(ids(&sandbox, &project, &["ready"]), std::slice::from_ref(&design));
+    assert_eq!(ids(&sandbox, &project, &["list", "--repo", "../work/architecture"]), std::slice::from_ref(&design));
+    let _ = sandbox.way(&project, ["close", &design]).ok();
+    assert_eq!(ids(&sandbox, &project, &["ready"]), std::slice::from_ref(&build));
+    let _ = sandbox.way(&project, ["close", &build]).ok();
+    assert_eq!(ids(&sandbox, &project, &["ready"]), std::slice::from_ref(&test));
+    assert!(!project.join(LEDGER).exists(), "the project itself has no ledger");
+}
+
+#[test]
+fn b24_use_case_3_a_maintainer_and_a_contributor_work_on_one_project() {
+    let sandbox = sandbox();
+    let origin = sandbox.git_repo("origin");
+    sandbox.git(&origin, ["commit", "-q", "--allow-empty", "-m", "first"]);
+    sandbox.git(&sandbox.path("."), ["clone", "-q", "origin", "alice"]);
+    sandbox.git(&sandbox.path("."), ["clone", "-q", "origin", "bob"]);
+    let (alice, bob) = (sandbox.path("alice"), sandbox.path("bob"));
+    let bug = add(&sandbox, &alice, &["Fix bug in parser", "--actor", "alice"]);
+    sandbox.git(&alice, ["add", "."]);
+    sandbox.git(&alice, ["commit", "-q", "-m", "issue"]);
+    sandbox.git(&origin, ["pull", "-q", "--no-rebase", "../alice"]);
+    let _ = sandbox.way(&bob, ["init", "--contributor", "--planning", "../bobs-plans"]).ok();
+    sandbox.git(&bob, ["pull", "-q"]);
+    let idea = add(&sandbox, &bob, &["Explore performance", "--actor", "bob"]);
+    let mut seen = ids(&sandbox, &bob, &["list"]);
+    seen.sort();
+    let mut expected = vec![bug.clone(), idea];
+    expected.sort();
+    assert_eq!(seen, expected, "bob sees both");
+    assert_eq!(ids(&sandbox, &alice, &["list"]), [bug], "alice sees the project's");
+    assert_eq!(sandbox.git(&bob, ["status", "--porcelain"]), "");
+}
+
+#[test]
 fn b8_every_pair_of_status_and_visibility_is_kept() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");

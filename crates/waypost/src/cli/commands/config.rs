@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// Read this repository's ledger too
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["remove_repo", "list_repos", "routing"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["remove_repo", "list_repos"])]
     add_repo: Option<PathBuf>,
     /// No longer read this repository's ledger
     #[arg(long, value_name = "PATH", conflicts_with_all = ["list_repos", "routing"])]
@@ -108,7 +108,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         (Some(Command::Set { key, value, file }), ..) => set(cx, &place, key, value, *file),
         (Some(Command::Unset { key, file }), ..) => unset(cx, &place, key, *file),
         (Some(Command::List { show_origin, all }), ..) => list(cx, &place, *show_origin, *all),
-        (None, Some(path), ..) => add_repo(cx, &place, path, file),
+        (None, Some(path), _, routing) => add_repo(cx, &place, path, routing, file),
         (None, None, Some(path), _) => remove_repo(cx, &place, path, file),
         (None, None, None, Some(routing)) => route(cx, &place, routing, file),
         (None, None, None, None) if args.list_repos => list_repos(cx, &place),
@@ -214,7 +214,7 @@ fn shown(key: &Key, setting: &Setting) -> Json {
     })
 }
 
-fn add_repo(cx: &mut Cx, place: &Place, path: &Path, file: FileArgs) -> Result<ExitCode> {
+fn add_repo(cx: &mut Cx, place: &Place, path: &Path, routing: Option<Routing>, file: FileArgs) -> Result<ExitCode> {
     let key = key_named("repos.additional")?;
     let (target, lock) = target(place, key, file)?;
     let wanted = typed(place, path)?;
@@ -223,6 +223,9 @@ fn add_repo(cx: &mut Cx, place: &Place, path: &Path, file: FileArgs) -> Result<E
     }
     let added =
         config::add_to_list(&target, &lock, key, &path_text::to_text(&wanted), |known| is_same(place, known, &wanted))?;
+    if let Some(routing) = routing {
+        set_route(place, routing, file)?;
+    }
     let data = json!({ "path": path_text::to_text(&wanted), "added": added, "file": path_text::to_text(&target) });
     cx.ui.answer(&data, |text| {
         if !added {
@@ -280,6 +283,12 @@ fn list_repos(cx: &mut Cx, place: &Place) -> Result<ExitCode> {
 }
 
 fn route(cx: &mut Cx, place: &Place, routing: Routing, file: FileArgs) -> Result<ExitCode> {
+    let (path, mode) = set_route(place, routing, file)?;
+    changed(cx, key_named("routing.mode")?, &path, mode.map(|mode| Value::Text(mode.to_owned())).as_ref())
+}
+
+/// Writes how the ledger of a new issue is found. Returns the file that says it, and the mode.
+fn set_route(place: &Place, routing: Routing, file: FileArgs) -> Result<(PathBuf, Option<&'static str>)> {
     let (mode, role) = match routing {
         Routing::Single => (None, None),
         Routing::Auto => (Some("auto"), None),
@@ -300,7 +309,7 @@ fn route(cx: &mut Cx, place: &Place, routing: Routing, file: FileArgs) -> Result
         config::unset(&path, &lock, key)?;
         config::unset(&path, &lock, key_named("routing.default")?)?;
     }
-    changed(cx, key, &path, mode.map(|mode| Value::Text(mode.to_owned())).as_ref())
+    Ok((path, mode))
 }
 
 /// Returns the file to write and the lock that guards it.
