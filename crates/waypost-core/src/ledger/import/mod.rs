@@ -134,7 +134,7 @@ pub struct Source {
 /// What was read.
 ///
 /// Records of a format that is not ours have as `id` and `external_ref` what their tracker calls them, and depend on
-/// others by such names; [`adopt`] gives them ids.
+/// others by such names; [`adopt()`] gives them ids.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
     /// What can be carried.
