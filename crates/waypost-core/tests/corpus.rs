@@ -133,7 +133,7 @@ fn records(document: &Document) -> BTreeMap<String, Record> {
 }
 
 #[test]
-fn b19_real_merges_have_no_conflicts_and_lose_nothing() {
+fn b28_real_merges_have_no_conflicts_and_lose_nothing() {
     each_merge(|name, base, left, right| {
         let merged = merge(Some(base), left, right);
         assert!(merged.to_bytes() == merge(Some(base), right, left).to_bytes(), "{name}");
@@ -164,7 +164,7 @@ fn b19_real_merges_have_no_conflicts_and_lose_nothing() {
 }
 
 #[test]
-fn b19_what_was_merged_stays_so() {
+fn b28_what_was_merged_stays_so() {
     each_merge(|name, base, left, right| {
         let merged = merge(Some(base), left, right);
         for again in [left, right, &merged] {

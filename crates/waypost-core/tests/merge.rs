@@ -208,7 +208,7 @@ fn check_sane(document: &Document) -> Result<(), TestCaseError> {
 proptest! {
     /// Everybody edits on their own, then all versions are merged: the order and the grouping do not matter.
     #[test]
-    fn b19_versions_of_one_base_merge_to_the_same_bytes_in_any_order(
+    fn b28_versions_of_one_base_merge_to_the_same_bytes_in_any_order(
         steps in proptest::collection::vec(step(4), 1..24),
         order in Just((0..4_usize).collect::<Vec<_>>()).prop_shuffle(),
         other in Just((0..4_usize).collect::<Vec<_>>()).prop_shuffle(),
@@ -310,7 +310,7 @@ fn moves() -> impl Strategy<Value = (usize, Vec<Move>)> {
 proptest! {
     /// Edits and exchanges in any order, with the bases that version control would find.
     #[test]
-    fn b19_replicas_that_exchanged_everything_are_the_same((replicas, moves) in moves()) {
+    fn b28_replicas_that_exchanged_everything_are_the_same((replicas, moves) in moves()) {
         let mut world = World::new();
         let mut history = History::default();
         let root = history.commit(Vec::new(), World::start());
@@ -359,7 +359,7 @@ proptest! {
 
     /// What only one replica changed is as that replica left it.
     #[test]
-    fn b19_a_change_of_one_side_arrives(steps in proptest::collection::vec(step(2), 1..12)) {
+    fn b28_a_change_of_one_side_arrives(steps in proptest::collection::vec(step(2), 1..12)) {
         let base = World::start();
         let mut world = World::new();
         let mut sides = [base.clone(), base.clone()];
@@ -385,7 +385,7 @@ proptest! {
 
     /// Where there is no base, nothing at all may be missing.
     #[test]
-    fn b19_versions_without_a_base_unite_to_the_same_in_any_order_and_grouping(
+    fn b28_versions_without_a_base_unite_to_the_same_in_any_order_and_grouping(
         steps in proptest::collection::vec(step(4), 1..16),
         order in Just((0..4_usize).collect::<Vec<_>>()).prop_shuffle(),
     ) {
@@ -415,7 +415,7 @@ proptest! {
 
     /// Whatever the files are, merging them neither fails nor depends on the side, and loses no issue.
     #[test]
-    fn b19_any_three_files_merge(base in file(), left in file(), right in file(), has_base in any::<bool>()) {
+    fn b28_any_three_files_merge(base in file(), left in file(), right in file(), has_base in any::<bool>()) {
         let [base, left, right] = [base, left, right].map(Document::parse);
         let base = has_base.then_some(&base);
         let merged = merge(base, &left, &right);

@@ -3,11 +3,26 @@
 //! What stands between markers are versions of the same lines. Read as such, they are merged like any others. Whatever
 //! does not follow the grammar of git, jj or Mercurial stays in the file as it is.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::document::{Content, Document};
 use super::merge::merge;
 
 /// Merges the versions between conflict markers. None if there are no markers, or none that can be read.
 pub fn heal(document: &Document) -> Option<Document> {
+    versions(document).map(|versions| versions.merge(None))
+}
+
+/// The versions of a file that are in it at once.
+#[derive(Clone, Debug)]
+pub struct Versions {
+    sides: Vec<Document>,
+    /// One less than the sides; none if the markers do not tell.
+    bases: Vec<Document>,
+}
+
+/// Reads the versions between conflict markers. None if there are no markers, or none that can be read.
+pub fn versions(document: &Document) -> Option<Versions> {
     let lines = Line::all(document);
     let mut parts: Vec<Part> = Vec::new();
     let mut at = 0;
@@ -20,11 +35,11 @@ pub fn heal(document: &Document) -> Option<Document> {
             at += 1;
         }
     }
-    let conflicts =
-        || parts.iter().filter_map(|part| if let Part::Conflict(conflict) = part { Some(conflict) } else { None });
-    let sides = conflicts().map(|conflict| conflict.sides.len()).max()?;
+    let conflict = |part| if let &Part::Conflict(ref conflict) = part { Some(conflict) } else { None };
+    let conflicts: Vec<&Conflict> = parts.iter().filter_map(conflict).collect();
+    let count = conflicts.iter().map(|conflict| conflict.sides.len()).max()?;
     // A base that is known for some of the lines would make the others look new.
-    let has_base = conflicts().all(|conflict| conflict.bases.len() + 1 == conflict.sides.len());
+    let has_bases = conflicts.iter().all(|conflict| conflict.bases.len() + 1 == conflict.sides.len());
     let version = |of: &dyn Fn(&Conflict) -> Option<&Lines>| {
         let mut bytes = if document.has_byte_order_mark() { "\u{feff}".as_bytes().to_vec() } else { Vec::new() };
         for part in &parts {
@@ -37,14 +52,37 @@ pub fn heal(document: &Document) -> Option<Document> {
         }
         Document::parse(bytes)
     };
-    let mut merged = version(&|conflict| conflict.sides.first());
-    for number in 1..sides {
-        // Where there are fewer sides, the last one is there again, and is its own base.
-        let next = version(&|conflict| conflict.sides.get(number).or(conflict.sides.last()));
-        let base = has_base.then(|| version(&|conflict| conflict.bases.get(number - 1).or(conflict.sides.last())));
-        merged = merge(base.as_ref(), &merged, &next);
+    // Where there are fewer sides, the last one is there again, and is its own base.
+    let side = |number| version(&|conflict| conflict.sides.get(number).or(conflict.sides.last()));
+    let base = |number| version(&|conflict| conflict.bases.get(number).or(conflict.sides.last()));
+    let bases = if has_bases { (0..count - 1).map(base).collect() } else { Vec::new() };
+    Some(Versions { sides: (0..count).map(side).collect(), bases })
+}
+
+impl Versions {
+    /// Merges them. What both sides come from counts if the markers do not tell it.
+    pub fn merge(&self, base: Option<&Document>) -> Document {
+        let mut merged = self.sides[0].clone();
+        for (number, side) in self.sides[1..].iter().enumerate() {
+            merged = merge(self.bases.get(number).or(base), &merged, side);
+        }
+        merged
     }
-    Some(merged)
+
+    /// Returns of how many issues there is more than one version, or that not every side has.
+    pub fn disputed(&self) -> usize {
+        let mut lines: BTreeMap<String, BTreeSet<&[u8]>> = BTreeMap::new();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for side in &self.sides {
+            for (place, content) in side.contents().enumerate() {
+                if let Content::Issue(id) = content {
+                    *counts.entry(id.clone()).or_default() += 1;
+                    lines.entry(id).or_default().insert(side.line(place));
+                }
+            }
+        }
+        lines.iter().filter(|(id, lines)| lines.len() > 1 || counts[*id] < self.sides.len()).count()
+    }
 }
 
 /// Conflicts in conflicts in conflicts are read up to here.
@@ -429,6 +467,16 @@ mod tests {
         assert_eq!(healed(torn), None);
         let text = "<<<<<<< torn\n{\"id\":\"z\"}\n<<<<<<< HEAD\n{\"id\":\"a\"}\n=======\nnoise\n>>>>>>> x\n";
         assert_eq!(healed(text).unwrap(), "<<<<<<< torn\n{\"id\":\"z\"}\nnoise\n{\"id\":\"a\"}\n");
+    }
+
+    #[test]
+    fn a_base_that_somebody_else_knows_is_used() {
+        let text = "{\"id\":\"0\"}\n<<<<<<< HEAD\n{\"id\":\"a\",\"x\":1}\n=======\n{\"id\":\"a\",\"y\":1,\"x\":2}\n{\"id\":\"b\"}\n>>>>>>> x\n";
+        let versions = versions(&Document::parse(text.as_bytes().to_vec())).unwrap();
+        assert_eq!(versions.disputed(), 2);
+        let base = Document::parse(b"{\"id\":\"a\",\"x\":2}\n".to_vec());
+        let merged = String::from_utf8(versions.merge(Some(&base)).to_bytes()).unwrap();
+        assert_eq!(merged, "{\"id\":\"0\"}\n{\"id\":\"a\",\"y\":1,\"x\":1}\n{\"id\":\"b\"}\n");
     }
 
     proptest! {

@@ -198,27 +198,54 @@ impl Sides<'_> {
         keys
     }
 
-    /// Merges a field. What belongs to a status comes from the side that has the status.
+    /// Merges a field. What belongs to a status is only there with it.
     fn decide(&self, key: &str, status: Option<&Candidate>) -> Decision {
+        let mut decision = self.compete(key, status);
+        if let Some(status) = status.filter(|_| OF_STATUS.contains(&key) && decision.winner.meaning.is_empty()) {
+            decision.winner.time = status.time;
+            return decision;
+        }
+        // When it was set is known from whoever has it.
+        let has_it = |side: &&Side<'_>| side.meaning(key) == decision.winner.meaning;
+        if let Some(time) = [&self.left, &self.right].into_iter().filter(has_it).map(|side| side.time_of(key)).max() {
+            decision.winner.time = time;
+        }
+        decision
+    }
+
+    fn compete(&self, key: &str, status: Option<&Candidate>) -> Decision {
         let base = self.base.as_ref().map(|base| base.register(key));
-        let (base, left, right) = (base.as_ref(), self.left.register(key), self.right.register(key));
+        let base = base.as_ref();
+        let register = |side: &Side<'_>| {
+            let mut register = side.register(key);
+            // A side that left it alone did not set it when it set something else.
+            if let Some(base) = base.filter(|base| base.value.meaning == register.value.meaning) {
+                register.value.time = register.value.time.min(base.value.time);
+            }
+            register
+        };
+        let (left, right) = (register(&self.left), register(&self.right));
         let Some(status) = status.filter(|_| OF_STATUS.contains(&key)) else {
             return register::decide(base, &left, &right);
         };
         let has_it = |side: &Side<'_>| side.meaning("status") == status.meaning;
-        let is_new = !self.base.as_ref().is_some_and(has_it);
-        let mut decision = match (has_it(&self.left), has_it(&self.right)) {
+        let is_new = !(self.base.as_ref().is_some_and(has_it) && has_it(&self.left) && has_it(&self.right));
+        let mut decision = match (is_new, is_of(key, &status.meaning)) {
+            (false, _) => register::decide(base, &left, &right),
             // Whoever closed it first may have said why, and whoever closed it last may not.
-            _ if is_new && is_of(key, &status.meaning) => register::decide_for_something(base, &left, &right),
-            (true, false) => register::concede(base, &left, &right),
-            (false, true) => register::concede(base, &right, &left),
-            _ => register::decide(base, &left, &right),
+            (true, true) => register::decide_for_something(base, &left, &right),
+            (true, false) => register::retire(base, &left, &right),
         };
-        if key == "closed_at" && status.meaning == "\"closed\"" && decision.winner.meaning.is_empty() {
-            // Closed, but the side that says so does not say when. Any moment is better than none.
+        if is_of(key, &status.meaning) && decision.winner.meaning.is_empty() && key.ends_with("_at") {
+            // Any moment is better than none: what somebody knew, and of a status that lost before, when it was set.
             let known = [Some(&self.left), Some(&self.right), self.base.as_ref()].into_iter().flatten();
-            let found = known.map(|side| side.register(key).value).filter(|value| !value.meaning.is_empty());
-            if let Some(found) = found.max_by(|one, other| one.meaning.cmp(&other.meaning)) {
+            let known = known.map(|side| side.register(key).value).filter(|value| !value.meaning.is_empty());
+            let mut found = known.max_by(|one, other| one.meaning.cmp(&other.meaning));
+            if found.is_none() && !has_it(&self.left) && !has_it(&self.right) {
+                let raw = status.time.map(|time| Value::from(time.to_string()).to_string());
+                found = Some(Candidate { meaning: of_field(key, raw.as_deref()), raw, time: None });
+            }
+            if let Some(found) = found {
                 decision.winner = Candidate { time: status.time, ..found };
             }
         }

@@ -90,11 +90,9 @@ fn choose(
     settle(base, left, right, standing, &winner.meaning)
 }
 
-/// Merges a field in which one side has the say. What the other set is a loser.
-pub(super) fn concede(base: Option<&Register>, holder: &Register, other: &Register) -> Decision {
-    let mut decision = settle(base, holder, other, standing(base, holder, other), &holder.value.meaning);
-    decision.winner.time = holder.value.time;
-    decision
+/// Merges a field that has no meaning any more. What sides set is a loser.
+pub(super) fn retire(base: Option<&Register>, left: &Register, right: &Register) -> Decision {
+    settle(base, left, right, standing(base, left, right), "")
 }
 
 /// What is still in the running: the candidates as a set, merged three-way, each with the latest time it was set.
