@@ -11,6 +11,7 @@ pub mod config;
 pub mod environment;
 pub mod history;
 pub mod ledger;
+mod merging;
 pub mod place;
 pub mod prune;
 pub mod session;

@@ -13,7 +13,8 @@ use waypost_ledger::{Index, Summary};
 
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
 use super::{Cx, in_one_line};
-use crate::ledger::{Change, Ledger};
+use crate::ledger::{Change, Ledger, Transaction};
+use crate::merging::ensure_driver;
 use crate::place::Place;
 use crate::prune::{self, LARGE, Plan};
 
@@ -27,7 +28,14 @@ pub(crate) struct Desk {
 impl Desk {
     /// Makes several changes as one write, and returns each issue as it is then.
     pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<Record>> {
-        self.ledger.transaction(|transaction| changes.iter().map(|change| transaction.apply(change)).collect())
+        self.transaction(|transaction| changes.iter().map(|change| transaction.apply(change)).collect())
+    }
+
+    /// Makes several changes as one write. The first one in a clone also tells git how to merge the ledger.
+    pub(crate) fn transaction<T>(&self, change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>) -> Result<T> {
+        let answer = self.ledger.transaction(change)?;
+        ensure_driver(&self.place);
+        Ok(answer)
     }
 
     /// Returns a record as programs see it: all its fields as they are spelled, and where it is from.

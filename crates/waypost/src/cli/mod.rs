@@ -121,6 +121,7 @@ commands! {
     "batch" => batch;
     "edit" => edit;
     "prune" => prune;
+    "resolve" => resolve;
     "blocked" => blocked;
     "search" => search;
     "stale" => stale;
@@ -133,6 +134,7 @@ commands! {
     "db" => db;
     "doctor" => doctor;
     "completions" => completions;
+    "merge-driver" => merge_driver;
 }
 
 impl Entry {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use waypost_core::ledger::audit::{Audit, audit};
 use waypost_core::ledger::change::Author;
+use waypost_core::ledger::document::Document;
 use waypost_core::ledger::vocabulary::{Category, Statuses, Terms};
 use waypost_core::time::{Clock, Timestamp};
 use waypost_core::{Error, Result};
@@ -231,6 +232,12 @@ impl Ledger {
         })
     }
 
+    /// Writes the first ledger anew, from what its file says at that moment. None if `rewrite` wants nothing written.
+    pub(crate) fn rewrite<T>(&self, rewrite: impl Fn(&Document) -> Result<Option<(Document, T)>>) -> Result<Option<T>> {
+        check_inside(self.ledgers.files()[0].path(), &self.root)?;
+        self.ledgers.rewrite(0, rewrite)
+    }
+
     /// Returns a number that grows with every change. When nothing changed, asking costs a look at the metadata of each
     /// ledger.
     pub fn revision(&self) -> Result<u64> {
@@ -252,6 +259,10 @@ fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
 
 fn root_of(place: &Place) -> Result<PathBuf> {
     let checkout = place.require_checkout()?;
+    // It may be this worktree's own.
+    if let Some(root) = place.ledger().and_then(|(path, _)| path.ancestors().nth(2).map(Path::to_owned)) {
+        return Ok(root);
+    }
     Ok(place.home_worktree.clone().unwrap_or_else(|| checkout.repository_path().to_owned()))
 }
 

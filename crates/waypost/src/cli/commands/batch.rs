@@ -39,7 +39,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         return Err(Error::new(Kind::NothingToDo, "there is no change in it"));
     }
     let desk = cx.desk()?;
-    let records = desk.ledger.transaction(|transaction| {
+    let records = desk.transaction(|transaction| {
         if args.dry_run {
             transaction.discard();
         }

@@ -94,7 +94,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 
 fn add(cx: &mut Cx, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let (id, other, is_new) = desk.ledger.transaction(|transaction| {
+    let (id, other, is_new) = desk.transaction(|transaction| {
         let (id, other) = (transaction.find(issue)?, transaction.find(on)?);
         let before = transaction.issues().get(&id)?.map(|entry| entry.record);
         let after = transaction.depend(&id, &other, kind)?;
@@ -115,7 +115,7 @@ fn add(cx: &mut Cx, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitC
 
 fn rm(cx: &mut Cx, issue: &str, on: &str, kind: Option<DependencyKind>) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let (record, other) = desk.ledger.transaction(|transaction| transaction.undepend(issue, on, kind))?;
+    let (record, other) = desk.transaction(|transaction| transaction.undepend(issue, on, kind))?;
     let id = record.text("id").unwrap_or_default();
     let data = json!({ "issue_id": id, "depends_on_id": other, "removed": true });
     cx.ui.answer(&data, |text| text.line(format!("{id} no longer depends on {other}")))?;
