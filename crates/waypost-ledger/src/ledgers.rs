@@ -172,8 +172,29 @@ impl Ledgers {
             drop(index_lock);
             return Ok(answer);
         }
-        Err(Error::unavailable(format!("the ledger {} is being changed by another program", file.path().display()))
-            .hint("try again when that is done"))
+        Err(being_changed(file))
+    }
+
+    /// Writes one ledger anew, from what its file says at that moment, under the lock. Returns what `rewrite` returned with
+    /// it, or none if that wants nothing written.
+    pub fn rewrite<T>(
+        &self,
+        number: usize,
+        rewrite: impl Fn(&Document) -> Result<Option<(Document, T)>>,
+    ) -> Result<Option<T>> {
+        let file = &self.files[number];
+        let mut open = self.lock();
+        let _lock = file.lock()?;
+        for _ in 0..ATTEMPTS {
+            let (document, seen) = file.read_seen()?;
+            let Some((document, answer)) = rewrite(&document)? else { return Ok(None) };
+            if file.replace(&seen, &document)? {
+                // The next one who looks finds the index behind.
+                *open = None;
+                return Ok(Some(answer));
+            }
+        }
+        Err(being_changed(file))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Open>> {
@@ -374,6 +395,11 @@ impl Ledgers {
             index::remove(&self.index);
         }
     }
+}
+
+fn being_changed(file: &LedgerFile) -> Error {
+    Error::unavailable(format!("the ledger {} is being changed by another program", file.path().display()))
+        .hint("try again when that is done")
 }
 
 fn opened(open: Option<&Open>) -> Result<&Index> {

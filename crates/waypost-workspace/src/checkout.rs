@@ -89,7 +89,7 @@ impl Checkout {
 
     /// Returns what the repository's own git configuration says for a key.
     pub fn git_setting(&self, key: &str) -> Option<String> {
-        git_layout::setting(self.git_dir.as_deref()?, key)
+        git_layout::setting(self.git_dir.as_deref()?, None, key)
     }
 
     /// Tells whether the repository is a submodule of another.

@@ -141,17 +141,17 @@ pub(crate) fn remotes(common_dir: &Path) -> Vec<Remote> {
     config.names("remote.", ".url").into_iter().filter_map(remote).collect()
 }
 
-/// Returns what a repository's own git configuration says for a key.
-pub(crate) fn setting(common_dir: &Path, key: &str) -> Option<String> {
-    ConfigFile::read(&common_dir.join("config")).get(key).map(str::to_owned)
-}
-
 /// Returns the name that git would write into a commit, as far as the files it reads first say it.
 pub(crate) fn user_name(common_dir: &Path, home: Option<&Path>) -> Option<String> {
+    setting(common_dir, home, "user.name").filter(|name| !name.is_empty())
+}
+
+/// Returns what the user's configuration and the repository's say of a key.
+pub(crate) fn setting(common_dir: &Path, home: Option<&Path>, key: &str) -> Option<String> {
     let own = home.map(|home| [home.join(".config/git/config"), home.join(".gitconfig")]);
     let files = own.into_iter().flatten().chain([common_dir.join("config")]);
     let config = files.fold(ConfigFile::default(), |config, file| config.and(ConfigFile::read(&file)));
-    config.get("user.name").filter(|name| !name.is_empty()).map(str::to_owned)
+    config.get(key).map(str::to_owned)
 }
 
 struct Layout {

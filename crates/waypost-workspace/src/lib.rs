@@ -1,8 +1,8 @@
 //! Version control as Waypost sees it.
 //!
 //! [`detect()`] finds the checkout a path is in and where its state lives, by reading files alone: no process
-//! is started. [`worktrees`] adds and removes worktrees with the real tools, and [`history`] asks them for the
-//! versions of a file; no other module runs them.
+//! is started. [`worktrees`] adds and removes worktrees with the real tools, [`history`] asks them for the
+//! versions of a file, and [`merging`] for those that are in conflict; no other module runs them.
 
 mod checkout;
 mod config_file;
@@ -12,6 +12,7 @@ mod hg_layout;
 pub mod history;
 mod identity;
 mod jj_layout;
+pub mod merging;
 mod run;
 pub mod worktrees;
 

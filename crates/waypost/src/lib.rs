@@ -12,6 +12,7 @@ pub mod environment;
 pub mod history;
 pub mod import;
 pub mod ledger;
+mod merging;
 pub mod migrate;
 pub mod place;
 pub mod proposals;

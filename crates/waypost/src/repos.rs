@@ -244,7 +244,8 @@ fn primary(place: &Place) -> Result<Repo> {
                 return Err(Error::invalid("a bare repository without worktrees has no ledger")
                     .hint("make a worktree first: way worktree add BRANCH"));
             };
-            let root = place.home_worktree.clone().unwrap_or_else(|| checkout.repository_path().to_owned());
+            // It may be this worktree's own.
+            let root = ledger.ancestors().nth(2).unwrap_or_else(|| checkout.repository_path()).to_owned();
             Ok(Repo::of(checkout.clone(), root, ledger))
         }
         Some(other) => {

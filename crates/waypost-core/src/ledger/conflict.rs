@@ -35,13 +35,12 @@ pub fn versions(document: &Document) -> Option<Versions> {
             at += 1;
         }
     }
-    let conflicts: Vec<&Conflict> = parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Conflict(conflict) => Some(conflict),
-            Part::Line(_) => None,
-        })
-        .collect();
+    let mut conflicts: Vec<&Conflict> = Vec::new();
+    for part in &parts {
+        if let Part::Conflict(conflict) = part {
+            conflicts.push(conflict);
+        }
+    }
     let count = conflicts.iter().map(|conflict| conflict.sides.len()).max()?;
     // A base that is known for some of the lines would make the others look new.
     let has_bases = conflicts.iter().all(|conflict| conflict.bases.len() + 1 == conflict.sides.len());

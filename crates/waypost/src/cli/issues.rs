@@ -14,6 +14,7 @@ use waypost_ledger::{Index, Summary};
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
 use super::{Cx, in_one_line};
 use crate::ledger::{Change, Ledger};
+use crate::merging::ensure_driver;
 use crate::place::Place;
 use crate::prune::{self, LARGE, Plan};
 use crate::repos::Repos;
@@ -26,10 +27,13 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Makes several changes, and returns each issue as it is then, with the number of its ledger.
+    /// Makes several changes, and returns each issue as it is then, with the number of its ledger. The first one in a
+    /// clone also tells git how to merge the ledger.
     pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
         let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
-        self.ledger.apply_placed(&unplaced, false)
+        let records = self.ledger.apply_placed(&unplaced, false)?;
+        ensure_driver(&self.place);
+        Ok(records)
     }
 
     /// Returns the number of a repository that was named; the one that one is in, if none was.

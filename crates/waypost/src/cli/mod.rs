@@ -131,6 +131,7 @@ commands! {
     "prune" => prune;
     "import" => import;
     "export" => export;
+    "resolve" => resolve;
     "propose" => propose;
     "withdraw" => withdraw;
     "accept" => accept;
@@ -148,6 +149,7 @@ commands! {
     "db" => db;
     "doctor" => doctor;
     "completions" => completions;
+    "merge-driver" => merge_driver;
 }
 
 impl Entry {

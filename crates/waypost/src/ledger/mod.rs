@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use waypost_core::ledger::audit::{Audit, audit};
 use waypost_core::ledger::change::Author;
+use waypost_core::ledger::document::Document;
 use waypost_core::ledger::vocabulary::{Category, Statuses, Terms};
 use waypost_core::time::{Clock, Timestamp};
 use waypost_core::{Error, Result};
@@ -435,6 +436,12 @@ impl Ledger {
         self.ledgers.change(number, author.now, |draft| {
             change(&mut Transaction::new(draft, self.ledgers.terms(), &prefix, visibility, author))
         })
+    }
+
+    /// Writes the first ledger anew, from what its file says at that moment. None if `rewrite` wants nothing written.
+    pub(crate) fn rewrite<T>(&self, rewrite: impl Fn(&Document) -> Result<Option<(Document, T)>>) -> Result<Option<T>> {
+        check_inside(self.repos[0].file.path(), &self.repos[0].root)?;
+        self.ledgers.rewrite(0, rewrite)
     }
 
     /// Returns a number that grows with every change. When nothing changed, asking costs a look at the metadata of each

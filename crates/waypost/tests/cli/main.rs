@@ -15,6 +15,7 @@ mod history;
 mod index;
 mod issues;
 mod ledger;
+mod merging;
 mod outputs;
 mod places;
 mod processes;

@@ -126,11 +126,12 @@ fn init_and_init_again() {
         &sandbox,
         &sandbox.way(&repo, ["init"]),
         &expect![[r#"
-        Made /sandbox/repo/.waypost/config.toml
-        Made /sandbox/repo/.waypost/.gitignore
-        The store is /sandbox/repo/.git/waypost/state.db
-        Commit .waypost to share it with your team.
-    "#]],
+            Made /sandbox/repo/.waypost/config.toml
+            Made /sandbox/repo/.waypost/.gitignore
+            Made /sandbox/repo/.waypost/.gitattributes
+            The store is /sandbox/repo/.git/waypost/state.db
+            Commit .waypost to share it with your team.
+        "#]],
     );
     check(
         &sandbox,

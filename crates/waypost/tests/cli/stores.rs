@@ -90,7 +90,7 @@ fn a8_git_sees_nothing_of_it() {
     let _ = sandbox.way(&repo, ["init"]).ok();
     assert_eq!(
         sandbox.git(&repo, ["status", "--porcelain", "--untracked-files=all"]),
-        "?? .waypost/.gitignore\n?? .waypost/config.toml\n",
+        "?? .waypost/.gitattributes\n?? .waypost/.gitignore\n?? .waypost/config.toml\n",
         "only what init was asked to track"
     );
     let _ = sandbox.way(&repo, ["worktree", "add", "other"]).ok();

@@ -182,9 +182,9 @@ impl Sides<'_> {
         record
     }
 
-    /// Every key of a side, and every field of which more is known than its value.
+    /// Every key of a side, every field of which more is known than its value, and what the status may need.
     fn keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> = Vec::new();
+        let mut keys: Vec<String> = OF_STATUS.iter().map(|key| (*key).to_owned()).collect();
         for side in [&self.left, &self.right] {
             let found = side.record.fields().map(|(key, _)| key);
             let named =
@@ -449,6 +449,27 @@ mod tests {
             r#"{"id":"a","status":"done","updated_at":"2026-01-01T00:00:01Z","closed_at":"2026-01-01T00:00:01Z","notes":"1"}"#,
             r#"{"id":"a","status":"closed","notes":"1","updated_at":"2026-01-01T00:00:02Z","closed_at":"2026-01-01T00:00:01Z","comments":[{"id":"merge-2555f8dda909107e","author":"waypost","text":"status in another version: done","created_at":"2026-01-01T00:00:01.000Z"}],"changed_at":{"closed_at":["2026-01-01T00:00:01.000Z","bea01d31"]}}"#,
         );
+    }
+
+    #[test]
+    fn a_status_that_lost_before_comes_back_whole() {
+        let base = record(r#"{"id":"a","status":"open","updated_at":"2026-01-01T00:00:00Z"}"#);
+        let deleted = record(
+            r#"{"id":"a","status":"tombstone","updated_at":"2026-01-01T00:00:02Z","deleted_at":"2026-01-01T00:00:02Z"}"#,
+        );
+        let closed = record(
+            r#"{"id":"a","status":"closed","updated_at":"2026-01-01T00:00:03Z","closed_at":"2026-01-01T00:00:03Z"}"#,
+        );
+        let both = merge(Some(&base), &deleted, &closed);
+        assert_eq!(both.text("status").unwrap(), "closed");
+        let mut reopened = closed.clone();
+        reopened.set("status", &"open").unwrap();
+        reopened.remove("closed_at");
+        reopened.set("updated_at", &"2026-01-01T00:00:01Z").unwrap();
+        let merged = merge(Some(&closed), &both, &reopened);
+        assert_eq!(merged.text("status").unwrap(), "tombstone");
+        assert_eq!(merged.text("deleted_at").unwrap(), "2026-01-01T00:00:02.000Z");
+        assert_eq!(merged.raw("closed_at"), None);
     }
 
     #[test]

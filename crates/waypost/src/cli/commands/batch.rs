@@ -11,6 +11,7 @@ use crate::cli::Cx;
 use crate::cli::commands::{add, assign, claim, close, comment, delete, dep, label, release, reopen, update};
 use crate::cli::issues::file_or_stdin;
 use crate::ledger::Change;
+use crate::merging::ensure_driver;
 
 /// Make many changes as one write: all of them, or none
 ///
@@ -41,6 +42,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let placed: Vec<(&str, &Change)> = changes.iter().map(|(place, change)| (place.as_str(), change)).collect();
     let records = desk.ledger.apply_placed(&placed, args.dry_run)?;
+    ensure_driver(&desk.place);
     let verb = |change: &Change| change.verb();
     let data: Vec<Value> = changes
         .iter()

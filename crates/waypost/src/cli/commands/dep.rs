@@ -10,6 +10,7 @@ use crate::cli::Cx;
 use crate::cli::graph::{Format, Graph};
 use crate::cli::issues::dependency_kind;
 use crate::ledger::Change;
+use crate::merging::ensure_driver;
 
 /// Say how issues depend on each other
 #[derive(clap::Args)]
@@ -100,6 +101,7 @@ fn add(cx: &mut Cx, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitC
         let after = transaction.depend(&id, &other, kind)?;
         Ok((id, other, before != Some(after)))
     })?;
+    ensure_driver(&desk.place);
     let words = match kind {
         DependencyKind::Blocks => "waits for",
         DependencyKind::ParentChild => "is a part of",
@@ -116,6 +118,7 @@ fn add(cx: &mut Cx, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitC
 fn rm(cx: &mut Cx, issue: &str, on: &str, kind: Option<DependencyKind>) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let (record, other) = desk.ledger.transaction_about(issue, |transaction| transaction.undepend(issue, on, kind))?;
+    ensure_driver(&desk.place);
     let id = record.text("id").unwrap_or_default();
     let data = json!({ "issue_id": id, "depends_on_id": other, "removed": true });
     cx.ui.answer(&data, |text| text.line(format!("{id} no longer depends on {other}")))?;

@@ -14,6 +14,7 @@ use crate::cli::Cx;
 use crate::config::{self, Config, Files, Value, key_named};
 use crate::environment::Variables;
 use crate::ledger::default_prefix;
+use crate::merging;
 use crate::place::{DOT_DIR, Place, expand};
 use crate::repos::{Repo, role};
 
@@ -85,6 +86,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         let dir = root.join(DOT_DIR);
         place.check_tracked("config.toml")?;
         place.check_tracked(".gitignore")?;
+        let attributes = place.check_tracked(".gitattributes")?;
         std::fs::create_dir_all(&dir)
             .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
         let wanted =
@@ -103,6 +105,18 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
                 .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
             created.push(file);
         }
+        if matches!(checkout.vcs, Vcs::Git | Vcs::Jj) && !merging::asks_for_driver(&attributes) {
+            // Whatever else stands in it stays.
+            let mut content = std::fs::read(&attributes).unwrap_or_default();
+            if !content.is_empty() && !content.ends_with(b"\n") {
+                content.push(b'\n');
+            }
+            content.extend_from_slice(merging::attributes().as_bytes());
+            waypost_fs::replace(&attributes, &content, 0o644)
+                .map_err(|error| Error::unavailable(format!("cannot write {}", attributes.display())).because(error))?;
+            created.push(attributes);
+        }
+        merging::ensure_driver(&place);
     } else if args.prefix.is_some() {
         return Err(Error::invalid("a bare repository has no worktree to keep its prefix in")
             .hint("make one first: way worktree add BRANCH"));

@@ -8,6 +8,7 @@ use waypost_core::{Kind, Result};
 use crate::cli::Cx;
 use crate::cli::issues::moment_or_age;
 use crate::cli::ui::{BOLD, DIM, cell, styled};
+use crate::merging::ensure_driver;
 use crate::prune::{Plan, Pruned, prune};
 
 /// Take closed issues out of the ledger that nothing open depends on; exits with 6 if there are none
@@ -43,6 +44,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         pruned.uncommitted += one.uncommitted;
         pruned.issues.extend(one.issues);
     }
+    ensure_driver(&desk.place);
     if pruned.uncommitted > 0 {
         cx.ui.warn(&format!("{} more are not committed as they are, so they stay", pruned.uncommitted));
     }
