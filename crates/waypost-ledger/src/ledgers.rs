@@ -13,14 +13,11 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Stamp, create_private_dir};
 
-use crate::file::LedgerFile;
+use crate::file::{ATTEMPTS, LedgerFile};
 use crate::index::{self, Failure, Followed, Index, Marks, Source};
 
 /// How long to wait for somebody who brings the index up to date, before doing without it.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// How often a change is tried while another program keeps swapping the file.
-const ATTEMPTS: usize = 100;
 
 /// Ledgers that are read together.
 pub struct Ledgers {
@@ -166,8 +163,7 @@ impl Ledgers {
             }
             return Ok(answer);
         }
-        Err(Error::unavailable(format!("the ledger {} is being changed by another program", file.path().display()))
-            .hint("try again when that is done"))
+        Err(file.is_restless())
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Open>> {
