@@ -15,5 +15,6 @@ pub mod place;
 pub mod prune;
 pub mod session;
 pub mod survey;
+pub mod sync;
 
 pub use waypost_core::{Error, Kind, Result};

@@ -121,6 +121,7 @@ commands! {
     "batch" => batch;
     "edit" => edit;
     "prune" => prune;
+    "sync" => sync;
     "blocked" => blocked;
     "search" => search;
     "stale" => stale;

@@ -250,12 +250,12 @@ fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
     Place::resolve(Request { cwd, variables, db: None, scope: None, config: Vec::new(), actor })
 }
 
-fn root_of(place: &Place) -> Result<PathBuf> {
+pub(crate) fn root_of(place: &Place) -> Result<PathBuf> {
     let checkout = place.require_checkout()?;
     Ok(place.home_worktree.clone().unwrap_or_else(|| checkout.repository_path().to_owned()))
 }
 
-fn file_of(place: &Place) -> Result<LedgerFile> {
+pub(crate) fn file_of(place: &Place) -> Result<LedgerFile> {
     let checkout = place.require_checkout()?;
     let Some((path, _)) = place.ledger() else {
         return Err(Error::invalid("a bare repository without worktrees has no ledger")
@@ -300,7 +300,7 @@ fn terms(place: &Place) -> Terms {
 
 /// Refuses to write through a link that leads out of the repository: who writes the repository does not choose where
 /// we write, and whoever else uses that file has another lock.
-fn check_inside(path: &Path, root: &Path) -> Result<()> {
+pub(crate) fn check_inside(path: &Path, root: &Path) -> Result<()> {
     match std::fs::canonicalize(path) {
         Ok(real) if !real.starts_with(root) => {
             Err(Error::refused(format!("the ledger {} is a link that leads out of the repository", path.display()))

@@ -18,6 +18,7 @@ mod outputs;
 mod places;
 mod processes;
 mod stores;
+mod sync;
 mod vcs;
 mod worktrees;
 

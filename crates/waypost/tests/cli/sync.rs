@@ -1,0 +1,618 @@
+//! Ledgers that travel: clones that sync through a remote, with the real tools.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use waypost_testkit::Sandbox;
+
+use crate::sandbox;
+
+const LEDGER: &str = ".waypost/issues.jsonl";
+
+/// Numbers that look random, and are the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn ledger(repo: &Path) -> String {
+    std::fs::read_to_string(repo.join(LEDGER)).unwrap_or_default()
+}
+
+/// A remote with one commit on `main`, and clones of it.
+fn clones(sandbox: &Sandbox, names: &[&str]) -> Vec<PathBuf> {
+    let seed = sandbox.git_repo("seed");
+    sandbox.write(seed.join("other"), "one\ntwo\nthree\n");
+    sandbox.git(&seed, ["add", "."]);
+    sandbox.git(&seed, ["commit", "-q", "-m", "files"]);
+    sandbox.git(&seed, ["clone", "-q", "--bare", ".", "../remote.git"]);
+    names.iter().map(|name| clone(sandbox, name)).collect()
+}
+
+fn clone(sandbox: &Sandbox, name: &str) -> PathBuf {
+    sandbox.git(&sandbox.path(""), ["clone", "-q", "remote.git", name]);
+    let repo = sandbox.path(name);
+    // Ids of different clones are told apart.
+    let _ = sandbox.way(&repo, ["config", "set", "prefix", name]).ok();
+    repo
+}
+
+fn sync(sandbox: &Sandbox, repo: &Path) -> Value {
+    sandbox.way(repo, ["sync", "--json"]).data()
+}
+
+fn add(sandbox: &Sandbox, repo: &Path, title: &str) -> String {
+    sandbox.way(repo, ["add", title, "--json"]).data()["id"].as_str().unwrap().to_owned()
+}
+
+/// Commits a change of a file that is not the ledger.
+fn commit(sandbox: &Sandbox, repo: &Path, file: &str, content: &str) {
+    sandbox.write(repo.join(file), content);
+    sandbox.git(repo, ["add", "--", file]);
+    sandbox.git(repo, ["commit", "-q", "-m", &format!("change {file}"), "--", file]);
+}
+
+/// Leaves something staged, unstaged, untracked, stashed and tagged.
+fn make_untidy(sandbox: &Sandbox, repo: &Path) {
+    sandbox.write(repo.join("file"), "stashed\n");
+    sandbox.git(repo, ["stash", "push", "-q"]);
+    sandbox.write(repo.join("other"), "one, staged\ntwo\nthree\n");
+    sandbox.git(repo, ["add", "other"]);
+    sandbox.write(repo.join("other"), "one, staged\ntwo\nthree, not staged\n");
+    sandbox.write(repo.join("file"), "not staged\n");
+    sandbox.write(repo.join("new"), "staged anew\n");
+    sandbox.git(repo, ["add", "new"]);
+    sandbox.write(repo.join("untracked"), "untracked\n");
+    sandbox.git(repo, ["branch", "topic"]);
+    sandbox.git(repo, ["tag", "v1"]);
+}
+
+/// Everything of a user's that sync has no business with.
+fn possessions(sandbox: &Sandbox, repo: &Path) -> String {
+    let mut all = String::new();
+    for args in [
+        &["status", "--porcelain=v2", "--untracked-files=all"][..],
+        &["ls-files", "--stage", "--debug"],
+        &["ls-tree", "-r", "HEAD"],
+        &["for-each-ref"],
+        &["stash", "list"],
+        &["symbolic-ref", "HEAD"],
+        &["config", "--list", "--local"],
+        &["diff"],
+        &["diff", "--cached"],
+    ] {
+        let said = sandbox.git(repo, args.iter().copied());
+        // Git looks once more at each entry of the index and notes what it saw.
+        let is_known = |line: &&str| !line.contains(LEDGER) && !line.starts_with("  ");
+        let is_expected = |line: &&str| line.contains("refs/heads/main") || line.contains("refs/remotes/");
+        for line in said.lines().filter(is_known).filter(|line| args[0] != "for-each-ref" || !is_expected(line)) {
+            writeln!(all, "{line}").unwrap();
+        }
+    }
+    for file in ["file", "other", "new", "untracked", ".git/FETCH_HEAD", ".git/ORIG_HEAD"] {
+        writeln!(all, "{file}: {:?}", std::fs::read_to_string(repo.join(file)).ok()).unwrap();
+    }
+    all
+}
+
+/// Expects that git finds the ledger neither changed nor staged.
+#[track_caller]
+fn check_ledger_is_clean(sandbox: &Sandbox, repo: &Path) {
+    assert_eq!(sandbox.git(repo, ["status", "--porcelain", "--", LEDGER]), "");
+}
+
+/// Returns the paths that commits of the remote touched, but for the first two.
+fn pushed_paths(sandbox: &Sandbox) -> Vec<String> {
+    let said = sandbox.git(&sandbox.path("remote.git"), ["log", "--format=", "--name-only", "-m", "main"]);
+    let mut paths: Vec<String> = said.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+#[test]
+fn b19_git_clones_converge_and_everything_else_of_the_users_stays() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    for repo in [one, two] {
+        make_untidy(&sandbox, repo);
+    }
+    let before = [possessions(&sandbox, one), possessions(&sandbox, two)];
+    add(&sandbox, one, "From one");
+    add(&sandbox, two, "From two");
+    let first = sync(&sandbox, one);
+    assert_eq!(first["upstream"], "origin/main");
+    assert!(first["committed"].is_string() && first["committed"] == first["pushed"], "{first}");
+    let second = sync(&sandbox, two);
+    assert!(second["merged"] == true && second["pushed"].is_string(), "{second}");
+    let third = sync(&sandbox, one);
+    assert!(third["merged"] == true && third["committed"].is_null() && third["pushed"].is_null(), "{third}");
+    assert_eq!(ledger(one), ledger(two));
+    assert!(ledger(one).contains("From one") && ledger(one).contains("From two"));
+    for repo in [one, two] {
+        let again = sync(&sandbox, repo);
+        assert!(again["merged"] == false && again["committed"].is_null() && again["pushed"].is_null(), "{again}");
+        check_ledger_is_clean(&sandbox, repo);
+    }
+    assert_eq!([possessions(&sandbox, one), possessions(&sandbox, two)], before);
+    assert_eq!(sandbox.git(one, ["rev-parse", "HEAD"]), sandbox.git(two, ["rev-parse", "HEAD"]));
+    assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"]);
+}
+
+#[test]
+fn commits_that_the_user_did_not_push_stay_unpushed() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    commit(&sandbox, one, "secret", "not yet\n");
+    add(&sandbox, one, "From one");
+    let own = sandbox.git(one, ["rev-parse", "HEAD"]);
+    let done = sync(&sandbox, one);
+    assert!(done["committed"].is_string() && done["pushed"].is_string() && done["committed"] != done["pushed"]);
+    assert_eq!(sandbox.git(one, ["rev-parse", "HEAD^"]), own);
+    check_ledger_is_clean(&sandbox, one);
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+    assert!(!two.join("secret").exists());
+    assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"]);
+    // Neither has anything to say, so neither makes a commit.
+    for repo in [one, two] {
+        let again = sync(&sandbox, repo);
+        assert!(again["committed"].is_null() && again["pushed"].is_null(), "{again}");
+    }
+    // The user's own merge finds nothing to do about the ledger.
+    sandbox.git(one, ["pull", "-q", "--no-rebase", "--no-edit"]);
+    sandbox.git(one, ["push", "-q"]);
+    assert_eq!(sync(&sandbox, one)["pushed"], Value::Null);
+    sandbox.git(two, ["pull", "-q", "--no-rebase"]);
+    assert_eq!(ledger(one), ledger(two));
+}
+
+#[test]
+fn a_branch_that_is_behind_gets_the_ledger_and_no_other_file() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    add(&sandbox, two, "From two");
+    sync(&sandbox, two);
+    commit(&sandbox, two, "other", "changed by two\n");
+    sandbox.git(two, ["push", "-q"]);
+    make_untidy(&sandbox, one);
+    add(&sandbox, one, "From one");
+    let before = possessions(&sandbox, one);
+    sync(&sandbox, one);
+    assert_eq!(possessions(&sandbox, one), before);
+    check_ledger_is_clean(&sandbox, one);
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+    assert!(ledger(one).contains("From one") && ledger(one).contains("From two"));
+    assert_eq!(std::fs::read_to_string(two.join("other")).unwrap(), "changed by two\n");
+    assert_eq!(sandbox.git(two, ["log", "--format=%s", "-n1"]), "Sync the issues\n");
+}
+
+#[test]
+fn what_was_undone_after_a_sync_stays_undone_although_the_branches_never_met() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    let id = add(&sandbox, two, "Old title");
+    sync(&sandbox, two);
+    sync(&sandbox, one);
+    commit(&sandbox, one, "secret", "not yet\n");
+    let _ = sandbox.way(two, ["update", &id, "--title", "New title"]).ok();
+    sync(&sandbox, two);
+    sync(&sandbox, one);
+    assert!(ledger(one).contains("New title"));
+    // By its branch alone, nobody here ever touched the title.
+    let _ = sandbox.way(one, ["update", &id, "--title", "Old title"]).ok();
+    sync(&sandbox, one);
+    assert!(ledger(one).contains("Old title"), "{}", ledger(one));
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+}
+
+#[test]
+fn without_a_remote_or_a_branch_there_the_ledger_is_committed_here() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("alone");
+    add(&sandbox, &repo, "Here");
+    let run = sandbox.way(&repo, ["sync"]);
+    assert!(run.code == 0 && run.stderr.contains("nothing to push to"), "{run:?}");
+    check_ledger_is_clean(&sandbox, &repo);
+    let blank = sandbox.dir("blank");
+    sandbox.git(&blank, ["init", "-q", "-b", "main"]);
+    add(&sandbox, &blank, "First of all");
+    let _ = sandbox.way(&blank, ["sync"]);
+    assert_eq!(sandbox.git(&blank, ["log", "--format=", "--name-only"]).trim(), LEDGER);
+
+    let one = clones(&sandbox, &["one"]).remove(0);
+    sandbox.git(&one, ["switch", "-q", "-c", "topic"]);
+    add(&sandbox, &one, "On a topic");
+    let run = sandbox.way(&one, ["sync"]);
+    assert!(run.code == 0 && run.stderr.contains("origin/topic is not there yet"), "{run:?}");
+    check_ledger_is_clean(&sandbox, &one);
+    sandbox.git(&one, ["push", "-q", "origin", "topic"]);
+    add(&sandbox, &one, "And on");
+    assert!(sync(&sandbox, &one)["pushed"].is_string());
+
+    // A remote without any commit gets its first one.
+    sandbox.git(&sandbox.path(""), ["init", "-q", "--bare", "-b", "main", "empty.git"]);
+    sandbox.git(&sandbox.path(""), ["clone", "-q", "empty.git", "first"]);
+    let first = sandbox.path("first");
+    add(&sandbox, &first, "The very first");
+    assert!(sync(&sandbox, &first)["pushed"].is_string());
+    assert_eq!(sandbox.git(&sandbox.path("empty.git"), ["log", "--format=", "--name-only", "main"]).trim(), LEDGER);
+}
+
+#[test]
+fn pushing_nothing_leaves_the_remote_alone_and_later_syncs_catch_up() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let tip = || sandbox.git(&sandbox.path("remote.git"), ["rev-parse", "main"]);
+    let before = tip();
+    for repo in &repos {
+        add(&sandbox, repo, "Something");
+        let run = sandbox.way(repo, ["sync", "--no-push"]);
+        assert!(run.code == 0 && run.stderr.contains("nothing was pushed"), "{run:?}");
+        check_ledger_is_clean(&sandbox, repo);
+    }
+    assert_eq!(tip(), before);
+    for repo in [&repos[0], &repos[1], &repos[0]] {
+        sync(&sandbox, repo);
+    }
+    assert_eq!(ledger(&repos[0]), ledger(&repos[1]));
+    assert_eq!(sandbox.git(&repos[0], ["rev-parse", "HEAD"]), sandbox.git(&repos[1], ["rev-parse", "HEAD"]));
+}
+
+#[test]
+fn a_rehearsal_says_what_would_be_run_and_changes_nothing() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    add(&sandbox, &one, "Something");
+    let files = || {
+        let found =
+            sandbox.command("find", &sandbox.path("")).args([".", "-type", "f", "-printf", "%p %s %T@\n"]).output();
+        let mut lines: Vec<String> =
+            String::from_utf8(found.unwrap().stdout).unwrap().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let before = files();
+    let run = sandbox.way(&one, ["sync", "--dry-run"]).ok();
+    assert_eq!(files(), before);
+    for word in [" fetch ", " hash-object -w ", " commit-tree ", " push ", " update-index ", " update-ref "] {
+        assert!(run.stdout.contains(word), "{word} in {}", run.stdout);
+    }
+    let data = sandbox.way(&one, ["sync", "--dry-run", "--json"]).data();
+    assert_eq!(data["commands"].as_array().unwrap().len(), run.stdout.lines().count());
+    assert_eq!(files(), before);
+}
+
+#[test]
+fn what_is_not_ours_to_decide_is_refused_and_nothing_changes() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    let id = add(&sandbox, &one, "Something");
+    sync(&sandbox, &one);
+    let tip = || sandbox.git(&sandbox.path("remote.git"), ["rev-parse", "main"]);
+    let check = |reason: &str| {
+        let _ = sandbox.way(&one, ["update", &id, "--title", reason]).ok();
+        let (refs, remote, before) = (sandbox.git(&one, ["show-ref"]), tip(), ledger(&one));
+        let run = sandbox.way(&one, ["sync"]).fails(7);
+        assert!(run.stderr.contains(reason), "{reason}: {}", run.stderr);
+        assert!(run.stderr.contains("hint: "), "{}", run.stderr);
+        assert_eq!((sandbox.git(&one, ["show-ref"]), tip(), ledger(&one)), (refs, remote, before), "{reason}");
+    };
+    let git = |args: &[&str]| drop(sandbox.command("git", &one).args(args).output().unwrap());
+
+    git(&["checkout", "-q", "--detach"]);
+    check("no branch is checked out");
+    git(&["checkout", "-q", "main"]);
+
+    git(&["checkout", "-q", "HEAD", "--", LEDGER]);
+    git(&["checkout", "-q", "-b", "side", "HEAD~1"]);
+    commit(&sandbox, &one, "beside", "x\n");
+    git(&["checkout", "-q", "main"]);
+    git(&["merge", "-q", "--no-commit", "--no-ff", "side"]);
+    check("a merge is under way");
+    git(&["checkout", "-q", "HEAD", "--", LEDGER]);
+    git(&["merge", "--abort"]);
+    git(&["bisect", "start"]);
+    check("a bisection is under way");
+    git(&["bisect", "reset"]);
+    for (mark, reason) in [
+        ("rebase-merge", "a rebase is under way"),
+        ("CHERRY_PICK_HEAD", "a cherry-pick is under way"),
+        ("REVERT_HEAD", "a revert is under way"),
+    ] {
+        sandbox.write(one.join(".git").join(mark), "");
+        check(reason);
+        std::fs::remove_file(one.join(".git").join(mark)).unwrap();
+    }
+
+    git(&["add", LEDGER]);
+    check("is staged by somebody");
+    git(&["reset", "-q"]);
+    git(&["rm", "-q", "--cached", LEDGER]);
+    check("is staged by somebody");
+    git(&["reset", "-q"]);
+
+    for (remote, merge) in
+        [("--upload-pack=touch x", "refs/heads/main"), ("origin", "main"), ("origin", "refs/heads/*")]
+    {
+        git(&["config", "branch.main.remote", remote]);
+        git(&["config", "branch.main.merge", merge]);
+        check("that is no name for a remote and a branch");
+    }
+    git(&["config", "branch.main.remote", "origin"]);
+    git(&["config", "branch.main.merge", "refs/heads/main"]);
+
+    sandbox.write("remote.git/hooks/pre-receive", "#!/bin/sh\necho this branch is protected\nexit 1\n");
+    sandbox.command("chmod", &one).args(["+x", text(&sandbox.path("remote.git/hooks/pre-receive"))]).status().unwrap();
+    check("the remote does not take the ledger");
+    std::fs::remove_file(sandbox.path("remote.git/hooks/pre-receive")).unwrap();
+    let done = sync(&sandbox, &one);
+    assert!(done["pushed"].is_string());
+}
+
+#[test]
+fn a_branch_without_commits_does_not_take_the_place_of_the_remotes() {
+    let sandbox = sandbox();
+    clones(&sandbox, &[]);
+    let late = sandbox.dir("late");
+    sandbox.git(&late, ["init", "-q", "-b", "main"]);
+    sandbox.git(&late, ["remote", "add", "origin", "../remote.git"]);
+    add(&sandbox, &late, "Too early");
+    let run = sandbox.way(&late, ["sync"]).fails(7);
+    assert!(run.stderr.contains("there is no commit here yet"), "{}", run.stderr);
+}
+
+#[test]
+fn a_ledger_that_is_staged_as_it_is_or_ignored_is_understood() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    add(&sandbox, &one, "Something");
+    sandbox.git(&one, ["add", "-N", LEDGER]);
+    assert!(sync(&sandbox, &one)["pushed"].is_string());
+    check_ledger_is_clean(&sandbox, &one);
+    add(&sandbox, &one, "More");
+    sandbox.git(&one, ["add", LEDGER]);
+    assert!(sync(&sandbox, &one)["pushed"].is_string());
+    check_ledger_is_clean(&sandbox, &one);
+
+    let two = sandbox.git_repo("two");
+    add(&sandbox, &two, "Private");
+    sandbox.write(two.join(".git/info/exclude"), "/.waypost/\n");
+    let run = sandbox.way(&two, ["sync"]).fails(7);
+    assert!(run.stderr.contains("is ignored by git here"), "{}", run.stderr);
+    assert_eq!(sandbox.git(&two, ["ls-files"]), "file\n");
+}
+
+#[test]
+fn a_remote_that_cannot_be_reached_changes_nothing() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    add(&sandbox, &one, "Something");
+    let before = (possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"]));
+    for url in
+        ["/nowhere/at/all", "ssh://localhost:1/x", "https://localhost:1/x", "git://localhost:1/x", "-x", "ext::false"]
+    {
+        sandbox.git(&one, ["config", "remote.origin.url", url]);
+        let run = sandbox.way(&one, ["sync"]).fails(8);
+        assert!(run.stderr.contains("cannot fetch origin/main"), "{}", run.stderr);
+        sandbox.git(&one, ["config", "remote.origin.url", text(&sandbox.path("remote.git"))]);
+        assert_eq!((possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"])), before, "{url}");
+    }
+}
+
+#[test]
+fn nothing_that_a_repository_brings_along_is_run() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    let canaries = sandbox.dir("canaries");
+    let evil = |name: &str| format!("touch '{}'; cat; false;", canaries.join(name).display());
+    sandbox.write(one.join(".gitattributes"), "* filter=evil diff=evil merge=evil\n");
+    for hook in [
+        "pre-commit",
+        "prepare-commit-msg",
+        "commit-msg",
+        "post-commit",
+        "reference-transaction",
+        "pre-push",
+        "post-checkout",
+        "post-index-change",
+        "post-merge",
+        "pre-auto-gc",
+        "post-rewrite",
+        "fsmonitor-watchman",
+    ] {
+        let file = one.join(".git/hooks").join(hook);
+        sandbox.write(&file, format!("#!/bin/sh\n{}\n", evil(hook)));
+        sandbox.command("chmod", one).arg("+x").arg(&file).status().unwrap();
+    }
+    add(&sandbox, one, "From one");
+    add(&sandbox, two, "From two");
+    sync(&sandbox, two);
+    sandbox.write(one.join(".git/objects/info/alternates"), format!("{}/objects\n", text(&sandbox.path("remote.git"))));
+    for key in [
+        "core.fsmonitor",
+        "core.sshCommand",
+        "core.askPass",
+        "core.editor",
+        "core.pager",
+        "core.gitProxy",
+        "core.alternateRefsCommand",
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "filter.evil.process",
+        "diff.external",
+        "diff.evil.textconv",
+        "diff.evil.command",
+        "merge.evil.driver",
+        "gpg.program",
+        "credential.helper",
+        "credential.https://localhost.helper",
+        "remote.origin.uploadpack",
+        "remote.origin.receivepack",
+        "pager.fetch",
+        "alias.fetch",
+        "alias.push",
+        "alias.commit-tree",
+        "alias.update-ref",
+        "sequence.editor",
+        "uploadpack.packObjectsHook",
+    ] {
+        let value =
+            if key.starts_with("alias.") { format!("!{}", evil(key)) } else { evil(&key.replace(['/', ':'], "-")) };
+        sandbox
+            .command("git", one)
+            .args(["config", key, &value])
+            .env("GIT_CONFIG_PARAMETERS", "'core.fsmonitor=false'")
+            .status()
+            .unwrap();
+    }
+    for (key, value) in [
+        ("commit.gpgSign", "true"),
+        ("push.gpgSign", "true"),
+        ("filter.evil.required", "true"),
+        ("gc.auto", "1"),
+        ("submodule.recurse", "true"),
+        ("protocol.ext.allow", "always"),
+        ("push.followTags", "true"),
+        ("fetch.prune", "true"),
+    ] {
+        let own = "'core.fsmonitor=false'";
+        sandbox.command("git", one).args(["config", key, value]).env("GIT_CONFIG_PARAMETERS", own).status().unwrap();
+    }
+    let found = || std::fs::read_dir(&canaries).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
+    for canary in found() {
+        // Looking into the repository to prepare it ran some.
+        std::fs::remove_file(canaries.join(canary)).unwrap();
+    }
+    let done = sync(&sandbox, one);
+    assert!(done["pushed"].is_string() && done["merged"] == true, "{done}");
+    assert!(ledger(one).contains("From two"));
+    let set = |key: &str, value: &str| {
+        let own = "'core.fsmonitor=false'";
+        sandbox.command("git", one).args(["config", key, value]).env("GIT_CONFIG_PARAMETERS", own).status().unwrap();
+    };
+    for url in ["ext::sh -c touch% canaries/ext", "ssh://localhost:1/x", "https://localhost:1/x", "git://localhost:1/x"]
+    {
+        set("remote.origin.url", url);
+        let _ = sandbox.way(one, ["sync"]).fails(8);
+    }
+    set("remote.origin.vcs", "evil");
+    let _ = sandbox.way(one, ["sync"]).fails(8);
+    assert_eq!(found(), [] as [std::ffi::OsString; 0]);
+}
+
+#[test]
+fn branches_that_look_like_options_are_branches() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    for name in ["-d", "--help", "-"] {
+        let full = format!("refs/heads/{name}");
+        sandbox.git(&one, ["update-ref", &full, "refs/heads/main"]);
+        sandbox.git(&one, ["push", "-q", "origin", &format!("{full}:{full}")]);
+        sandbox.git(&one, ["symbolic-ref", "HEAD", &full]);
+        sandbox.git(&one, ["reset", "-q"]);
+        add(&sandbox, &one, &format!("On {name}"));
+        assert!(sync(&sandbox, &one)["pushed"].is_string(), "{name}");
+        let there = sandbox.git(&sandbox.path("remote.git"), ["rev-parse", &full]);
+        assert_eq!(there, sandbox.git(&one, ["rev-parse", "HEAD"]));
+    }
+}
+
+/// Changes a ledger in some way.
+fn edit(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, number: usize) {
+    let ids: Vec<String> = sandbox
+        .way(repo, ["list", "--all", "--json", "--limit", "0"])
+        .data()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|issue| issue["id"].as_str().unwrap().to_owned())
+        .collect();
+    let pick = (!ids.is_empty()).then(|| usize::try_from(dice.below(ids.len() as u64)).unwrap());
+    match (dice.below(4), pick) {
+        (1, Some(pick)) => {
+            let _ = sandbox.way(repo, ["update", &ids[pick], "--title", &format!("Changed in {number}")]);
+        }
+        (2, Some(pick)) => {
+            let _ = sandbox.way(repo, ["comment", &ids[pick], &format!("said in {number}")]);
+        }
+        (3, Some(pick)) => {
+            let _ = sandbox.way(repo, ["close", &ids[pick]]);
+        }
+        _ => {
+            add(sandbox, repo, &format!("Issue {number}"));
+        }
+    }
+}
+
+/// Starts a sync and kills it after a while.
+fn kill_sync(sandbox: &Sandbox, repo: &Path, dice: &mut Dice) {
+    let mut command = sandbox.way_command(repo);
+    let mut child = command.arg("sync").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::park_timeout(Duration::from_millis(dice.below(150)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn clones_that_change_and_sync_and_die_at_random_become_equal() {
+    for seed in [0x9e37_79b9_7f4a_7c15, 0x2545_f491_4f6c_dd1d, 0xd134_2543_de82_ef95] {
+        let mut dice = Dice(seed);
+        let sandbox = sandbox();
+        let repos = clones(&sandbox, &["one", "two", "three"]);
+        // One is tidy, one has changes, and one has changes and a commit of its own.
+        make_untidy(&sandbox, &repos[1]);
+        make_untidy(&sandbox, &repos[2]);
+        sandbox.git(&repos[2], ["commit", "-q", "-m", "mine"]);
+        let before: Vec<String> = repos.iter().map(|repo| possessions(&sandbox, repo)).collect();
+        for number in 0..20 {
+            let repo = &repos[usize::try_from(dice.below(3)).unwrap()];
+            edit(&sandbox, repo, &mut dice, number);
+            match dice.below(3) {
+                0 => kill_sync(&sandbox, repo, &mut dice),
+                1 => drop(sync(&sandbox, repo)),
+                _ => {}
+            }
+        }
+        for repo in repos.iter().chain(&repos) {
+            sync(&sandbox, repo);
+        }
+        for (repo, before) in repos.iter().zip(&before) {
+            assert_eq!(ledger(repo), ledger(&repos[0]), "seed {seed}");
+            assert_eq!(&possessions(&sandbox, repo), before, "seed {seed}, {}", repo.display());
+            check_ledger_is_clean(&sandbox, repo);
+            sandbox.git(repo, ["fsck", "--strict", "--no-dangling"]);
+        }
+        assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"], "seed {seed}");
+    }
+}
+
+#[test]
+fn without_version_control_there_is_nothing_to_sync() {
+    let sandbox = sandbox();
+    let plain = sandbox.dir("plain");
+    sandbox.dir("plain/.waypost");
+    add(&sandbox, &plain, "Something");
+    let run = sandbox.way(&plain, ["sync"]).fails(6);
+    assert!(run.stderr.contains("nothing to sync"), "{}", run.stderr);
+}
