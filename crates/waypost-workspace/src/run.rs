@@ -155,17 +155,18 @@ fn instead_of(key: &str, value: &str) -> Vec<(String, String)> {
     }
 }
 
-/// A jj command in a directory.
+/// A jj command in a directory, which saves every file.
 pub(crate) fn jj(dir: &Path) -> Tool {
+    // Not only those that jj thinks worth it.
+    let settings = ["snapshot.auto-track=all()", "snapshot.max-new-file-size=1000000000000"];
+    jj_as_it_is(dir).args(settings.map(|setting| format!("--config={setting}")))
+}
+
+/// A jj command in a directory, which saves the files that the user wants to be saved.
+pub(crate) fn jj_as_it_is(dir: &Path) -> Tool {
     let mut command = Command::new("jj");
     command.current_dir(dir).args(["--no-pager", "--color=never"]);
-    for setting in [
-        "ui.editor=false",
-        "fsmonitor.backend=none",
-        // Every file is saved, not only those that jj thinks worth it.
-        "snapshot.auto-track=all()",
-        "snapshot.max-new-file-size=1000000000000",
-    ] {
+    for setting in ["ui.editor='false'", "fsmonitor.backend=none", "signing.behavior=drop"] {
         command.arg(format!("--config={setting}"));
     }
     Tool::new("jj", command)
@@ -295,12 +296,17 @@ impl Tool {
     }
 
     /// Runs it and returns what it printed. None if it ended with 1, which is how tools say that there is nothing.
-    pub(crate) fn answer(mut self) -> Result<Option<String>> {
+    pub(crate) fn answer(self) -> Result<Option<String>> {
+        Ok(self.answer_bytes()?.map(|printed| text_of(&printed)))
+    }
+
+    /// The same, byte for byte.
+    pub(crate) fn answer_bytes(mut self) -> Result<Option<Vec<u8>>> {
         let output = self.run()?;
         if output.status.code() == Some(1) {
             return Ok(None);
         }
-        self.check(output).map(|output| Some(text_of(&output.stdout)))
+        self.check(output).map(|output| Some(output.stdout))
     }
 
     /// Runs it and returns its exit code, if no signal ended it.

@@ -4,6 +4,8 @@
 //! file but the ledger is written, no commit is made of anything else, and no commit that has anything else is pushed.
 
 mod git;
+mod hg;
+mod jj;
 mod objects;
 
 use std::cell::{Cell, RefCell};
@@ -90,7 +92,8 @@ pub fn sync(request: Request<'_>, ledger: Ledger<'_>, say: &dyn Fn(&str)) -> Res
     let _lock = if request.is_rehearsal { None } else { Some(lock(request.checkout)?) };
     let mut tool: Box<dyn Adapter + '_> = match request.checkout.vcs {
         Vcs::Git => Box::new(git::open(&work)?),
-        Vcs::Jj | Vcs::Hg | Vcs::Sl => return Err(Error::invalid("only ledgers under git can be synced")),
+        Vcs::Hg | Vcs::Sl => Box::new(hg::open(&work)?),
+        Vcs::Jj => Box::new(jj::open(&work)?),
         Vcs::None => {
             return Err(Error::new(Kind::NothingToDo, "there is no version control here, so there is nothing to sync"));
         }

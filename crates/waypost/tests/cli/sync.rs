@@ -566,10 +566,10 @@ fn edit(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, number: usize) {
 }
 
 /// Starts a sync and kills it after a while.
-fn kill_sync(sandbox: &Sandbox, repo: &Path, dice: &mut Dice) {
+fn kill_sync(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, millis: u64) {
     let mut command = sandbox.way_command(repo);
     let mut child = command.arg("sync").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    std::thread::park_timeout(Duration::from_millis(dice.below(150)));
+    std::thread::park_timeout(Duration::from_millis(dice.below(millis)));
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -589,7 +589,7 @@ fn clones_that_change_and_sync_and_die_at_random_become_equal() {
             let repo = &repos[usize::try_from(dice.below(3)).unwrap()];
             edit(&sandbox, repo, &mut dice, number);
             match dice.below(3) {
-                0 => kill_sync(&sandbox, repo, &mut dice),
+                0 => kill_sync(&sandbox, repo, &mut dice, 150),
                 1 => drop(sync(&sandbox, repo)),
                 _ => {}
             }
@@ -615,4 +615,332 @@ fn without_version_control_there_is_nothing_to_sync() {
     add(&sandbox, &plain, "Something");
     let run = sandbox.way(&plain, ["sync"]).fails(6);
     assert!(run.stderr.contains("nothing to sync"), "{}", run.stderr);
+}
+
+/// A remote of Mercurial with one commit, and clones of it. None if there is no hg.
+fn hg_clones(sandbox: &Sandbox, names: &[&str]) -> Option<Vec<PathBuf>> {
+    let remote = sandbox.hg_repo("remote")?;
+    sandbox.write(remote.join("other"), "one\n");
+    sandbox.hg(&remote, ["commit", "-q", "-A", "-m", "files"]);
+    let clone = |name: &&str| {
+        sandbox.hg(&sandbox.path(""), ["clone", "-q", "remote", name]);
+        let repo = sandbox.path(name);
+        let _ = sandbox.way(&repo, ["config", "set", "prefix", name]).ok();
+        repo
+    };
+    Some(names.iter().map(clone).collect())
+}
+
+/// Leaves something changed, added, removed and untracked.
+fn make_untidy_in_hg(sandbox: &Sandbox, repo: &Path) {
+    sandbox.write(repo.join("file"), "not committed\n");
+    sandbox.write(repo.join("new"), "added\n");
+    sandbox.hg(repo, ["add", "new"]);
+    sandbox.hg(repo, ["remove", "other"]);
+    sandbox.write(repo.join("untracked"), "untracked\n");
+    sandbox.hg(repo, ["bookmark", "--inactive", "here"]);
+}
+
+fn possessions_in_hg(sandbox: &Sandbox, repo: &Path) -> String {
+    let mut all = String::new();
+    let others = ["--exclude", LEDGER];
+    for args in [["status", "--all"], ["diff", "--nodates"]] {
+        // Which commit it is compared with is not the user's.
+        let said = sandbox.hg(repo, args.into_iter().chain(others));
+        all.extend(said.split_inclusive('\n').filter(|line| !line.starts_with("diff ")));
+    }
+    all.push_str(&sandbox.hg(repo, ["bookmarks"]));
+    for file in ["file", "other", "new", "untracked", ".hg/branch"] {
+        writeln!(all, "{file}: {:?}", std::fs::read_to_string(repo.join(file)).ok()).unwrap();
+    }
+    all
+}
+
+/// Returns the files that commits of the remote touched.
+fn pushed_files(sandbox: &Sandbox) -> Vec<String> {
+    let said = sandbox.hg(&sandbox.path("remote"), ["log", "--template", "{join(files, '\\n')}\\n"]);
+    let mut paths: Vec<String> = said.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+#[test]
+fn b19_mercurial_clones_converge_and_everything_else_of_the_users_stays() {
+    let sandbox = sandbox();
+    let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
+    for repo in &repos {
+        make_untidy_in_hg(&sandbox, repo);
+    }
+    let before: Vec<String> = repos.iter().map(|repo| possessions_in_hg(&sandbox, repo)).collect();
+    add(&sandbox, &repos[0], "From one");
+    add(&sandbox, &repos[1], "From two");
+    let first = sync(&sandbox, &repos[0]);
+    assert!(first["pushed"].is_string() && first["committed"] == first["pushed"], "{first}");
+    let second = sync(&sandbox, &repos[1]);
+    assert!(second["pushed"].is_string() && second["merged"] == true, "{second}");
+    let third = sync(&sandbox, &repos[0]);
+    assert!(third["merged"] == true && third["committed"].is_null() && third["pushed"].is_null(), "{third}");
+    assert_eq!(ledger(&repos[0]), ledger(&repos[1]));
+    assert!(ledger(&repos[0]).contains("From one") && ledger(&repos[0]).contains("From two"));
+    let after: Vec<String> = repos.iter().map(|repo| possessions_in_hg(&sandbox, repo)).collect();
+    assert_eq!(after, before);
+    assert_eq!(pushed_files(&sandbox), [LEDGER, "file", "other"]);
+    for repo in &repos {
+        let again = sync(&sandbox, repo);
+        assert!(again["committed"].is_null() && again["pushed"].is_null(), "{again}");
+    }
+}
+
+#[test]
+fn mercurial_clones_that_committed_apart_are_merged() {
+    let sandbox = sandbox();
+    let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
+    for repo in &repos {
+        make_untidy_in_hg(&sandbox, repo);
+        add(&sandbox, repo, &format!("From {}", repo.display()));
+        let run = sandbox.way(repo, ["sync", "--no-push"]);
+        assert!(run.code == 0 && run.stderr.contains("nothing was pushed"), "{run:?}");
+    }
+    let before: Vec<String> = repos.iter().map(|repo| possessions_in_hg(&sandbox, repo)).collect();
+    for repo in [&repos[0], &repos[1], &repos[0]] {
+        sync(&sandbox, repo);
+    }
+    assert_eq!(ledger(&repos[0]), ledger(&repos[1]));
+    assert_eq!(ledger(&repos[0]).lines().count(), 2);
+    let after: Vec<String> = repos.iter().map(|repo| possessions_in_hg(&sandbox, repo)).collect();
+    assert_eq!(after, before);
+    assert_eq!(sandbox.hg(&sandbox.path("remote"), ["heads", "--template", "x"]), "x");
+    assert_eq!(pushed_files(&sandbox), [LEDGER, "file", "other"]);
+    assert!(!repos[1].join(".hg/waypost").read_dir().unwrap().any(|entry| entry.unwrap().path().is_dir()));
+}
+
+#[test]
+fn what_mercurial_would_push_or_update_besides_the_ledger_is_refused() {
+    let sandbox = sandbox();
+    let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
+    let [one, two] = repos.as_slice() else { panic!() };
+    let check = |repo: &Path, reason: &str| {
+        let (tip, before) = (sandbox.hg(repo, ["identify", "--id"]), ledger(repo));
+        let run = sandbox.way(repo, ["sync"]).fails(7);
+        assert!(run.stderr.contains(reason) && run.stderr.contains("hint: "), "{}", run.stderr);
+        assert_eq!((sandbox.hg(repo, ["identify", "--id"]), ledger(repo)), (tip, before));
+    };
+    add(&sandbox, one, "From one");
+    sandbox.write(one.join("file"), "changed\n");
+    sandbox.hg(one, ["commit", "-q", "-m", "mine", "file"]);
+    check(one, "commits of other files are not pushed yet");
+    sandbox.hg(one, ["push", "-q"]);
+    assert!(sync(&sandbox, one)["pushed"].is_string());
+    add(&sandbox, two, "From two");
+    check(two, "the remote has other files");
+    sandbox.hg(two, ["add", "-q", LEDGER]);
+    sandbox.hg(two, ["update", "-q", "--tool", ":local"]);
+    assert!(sync(&sandbox, two)["pushed"].is_string());
+    sync(&sandbox, one);
+    assert_eq!(ledger(one), ledger(two));
+
+    add(&sandbox, two, "More");
+    sandbox.write(two.join(".hg/graftstate"), "");
+    check(two, "a graft is under way");
+    std::fs::remove_file(two.join(".hg/graftstate")).unwrap();
+    sandbox.write(two.join(".hg/hgrc"), "[paths]\ndefault = git+evil://x\n");
+    check(two, "is not reached by");
+    for url in ["/nowhere", "ssh://localhost:1/x", "-x"] {
+        sandbox.write(two.join(".hg/hgrc"), format!("[paths]\ndefault = {url}\n"));
+        let before = (sandbox.hg(two, ["log"]), ledger(two), possessions_in_hg(&sandbox, two));
+        let run = sandbox.way(two, ["sync"]).fails(8);
+        assert!(run.stderr.contains("cannot pull"), "{}", run.stderr);
+        assert_eq!((sandbox.hg(two, ["log"]), ledger(two), possessions_in_hg(&sandbox, two)), before);
+    }
+    sandbox.write(two.join(".hg/hgrc"), "");
+    let run = sandbox.way(two, ["sync"]);
+    assert!(run.code == 0 && run.stderr.contains("nothing to push to"), "{run:?}");
+}
+
+#[test]
+fn mercurial_clones_that_change_and_sync_and_die_at_random_become_equal() {
+    for seed in [0x9e37_79b9_7f4a_7c15] {
+        let mut dice = Dice(seed);
+        let sandbox = sandbox();
+        let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
+        make_untidy_in_hg(&sandbox, &repos[1]);
+        let before: Vec<String> = repos.iter().map(|repo| possessions_in_hg(&sandbox, repo)).collect();
+        for number in 0..6 {
+            let repo = &repos[usize::try_from(dice.below(2)).unwrap()];
+            edit(&sandbox, repo, &mut dice, number);
+            match dice.below(3) {
+                0 => kill_sync(&sandbox, repo, &mut dice, 1500),
+                1 => drop(sync(&sandbox, repo)),
+                _ => {}
+            }
+        }
+        for repo in repos.iter().chain(&repos) {
+            sync(&sandbox, repo);
+        }
+        for (repo, before) in repos.iter().zip(&before) {
+            assert_eq!(ledger(repo), ledger(&repos[0]), "seed {seed}");
+            assert_eq!(&possessions_in_hg(&sandbox, repo), before, "seed {seed}, {}", repo.display());
+        }
+        assert_eq!(pushed_files(&sandbox), [LEDGER, "file", "other"], "seed {seed}");
+    }
+}
+
+/// A remote with one commit on `main`, and clones of it by jj. None if there is no jj.
+fn jj_clones(sandbox: &Sandbox, colocated: bool, names: &[&str]) -> Option<Vec<PathBuf>> {
+    waypost_testkit::jj()?;
+    clones(sandbox, &[]);
+    let clone = |name: &&str| {
+        let how = if colocated { "--colocate" } else { "--no-colocate" };
+        sandbox.jj(&sandbox.path(""), ["git", "clone", "--quiet", how, "remote.git", name]);
+        let repo = sandbox.path(name);
+        let _ = sandbox.way(&repo, ["config", "set", "prefix", name]).ok();
+        repo
+    };
+    Some(names.iter().map(clone).collect())
+}
+
+/// Everything in the working copy but the ledger, and the bookmarks that are only the user's.
+fn possessions_in_jj(sandbox: &Sandbox, repo: &Path) -> String {
+    let others = format!("~root-file:{LEDGER:?}");
+    let mut all = sandbox.jj(repo, ["diff", "--git", &others]);
+    all.push_str(&sandbox.jj(repo, ["log", "--no-graph", "-r", "@", "-T", "change_id ++ description"]));
+    all.push_str(&sandbox.jj(repo, ["bookmark", "list", "mine"]));
+    all.push_str(&sandbox.jj(repo, ["file", "list", &others]));
+    all
+}
+
+#[test]
+fn b19_jj_clones_converge_and_everything_else_of_the_users_stays() {
+    for colocated in [true, false] {
+        let sandbox = sandbox();
+        let Some(repos) = jj_clones(&sandbox, colocated, &["one", "two"]) else { return };
+        for repo in &repos {
+            sandbox.write(repo.join("file"), "changed\n");
+            sandbox.write(repo.join("new"), "new\n");
+            sandbox.jj(repo, ["describe", "-m", "work under way"]);
+            sandbox.jj(repo, ["bookmark", "create", "mine", "-r", "@"]);
+        }
+        add(&sandbox, &repos[0], "From one");
+        add(&sandbox, &repos[1], "From two");
+        // The bookmark is where the working copy is, and that gets another id with everything that is saved.
+        for repo in &repos {
+            sandbox.jj(repo, ["bookmark", "move", "mine", "--to", "@-", "--allow-backwards"]);
+        }
+        let before: Vec<String> = repos.iter().map(|repo| possessions_in_jj(&sandbox, repo)).collect();
+        let first = sync(&sandbox, &repos[0]);
+        assert!(first["pushed"].is_string() && first["committed"] == first["pushed"], "{first}");
+        let second = sync(&sandbox, &repos[1]);
+        assert!(second["pushed"].is_string() && second["merged"] == true, "{second}");
+        let third = sync(&sandbox, &repos[0]);
+        assert!(third["merged"] == true && third["committed"].is_null() && third["pushed"].is_null(), "{third}");
+        assert_eq!(ledger(&repos[0]), ledger(&repos[1]));
+        assert!(ledger(&repos[0]).contains("From one") && ledger(&repos[0]).contains("From two"));
+        for (repo, before) in repos.iter().zip(&before) {
+            assert_eq!(&possessions_in_jj(&sandbox, repo), before);
+            assert_eq!(sandbox.jj(repo, ["diff", "--name-only", LEDGER]), "", "it is not part of the work under way");
+            assert_eq!(sandbox.jj(repo, ["log", "--no-graph", "-r", "main & main@origin & @-", "-T", r#""x""#]), "x");
+            let again = sync(&sandbox, repo);
+            assert!(again["committed"].is_null() && again["pushed"].is_null(), "{again}");
+        }
+        assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"]);
+    }
+}
+
+#[test]
+fn commits_that_jj_did_not_push_stay_unpushed() {
+    let sandbox = sandbox();
+    let Some(repos) = jj_clones(&sandbox, true, &["one", "two"]) else { return };
+    let [one, two] = repos.as_slice() else { panic!() };
+    let id = add(&sandbox, two, "Old title");
+    sync(&sandbox, two);
+    sandbox.write(one.join("secret"), "not yet\n");
+    sandbox.jj(one, ["commit", "-m", "mine"]);
+    sandbox.write(one.join("file"), "under way\n");
+    add(&sandbox, one, "From one");
+    let before = possessions_in_jj(&sandbox, one);
+    let done = sync(&sandbox, one);
+    assert!(done["pushed"].is_string() && done["committed"] != done["pushed"], "{done}");
+    assert_eq!(possessions_in_jj(&sandbox, one), before);
+    assert_eq!(sandbox.jj(one, ["log", "--no-graph", "-r", "@--", "-T", "description"]), "mine\n");
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+    assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"]);
+    let again = sync(&sandbox, one);
+    assert!(again["pushed"].is_null() && again["committed"].is_null(), "{again}");
+    // What was merged and undone stays undone.
+    let _ = sandbox.way(two, ["update", &id, "--title", "New title"]).ok();
+    sync(&sandbox, two);
+    sync(&sandbox, one);
+    let _ = sandbox.way(one, ["update", &id, "--title", "Old title"]).ok();
+    sync(&sandbox, one);
+    sync(&sandbox, two);
+    assert!(ledger(two).contains("Old title") && ledger(one) == ledger(two));
+    // The user's own rebase finds nothing to do about the ledger.
+    sandbox.jj(one, ["rebase", "-b", "@", "-o", "main"]);
+    assert_eq!(sandbox.jj(one, ["log", "--no-graph", "-r", "conflicts()", "-T", "commit_id"]), "");
+}
+
+#[test]
+fn jj_commits_here_what_cannot_or_should_not_be_pushed() {
+    let sandbox = sandbox();
+    let Some(alone) = sandbox.jj_repo("alone", false) else { return };
+    add(&sandbox, &alone, "First");
+    let run = sandbox.way(&alone, ["sync"]);
+    assert!(run.code == 0 && run.stderr.contains("nothing to push to"), "{run:?}");
+    assert_eq!(sandbox.jj(&alone, ["diff", "--name-only", "-r", "@-"]).trim(), LEDGER);
+    let one = jj_clones(&sandbox, true, &["one"]).unwrap().remove(0);
+    add(&sandbox, &one, "Here only");
+    let run = sandbox.way(&one, ["sync", "--no-push"]);
+    assert!(run.code == 0 && run.stderr.contains("nothing was pushed"), "{run:?}");
+    assert_eq!(sandbox.jj(&one, ["diff", "--name-only", "-r", "@-"]).trim(), LEDGER);
+    assert!(sync(&sandbox, &one)["pushed"].is_string());
+    assert_eq!(sandbox.jj(&one, ["log", "--no-graph", "-r", "main@origin & @-", "-T", r#""x""#]), "x");
+
+    sandbox.jj(&one, ["new", "@-", "main@origin-"]);
+    let run = sandbox.way(&one, ["sync"]).fails(7);
+    assert!(run.stderr.contains("several commits"), "{}", run.stderr);
+    sandbox.jj(&one, ["new", "main"]);
+    add(&sandbox, &one, "More");
+    sandbox.git(&one, ["config", "remote.origin.url", "/nowhere"]);
+    let before = (ledger(&one), sandbox.jj(&one, ["log"]));
+    let run = sandbox.way(&one, ["sync"]).fails(8);
+    assert!(run.stderr.contains("cannot fetch origin/main"), "{}", run.stderr);
+    assert_eq!((ledger(&one), sandbox.jj(&one, ["log"])), before);
+    sandbox.jj(&one, ["status"]);
+    let operations = sandbox.jj(&one, ["operation", "log", "--no-graph", "-T", "id"]);
+    let run = sandbox.way(&one, ["sync", "--dry-run"]).ok();
+    assert!(run.stdout.contains(" fetch ") && run.stdout.contains(" rebase "), "{}", run.stdout);
+    assert_eq!(sandbox.jj(&one, ["operation", "log", "--no-graph", "-T", "id"]), operations);
+}
+
+#[test]
+fn jj_clones_that_change_and_sync_and_die_at_random_become_equal() {
+    for (seed, colocated) in [(0x9e37_79b9_7f4a_7c15, true), (0x2545_f491_4f6c_dd1d, false)] {
+        let mut dice = Dice(seed);
+        let sandbox = sandbox();
+        let Some(repos) = jj_clones(&sandbox, colocated, &["one", "two", "three"]) else { return };
+        sandbox.write(repos[1].join("file"), "under way\n");
+        sandbox.write(repos[2].join("secret"), "not yet\n");
+        sandbox.jj(&repos[2], ["commit", "-m", "mine"]);
+        let before: Vec<String> = repos.iter().map(|repo| possessions_in_jj(&sandbox, repo)).collect();
+        for number in 0..15 {
+            let repo = &repos[usize::try_from(dice.below(3)).unwrap()];
+            edit(&sandbox, repo, &mut dice, number);
+            match dice.below(3) {
+                0 => kill_sync(&sandbox, repo, &mut dice, 500),
+                1 => drop(sync(&sandbox, repo)),
+                _ => {}
+            }
+        }
+        for repo in repos.iter().chain(&repos) {
+            sync(&sandbox, repo);
+        }
+        for (repo, before) in repos.iter().zip(&before) {
+            assert_eq!(ledger(repo), ledger(&repos[0]), "seed {seed}");
+            assert_eq!(&possessions_in_jj(&sandbox, repo), before, "seed {seed}, {}", repo.display());
+            assert_eq!(sandbox.jj(repo, ["diff", "--name-only", LEDGER]), "", "seed {seed}");
+        }
+        assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"], "seed {seed}");
+    }
 }
