@@ -1,11 +1,12 @@
 //! Real ledgers of other tools: each is read, and nothing of it is lost.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use waypost_core::ledger::document::{Content, Document};
 use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::merge::merge;
 use waypost_core::ledger::record::Record;
 use waypost_testkit::corpus;
 
@@ -106,4 +107,68 @@ fn the_list_of_files_is_complete() {
     let is_ledger = |path: &Path| path.extension().is_some_and(|end| end == "jsonl");
     let found = std::fs::read_dir(corpus).unwrap().filter(|entry| is_ledger(&entry.as_ref().unwrap().path())).count();
     assert_eq!(found, FILES.len());
+}
+
+/// A real merge: the version that both sides come from, and the sides.
+fn each_merge(check: impl Fn(&str, &Document, &Document, &Document)) {
+    let Some(corpus) = corpus() else { return };
+    let mut found = 0;
+    for entry in std::fs::read_dir(corpus.join("merge-cases")).unwrap() {
+        let directory = entry.unwrap().path();
+        let file = |name: &str| Document::parse(std::fs::read(directory.join(name)).unwrap());
+        let name = directory.file_name().unwrap().to_string_lossy();
+        check(&name, &file("base.jsonl"), &file("left.jsonl"), &file("right.jsonl"));
+        found += 1;
+    }
+    assert!(found > 0);
+}
+
+fn records(document: &Document) -> BTreeMap<String, Record> {
+    let record = |place| match document.content(place) {
+        Content::Issue(id) => Some((id, document.record(place).unwrap())),
+        _ => None,
+    };
+    (0..document.len()).filter_map(record).collect()
+}
+
+#[test]
+fn b19_real_merges_have_no_conflicts_and_lose_nothing() {
+    each_merge(|name, base, left, right| {
+        let merged = merge(Some(base), left, right);
+        assert!(merged.to_bytes() == merge(Some(base), right, left).to_bytes(), "{name}");
+        assert!(merged.contents().all(|content| matches!(content, Content::Issue(_))), "{name}");
+        assert_eq!(merged.len(), records(&merged).len(), "{name}");
+        let (base, left, right, merged) = (records(base), records(left), records(right), records(&merged));
+        let ids: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+        assert!(ids.into_iter().eq(merged.keys()), "{name}");
+        for (id, record) in &merged {
+            let (Some(left), Some(right)) = (left.get(id), right.get(id)) else { continue };
+            let Some(before) = base.get(id) else { continue };
+            for key in ["title", "description", "status", "priority", "notes", "assignee", "close_reason"] {
+                let expected = match (left.raw(key) == before.raw(key), right.raw(key) == before.raw(key)) {
+                    (true, _) => right.raw(key),
+                    (_, true) => left.raw(key),
+                    _ => continue,
+                };
+                // A reason to close is of no use to what is open again.
+                if key == "close_reason" && record.text("status").as_deref() != Some("closed") {
+                    continue;
+                }
+                assert_eq!(record.raw(key), expected, "{name}: {key} of {id}");
+            }
+            let is_open = ["open", "in_progress"].contains(&record.text("status").unwrap().as_str());
+            assert_eq!(record.raw("closed_at").is_none(), is_open, "{name}: {id}");
+        }
+    });
+}
+
+#[test]
+fn b19_what_was_merged_stays_so() {
+    each_merge(|name, base, left, right| {
+        let merged = merge(Some(base), left, right);
+        for again in [left, right, &merged] {
+            assert!(merge(Some(again), &merged, again).to_bytes() == merged.to_bytes(), "{name}");
+            assert!(merge(Some(base), &merged, again).to_bytes() == merged.to_bytes(), "{name}");
+        }
+    });
 }

@@ -55,9 +55,10 @@ pub fn between(before: Option<&Record>, after: Option<&Record>) -> Vec<Change> {
     if changes.iter().any(|change| change.field() == "status") {
         changes.retain(|change| !IMPLIED_BY_STATUS.contains(&change.field()));
     }
-    // Every change sets it.
-    if changes.iter().any(|change| change.field() != "updated_at") {
-        changes.retain(|change| change.field() != "updated_at");
+    // Every change sets the one, and merges write the other.
+    let is_told = |change: &Change| !["updated_at", "changed_at"].contains(&change.field());
+    if changes.iter().any(is_told) {
+        changes.retain(is_told);
     }
     changes
 }

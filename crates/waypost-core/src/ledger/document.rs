@@ -149,6 +149,16 @@ impl Document {
         }
     }
 
+    /// Returns how a line ends: with nothing, if it is the last and was not ended.
+    pub(super) fn ending(&self, place: usize) -> &'static str {
+        self.lines[place].ending
+    }
+
+    /// Tells whether the file begins with a byte order mark.
+    pub(super) fn has_byte_order_mark(&self) -> bool {
+        self.start > 0
+    }
+
     /// Returns the record of a line.
     pub fn record(&self, place: usize) -> Result<Record> {
         let line = std::str::from_utf8(self.line(place)).map_err(|error| Error::damaged("not UTF-8").because(error))?;

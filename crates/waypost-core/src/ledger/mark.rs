@@ -19,7 +19,7 @@ pub fn of(document: &Document) -> Option<Timestamp> {
 }
 
 /// Returns the first line of a file, if it is ours.
-fn header(document: &Document) -> Option<Record> {
+pub(super) fn header(document: &Document) -> Option<Record> {
     let record = (!document.is_empty()).then(|| document.record(0).ok()).flatten()?;
     (record.text("_type").as_deref() == Some(KIND)).then_some(record)
 }

@@ -12,6 +12,7 @@ pub mod document;
 pub mod issue;
 pub mod issue_id;
 pub mod mark;
+pub mod merge;
 pub mod ready;
 pub mod record;
 pub mod vocabulary;

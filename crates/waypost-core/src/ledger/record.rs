@@ -62,6 +62,16 @@ impl Record {
         Ok(Record { fields, is_spaced: is_spaced(line) })
     }
 
+    /// Makes a record of keys and spellings.
+    pub(super) fn of(fields: Vec<(String, String)>, is_spaced: bool) -> Record {
+        Record { fields, is_spaced }
+    }
+
+    /// Tells whether a space stands after colons and commas between fields.
+    pub(super) fn is_spaced(&self) -> bool {
+        self.is_spaced
+    }
+
     /// Returns the spelling of a value.
     pub fn raw(&self, key: &str) -> Option<&str> {
         self.fields.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
@@ -81,9 +91,15 @@ impl Record {
     pub fn set(&mut self, key: &str, value: &impl serde::Serialize) -> Result<()> {
         let spelling = serde_json::to_string(value)
             .map_err(|error| Error::internal(format!("{key} cannot be written")).because(error))?;
+        self.put(key, spelling);
+        Ok(())
+    }
+
+    /// Sets a value as it is spelled.
+    pub(super) fn put(&mut self, key: &str, spelling: String) {
         if let Some((_, old)) = self.fields.iter_mut().find(|(known, _)| known == key) {
             *old = spelling;
-            return Ok(());
+            return;
         }
         let rank = |key: &str| KEYS.iter().position(|known| *known == key);
         // After the last key that comes before it in our order; what others put behind that one stays behind it.
@@ -96,7 +112,6 @@ impl Record {
             None => self.fields.len(),
         };
         self.fields.insert(at, (key.to_owned(), spelling));
-        Ok(())
     }
 
     /// Takes a key out. Returns whether it was there.

@@ -1,0 +1,413 @@
+//! Versions of a file become one file.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::super::document::{Content, Document, LONGEST_LINE};
+use super::super::issue::{Issue, moment};
+use super::super::mark;
+use super::super::record::Record;
+use super::super::vocabulary::{Category, Statuses};
+use super::meaning::of_value;
+use super::order::interleave;
+use super::record;
+use super::register::spelling;
+use crate::time::Timestamp;
+
+/// Merges two versions of a file, and the one that both come from, if it is known.
+///
+/// There are no conflicts. An issue that a side does not have is not deleted by that: only a tombstone deletes, and only
+/// pruning takes out.
+pub fn merge(base: Option<&Document>, left: &Document, right: &Document) -> Document {
+    if left.to_bytes() == right.to_bytes() {
+        return left.clone();
+    }
+    let base = base.map(Version::read);
+    let sides = Sides { base: base.as_ref(), left: &Version::read(left), right: &Version::read(right) };
+    Document::parse(sides.merge())
+}
+
+/// What one line of a file is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Key {
+    /// A line that is no issue, by what it says. Empty ones are counted.
+    Other(Vec<u8>, usize),
+    Issue(String),
+}
+
+/// A file, taken apart.
+struct Version {
+    header: Option<Record>,
+    mark: Option<Timestamp>,
+    issues: HashMap<String, Vec<u8>>,
+    /// Each line that is no issue, and the issue it stands behind.
+    others: HashMap<Key, Option<String>>,
+    order: Vec<Key>,
+    is_sorted: bool,
+    /// None if lines end in different ways.
+    ending: Option<&'static str>,
+    endings: HashMap<Key, &'static str>,
+    is_ended: bool,
+    has_byte_order_mark: bool,
+}
+
+impl Version {
+    fn read(document: &Document) -> Version {
+        let mut version = Version {
+            header: mark::header(document),
+            mark: mark::of(document),
+            issues: HashMap::new(),
+            others: HashMap::new(),
+            order: Vec::new(),
+            is_sorted: true,
+            ending: None,
+            endings: HashMap::new(),
+            is_ended: (0..document.len()).next_back().is_none_or(|last| !document.ending(last).is_empty()),
+            has_byte_order_mark: document.has_byte_order_mark(),
+        };
+        let mut found: HashMap<String, Vec<usize>> = HashMap::new();
+        let mut blanks = 0;
+        let mut last: Option<String> = None;
+        for place in usize::from(version.header.is_some())..document.len() {
+            let line = document.line(place);
+            let key = match document.content(place) {
+                Content::Issue(id) => {
+                    version.is_sorted &= last.as_ref().is_none_or(|last| *last <= id);
+                    last = Some(id.clone());
+                    found.entry(id.clone()).or_default().push(place);
+                    Key::Issue(id)
+                }
+                Content::Blank => {
+                    blanks += 1;
+                    Key::Other(line.to_vec(), blanks)
+                }
+                Content::Other | Content::Marker | Content::Damaged(_) => Key::Other(line.to_vec(), 0),
+            };
+            if let std::collections::hash_map::Entry::Vacant(place_of) = version.endings.entry(key.clone()) {
+                place_of.insert(document.ending(place));
+                if let Key::Other(..) = key {
+                    version.others.insert(key.clone(), last.clone());
+                }
+                version.order.push(key);
+            }
+        }
+        let ways: HashSet<&str> =
+            (0..document.len()).map(|place| document.ending(place)).filter(|ending| !ending.is_empty()).collect();
+        version.ending = match (ways.contains("\r\n"), ways.contains("\n")) {
+            (true, true) => None,
+            (true, false) => Some("\r\n"),
+            _ => Some("\n"),
+        };
+        version.issues = found.into_iter().map(|(id, places)| (id, united(document, &places))).collect();
+        version
+    }
+
+    fn record(&self, id: &str) -> Option<Record> {
+        self.issues.get(id).and_then(|line| parsed(line))
+    }
+}
+
+struct Sides<'a> {
+    base: Option<&'a Version>,
+    left: &'a Version,
+    right: &'a Version,
+}
+
+impl Sides<'_> {
+    fn merge(&self) -> Vec<u8> {
+        let header = self.header();
+        let issues = self.issues();
+        let others = self.others();
+        let kept = |key: &Key| match key {
+            Key::Issue(id) => issues.contains_key(id),
+            Key::Other(..) => others.contains_key(key),
+        };
+        let order = if self.left.is_sorted && self.right.is_sorted {
+            self.sorted(&issues, &others)
+        } else {
+            let lists =
+                [self.left, self.right].map(|side| side.order.iter().filter(|key| kept(key)).cloned().collect());
+            interleave(&lists, Key::clone)
+        };
+        let mut lines: Vec<(&[u8], &str)> = Vec::new();
+        let header = header.map(|header| header.to_line());
+        let usual = self.choose(|side| Some(side.ending)).flatten();
+        if let Some(header) = &header {
+            lines.push((header.as_bytes(), usual.unwrap_or("\n")));
+        }
+        for key in &order {
+            let ending = usual.unwrap_or_else(|| {
+                self.choose(|side| side.endings.get(key).copied()).filter(|ending| !ending.is_empty()).unwrap_or("\n")
+            });
+            match key {
+                Key::Other(line, _) => lines.push((line, ending)),
+                Key::Issue(id) => lines.extend(issues[id].iter().map(|line| (line.as_slice(), ending))),
+            }
+        }
+        if self.choose(|side| Some(side.is_ended)) == Some(false)
+            && let Some((_, ending)) = lines.last_mut()
+        {
+            *ending = "";
+        }
+        let is_plain = self.choose(|side| Some(!side.has_byte_order_mark)).unwrap_or(true);
+        let mut bytes = if is_plain { Vec::new() } else { "\u{feff}".as_bytes().to_vec() };
+        for (line, ending) in lines {
+            bytes.extend_from_slice(line);
+            bytes.extend_from_slice(ending.as_bytes());
+        }
+        bytes
+    }
+
+    /// Chooses between what two sides have: what is new, else the greater.
+    fn choose<T: Ord>(&self, of: impl Fn(&Version) -> Option<T>) -> Option<T> {
+        spelling(self.base.and_then(&of).as_ref(), of(self.left), of(self.right))
+    }
+
+    /// The first line, with the later mark.
+    fn header(&self) -> Option<Record> {
+        match (&self.left.header, &self.right.header) {
+            (Some(left), Some(right)) => {
+                Some(record::merge(self.base.and_then(|base| base.header.as_ref()), left, right))
+            }
+            (left, right) => left.clone().or_else(|| right.clone()),
+        }
+    }
+
+    /// The issues by id, each as a line; as two, if one would be too long to be read.
+    fn issues(&self) -> BTreeMap<String, Vec<Vec<u8>>> {
+        let mut merged = BTreeMap::new();
+        for (id, left) in &self.left.issues {
+            if let Some(right) = self.right.issues.get(id) {
+                merged.insert(id.clone(), self.issue(id, left, right));
+            } else if !self.is_pruned(id, left, self.right) {
+                merged.insert(id.clone(), vec![left.clone()]);
+            }
+        }
+        for (id, right) in &self.right.issues {
+            if !self.left.issues.contains_key(id) && !self.is_pruned(id, right, self.left) {
+                merged.insert(id.clone(), vec![right.clone()]);
+            }
+        }
+        merged
+    }
+
+    fn issue(&self, id: &str, left: &Vec<u8>, right: &Vec<u8>) -> Vec<Vec<u8>> {
+        let base = self.base.and_then(|base| base.issues.get(id));
+        if left == right || base == Some(right) {
+            return vec![left.clone()];
+        }
+        if base == Some(left) {
+            return vec![right.clone()];
+        }
+        let base = self.base.and_then(|base| base.record(id));
+        if let (Some(one), Some(other)) = (parsed(left), parsed(right)) {
+            let line = record::merge(base.as_ref(), &one, &other).to_line().into_bytes();
+            if line.len() <= LONGEST_LINE {
+                return vec![line];
+            }
+        }
+        vec![left.min(right).clone(), left.max(right).clone()]
+    }
+
+    /// Tells whether an issue that the other side does not have was pruned there, and nobody touched it here since.
+    fn is_pruned(&self, id: &str, line: &[u8], other: &Version) -> bool {
+        let Some(mark) = other.mark else { return false };
+        let Some(record) = parsed(line) else { return false };
+        let closed_at = record.text("closed_at").as_deref().and_then(moment);
+        let status = Issue::read(&record).map(|(issue, _)| issue.status).unwrap_or_default();
+        let statuses = Statuses::default();
+        // A status of one's own may be one of finished work; the moment of closing says so.
+        let is_closed = statuses.category(&status) == Category::Done || !statuses.knows(&status);
+        if !is_closed || closed_at.is_none_or(|closed_at| closed_at >= mark) {
+            return false;
+        }
+        let Some(base) = self.base else { return true };
+        base.issues.get(id).is_some_and(|before| before == line || meaning_of(before) == meaning_of(line))
+    }
+
+    /// The lines that are no issues, each with the issue it stands behind.
+    fn others(&self) -> HashMap<Key, Option<String>> {
+        let had_issues = self.base.is_some_and(|base| !base.issues.is_empty());
+        let is_emptied = |side: &Version| had_issues && side.issues.is_empty();
+        let mut merged: HashMap<Key, Option<String>> = HashMap::new();
+        for (side, other) in [(self.left, self.right), (self.right, self.left)] {
+            for (key, behind) in &side.others {
+                let is_old = self.base.is_some_and(|base| base.others.contains_key(key));
+                if is_old && !other.others.contains_key(key) && !is_emptied(other) {
+                    continue;
+                }
+                let known = merged.entry(key.clone()).or_insert_with(|| behind.clone());
+                if *behind < *known {
+                    known.clone_from(behind);
+                }
+            }
+        }
+        merged
+    }
+
+    /// Issues by id, and everything else behind the issue it stood behind.
+    fn sorted(&self, issues: &BTreeMap<String, Vec<Vec<u8>>>, others: &HashMap<Key, Option<String>>) -> Vec<Key> {
+        let lists = [self.left, self.right]
+            .map(|side| side.order.iter().filter(|key| others.contains_key(key)).cloned().collect());
+        let mut rest = interleave(&lists, |key| (others[key].clone(), key.clone()));
+        rest.sort_by(|one, other| others[one].cmp(&others[other]));
+        let mut rest = rest.into_iter().peekable();
+        let mut order = Vec::new();
+        for id in issues.keys() {
+            while let Some(key) = rest.next_if(|key| others[key].as_deref() < Some(id.as_str())) {
+                order.push(key);
+            }
+            order.push(Key::Issue(id.clone()));
+        }
+        order.extend(rest);
+        order
+    }
+}
+
+/// The lines of one id as one line.
+fn united(document: &Document, places: &[usize]) -> Vec<u8> {
+    let lines: Vec<&[u8]> = places.iter().map(|place| document.line(*place)).collect();
+    if lines.iter().all(|line| *line == lines[0]) {
+        return lines[0].to_vec();
+    }
+    let records: Vec<Record> = lines.iter().filter_map(|line| parsed(line)).collect();
+    record::unite(&records.iter().collect::<Vec<_>>()).to_line().into_bytes()
+}
+
+fn parsed(line: &[u8]) -> Option<Record> {
+    Record::parse(std::str::from_utf8(line).ok()?).ok()
+}
+
+fn meaning_of(line: &[u8]) -> Option<String> {
+    std::str::from_utf8(line).ok().map(of_value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Document {
+        Document::parse(text.as_bytes().to_vec())
+    }
+
+    /// Merges both ways round.
+    #[track_caller]
+    fn check(base: Option<&str>, left: &str, right: &str, expected: &str) {
+        let base = base.map(parse);
+        for (one, other) in [(left, right), (right, left)] {
+            let merged = merge(base.as_ref(), &parse(one), &parse(other));
+            assert_eq!(String::from_utf8(merged.to_bytes()).unwrap(), expected);
+        }
+    }
+
+    const CLOSED: &str = r#"{"id":"c","status":"closed","closed_at":"2026-01-01T00:00:00Z"}"#;
+    const MARK: &str = r#"{"_type":"waypost","pruned_before":"2026-01-01T00:00:00.001Z"}"#;
+
+    #[test]
+    fn new_issues_of_both_sides_stand_in_order() {
+        check(
+            Some("{\"id\":\"b\"}\n"),
+            "{\"id\":\"a\"}\n{\"id\":\"b\"}\n",
+            "{\"id\":\"b\"}\n{\"id\":\"c\"}\n",
+            "{\"id\":\"a\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n",
+        );
+    }
+
+    #[test]
+    fn a_side_that_was_emptied_deletes_nothing() {
+        let full = "{\"_type\":\"memory\"}\n{\"id\":\"a\"}\n";
+        check(Some(full), full, "", full);
+        check(
+            Some(full),
+            "{\"_type\":\"memory\"}\n{\"id\":\"a\",\"x\":1}\n",
+            "",
+            "{\"_type\":\"memory\"}\n{\"id\":\"a\",\"x\":1}\n",
+        );
+        check(None, full, "", full);
+    }
+
+    #[test]
+    fn what_was_pruned_stays_out() {
+        let old = format!("{{\"id\":\"a\"}}\n{CLOSED}\n");
+        let pruned = format!("{MARK}\n{{\"id\":\"a\"}}\n");
+        check(Some(&old), &pruned, &old, &pruned);
+        check(Some(&old), &pruned, &format!("{old}{{\"id\":\"d\"}}\n"), &format!("{pruned}{{\"id\":\"d\"}}\n"));
+        check(None, &pruned, &old, &pruned);
+    }
+
+    #[test]
+    fn what_was_reopened_changed_or_closed_elsewhere_comes_back() {
+        let old = format!("{{\"id\":\"a\"}}\n{CLOSED}\n");
+        let pruned = format!("{MARK}\n{{\"id\":\"a\"}}\n");
+        for changed in ["{\"id\":\"c\",\"status\":\"open\"}".to_owned(), CLOSED.replace('}', ",\"notes\":\"n\"}")] {
+            check(Some(&old), &pruned, &format!("{{\"id\":\"a\"}}\n{changed}\n"), &format!("{pruned}{changed}\n"));
+        }
+        let elsewhere = CLOSED.replace("\"c\"", "\"e\"");
+        check(Some(&old), &pruned, &format!("{old}{elsewhere}\n"), &format!("{pruned}{elsewhere}\n"));
+        // Without a base only the mark can tell.
+        let later = CLOSED.replace("2026-01-01", "2026-01-02");
+        check(None, &pruned, &format!("{later}\n"), &format!("{pruned}{later}\n"));
+    }
+
+    #[test]
+    fn the_later_mark_counts_and_what_others_put_beside_it_stays() {
+        let with = |mark: &str, more: &str| format!("{{\"_type\":\"waypost\",\"pruned_before\":\"{mark}\"{more}}}\n");
+        check(
+            Some(&with("2026-01-01T00:00:00Z", "")),
+            &with("2026-01-02T00:00:00Z", ""),
+            &with("2026-01-03T00:00:00Z", ",\"theirs\":1"),
+            &with("2026-01-03T00:00:00Z", ",\"theirs\":1"),
+        );
+    }
+
+    #[test]
+    fn lines_that_are_no_issues_are_merged_as_they_are() {
+        check(
+            Some("{\"_type\":\"memory\",\"k\":1}\n{\"id\":\"a\"}\nnoise\n"),
+            "{\"_type\":\"memory\",\"k\":2}\n{\"id\":\"a\"}\nnoise\n# mine\n",
+            "{\"_type\":\"memory\",\"k\":1}\n{\"id\":\"a\"}\n{\"id\":\"b\"}\n# theirs\n# theirs\n",
+            "{\"_type\":\"memory\",\"k\":2}\n{\"id\":\"a\"}\n# mine\n{\"id\":\"b\"}\n# theirs\n",
+        );
+    }
+
+    #[test]
+    fn an_id_that_stands_twice_is_one_issue() {
+        check(
+            None,
+            "{\"id\":\"a\",\"labels\":[\"x\"]}\n{\"id\":\"a\",\"labels\":[\"y\"]}\n",
+            "{\"id\":\"a\",\"labels\":[\"z\"]}\n",
+            "{\"id\":\"a\",\"labels\":[\"x\",\"y\",\"z\"]}\n",
+        );
+    }
+
+    #[test]
+    fn a_file_without_order_keeps_the_order_it_has() {
+        check(
+            None,
+            "{\"id\":\"c\"}\n{\"id\":\"a\"}\n",
+            "{\"id\":\"c\"}\n{\"id\":\"b\"}\n{\"id\":\"a\"}\n{\"id\":\"z\"}\n",
+            "{\"id\":\"c\"}\n{\"id\":\"b\"}\n{\"id\":\"a\"}\n{\"id\":\"z\"}\n",
+        );
+    }
+
+    #[test]
+    fn endings_and_marks_of_the_file_follow_whoever_changed_them() {
+        let (unix, dos) = ("{\"id\":\"a\"}\n", "{\"id\":\"a\"}\r\n");
+        check(Some(unix), dos, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n", "{\"id\":\"a\"}\r\n{\"id\":\"b\"}\r\n");
+        check(Some(dos), dos, "{\"id\":\"a\"}\n{\"id\":\"b\"}", "{\"id\":\"a\"}\n{\"id\":\"b\"}");
+        check(None, "\u{feff}{\"id\":\"a\"}\n", "{\"id\":\"b\"}", "{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
+        check(
+            Some("\u{feff}"),
+            "\u{feff}{\"id\":\"a\"}\n",
+            "\u{feff}{\"id\":\"b\"}\n",
+            "\u{feff}{\"id\":\"a\"}\n{\"id\":\"b\"}\n",
+        );
+    }
+
+    #[test]
+    fn a_line_that_would_be_too_long_to_read_is_not_written() {
+        let long = |key: &str| format!("{{\"id\":\"a\",\"{key}\":\"{}\"}}", "x".repeat(LONGEST_LINE - 100));
+        let merged = merge(None, &parse(&long("y")), &parse(&long("z")));
+        assert_eq!(merged.len(), 2);
+        assert!(merged.contents().all(|content| content == Content::Issue("a".to_owned())));
+    }
+}

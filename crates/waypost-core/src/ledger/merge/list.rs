@@ -1,0 +1,136 @@
+//! Labels, dependencies and comments: lists that are sets.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::super::issue::moment;
+use super::super::vocabulary::DependencyKind;
+use super::meaning::of_value;
+use super::order::skeleton;
+use super::register::spelling;
+use crate::time::Timestamp;
+
+/// The fields that are sets.
+pub(super) const SETS: &[&str] = &["labels", "dependencies", "comments"];
+
+/// Something in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// What makes it the same as one in another version.
+    pub(super) key: String,
+    pub(super) raw: String,
+    meaning: String,
+    time: Option<Timestamp>,
+}
+
+impl Item {
+    /// Reads an item of a field.
+    pub(super) fn read(field: &str, raw: &str) -> Item {
+        let meaning = of_value(raw);
+        let value = || serde_json::from_str::<Value>(raw).unwrap_or_default();
+        let mut time = None;
+        let key = match field {
+            "dependencies" => {
+                let edge = value();
+                let word = edge["type"].as_str().unwrap_or(DependencyKind::Blocks.as_str());
+                let word = DependencyKind::read(word).map_or_else(|| word.to_owned(), |kind| kind.as_str().to_owned());
+                edge["depends_on_id"].as_str().map_or_else(|| meaning.clone(), |on| format!("{on} {word}"))
+            }
+            // Some tools count their comments from one in every clone, so an id alone says nothing. One that was edited is
+            // another comment, so that of two edits none is lost.
+            "comments" => {
+                time = value()["created_at"].as_str().and_then(moment);
+                meaning.clone()
+            }
+            _ => meaning.clone(),
+        };
+        Item { key, raw: raw.to_owned(), meaning, time }
+    }
+
+    fn rank(&self) -> (Option<Timestamp>, &str) {
+        (self.time, &self.key)
+    }
+}
+
+/// Returns what is in a list; nothing is an empty one. None if it is no list.
+pub(super) fn items(field: &str, raw: Option<&str>) -> Option<Vec<Item>> {
+    let Some(raw) = raw.filter(|raw| !["null", "\"\""].contains(raw)) else { return Some(Vec::new()) };
+    let items: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
+    Some(items.iter().map(|item| Item::read(field, item.get())).collect())
+}
+
+/// Merges sets: what a side added is in, what a side took out is not.
+pub(super) fn union(base: Option<&[Item]>, left: &[Item], right: &[Item]) -> HashMap<String, Item> {
+    let by_key = |items: &[Item]| {
+        let mut known: HashMap<String, Item> = HashMap::new();
+        for item in items {
+            let place = known.entry(item.key.clone()).or_insert_with(|| item.clone());
+            if (&item.meaning, &item.raw) > (&place.meaning, &place.raw) {
+                *place = item.clone();
+            }
+        }
+        known
+    };
+    let base = base.map(by_key).unwrap_or_default();
+    let (mut left, right) = (by_key(left), by_key(right));
+    let mut merged = HashMap::new();
+    for (key, right) in right {
+        match (base.get(&key), left.remove(&key)) {
+            (Some(_), None) => {}
+            (None, None) => drop(merged.insert(key, right)),
+            (base, Some(left)) => drop(merged.insert(key, choose(base, left, right))),
+        }
+    }
+    merged.extend(left.into_iter().filter(|(key, _)| !base.contains_key(key)));
+    merged
+}
+
+/// Chooses between two items of the same key: the one that was changed, else the greater.
+pub(super) fn choose(base: Option<&Item>, left: Item, right: Item) -> Item {
+    let base_meaning = base.map(|base| &base.meaning);
+    if left.meaning == right.meaning {
+        let base = base.filter(|base| base.meaning == left.meaning).map(|base| &base.raw);
+        let raw = spelling(base, Some(left.raw.clone()), Some(right.raw)).unwrap_or_default();
+        return Item { raw, ..left };
+    }
+    if base_meaning == Some(&left.meaning) {
+        return right;
+    }
+    if base_meaning == Some(&right.meaning) || left.meaning > right.meaning { left } else { right }
+}
+
+/// Puts what was kept in order: as it was, and what is new behind it.
+pub(super) fn arrange(
+    base: Option<&[Item]>,
+    left: &[Item],
+    right: &[Item],
+    mut kept: HashMap<String, Item>,
+) -> Vec<Item> {
+    let keys = |items: &[Item]| items.iter().map(|item| item.key.clone()).collect::<Vec<_>>();
+    let (base, left, right) = (base.map(keys), keys(left), keys(right));
+    let mut order: Vec<Item> =
+        skeleton(base.as_deref(), &left, &right).iter().filter_map(|key| kept.remove(key)).collect();
+    let mut new: Vec<Item> = kept.into_values().collect();
+    new.sort_by(|one, other| one.rank().cmp(&other.rank()));
+    order.extend(new);
+    order
+}
+
+/// Returns how a list is spelled: as a side has it, if one has just this.
+pub(super) fn spelled(
+    items: &[Item],
+    base: Option<&str>,
+    left: (Option<&str>, &[Item]),
+    right: (Option<&str>, &[Item]),
+) -> Option<String> {
+    let is_same =
+        |side: &[Item]| side.len() == items.len() && side.iter().zip(items).all(|(one, other)| one.raw == other.raw);
+    let as_in = |(raw, side): (Option<&str>, &[Item])| is_same(side).then(|| raw.map(str::to_owned));
+    if let Some(found) = spelling(Some(&base.map(str::to_owned)), as_in(left), as_in(right)) {
+        return found;
+    }
+    let items: Vec<&str> = items.iter().map(|item| item.raw.as_str()).collect();
+    (!items.is_empty()).then(|| format!("[{}]", items.join(",")))
+}

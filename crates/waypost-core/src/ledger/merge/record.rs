@@ -1,0 +1,491 @@
+//! Versions of one record become one record.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use super::super::issue::moment;
+use super::super::record::{KEYS, Record};
+use super::super::vocabulary::{Category, Statuses};
+use super::list::{self, Item, SETS};
+use super::meaning::{digest, of_field};
+use super::order::skeleton;
+use super::register::{self, Candidate, Decision, Register, spelling};
+use crate::time::Timestamp;
+
+/// When fields were set whose values are older than the record's last change. Without it a value would seem to have been
+/// set when the other side changed something else. Each time stands with a digest of its value, so that a later change
+/// by whatever tool makes it void.
+const TIMES: &str = "changed_at";
+
+/// What belongs to a status and goes where it goes.
+const OF_STATUS: &[&str] = &["closed_at", "close_reason", "deleted_at", "deleted_by", "delete_reason"];
+
+/// What needs no comment when it loses: moments, and what tools compute.
+const UNTOLD: &[&str] = &[
+    "created_at",
+    "closed_at",
+    "deleted_at",
+    "compacted_at",
+    "last_activity",
+    "content_hash",
+    "comment_count",
+    "dependency_count",
+    "dependent_count",
+    "source_repo",
+];
+
+/// Where the mark of pruning stands.
+const MARK: &str = "pruned_before";
+
+/// Merges versions of one record of which none is known to be older than another.
+///
+/// The version that was changed last wins, sets are united, and what lost is kept in comments.
+pub fn unite(versions: &[&Record]) -> Record {
+    let mut versions: Vec<&Record> = versions.to_vec();
+    versions.sort_by_key(|version| version.to_line());
+    versions.dedup();
+    let mut versions = versions.into_iter();
+    let first = versions.next().cloned().unwrap_or_default();
+    versions.fold(first, |united, version| merge(None, &united, version))
+}
+
+/// Merges two versions of a record, and the one that both come from, if there is one.
+pub(super) fn merge(base: Option<&Record>, left: &Record, right: &Record) -> Record {
+    if left == right || base == Some(right) {
+        return left.clone();
+    }
+    if base == Some(left) {
+        return right.clone();
+    }
+    let sides = Sides { base: base.map(Side::read), left: Side::read(left), right: Side::read(right) };
+    sides.merge()
+}
+
+/// A version, taken apart.
+struct Side<'a> {
+    record: &'a Record,
+    id: String,
+    /// When it was last changed.
+    time: Option<Timestamp>,
+    times: HashMap<String, (Option<Timestamp>, String)>,
+    /// What lost in earlier merges, by field.
+    losers: BTreeMap<String, Vec<Candidate>>,
+    /// The comments that are no such losers.
+    comments: Option<Vec<Item>>,
+    /// All comments. Those of losers have their ids as keys, so that they are found again whatever time they name.
+    all_comments: Vec<Item>,
+}
+
+impl<'a> Side<'a> {
+    fn read(record: &'a Record) -> Side<'a> {
+        let id = record.text("id").unwrap_or_default();
+        let mut losers: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
+        let all = list::items("comments", record.raw("comments"));
+        let mut all_comments = all.clone().unwrap_or_default();
+        let mut comments = all;
+        for item in &mut all_comments {
+            if let Some((field, loser)) = register::read_comment(&id, &item.raw) {
+                item.key = register::comment_id(&id, &field, &loser.meaning);
+                losers.entry(field).or_default().push(loser);
+            }
+        }
+        if let Some(comments) = &mut comments {
+            comments.retain(|item| register::read_comment(&id, &item.raw).is_none());
+        }
+        let time = record.text("updated_at").as_deref().and_then(moment);
+        Side { record, id, time, times: times(record), losers, comments, all_comments }
+    }
+
+    fn meaning(&self, key: &str) -> String {
+        of_field(key, self.record.raw(key))
+    }
+
+    /// When a value was set: as noted, else with its status, else when the record was last changed.
+    fn time_of(&self, key: &str) -> Option<Timestamp> {
+        match self.times.get(key) {
+            Some((time, of)) if *of == short_digest(&self.meaning(key)) => *time,
+            _ if OF_STATUS.contains(&key) => self.time_of("status"),
+            _ => self.time,
+        }
+    }
+
+    fn register(&self, key: &str) -> Register {
+        let value = Candidate {
+            meaning: self.meaning(key),
+            raw: self.record.raw(key).map(str::to_owned),
+            time: self.time_of(key),
+        };
+        Register { value, losers: self.losers.get(key).cloned().unwrap_or_default() }
+    }
+}
+
+struct Sides<'a> {
+    base: Option<Side<'a>>,
+    left: Side<'a>,
+    right: Side<'a>,
+}
+
+impl Sides<'_> {
+    fn merge(&self) -> Record {
+        let mut fields: HashMap<String, String> = HashMap::new();
+        let mut put = |key: &str, raw: Option<String>| {
+            if let Some(raw) = raw {
+                fields.insert(key.to_owned(), raw);
+            }
+        };
+        let updated_at = self.latest("updated_at");
+        let time = updated_at.as_deref().and_then(time_in);
+        put("updated_at", updated_at);
+
+        let sets: Vec<&str> = SETS.iter().copied().filter(|key| self.is_list(key)).collect();
+        let status = self.decide("status", None);
+        let mut times: BTreeMap<String, (Option<Timestamp>, String)> = BTreeMap::new();
+        let mut lost: Vec<(String, Candidate)> = Vec::new();
+        for key in self.keys() {
+            if [TIMES, "updated_at"].contains(&key.as_str()) || sets.contains(&key.as_str()) {
+                continue;
+            }
+            if key == MARK {
+                put(&key, self.latest(MARK));
+                continue;
+            }
+            let decision = self.decide(&key, Some(&status.winner));
+            let expected = if OF_STATUS.contains(&key.as_str()) { status.winner.time } else { time };
+            if decision.winner.time != expected {
+                times.insert(key.clone(), (decision.winner.time, short_digest(&decision.winner.meaning)));
+            }
+            put(&key, decision.winner.raw);
+            if !UNTOLD.contains(&key.as_str()) {
+                lost.extend(decision.losers.into_iter().map(|loser| (key.clone(), loser)));
+            }
+        }
+        for key in sets {
+            put(key, if key == "comments" { self.comments(&lost) } else { self.set(key) });
+        }
+        let keys = |side: &Side<'_>| side.record.fields().map(|(key, _)| key.to_owned()).collect::<Vec<_>>();
+        let (base, left, right) = (self.base.as_ref().map(keys), keys(&self.left), keys(&self.right));
+        let skeleton = skeleton(base.as_deref(), &left, &right);
+        let old = skeleton.iter().filter_map(|key| Some((key.clone(), fields.remove(key)?))).collect();
+        let spaced = |side: &Side<'_>| Some(side.record.is_spaced());
+        let is_spaced = spelling(self.base.as_ref().and_then(spaced).as_ref(), spaced(&self.left), spaced(&self.right));
+        let mut record = Record::of(old, is_spaced.unwrap_or_default());
+        let mut new: Vec<(String, String)> = fields.into_iter().collect();
+        new.sort_by_key(|(key, _)| (KEYS.iter().position(|known| known == key).unwrap_or(KEYS.len()), key.clone()));
+        for (key, raw) in new {
+            record.put(&key, raw);
+        }
+        if let Some(times) = spelled_times(&times) {
+            record.put(TIMES, times);
+        }
+        record
+    }
+
+    /// Every key of a side, and every field of which more is known than its value.
+    fn keys(&self) -> Vec<String> {
+        let mut keys: Vec<String> = Vec::new();
+        for side in [&self.left, &self.right] {
+            let found = side.record.fields().map(|(key, _)| key);
+            let named =
+                found.chain(side.losers.keys().map(String::as_str)).chain(side.times.keys().map(String::as_str));
+            for key in named {
+                if !keys.iter().any(|known| known == key) {
+                    keys.push(key.to_owned());
+                }
+            }
+        }
+        keys
+    }
+
+    /// Merges a field. What belongs to a status comes from the side that has the status.
+    fn decide(&self, key: &str, status: Option<&Candidate>) -> Decision {
+        let base = self.base.as_ref().map(|base| base.register(key));
+        let (base, left, right) = (base.as_ref(), self.left.register(key), self.right.register(key));
+        let Some(status) = status.filter(|_| OF_STATUS.contains(&key)) else {
+            return register::decide(base, &left, &right);
+        };
+        let has_it = |side: &Side<'_>| side.meaning("status") == status.meaning;
+        let is_new = !self.base.as_ref().is_some_and(has_it);
+        let mut decision = match (has_it(&self.left), has_it(&self.right)) {
+            // Whoever closed it first may have said why, and whoever closed it last may not.
+            _ if is_new && is_of(key, &status.meaning) => register::decide_for_something(base, &left, &right),
+            (true, false) => register::concede(base, &left, &right),
+            (false, true) => register::concede(base, &right, &left),
+            _ => register::decide(base, &left, &right),
+        };
+        if key == "closed_at" && status.meaning == "\"closed\"" && decision.winner.meaning.is_empty() {
+            // Closed, but the side that says so does not say when. Any moment is better than none.
+            let known = [Some(&self.left), Some(&self.right), self.base.as_ref()].into_iter().flatten();
+            let found = known.map(|side| side.register(key).value).filter(|value| !value.meaning.is_empty());
+            if let Some(found) = found.max_by(|one, other| one.meaning.cmp(&other.meaning)) {
+                decision.winner = Candidate { time: status.time, ..found };
+            }
+        }
+        decision
+    }
+
+    /// Returns the later of two moments, as it is spelled.
+    fn latest(&self, key: &str) -> Option<String> {
+        let raw = |side: &Side<'_>| side.record.raw(key).map(str::to_owned);
+        let (left, right) = (raw(&self.left), raw(&self.right));
+        match left.as_deref().and_then(time_in).cmp(&right.as_deref().and_then(time_in)) {
+            Ordering::Less => right,
+            Ordering::Greater => left,
+            Ordering::Equal => spelling(self.base.as_ref().map(raw).as_ref(), Some(left), Some(right)).flatten(),
+        }
+    }
+
+    /// Tells whether a field is a list in every version, or nothing.
+    fn is_list(&self, key: &str) -> bool {
+        let sides = [Some(&self.left), Some(&self.right), self.base.as_ref()];
+        sides.into_iter().flatten().all(|side| list::items(key, side.record.raw(key)).is_some())
+    }
+
+    fn set(&self, key: &str) -> Option<String> {
+        let items = |side: &Side<'_>| list::items(key, side.record.raw(key)).unwrap_or_default();
+        let (base, left, right) = (self.base.as_ref().map(items), items(&self.left), items(&self.right));
+        let kept = list::union(base.as_deref(), &left, &right);
+        self.spelled(key, &list::arrange(base.as_deref(), &left, &right, kept), &left, &right)
+    }
+
+    fn comments(&self, lost: &[(String, Candidate)]) -> Option<String> {
+        let (left, right) = (&self.left, &self.right);
+        let plain = |side: &Side<'_>| side.comments.clone().unwrap_or_default();
+        let base = self.base.as_ref().map(plain);
+        let (said_left, said_right) = (plain(left), plain(right));
+        let kept = list::union(base.as_deref(), &said_left, &said_right);
+        let mut losers: HashMap<String, Item> = HashMap::new();
+        for (field, loser) in lost {
+            let key = register::comment_id(&left.id, field, &loser.meaning);
+            let mut written = Item::read("comments", &register::comment(&left.id, field, loser));
+            written.key.clone_from(&key);
+            let is_it = |item: &&Item| {
+                item.key == key
+                    && register::read_comment(&left.id, &item.raw).is_some_and(|(_, known)| known.time == loser.time)
+            };
+            let find = |side: &Side<'_>| side.all_comments.iter().find(is_it).cloned();
+            let found = match (find(left), find(right)) {
+                (Some(one), Some(other)) => list::choose(self.base.as_ref().and_then(find).as_ref(), one, other),
+                (one, other) => one.or(other).unwrap_or(written),
+            };
+            losers.insert(key, found);
+        }
+        // What lost comes and goes; only what was said has a place of its own.
+        let mut order = list::arrange(base.as_deref(), &said_left, &said_right, kept);
+        order.extend(list::arrange(None, &[], &[], losers));
+        self.spelled("comments", &order, &left.all_comments, &right.all_comments)
+    }
+
+    fn spelled(&self, key: &str, items: &[Item], left: &[Item], right: &[Item]) -> Option<String> {
+        let raw = |side: &Side<'_>| side.record.raw(key).map(str::to_owned);
+        let base = self.base.as_ref().and_then(raw);
+        list::spelled(items, base.as_deref(), (self.left.record.raw(key), left), (self.right.record.raw(key), right))
+    }
+}
+
+/// Tells whether a field says something about issues of a status.
+fn is_of(key: &str, status: &str) -> bool {
+    let statuses = Statuses::default();
+    let status: String = serde_json::from_str(status).unwrap_or_default();
+    match statuses.category(&status) {
+        Category::Deleted => key.starts_with("delete"),
+        // One that nobody knows may be one of finished work.
+        Category::Done => key.starts_with("close"),
+        Category::Active | Category::Wip | Category::Frozen => key.starts_with("close") && !statuses.knows(&status),
+    }
+}
+
+fn time_in(raw: &str) -> Option<Timestamp> {
+    serde_json::from_str::<String>(raw).ok().as_deref().and_then(moment)
+}
+
+fn short_digest(meaning: &str) -> String {
+    let digest = digest(meaning);
+    format!("{:08x}", (digest ^ (digest >> 32)) & 0xffff_ffff)
+}
+
+/// Reads when fields were set that are older than their record.
+fn times(record: &Record) -> HashMap<String, (Option<Timestamp>, String)> {
+    let Some(raw) = record.raw(TIMES) else { return HashMap::new() };
+    let Ok(fields) = serde_json::from_str::<HashMap<String, Value>>(raw) else { return HashMap::new() };
+    let time = |value: &Value| Some((value[0].as_str().and_then(moment), value[1].as_str()?.to_owned()));
+    fields.iter().filter_map(|(field, value)| Some((field.clone(), time(value)?))).collect()
+}
+
+fn spelled_times(times: &BTreeMap<String, (Option<Timestamp>, String)>) -> Option<String> {
+    let spelled = |(field, (time, of)): (&String, &(Option<Timestamp>, String))| {
+        let time = time.map(|time| time.to_string()).unwrap_or_default();
+        format!("{}:[\"{time}\",\"{of}\"]", Value::from(field.as_str()))
+    };
+    let fields: Vec<String> = times.iter().map(spelled).collect();
+    (!fields.is_empty()).then(|| format!("{{{}}}", fields.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(line: &str) -> Record {
+        Record::parse(line).unwrap()
+    }
+
+    /// Merges both ways round.
+    #[track_caller]
+    fn check(base: Option<&str>, left: &str, right: &str, expected: &str) {
+        let base = base.map(record);
+        for (one, other) in [(left, right), (right, left)] {
+            assert_eq!(merge(base.as_ref(), &record(one), &record(other)).to_line(), expected);
+        }
+    }
+
+    #[test]
+    fn what_each_side_changed_is_there() {
+        check(
+            Some(r#"{"id":"a","title":"t","status":"open","theirs":[1]}"#),
+            r#"{"id":"a","title":"new","status":"open","theirs":[1]}"#,
+            r#"{"id":"a","title":"t","status":"open","priority":1,"theirs":[1,2],"more":null}"#,
+            r#"{"id":"a","title":"new","status":"open","priority":1,"theirs":[1,2],"more":null}"#,
+        );
+    }
+
+    #[test]
+    fn the_later_change_wins_and_the_other_is_kept_in_a_comment() {
+        check(
+            Some(r#"{"id":"a","title":"t","updated_at":"2026-01-01T00:00:00Z"}"#),
+            r#"{"id":"a","title":"late","updated_at":"2026-01-01T00:00:02Z"}"#,
+            r#"{"id":"a","title":"early","updated_at":"2026-01-01T01:00:01+01:00"}"#,
+            r#"{"id":"a","title":"late","updated_at":"2026-01-01T00:00:02Z","comments":[{"id":"merge-b4a862b3c53306b3","author":"waypost","text":"title in another version: early","created_at":"2026-01-01T00:00:01.000Z"}]}"#,
+        );
+    }
+
+    #[test]
+    fn merging_again_adds_nothing() {
+        let base = record(r#"{"id":"a","title":"t"}"#);
+        let (left, right) = (record(r#"{"id":"a","title":"x"}"#), record(r#"{"id":"a","title":"y"}"#));
+        let merged = merge(Some(&base), &left, &right);
+        for again in [&left, &right, &base] {
+            assert_eq!(merge(Some(again), &merged, again), merged);
+            assert_eq!(merge(Some(&base), &merged, again), merged);
+        }
+        assert_eq!(unite(&[&merged, &left, &right]), merged);
+    }
+
+    #[test]
+    fn a_value_keeps_the_time_it_was_set_when_something_else_was_set_later() {
+        let base = r#"{"id":"a","title":"t","updated_at":"2026-01-01T00:00:00Z"}"#;
+        let title = r#"{"id":"a","title":"first","updated_at":"2026-01-01T00:00:01Z"}"#;
+        let other = r#"{"id":"a","title":"second","updated_at":"2026-01-01T00:00:02Z"}"#;
+        let notes = r#"{"id":"a","title":"t","notes":"n","updated_at":"2026-01-01T00:00:09Z"}"#;
+        let [base, title, other, notes] = [base, title, other, notes].map(record);
+        let both = merge(Some(&base), &title, &notes);
+        assert_eq!(both.raw(TIMES), Some(r#"{"title":["2026-01-01T00:00:01.000Z","2bacb329"]}"#));
+        assert_eq!(merge(Some(&base), &both, &other).text("title").unwrap(), "second");
+        // Somebody who knows nothing of it sets another title: what is noted is about the old one.
+        let mut edited = both.clone();
+        edited.set("title", &"third").unwrap();
+        assert_eq!(merge(Some(&base), &edited, &other).text("title").unwrap(), "third");
+    }
+
+    #[test]
+    fn a_reopening_beats_an_unchanged_closing() {
+        check(
+            Some(
+                r#"{"id":"a","status":"closed","updated_at":"2026-01-02T00:00:00Z","closed_at":"2026-01-02T00:00:00Z","close_reason":"done"}"#,
+            ),
+            r#"{"id":"a","status":"closed","updated_at":"2026-01-09T00:00:00Z","closed_at":"2026-01-02T00:00:00Z","close_reason":"done","notes":"n"}"#,
+            r#"{"id":"a","status":"open","updated_at":"2026-01-01T00:00:00Z"}"#,
+            r#"{"id":"a","notes":"n","status":"open","updated_at":"2026-01-09T00:00:00Z","changed_at":{"status":["2026-01-01T00:00:00.000Z","eb99fa70"]}}"#,
+        );
+    }
+
+    #[test]
+    fn what_belongs_to_a_status_goes_with_it() {
+        let base = Some(r#"{"id":"a","status":"open"}"#);
+        check(
+            base,
+            r#"{"id":"a","status":"closed","updated_at":"2026-01-01T00:00:01Z","closed_at":"2026-01-01T00:00:01Z","close_reason":"done"}"#,
+            r#"{"id":"a","status":"tombstone","updated_at":"2026-01-01T00:00:02Z","deleted_at":"2026-01-01T00:00:02Z"}"#,
+            r#"{"id":"a","status":"tombstone","updated_at":"2026-01-01T00:00:02Z","comments":[{"id":"merge-32f9d35b92c77cae","author":"waypost","text":"status in another version: closed","created_at":"2026-01-01T00:00:01.000Z"},{"id":"merge-b65584d9ded77c1f","author":"waypost","text":"close_reason in another version: done","created_at":"2026-01-01T00:00:01.000Z"}],"deleted_at":"2026-01-01T00:00:02Z"}"#,
+        );
+        // Closed by both: as the later one did.
+        check(
+            base,
+            r#"{"id":"a","status":"closed","updated_at":"2026-01-01T00:00:01Z","closed_at":"2026-01-01T00:00:01Z"}"#,
+            r#"{"id":"a","status":"closed","updated_at":"2026-01-01T00:00:02Z","closed_at":"2026-01-01T00:00:02Z"}"#,
+            r#"{"id":"a","status":"closed","updated_at":"2026-01-01T00:00:02Z","closed_at":"2026-01-01T00:00:02Z"}"#,
+        );
+        // A side that closes without saying when.
+        check(
+            Some(r#"{"id":"a","status":"open","notes":"1"}"#),
+            r#"{"id":"a","status":"closed","updated_at":"2026-01-01T00:00:02Z","notes":"1"}"#,
+            r#"{"id":"a","status":"done","updated_at":"2026-01-01T00:00:01Z","closed_at":"2026-01-01T00:00:01Z","notes":"1"}"#,
+            r#"{"id":"a","status":"closed","notes":"1","updated_at":"2026-01-01T00:00:02Z","closed_at":"2026-01-01T00:00:01Z","comments":[{"id":"merge-2555f8dda909107e","author":"waypost","text":"status in another version: done","created_at":"2026-01-01T00:00:01.000Z"}],"changed_at":{"closed_at":["2026-01-01T00:00:01.000Z","bea01d31"]}}"#,
+        );
+    }
+
+    #[test]
+    fn sets_are_merged_member_by_member() {
+        check(
+            Some(r#"{"id":"a","labels":["x","y"],"dependencies":[{"depends_on_id":"b","type":"blocks"}]}"#),
+            r#"{"id":"a","labels":["x","new"],"dependencies":[{"depends_on_id":"b","type":"blocks"},{"depends_on_id":"b","type":"related"}]}"#,
+            r#"{"id":"a","labels":["y","x","also"],"dependencies":[{"depends_on_id":"b","type":"blocked-by","n":1}]}"#,
+            r#"{"id":"a","labels":["x","also","new"],"dependencies":[{"depends_on_id":"b","type":"blocked-by","n":1},{"depends_on_id":"b","type":"related"}]}"#,
+        );
+        check(
+            Some(r#"{"id":"a","labels":["x"],"z":1}"#),
+            r#"{"id":"a","z":1}"#,
+            r#"{"id":"a","labels":["x"],"z":2}"#,
+            r#"{"id":"a","z":2}"#,
+        );
+    }
+
+    #[test]
+    fn comments_that_only_share_a_number_are_two() {
+        check(
+            Some(r#"{"id":"a"}"#),
+            r#"{"id":"a","comments":[{"id":1,"author":"x","text":"one","created_at":"2026-01-01T00:00:02Z"}]}"#,
+            r#"{"id":"a","comments":[{"id":1,"author":"y","text":"two","created_at":"2026-01-01T00:00:01Z"}]}"#,
+            r#"{"id":"a","comments":[{"id":1,"author":"y","text":"two","created_at":"2026-01-01T00:00:01Z"},{"id":1,"author":"x","text":"one","created_at":"2026-01-01T00:00:02Z"}]}"#,
+        );
+        check(
+            Some(r#"{"id":"a","comments":[{"id":1,"text":"old"}]}"#),
+            r#"{"id":"a","comments":[{"id":1,"text":"edited"}]}"#,
+            r#"{"id":"a","comments":[{"id": 1,"text":"old"}],"z":1}"#,
+            r#"{"id":"a","comments":[{"id":1,"text":"edited"}],"z":1}"#,
+        );
+    }
+
+    #[test]
+    fn spelling_is_no_change_and_moments_and_digests_need_no_comment() {
+        check(
+            Some(r#"{"id":"a","title":"\u00fc","created_at":"2026-01-01T00:00:00Z","content_hash":"1"}"#),
+            r#"{"id":"a","title":"ü","created_at":"2026-01-01T01:00:00+01:00","content_hash":"2"}"#,
+            r#"{"id":"a","title":"new","created_at":"2026-01-01T00:00:00Z","content_hash":"3"}"#,
+            r#"{"id":"a","title":"new","created_at":"2026-01-01T01:00:00+01:00","content_hash":"3"}"#,
+        );
+    }
+
+    #[test]
+    fn without_a_base_nothing_is_taken_out() {
+        let one = record(r#"{"id":"a","title":"t","assignee":"x","labels":["l"],"updated_at":"2026-01-01T00:00:01Z"}"#);
+        let two = record(r#"{"id":"a","title":"u","labels":["m"],"updated_at":"2026-01-01T00:00:02Z"}"#);
+        let united = unite(&[&one, &two]);
+        assert_eq!((united.text("title").unwrap().as_str(), united.text("assignee").unwrap().as_str()), ("u", "x"));
+        assert_eq!(united.raw("labels"), Some(r#"["l","m"]"#));
+        assert!(united.raw("comments").unwrap().contains("title in another version: t"));
+        assert_eq!(united, unite(&[&two, &one, &two]));
+        assert_eq!(unite(&[&one]), one);
+        assert_eq!(unite(&[]), Record::default());
+    }
+
+    #[test]
+    fn a_list_that_is_none_is_a_value_like_any_other() {
+        check(
+            Some(r#"{"id":"a","labels":"p"}"#),
+            r#"{"id":"a","labels":"p,q"}"#,
+            r#"{"id":"a","labels":"p","z":1}"#,
+            r#"{"id":"a","labels":"p,q","z":1}"#,
+        );
+    }
+}
