@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use waypost_core::ledger::conflict::heal;
 use waypost_core::ledger::document::{Content, Document};
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::merge::merge;
@@ -171,4 +172,16 @@ fn b19_what_was_merged_stays_so() {
             assert!(merge(Some(base), &merged, again).to_bytes() == merged.to_bytes(), "{name}");
         }
     });
+}
+
+#[test]
+fn b29_committed_conflict_markers_are_read_as_versions() {
+    let Some(corpus) = corpus() else { return };
+    let name = "beads-own-2025-10-16-conflict-markers.jsonl";
+    let document = Document::parse(std::fs::read(corpus.join(name)).unwrap());
+    let healed = heal(&document).unwrap();
+    assert!(healed.contents().all(|content| matches!(content, Content::Issue(_))));
+    assert_eq!(healed.len(), records(&healed).len());
+    assert!(records(&document).keys().eq(records(&healed).keys()));
+    assert!(heal(&healed).is_none());
 }

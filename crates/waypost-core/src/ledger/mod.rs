@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod change;
+pub mod conflict;
 pub mod cycle;
 pub mod difference;
 pub mod document;

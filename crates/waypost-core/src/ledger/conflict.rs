@@ -1,0 +1,450 @@
+//! Conflict markers, as merges leave them that did not know what a ledger is.
+//!
+//! What stands between markers are versions of the same lines. Read as such, they are merged like any others. Whatever
+//! does not follow the grammar of git, jj or Mercurial stays in the file as it is.
+
+use super::document::{Content, Document};
+use super::merge::merge;
+
+/// Merges the versions between conflict markers. None if there are no markers, or none that can be read.
+pub fn heal(document: &Document) -> Option<Document> {
+    let lines = Line::all(document);
+    let mut parts: Vec<Part> = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        if let Some((conflict, end)) = Conflict::read(&lines, at, DEEPEST) {
+            parts.push(Part::Conflict(conflict));
+            at = end;
+        } else {
+            parts.push(Part::Line(lines[at].bytes.clone()));
+            at += 1;
+        }
+    }
+    let conflicts =
+        || parts.iter().filter_map(|part| if let Part::Conflict(conflict) = part { Some(conflict) } else { None });
+    let sides = conflicts().map(|conflict| conflict.sides.len()).max()?;
+    // A base that is known for some of the lines would make the others look new.
+    let has_base = conflicts().all(|conflict| conflict.bases.len() + 1 == conflict.sides.len());
+    let version = |of: &dyn Fn(&Conflict) -> Option<&Lines>| {
+        let mut bytes = if document.has_byte_order_mark() { "\u{feff}".as_bytes().to_vec() } else { Vec::new() };
+        for part in &parts {
+            match part {
+                Part::Line(line) => bytes.extend_from_slice(line),
+                Part::Conflict(conflict) => {
+                    of(conflict).into_iter().flatten().for_each(|line| bytes.extend_from_slice(line));
+                }
+            }
+        }
+        Document::parse(bytes)
+    };
+    let mut merged = version(&|conflict| conflict.sides.first());
+    for number in 1..sides {
+        // Where there are fewer sides, the last one is there again, and is its own base.
+        let next = version(&|conflict| conflict.sides.get(number).or(conflict.sides.last()));
+        let base = has_base.then(|| version(&|conflict| conflict.bases.get(number - 1).or(conflict.sides.last())));
+        merged = merge(base.as_ref(), &merged, &next);
+    }
+    Some(merged)
+}
+
+/// Conflicts in conflicts in conflicts are read up to here.
+const DEEPEST: usize = 8;
+
+enum Part {
+    Line(Vec<u8>),
+    Conflict(Conflict),
+}
+
+/// Lines with their endings.
+type Lines = Vec<Vec<u8>>;
+
+/// The versions of some lines: each side in order, and the bases between them as far as they are told.
+#[derive(Debug, PartialEq, Eq)]
+struct Conflict {
+    sides: Vec<Lines>,
+    bases: Vec<Lines>,
+}
+
+struct Line {
+    /// With its ending.
+    bytes: Vec<u8>,
+    /// The sign it consists of, how often, if it is a marker.
+    marker: Option<(u8, usize)>,
+    is_blank: bool,
+    ending: &'static str,
+}
+
+impl Line {
+    fn all(document: &Document) -> Vec<Line> {
+        let line = |place: usize| {
+            let text = document.line(place);
+            let content = document.content(place);
+            let marker = (content == Content::Marker)
+                .then(|| (text[0], text.iter().take_while(|byte| **byte == text[0]).count()));
+            // Every line ends, so that lines can be put together.
+            let ending = if document.ending(place).is_empty() { "\n" } else { document.ending(place) };
+            let bytes = [text, ending.as_bytes()].concat();
+            Line { bytes, marker, is_blank: content == Content::Blank, ending }
+        };
+        (0..document.len()).map(line).collect()
+    }
+
+    fn is(&self, sign: u8, length: usize) -> bool {
+        self.marker == Some((sign, length))
+    }
+}
+
+impl Conflict {
+    /// Reads a conflict that begins in a line. Returns it with the place behind it.
+    fn read(lines: &[Line], start: usize, depth: usize) -> Option<(Conflict, usize)> {
+        let (sign, length) = lines.get(start)?.marker?;
+        if sign != b'<' || depth == 0 {
+            return None;
+        }
+        let sections = Self::read_sections(lines, start + 1, length, depth);
+        let (conflict, end) = sections.or_else(|| Self::read_parts(lines, start + 1, length, depth))?;
+        (conflict.sides.len() > 1).then_some((conflict, end))
+    }
+
+    /// Two sides, and the base between them if it is shown: git, also in the style of diff3, and Mercurial.
+    fn read_sections(lines: &[Line], start: usize, length: usize, depth: usize) -> Option<(Conflict, usize)> {
+        let (left, mut at) = snapshot(lines, start, length, depth)?;
+        let mut bases = Vec::new();
+        if lines[at].is(b'|', length) {
+            let (base, end) = snapshot(lines, at + 1, length, depth)?;
+            bases.push(base);
+            at = end;
+        }
+        if !lines[at].is(b'=', length) {
+            return None;
+        }
+        let (right, end) = snapshot(lines, at + 1, length, depth)?;
+        lines[end].is(b'>', length).then(|| (Conflict { sides: vec![left, right], bases }, end + 1))
+    }
+
+    /// Any number of sides, some of them as differences from a base: jj, and Mercurial's `:mergediff`.
+    fn read_parts(lines: &[Line], start: usize, length: usize, depth: usize) -> Option<(Conflict, usize)> {
+        let mut conflict = Conflict { sides: Vec::new(), bases: Vec::new() };
+        let mut at = start;
+        while !lines.get(at)?.is(b'>', length) {
+            let (sign, own_length) = lines[at].marker?;
+            let is_pair = sign == b'-' && lines.get(at + 1)?.is(b'+', length);
+            if own_length != length {
+                return None;
+            }
+            at += 1;
+            if sign == b'%' || is_pair {
+                if lines.get(at)?.is(if is_pair { b'+' } else { b'\\' }, length) {
+                    at += 1;
+                }
+                let (before, after, end) = difference(lines, at, length)?;
+                conflict.bases.push(before);
+                conflict.sides.push(after);
+                at = end;
+                continue;
+            }
+            let (lines_of_it, end) = snapshot(lines, at, length, depth)?;
+            match sign {
+                b'+' | b'=' => conflict.sides.push(lines_of_it),
+                b'-' => conflict.bases.push(lines_of_it),
+                _ => return None,
+            }
+            at = end;
+        }
+        Some((conflict, at + 1))
+    }
+}
+
+/// Reads the lines up to the next marker of a length. Shorter or longer ones are not of this conflict.
+///
+/// Empty lines are left out: jj writes one for an end of file that is there on one side and not on the other.
+fn snapshot(lines: &[Line], start: usize, length: usize, depth: usize) -> Option<(Lines, usize)> {
+    let mut found = Vec::new();
+    let mut at = start;
+    loop {
+        let line = lines.get(at)?;
+        match line.marker {
+            Some((b'<', _)) => {
+                // A conflict that was committed and met the next one.
+                let (inner, end) = Conflict::read(lines, at, depth - 1)?;
+                found.extend(inner.healed());
+                at = end;
+                continue;
+            }
+            Some((_, own)) if own == length => return Some((found, at)),
+            _ if line.is_blank => {}
+            _ => found.push(line.bytes.clone()),
+        }
+        at += 1;
+    }
+}
+
+impl Conflict {
+    fn healed(&self) -> Lines {
+        let document = |lines: &Lines| Document::parse(lines.concat());
+        let has_base = self.bases.len() + 1 == self.sides.len();
+        let mut merged = document(&self.sides[0]);
+        for (number, side) in self.sides[1..].iter().enumerate() {
+            let base = has_base.then(|| document(&self.bases[number]));
+            merged = merge(base.as_ref(), &merged, &document(side));
+        }
+        Line::all(&merged).into_iter().map(|line| line.bytes).collect()
+    }
+}
+
+/// Reads a difference: the lines before, the lines after, and where it ends.
+fn difference(lines: &[Line], start: usize, length: usize) -> Option<(Lines, Lines, usize)> {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let mut at = start;
+    loop {
+        let line = lines.get(at)?;
+        if line.marker.is_some_and(|(_, own)| own == length) {
+            return Some((before, after, at));
+        }
+        let rest = &line.bytes[1.min(line.bytes.len())..];
+        let is_blank = rest.trim_ascii().is_empty() || line.bytes.len() == line.ending.len();
+        match line.bytes[0] {
+            _ if is_blank => {}
+            b' ' => {
+                before.push(rest.to_vec());
+                after.push(rest.to_vec());
+            }
+            b'-' => before.push(rest.to_vec()),
+            b'+' => after.push(rest.to_vec()),
+            _ => return None,
+        }
+        at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn healed(text: &str) -> Option<String> {
+        heal(&Document::parse(text.as_bytes().to_vec())).map(|document| String::from_utf8(document.to_bytes()).unwrap())
+    }
+
+    /// Two sides that changed b and added one each.
+    const MERGED: &str = r#"{"id":"a"}
+{"id":"b","comments":[{"id":"merge-d1896d7cca983123","author":"waypost","text":"t in another version: 2"}],"t":3}
+{"id":"b2"}
+{"id":"b3"}
+{"id":"c"}
+"#;
+
+    #[track_caller]
+    fn check(conflict: &str) {
+        for ending in ["\n", "\r\n"] {
+            let text = format!("{{\"id\":\"a\"}}\n{conflict}\n{{\"id\":\"c\"}}\n").replace('\n', ending);
+            assert_eq!(healed(&text).unwrap(), MERGED.replace('\n', ending));
+        }
+    }
+
+    #[test]
+    fn no_markers_no_healing() {
+        assert_eq!(healed("{\"id\":\"a\"}\n"), None);
+        assert_eq!(healed(""), None);
+        assert_eq!(healed("=======\n{\"id\":\"a\"}\n>>>>>>> x\n"), None);
+    }
+
+    #[test]
+    fn conflicts_of_git_are_read() {
+        check(
+            r#"<<<<<<< HEAD
+{"id":"b","t":2}
+{"id":"b2"}
+=======
+{"id":"b","t":3}
+{"id":"b3"}
+>>>>>>> topic"#,
+        );
+        check(
+            r#"<<<<<<< HEAD
+{"id":"b","t":2}
+{"id":"b2"}
+||||||| 1234567
+{"id":"b","t":1}
+=======
+{"id":"b","t":3}
+{"id":"b3"}
+>>>>>>> topic"#,
+        );
+    }
+
+    #[test]
+    fn conflicts_of_jj_are_read() {
+        check(
+            r#"<<<<<<< conflict 1 of 1
+%%%%%%% diff from: xwwvloxt 8328b152 "base"
+\\\\\\\        to: rksxzplz 1c58a2d3 "s2"
+-{"id":"b","t":1}
++{"id":"b","t":2}
++{"id":"b2"}
++++++++ xworkypy 1bf1f66a "s3"
+{"id":"b","t":3}
+{"id":"b3"}
+>>>>>>> conflict 1 of 1 ends"#,
+        );
+        check(
+            r#"<<<<<<< conflict 1 of 1
++++++++ Contents of side #1
+{"id":"b","t":2}
+{"id":"b2"}
+%%%%%%% Changes from base to side #2
+-{"id":"b","t":1}
++{"id":"b","t":3}
++{"id":"b3"}
+>>>>>>> conflict 1 of 1 ends"#,
+        );
+        check(
+            r#"<<<<<<< conflict 1 of 1
++++++++ rksxzplz 1c58a2d3 "s2"
+{"id":"b","t":2}
+{"id":"b2"}
+------- xwwvloxt 8328b152 "base"
+{"id":"b","t":1}
++++++++ xworkypy 1bf1f66a "s3"
+{"id":"b","t":3}
+{"id":"b3"}
+>>>>>>> conflict 1 of 1 ends"#,
+        );
+        // Longer markers, because a line of a side looks like one; and the empty line that stands for an ended file.
+        check(
+            r#"<<<<<<<<<<< conflict 1 of 1
++++++++++++ rksxzplz 1c58a2d3 "s2"
+{"id":"b","t":2}
+{"id":"b2"}
+
+%%%%%%%%%%% diff from: xwwvloxt 8328b152 "base"
+\\\\\\\\\\\        to: lzxqwpxu 06b2aa33 "s3" (no terminating newline)
+-{"id":"b","t":1}
++{"id":"b","t":3}
++{"id":"b3"}
+-
+>>>>>>>>>>> conflict 1 of 1 ends"#,
+        );
+    }
+
+    #[test]
+    fn conflicts_of_mercurial_are_read() {
+        check(
+            r#"<<<<<<<
+------- common ancestor
++++++++ working copy
+-{"id":"b","t":1}
++{"id":"b","t":3}
++{"id":"b3"}
+======= merge rev
+{"id":"b","t":2}
+{"id":"b2"}
+>>>>>>>"#,
+        );
+        check(
+            r#"<<<<<<<
+======= working copy
+{"id":"b","t":2}
+{"id":"b2"}
+------- common ancestor
++++++++ merge rev
+-{"id":"b","t":1}
++{"id":"b","t":3}
++{"id":"b3"}
+>>>>>>>"#,
+        );
+    }
+
+    #[test]
+    fn any_number_of_sides_is_merged() {
+        let text = r#"<<<<<<< conflict 1 of 1
+%%%%%%% diff from: base
+-{"id":"b","t":1,"u":1}
++{"id":"b","t":2,"u":1}
+%%%%%%% diff from: base
+-{"id":"b","t":1,"u":1}
++{"id":"b","t":1,"u":2}
++++++++ third
+{"id":"b","t":1,"u":1,"v":1}
+>>>>>>> conflict 1 of 1 ends"#;
+        assert_eq!(healed(text).unwrap(), "{\"id\":\"b\",\"t\":2,\"u\":2,\"v\":1}\n");
+    }
+
+    #[test]
+    fn the_base_of_the_conflict_is_used() {
+        let text = r#"<<<<<<< HEAD
+{"id":"b","status":"open","updated_at":"2026-01-01T00:00:01Z"}
+||||||| base
+{"id":"b","status":"closed","closed_at":"2025-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}
+=======
+{"id":"b","status":"closed","closed_at":"2025-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:02Z","notes":"n"}
+>>>>>>> topic
+"#;
+        let healed = healed(text).unwrap();
+        assert!(healed.contains(r#""status":"open""#) && healed.contains(r#""notes":"n""#), "{healed}");
+        assert!(!healed.contains(r#""closed_at":"#), "{healed}");
+    }
+
+    #[test]
+    fn a_side_without_lines_deletes_nothing() {
+        let text = "<<<<<<< HEAD\n{\"id\":\"a\"}\n||||||| base\n{\"id\":\"a\"}\n=======\n>>>>>>> x\n";
+        assert_eq!(healed(text).unwrap(), "{\"id\":\"a\"}\n");
+    }
+
+    #[test]
+    fn several_conflicts_are_versions_of_one_file() {
+        let text = r#"<<<<<<< HEAD
+{"_type":"waypost","pruned_before":"2026-01-01T00:00:00Z"}
+=======
+>>>>>>> x
+{"id":"a"}
+<<<<<<< HEAD
+=======
+{"id":"b","status":"closed","closed_at":"2025-01-01T00:00:00Z"}
+>>>>>>> x
+"#;
+        let expected = "{\"_type\":\"waypost\",\"pruned_before\":\"2026-01-01T00:00:00Z\"}\n{\"id\":\"a\"}\n";
+        assert_eq!(healed(text).unwrap(), expected, "b was pruned on the left");
+    }
+
+    #[test]
+    fn a_conflict_in_a_conflict_is_read_too() {
+        let text = r#"<<<<<<< HEAD
+<<<<<<< old
+{"id":"a"}
+=======
+{"id":"b"}
+>>>>>>> older
+=======
+{"id":"c"}
+>>>>>>> x
+"#;
+        assert_eq!(healed(text).unwrap(), "{\"id\":\"a\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n");
+    }
+
+    #[test]
+    fn what_cannot_be_read_stays() {
+        let torn = "<<<<<<< HEAD\n{\"id\":\"a\"}\n=======\n{\"id\":\"b\"}\n";
+        assert_eq!(healed(torn), None);
+        let text = "<<<<<<< torn\n{\"id\":\"z\"}\n<<<<<<< HEAD\n{\"id\":\"a\"}\n=======\nnoise\n>>>>>>> x\n";
+        assert_eq!(healed(text).unwrap(), "<<<<<<< torn\n{\"id\":\"z\"}\nnoise\n{\"id\":\"a\"}\n");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_markers_no_issue_is_lost(lines in proptest::collection::vec(prop::sample::select(vec![
+            "<<<<<<< a", "=======", "||||||| b", ">>>>>>> c", "%%%%%%% d", "+++++++ e", "------- f", "\\\\\\\\\\\\\\ g",
+            "{\"id\":\"a\"}", "{\"id\":\"b\"}", "+{\"id\":\"c\"}", "-{\"id\":\"d\"}", " {\"id\":\"e\"}", "noise", "",
+        ]), 0..24)) {
+            let text = lines.join("\n");
+            if let Some(healed) = healed(&text) {
+                for (line, id) in [("{\"id\":\"a\"}", "a"), ("{\"id\":\"b\"}", "b")] {
+                    let is_only_base = !healed.contains(line) && lines.iter().any(|known| known.starts_with(['|', '-']));
+                    prop_assert!(!lines.contains(&line) || healed.contains(line) || is_only_base, "{} of {}", id, text);
+                }
+                prop_assert!(!lines.contains(&"noise") || healed.contains("noise") || lines.iter().any(|known| known.starts_with(['|', '-'])));
+            }
+        }
+    }
+}
