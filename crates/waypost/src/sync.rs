@@ -1,9 +1,10 @@
 //! The ledger of a repository and that of its remote, brought together.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use waypost_core::ledger::document::{Content, Document};
+use waypost_core::ledger::conflict;
+use waypost_core::ledger::document::Document;
+use waypost_core::ledger::merge::merge;
 use waypost_core::{Error, Result};
 use waypost_workspace::Own;
 use waypost_workspace::sync::{self, Request};
@@ -51,7 +52,7 @@ pub fn sync(place: &Place, options: Options, say: &dyn Fn(&str)) -> Result<Synce
 }
 
 /// Returns the worktree that a ledger is in, and its path there.
-fn worktree_of(place: &Place, file: &std::path::Path) -> Result<(PathBuf, String)> {
+fn worktree_of(place: &Place, file: &Path) -> Result<(PathBuf, String)> {
     let checkout = place.require_checkout()?;
     // A worktree may lie inside another.
     let roots = place.home_worktree.iter().chain(&checkout.root);
@@ -60,30 +61,13 @@ fn worktree_of(place: &Place, file: &std::path::Path) -> Result<(PathBuf, String
     path.ok_or_else(|| Error::invalid(format!("the ledger {} is in no worktree", file.display())))
 }
 
-/// Merges two versions of a ledger, line by line.
-#[expect(clippy::unnecessary_wraps, reason = "merging may fail")]
+/// Merges two versions of a ledger. What markers of an earlier conflict enclose is merged first.
+#[expect(clippy::unnecessary_wraps, reason = "a merge of bytes may be refused")]
 fn merged(base: Option<&[u8]>, ours: &[u8], theirs: &[u8]) -> Result<Vec<u8>> {
-    let records = |bytes: &[u8]| -> BTreeMap<String, Vec<u8>> {
+    let read = |bytes: &[u8]| {
         let document = Document::parse(bytes.to_vec());
-        let lines = document.contents().zip(document.lines());
-        lines
-            .filter(|(content, _)| *content != Content::Blank)
-            .map(|(content, line)| match content {
-                Content::Issue(id) => (id, line.to_vec()),
-                _ => (String::from_utf8_lossy(line).into_owned(), line.to_vec()),
-            })
-            .collect()
+        conflict::heal(&document).unwrap_or(document)
     };
-    let (base, ours, theirs) = (records(base.unwrap_or_default()), records(ours), records(theirs));
-    let mut all: BTreeMap<&String, &Vec<u8>> = ours.iter().collect();
-    for (id, theirs) in &theirs {
-        let line = match (ours.get(id), base.get(id)) {
-            (Some(ours), Some(base)) if base == theirs => ours,
-            (Some(ours), Some(base)) if base != ours => ours.max(theirs),
-            (Some(ours), None) => ours.max(theirs),
-            _ => theirs,
-        };
-        all.insert(id, line);
-    }
-    Ok(all.into_values().flat_map(|line| line.iter().copied().chain([b'\n'])).collect())
+    let document = merge(base.map(read).as_ref(), &read(ours), &read(theirs));
+    Ok(document.parts().concat())
 }

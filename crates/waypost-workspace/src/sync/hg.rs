@@ -193,7 +193,7 @@ impl HgSync<'_> {
     fn check(&self) -> Result<()> {
         let own = self.work.request.root.join(if self.is_sapling { ".sl" } else { ".hg" });
         let under_way = UNDER_WAY.iter().find(|(mark, _)| own.join(mark).exists()).map(|(_, what)| *what);
-        let parents = self.log("parents()", "{node}\n")?;
+        let parents = self.log("parents()", r"{node}\n")?;
         let under_way = if parents.lines().count() > 1 { Some("a merge") } else { under_way };
         match under_way {
             Some(what) => Err(Error::refused(format!("{what} is under way")).hint("finish it, or abort it")),

@@ -168,7 +168,8 @@ impl<'a> Objects<'a> {
         self.work.change(read, "")?;
         let entry = format!("{},{},{}", ledger.mode, ledger.blob, self.work.request.path);
         self.work.change(index(self.look()).args(["update-index", "--add", "--cacheinfo", &entry]), "")?;
-        let tree = self.work.change(index(self.look()).arg("write-tree"), "TREE")?;
+        // A partial clone does not have all files.
+        let tree = self.work.change(index(self.look()).args(["write-tree", "--missing-ok"]), "TREE")?;
         if let (Some(before), false) = (tree_of, self.work.request.is_rehearsal) {
             let paths = self.paths(&[before, &tree])?;
             if paths.iter().any(|path| path != self.work.request.path) {

@@ -32,6 +32,12 @@ fn ledger(repo: &Path) -> String {
     std::fs::read_to_string(repo.join(LEDGER)).unwrap_or_default()
 }
 
+fn title(repo: &Path, id: &str) -> String {
+    let issues = ledger(repo);
+    let issues = issues.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    issues.filter(|issue| issue["id"] == *id).map(|issue| issue["title"].as_str().unwrap().to_owned()).collect()
+}
+
 /// A remote with one commit on `main`, and clones of it.
 fn clones(sandbox: &Sandbox, names: &[&str]) -> Vec<PathBuf> {
     let seed = sandbox.git_repo("seed");
@@ -91,13 +97,15 @@ fn possessions(sandbox: &Sandbox, repo: &Path) -> String {
         &["stash", "list"],
         &["symbolic-ref", "HEAD"],
         &["config", "--list", "--local"],
-        &["diff"],
-        &["diff", "--cached"],
+        &["diff", "--", ".", ":(exclude).waypost"],
+        &["diff", "--cached", "--", ".", ":(exclude).waypost"],
     ] {
         let said = sandbox.git(repo, args.iter().copied());
         // Git looks once more at each entry of the index and notes what it saw.
         let is_known = |line: &&str| !line.contains(LEDGER) && !line.starts_with("  ");
-        let is_expected = |line: &&str| line.contains("refs/heads/main") || line.contains("refs/remotes/");
+        // One that died leaves the name of what it fetched, and the next one deletes it.
+        let expected = ["refs/heads/main", "refs/remotes/", "refs/waypost/sync/"];
+        let is_expected = |line: &&str| expected.iter().any(|name| line.contains(name));
         for line in said.lines().filter(is_known).filter(|line| args[0] != "for-each-ref" || !is_expected(line)) {
             writeln!(all, "{line}").unwrap();
         }
@@ -220,7 +228,7 @@ fn what_was_undone_after_a_sync_stays_undone_although_the_branches_never_met() {
     // By its branch alone, nobody here ever touched the title.
     let _ = sandbox.way(one, ["update", &id, "--title", "Old title"]).ok();
     sync(&sandbox, one);
-    assert!(ledger(one).contains("Old title"), "{}", ledger(one));
+    assert!(title(one, &id) == "Old title", "{}", ledger(one));
     sync(&sandbox, two);
     assert_eq!(ledger(one), ledger(two));
 }
@@ -522,6 +530,50 @@ fn nothing_that_a_repository_brings_along_is_run() {
 }
 
 #[test]
+fn a_partial_clone_gets_what_it_lacks_by_no_program_of_the_repositorys() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    sandbox.git(&sandbox.path("remote.git"), ["config", "uploadpack.allowFilter", "true"]);
+    add(&sandbox, &one, "From one");
+    sync(&sandbox, &one);
+    commit(&sandbox, &one, "other", "changed\n");
+    sandbox.git(&one, ["push", "-q"]);
+    let url = format!("file://{}", text(&sandbox.path("remote.git")));
+    sandbox.git(&one, ["clone", "-q", "--filter=blob:none", &url, "../partial"]);
+    let partial = sandbox.path("partial");
+    let canary = sandbox.path("canary");
+    sandbox.git(&partial, ["config", "remote.origin.uploadpack", &format!("touch '{}'; false", text(&canary))]);
+    add(&sandbox, &one, "And on");
+    sync(&sandbox, &one);
+    commit(&sandbox, &one, "file", "changed\n");
+    sandbox.git(&one, ["push", "-q"]);
+    add(&sandbox, &partial, "From the partial one");
+    assert!(sync(&sandbox, &partial)["pushed"].is_string());
+    sync(&sandbox, &one);
+    assert_eq!(ledger(&one), ledger(&partial));
+    assert!(!canary.exists());
+}
+
+#[test]
+fn from_any_worktree_it_is_the_main_ones_ledger_that_is_synced() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    sandbox.git(one, ["worktree", "add", "-q", "../tree"]);
+    let tree = sandbox.path("tree");
+    add(&sandbox, &tree, "From a worktree");
+    let head = sandbox.git(&tree, ["rev-parse", "HEAD"]);
+    assert!(sync(&sandbox, &tree)["pushed"].is_string());
+    check_ledger_is_clean(&sandbox, one);
+    assert_eq!(
+        (sandbox.git(&tree, ["rev-parse", "HEAD"]), sandbox.git(&tree, ["status", "--short"])),
+        (head, String::new())
+    );
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+}
+
+#[test]
 fn branches_that_look_like_options_are_branches() {
     let sandbox = sandbox();
     let one = clones(&sandbox, &["one"]).remove(0);
@@ -602,8 +654,91 @@ fn clones_that_change_and_sync_and_die_at_random_become_equal() {
             assert_eq!(&possessions(&sandbox, repo), before, "seed {seed}, {}", repo.display());
             check_ledger_is_clean(&sandbox, repo);
             sandbox.git(repo, ["fsck", "--strict", "--no-dangling"]);
+            assert_eq!(sandbox.git(repo, ["for-each-ref", "refs/waypost/sync/"]), "", "seed {seed}");
         }
         assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"], "seed {seed}");
+    }
+}
+
+#[test]
+fn clones_that_sync_at_the_same_time_all_succeed() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two", "three"]);
+    for round in 0..3 {
+        // Two at once in each: one waits for the other.
+        let mut running = Vec::new();
+        for repo in repos.iter().chain(&repos) {
+            add(&sandbox, repo, &format!("In round {round}"));
+            let mut command = sandbox.way_command(repo);
+            running.push(command.arg("sync").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        }
+        for child in running {
+            let run = waypost_testkit::Run::of(&child.wait_with_output().unwrap());
+            assert_eq!(run.code, 0, "{run:?}");
+        }
+    }
+    for repo in &repos {
+        sync(&sandbox, repo);
+    }
+    assert_eq!(ledger(&repos[0]).lines().count(), 18);
+    for repo in &repos {
+        assert_eq!(ledger(repo), ledger(&repos[0]));
+        check_ledger_is_clean(&sandbox, repo);
+        assert_eq!(sandbox.git(repo, ["rev-parse", "HEAD"]), sandbox.git(&repos[0], ["rev-parse", "HEAD"]));
+    }
+    assert_eq!(sandbox.git(&repos[0], ["rev-list", "--merges", "HEAD"]), "", "nobody had to merge");
+}
+
+#[test]
+fn a_sync_that_dies_before_any_of_its_commands_is_made_good_by_the_next() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    add(&sandbox, one, "From one");
+    sync(&sandbox, one);
+    add(&sandbox, two, "From two");
+    sandbox.dir("bin");
+    let git = String::from_utf8(sandbox.command("which", one).arg("git").output().unwrap().stdout).unwrap();
+    let script = format!(
+        "#!/bin/sh\ndir=$(dirname \"$0\")\nleft=$(($(cat \"$dir/left\") - 1))\necho $left > \"$dir/left\"\n\
+         if [ $left = 0 ]; then kill -9 $PPID; exit 1; fi\nexec {} \"$@\"\n",
+        git.trim()
+    );
+    sandbox.write("bin/git", script);
+    sandbox.command("chmod", one).args(["+x", text(&sandbox.path("bin/git"))]).status().unwrap();
+    let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
+    for (shape, has_commit) in [("together", false), ("apart", true)] {
+        let repo = sandbox.path(shape);
+        sandbox.command("cp", one).args(["-a", text(two), text(&repo)]).status().unwrap();
+        make_untidy(&sandbox, &repo);
+        if has_commit {
+            sandbox.git(&repo, ["commit", "-q", "-m", "mine"]);
+        }
+        let before = possessions(&sandbox, &repo);
+        let mut last = Vec::new();
+        // The first ones only look.
+        for number in (9..).step_by(3) {
+            let _ = sandbox.way(&repo, ["add", &format!("Number {number}")]).ok();
+            sandbox.write("bin/left", number.to_string());
+            let run = sandbox.way_with(&repo, &[("PATH", path.as_ref())], ["sync"]);
+            assert_eq!(possessions(&sandbox, &repo), before, "{shape}, killed before command {number}");
+            if run.code == 0 {
+                assert!(number > 20, "it was never killed");
+                break;
+            }
+            let _ = sandbox.way(&repo, ["add", &format!("After {number}")]).ok();
+            sync(&sandbox, &repo);
+            check_ledger_is_clean(&sandbox, &repo);
+            assert_eq!(possessions(&sandbox, &repo), before, "{shape}, after being killed before command {number}");
+            last.push(number);
+        }
+        sync(&sandbox, one);
+        assert_eq!(ledger(one), ledger(&repo), "{shape}");
+        assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"], "{shape}");
+        for number in last {
+            let (killed, after) = (format!("Number {number}\""), format!("After {number}\""));
+            assert!(ledger(one).contains(&killed) && ledger(one).contains(&after), "{shape} {number}");
+        }
     }
 }
 
@@ -675,7 +810,21 @@ fn b19_mercurial_clones_converge_and_everything_else_of_the_users_stays() {
     let before: Vec<String> = repos.iter().map(|repo| possessions_in_hg(&sandbox, repo)).collect();
     add(&sandbox, &repos[0], "From one");
     add(&sandbox, &repos[1], "From two");
+    let run = sandbox.way(&repos[0], ["sync", "--dry-run"]).ok();
+    assert!(run.stdout.contains(" commit ") && run.stdout.contains(" push "), "{}", run.stdout);
+    assert_eq!(sandbox.hg(&repos[0], ["log", "--template", "x"]), "xx");
+    // What the repository configures is not run.
+    let evil = format!("touch '{}'", text(&sandbox.path("canary")));
+    let hooks = ["pre-commit", "precommit", "commit", "pre-pull", "incoming", "pre-push", "outgoing", "update"];
+    let hooks = hooks.map(|hook| format!("{hook} = {evil}\n")).concat();
+    let aliases = ["pull", "push", "commit", "update", "log", "cat"];
+    let aliases = aliases.map(|name| format!("{name} = !{evil}\n")).concat();
+    let path = format!("[paths]\ndefault = {}\n", text(&sandbox.path("remote")));
+    let hostile = format!("{path}[hooks]\n{hooks}[alias]\n{aliases}[ui]\nssh = {evil}\neditor = {evil}\n");
+    sandbox.write(repos[0].join(".hg/hgrc"), hostile);
     let first = sync(&sandbox, &repos[0]);
+    assert!(!sandbox.path("canary").exists());
+    sandbox.write(repos[0].join(".hg/hgrc"), path);
     assert!(first["pushed"].is_string() && first["committed"] == first["pushed"], "{first}");
     let second = sync(&sandbox, &repos[1]);
     assert!(second["pushed"].is_string() && second["merged"] == true, "{second}");
@@ -848,6 +997,44 @@ fn b19_jj_clones_converge_and_everything_else_of_the_users_stays() {
 }
 
 #[test]
+fn nothing_that_a_repository_of_jj_brings_along_is_run() {
+    let sandbox = sandbox();
+    let Some(repos) = jj_clones(&sandbox, true, &["one", "two"]) else { return };
+    let [one, two] = repos.as_slice() else { panic!() };
+    add(&sandbox, two, "From two");
+    sync(&sandbox, two);
+    add(&sandbox, one, "From one");
+    sandbox.jj(one, ["status"]);
+    let program = sandbox.path("evil");
+    sandbox.write(&program, format!("#!/bin/sh\ntouch '{}'\nexit 1\n", text(&sandbox.path("canary"))));
+    sandbox.command("chmod", one).args(["+x", text(&program)]).status().unwrap();
+    for (key, value) in [
+        ("signing.behavior", "own"),
+        ("signing.backend", "gpg"),
+        ("signing.backends.gpg.program", text(&program)),
+        ("git.executable-path", text(&program)),
+        ("ui.editor", text(&program)),
+        ("ui.pager", text(&program)),
+        ("ui.merge-editor", text(&program)),
+        ("aliases.rebase", "['util', 'exec', '--', 'touch', 'canary']"),
+    ] {
+        sandbox.jj(one, ["config", "set", "--repo", key, value]);
+    }
+    for hook in ["reference-transaction", "pre-push", "post-checkout", "post-index-change"] {
+        let file = one.join(".git/hooks").join(hook);
+        std::fs::copy(&program, &file).unwrap();
+    }
+    for key in ["remote.origin.uploadpack", "remote.origin.receivepack", "core.sshCommand", "core.fsmonitor"] {
+        let own = "'core.hooksPath=/dev/null'";
+        let mut command = sandbox.command("git", one);
+        command.args(["config", key, text(&program)]).env("GIT_CONFIG_PARAMETERS", own).status().unwrap();
+    }
+    assert!(sync(&sandbox, one)["pushed"].is_string());
+    assert!(!sandbox.path("canary").exists());
+    assert!(ledger(one).contains("From two"));
+}
+
+#[test]
 fn commits_that_jj_did_not_push_stay_unpushed() {
     let sandbox = sandbox();
     let Some(repos) = jj_clones(&sandbox, true, &["one", "two"]) else { return };
@@ -875,7 +1062,7 @@ fn commits_that_jj_did_not_push_stay_unpushed() {
     let _ = sandbox.way(one, ["update", &id, "--title", "Old title"]).ok();
     sync(&sandbox, one);
     sync(&sandbox, two);
-    assert!(ledger(two).contains("Old title") && ledger(one) == ledger(two));
+    assert!(title(two, &id) == "Old title" && ledger(one) == ledger(two));
     // The user's own rebase finds nothing to do about the ledger.
     sandbox.jj(one, ["rebase", "-b", "@", "-o", "main"]);
     assert_eq!(sandbox.jj(one, ["log", "--no-graph", "-r", "conflicts()", "-T", "commit_id"]), "");
@@ -924,7 +1111,7 @@ fn jj_clones_that_change_and_sync_and_die_at_random_become_equal() {
         sandbox.write(repos[2].join("secret"), "not yet\n");
         sandbox.jj(&repos[2], ["commit", "-m", "mine"]);
         let before: Vec<String> = repos.iter().map(|repo| possessions_in_jj(&sandbox, repo)).collect();
-        for number in 0..15 {
+        for number in 0..8 {
             let repo = &repos[usize::try_from(dice.below(3)).unwrap()];
             edit(&sandbox, repo, &mut dice, number);
             match dice.below(3) {
@@ -943,4 +1130,69 @@ fn jj_clones_that_change_and_sync_and_die_at_random_become_equal() {
         }
         assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"], "seed {seed}");
     }
+}
+
+/// A stand-in for Sapling that writes down what it is asked, and answers as one whose remote has another ledger.
+fn sapling(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
+    let repo = sandbox.dir("sapling");
+    sandbox.dir("sapling/.sl");
+    sandbox.dir("bin");
+    sandbox.write(repo.join(".sl/config"), "[paths]\ndefault = https://example.org/r\n");
+    sandbox.write("theirs", "{\"id\":\"their-1\",\"title\":\"Theirs\"}\n");
+    let script = r#"#!/bin/sh
+state=$(dirname "$0")/..
+shift 2
+printf '%s\n' "$*" >> "$state/asked"
+while [ "${1#--config=}" != "$1" ]; do shift; done
+node() { printf '%040d' "$1"; }
+at=$(cat "$state/at" 2>/dev/null || echo 1)
+case "$*" in
+    "log --rev=last(::. and remotebookmark()) "*) printf 'remote/main' ;;
+    "log --rev=remote/main "*) node 2 ;;
+    "log --rev=parents() "*) node "$at"; echo ;;
+    "log --rev=. "*) node "$at" ;;
+    "log --rev=ancestor("*) node 1 ;;
+    "cat --rev=$(node 2) "*) cat "$state/theirs" ;;
+    "cat "*) exit 1 ;;
+    "status --all "*) if [ "$at" = 3 ]; then echo C; else echo M; fi ;;
+    "status --no-status "*) printf '.waypost/issues.jsonl\0' ;;
+    "update "*) echo 2 > "$state/at" ;;
+    "commit "*) echo 3 > "$state/at" ;;
+    "pull "*) test ! -e "$state/offline" ;;
+esac
+"#;
+    sandbox.write("bin/sl", script);
+    sandbox.command("chmod", &repo).args(["+x", text(&sandbox.path("bin/sl"))]).status().unwrap();
+    (repo, sandbox.path("asked"))
+}
+
+#[test]
+fn b19_sapling_is_asked_in_its_own_words() {
+    let sandbox = sandbox();
+    let (repo, asked) = sapling(&sandbox);
+    let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
+    let way = |args: &[&str]| sandbox.way_with(&repo, &[("PATH", path.as_ref())], args);
+    let _ = way(&["config", "set", "prefix", "our"]).ok();
+    let _ = way(&["add", "Ours"]).ok();
+    sandbox.write("offline", "");
+    let run = way(&["sync"]).fails(8);
+    assert!(run.stderr.contains("cannot pull"), "{}", run.stderr);
+    std::fs::remove_file(sandbox.path("offline")).unwrap();
+    std::fs::remove_file(&asked).unwrap();
+    let done = way(&["sync", "--json"]).data();
+    assert!(done["pushed"].is_string() && done["merged"] == true && done["upstream"] == "remote/main", "{done}");
+    assert!(ledger(&repo).contains("Ours") && ledger(&repo).contains("Theirs"));
+    let asked = std::fs::read_to_string(asked).unwrap();
+    let changes: Vec<&str> =
+        asked.lines().filter(|line| !["log ", "cat ", "status "].iter().any(|look| line.starts_with(look))).collect();
+    let remote = "--config=paths.default=https://example.org/r";
+    assert_eq!(
+        changes,
+        [
+            &format!("{remote} pull --quiet"),
+            "update --quiet --merge --tool=:local --rev=0000000000000000000000000000000000000002",
+            "commit --message=Sync the issues -- path:.waypost/issues.jsonl",
+            &format!("{remote} push --quiet --rev=0000000000000000000000000000000000000003 --to=main"),
+        ]
+    );
 }
