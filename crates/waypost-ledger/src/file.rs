@@ -13,6 +13,9 @@ use crate::index::Source;
 /// How long a checkout that is under way is waited for.
 const SETTLING: Duration = Duration::from_secs(1);
 
+/// How often a change is tried while another program keeps swapping the file.
+pub(crate) const ATTEMPTS: usize = 100;
+
 /// A ledger's file, and the lock that guards it.
 #[derive(Clone, Debug)]
 pub struct LedgerFile {
@@ -47,6 +50,29 @@ impl LedgerFile {
     /// No lock is needed: the file is only ever replaced whole.
     pub fn read(&self) -> Result<Document> {
         self.read_seen().map(|(document, _)| document)
+    }
+
+    /// Makes something else of the whole file, and returns that; it is on disk then, unless it is what was there.
+    ///
+    /// What `change` is given is what the file says at that moment, under the lock. It is asked again if a program that
+    /// knows no lock swaps the file meanwhile.
+    pub fn rewrite(&self, change: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+        let _lock = self.lock()?;
+        for _ in 0..ATTEMPTS {
+            let (document, seen) = self.read_seen()?;
+            let before = document.parts().concat();
+            let after = change(&before)?;
+            if after == before || self.replace(&seen, &Document::parse(after.clone()))? {
+                return Ok(after);
+            }
+        }
+        Err(self.is_restless())
+    }
+
+    /// The error of somebody who tried often enough.
+    pub(crate) fn is_restless(&self) -> Error {
+        Error::unavailable(format!("the ledger {} is being changed by another program", self.path.display()))
+            .hint("try again when that is done")
     }
 
     /// Waits for the lock that every change is made under.

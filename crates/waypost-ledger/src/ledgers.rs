@@ -13,14 +13,11 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Stamp, create_private_dir};
 
-use crate::file::LedgerFile;
+use crate::file::{ATTEMPTS, LedgerFile};
 use crate::index::{self, Entry, Failure, Followed, Index, Marks, Source};
 
 /// How long to wait for somebody who brings the index up to date, before doing without it.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// How often a change is tried while another program keeps swapping the file.
-const ATTEMPTS: usize = 100;
 
 /// Ledgers that are read together.
 pub struct Ledgers {
@@ -172,7 +169,7 @@ impl Ledgers {
             drop(index_lock);
             return Ok(answer);
         }
-        Err(being_changed(file))
+        Err(file.is_restless())
     }
 
     /// Writes one ledger anew, from what its file says at that moment, under the lock. Returns what `rewrite` returned with
@@ -194,7 +191,7 @@ impl Ledgers {
                 return Ok(Some(answer));
             }
         }
-        Err(being_changed(file))
+        Err(file.is_restless())
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Open>> {
@@ -395,11 +392,6 @@ impl Ledgers {
             index::remove(&self.index);
         }
     }
-}
-
-fn being_changed(file: &LedgerFile) -> Error {
-    Error::unavailable(format!("the ledger {} is being changed by another program", file.path().display()))
-        .hint("try again when that is done")
 }
 
 fn opened(open: Option<&Open>) -> Result<&Index> {

@@ -1,8 +1,9 @@
 //! Version control as Waypost sees it.
 //!
 //! [`detect()`] finds the checkout a path is in and where its state lives, by reading files alone: no process
-//! is started. [`worktrees`] adds and removes worktrees with the real tools, [`history`] asks them for the
-//! versions of a file, and [`merging`] for those that are in conflict; no other module runs them.
+//! is started. [`worktrees`] adds and removes worktrees with the real tools, [`history`] asks them for the versions of
+//! a file, [`merging`] for those that are in conflict, and [`mod@sync`] brings a ledger together with its remote; no
+//! other module runs them.
 
 mod checkout;
 mod config_file;
@@ -14,9 +15,10 @@ mod identity;
 mod jj_layout;
 pub mod merging;
 mod run;
+pub mod sync;
 pub mod worktrees;
 
 pub use checkout::{Checkout, Listed};
 pub use detect::{Environment, detect, is_same_place};
 pub use identity::{ensure_repository_id, ensure_worktree_id, renew_ids, repository_id, restore_ids, worktree_id};
-pub use run::{git_version, init_git, run_editor};
+pub use run::{Own, git_version, init_git, run_editor};

@@ -36,7 +36,15 @@ const GIT_SETTINGS: &[(&str, &str)] = &[
     ("core.pager", "cat"),
     ("core.fsync", "all"),
     ("advice.detachedHead", "false"),
+    ("protocol.ext.allow", "never"),
+    ("commit.gpgSign", "false"),
+    ("push.gpgSign", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
 ];
+
+/// How the network may be reached. Other ways are programs, named by a URL.
+const PROTOCOLS: &str = "file:git:http:https:ssh";
 
 /// What git-lfs itself writes as its filter. A repository that uses it needs it, and it is known.
 const LFS: &[&str] = &[
@@ -47,10 +55,21 @@ const LFS: &[&str] = &[
     "git-lfs filter-process --skip",
 ];
 
+/// What the user's own environment says about the network. It is the user's, so it is heeded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Own {
+    /// Whether it names a command for ssh.
+    pub ssh: bool,
+    /// Whether it names a program that knows passwords.
+    pub askpass: bool,
+}
+
 /// Git in one place, hardened.
 pub(crate) struct Git {
     place: Vec<OsString>,
     settings: Vec<(String, String)>,
+    /// The command for ssh that the user's own configuration names.
+    ssh: Option<String>,
 }
 
 impl Git {
@@ -83,38 +102,71 @@ impl Git {
         Tool::new("git", command)
     }
 
-    /// Reads which filters the repository itself configures, and switches them off.
+    /// A git command that may use the network: it asks nobody, and runs nothing that the repository names.
+    pub(crate) fn network(&self, own: Own) -> Tool {
+        let tool = self.command().env("GIT_ALLOW_PROTOCOL", PROTOCOLS).env("GIT_PROXY_COMMAND", "");
+        // Fetching what a partial clone lacks would let the repository say by which program. We say it ourselves.
+        let mut tool = tool.env("GIT_NO_LAZY_FETCH", "1");
+        if !own.ssh {
+            // Over the repository's own core.sshCommand.
+            tool = tool.env("GIT_SSH_COMMAND", self.ssh.as_deref().unwrap_or("ssh -oBatchMode=yes"));
+        }
+        if own.askpass { tool } else { tool.env("GIT_ASKPASS", "").env("SSH_ASKPASS_REQUIRE", "never") }
+    }
+
+    /// Reads which programs the repository itself configures, and switches them off.
     fn hardened(place: Vec<OsString>) -> Result<Git> {
         let settings = GIT_SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let mut git = Git { place, settings };
+        let mut git = Git { place, settings, ssh: None };
         let listed = git.command().args(["config", "--list", "--show-scope", "-z"]).stdout()?;
         let mut fields = listed.split('\0');
+        let mut helpers = vec![("credential.helper", "")];
+        let mut has_foreign_helper = false;
         while let (Some(scope), Some(assignment)) = (fields.next(), fields.next()) {
             let (key, value) = assignment.split_once('\n').unwrap_or((assignment, ""));
-            let Some((filter, kind)) = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) else {
-                continue;
-            };
-            let is_program = matches!(kind, "clean" | "smudge" | "process");
-            if is_program && matches!(scope, "local" | "worktree") && !LFS.contains(&value) {
-                git.settings.push((key.to_owned(), String::new()));
-                git.settings.push((format!("filter.{filter}.required"), "false".to_owned()));
+            let is_helper = key.starts_with("credential.") && key.ends_with(".helper");
+            match (scope, key) {
+                // The user's own, and ours.
+                ("system" | "global", "core.sshcommand") => git.ssh = Some(value.to_owned()),
+                ("system" | "global", _) if is_helper => helpers.push((key, value)),
+                ("local" | "worktree", _) if is_helper => has_foreign_helper = true,
+                ("local" | "worktree", _) => git.settings.extend(instead_of(key, value)),
+                _ => {}
             }
+        }
+        if has_foreign_helper {
+            // Nothing forgets all helpers that were named so far.
+            git.settings.extend(helpers.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         }
         Ok(git)
     }
 }
 
-/// A jj command in a directory.
+/// Returns what takes the place of a repository's own setting, if that would run a program.
+fn instead_of(key: &str, value: &str) -> Vec<(String, String)> {
+    let say = |key: String, value: &str| (key, value.to_owned());
+    let Some((name, kind)) = key.rsplit_once('.') else { return Vec::new() };
+    match (name.split('.').next(), kind) {
+        (Some("filter"), "clean" | "smudge" | "process") if !LFS.contains(&value) => {
+            vec![say(key.to_owned(), ""), say(format!("{name}.required"), "false")]
+        }
+        (Some("core"), "alternaterefscommand") => vec![say(key.to_owned(), "true")],
+        _ => Vec::new(),
+    }
+}
+
+/// A jj command in a directory, which saves every file.
 pub(crate) fn jj(dir: &Path) -> Tool {
+    // Not only those that jj thinks worth it.
+    let settings = ["snapshot.auto-track=all()", "snapshot.max-new-file-size=1000000000000"];
+    jj_as_it_is(dir).args(settings.map(|setting| format!("--config={setting}")))
+}
+
+/// A jj command in a directory, which saves the files that the user wants to be saved.
+pub(crate) fn jj_as_it_is(dir: &Path) -> Tool {
     let mut command = Command::new("jj");
     command.current_dir(dir).args(["--no-pager", "--color=never"]);
-    for setting in [
-        "ui.editor=false",
-        "fsmonitor.backend=none",
-        // Every file is saved, not only those that jj thinks worth it.
-        "snapshot.auto-track=all()",
-        "snapshot.max-new-file-size=1000000000000",
-    ] {
+    for setting in ["ui.editor='false'", "fsmonitor.backend=none", "signing.behavior=drop"] {
         command.arg(format!("--config={setting}"));
     }
     Tool::new("jj", command)
@@ -178,25 +230,27 @@ impl Tool {
         self
     }
 
-    /// Feeds it these bytes and runs it.
-    pub(crate) fn fed(mut self, input: &[u8]) -> Result<()> {
+    /// Feeds it these bytes and runs it. What it prints comes after it has read everything.
+    pub(crate) fn fed(mut self, input: &[u8]) -> Result<String> {
         let cannot = |error| Error::unavailable(format!("cannot run {}", self.name)).because(error);
         log::debug!("run {}", self.line());
         let mut child =
-            self.command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(cannot)?;
+            self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(cannot)?;
         if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(input).map_err(cannot)?;
+            match stdin.write_all(input) {
+                // It has seen enough, and says below why.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                other => other.map_err(cannot)?,
+            }
         }
         let output = child.wait_with_output().map_err(cannot)?;
-        self.check(output).map(drop)
+        self.check(output).map(|output| text_of(&output.stdout))
     }
 
     /// Runs it and returns what it printed, without the last newline.
     pub(crate) fn stdout(mut self) -> Result<String> {
         let output = self.run()?;
-        let output = self.check(output)?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
+        self.check(output).map(|output| text_of(&output.stdout))
     }
 
     /// Runs it and returns the path it printed.
@@ -237,8 +291,27 @@ impl Tool {
     }
 
     /// Runs it and returns whether it succeeded, for questions that are answered by the exit code.
-    pub(crate) fn succeeds(mut self) -> Result<bool> {
-        Ok(self.run()?.status.success())
+    pub(crate) fn succeeds(self) -> Result<bool> {
+        Ok(self.code()? == Some(0))
+    }
+
+    /// Runs it and returns what it printed. None if it ended with 1, which is how tools say that there is nothing.
+    pub(crate) fn answer(self) -> Result<Option<String>> {
+        Ok(self.answer_bytes()?.map(|printed| text_of(&printed)))
+    }
+
+    /// The same, byte for byte.
+    pub(crate) fn answer_bytes(mut self) -> Result<Option<Vec<u8>>> {
+        let output = self.run()?;
+        if output.status.code() == Some(1) {
+            return Ok(None);
+        }
+        self.check(output).map(|output| Some(output.stdout))
+    }
+
+    /// Runs it and returns its exit code, if no signal ended it.
+    pub(crate) fn code(mut self) -> Result<Option<i32>> {
+        Ok(self.run()?.status.code())
     }
 
     fn check(&self, output: Output) -> Result<Output> {
@@ -262,10 +335,15 @@ impl Tool {
     }
 
     /// The command as one would type it, without our settings.
-    fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let words = std::iter::once(self.command.get_program()).chain(self.command.get_args());
         words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Returns what was printed, without the last newline.
+fn text_of(printed: &[u8]) -> String {
+    String::from_utf8_lossy(printed.strip_suffix(b"\n").unwrap_or(printed)).into_owned()
 }
 
 /// A tool that answers one question after another. It ends with the conversation.

@@ -20,5 +20,6 @@ pub mod prune;
 pub mod repos;
 pub mod session;
 pub mod survey;
+pub mod sync;
 
 pub use waypost_core::{Error, Kind, Result};

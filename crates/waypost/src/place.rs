@@ -388,7 +388,7 @@ pub fn expand(path: impl AsRef<OsStr>, cwd: &Path, variables: &Variables) -> Res
 /// Returns the ledger in a worktree, and whether it is another tool's.
 pub(crate) fn ledger_in(root: &Path) -> (PathBuf, bool) {
     let ours = root.join(DOT_DIR);
-    if !ours.join("issues.jsonl").exists() && !ours.join("config.toml").exists() {
+    if !ours.join("issues.jsonl").exists() {
         let beads = [".beads/issues.jsonl", ".beads/beads.jsonl"].map(|beads| root.join(beads));
         if let Some(beads) = beads.into_iter().find(|beads| beads.is_file()) {
             return (beads, true);

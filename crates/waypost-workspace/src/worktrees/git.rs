@@ -10,7 +10,7 @@ use crate::checkout::{Checkout, Listed};
 use crate::run::{Git, Tool};
 
 /// What git leaves in a worktree's directory while something is under way.
-const UNDER_WAY: &[(&str, &str, &str)] = &[
+pub(crate) const UNDER_WAY: &[(&str, &str, &str)] = &[
     ("rebase-merge", "a rebase", "git rebase --continue or --abort"),
     ("rebase-apply", "a rebase", "git rebase --continue or --abort"),
     ("MERGE_HEAD", "a merge", "git merge --continue or --abort"),
@@ -229,7 +229,7 @@ impl PlainIndex {
         }
         for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
             if !hidden.is_empty() {
-                index.tool(git).args(["update-index", flag, "-z", "--stdin"]).fed(hidden.as_bytes())?;
+                index.tool(git).args(["update-index", flag, "-z", "--stdin"]).fed(hidden.as_bytes()).map(drop)?;
             }
         }
         Ok(index)

@@ -17,6 +17,7 @@ use waypost_fs::{FileLock, create_private_dir};
 
 use crate::checkout::{Checkout, Listed};
 
+pub(crate) use git::UNDER_WAY;
 pub use git::exclude;
 
 /// Checking out a large tree takes its time, and so does waiting for others who do.

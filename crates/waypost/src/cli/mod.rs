@@ -137,6 +137,7 @@ commands! {
     "accept" => accept;
     "reject" => reject;
     "migrate" => migrate;
+    "sync" => sync;
     "blocked" => blocked;
     "search" => search;
     "stale" => stale;

@@ -514,7 +514,7 @@ fn terms(place: &Place) -> Terms {
 
 /// Refuses to write through a link that leads out of the repository: who writes the repository does not choose where
 /// we write, and whoever else uses that file has another lock.
-fn check_inside(path: &Path, root: &Path) -> Result<()> {
+pub(crate) fn check_inside(path: &Path, root: &Path) -> Result<()> {
     // What does not exist yet is where its directory really is.
     let real = path.ancestors().find_map(|existing| {
         let real = std::fs::canonicalize(existing).ok()?;

@@ -21,6 +21,7 @@ mod places;
 mod processes;
 mod repos;
 mod stores;
+mod sync;
 mod vcs;
 mod worktrees;
 

@@ -35,6 +35,7 @@ pub(super) mod show;
 pub(super) mod stale;
 pub(super) mod stats;
 pub(super) mod status;
+pub(super) mod sync;
 pub(super) mod update;
 pub(super) mod r#where;
 pub(super) mod withdraw;

@@ -1,0 +1,350 @@
+//! A ledger under Mercurial, or under Sapling, which says some things in other words.
+//!
+//! Mercurial commits what is in the worktree, and pushes commits with all that come before them. So the worktree goes to
+//! another commit only if no file differs there but the ledger, and whoever has commits to push, or files to update, does
+//! that first.
+
+use std::path::{Path, PathBuf};
+
+use waypost_core::model::Vcs;
+use waypost_core::{Error, Result};
+use waypost_fs::{FileIdentity, remove_tree};
+
+use super::{Adapter, MESSAGE, Round, Work};
+use crate::config_file::ConfigFile;
+use crate::run::{Tool, hg, sl};
+
+/// What is in the tool's directory while something is under way.
+const UNDER_WAY: &[(&str, &str)] = &[
+    ("rebasestate", "a rebase"),
+    ("histedit-state", "a histedit"),
+    ("graftstate", "a graft"),
+    ("shelvedstate", "an unshelve"),
+    ("updatestate", "an update"),
+    ("updatemergestate", "an update"),
+    ("bisect.state", "a bisection"),
+];
+
+/// Ways to reach a remote that start no program of the repository's choice.
+const SCHEMES: &[&str] = &["file", "http", "https", "ssh"];
+
+pub(super) struct HgSync<'a> {
+    work: &'a Work<'a>,
+    is_sapling: bool,
+    /// Settings that name the remote; none if there is no remote.
+    remote: Option<Vec<String>>,
+    /// The branch that is checked out; for Sapling the remote's bookmark.
+    branch: String,
+    /// The commit that the remote is at.
+    upstream: Option<String>,
+}
+
+/// Finds out whether it can be done at all.
+pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<HgSync<'a>> {
+    let is_sapling = work.request.checkout.vcs == Vcs::Sl;
+    let mut sync = HgSync { work, is_sapling, remote: None, branch: String::new(), upstream: None };
+    sync.check()?;
+    sync.remote = sync.find_remote()?;
+    if is_sapling {
+        let followed = sync.log("last(::. and remotebookmark())", "{remotebookmarks}")?;
+        sync.branch = followed.split_whitespace().next().map(str::to_owned).unwrap_or_default();
+        if sync.branch.is_empty() {
+            sync.remote = None;
+        }
+    } else {
+        sync.branch = sync.tool().arg("branch").stdout()?;
+    }
+    if sync.remote.is_none() {
+        work.note("there is no remote, so there is nothing to push to".to_owned());
+    }
+    if !work.request.is_rehearsal {
+        sync.forget_shares()?;
+    }
+    Ok(sync)
+}
+
+impl Adapter for HgSync<'_> {
+    fn fetch(&mut self) -> Result<Option<String>> {
+        if self.remote.is_none() {
+            return Ok(None);
+        }
+        let unreachable = |error: &Error| {
+            Error::unavailable("cannot pull from the default path")
+                .because(error.full_message())
+                .hint("nothing was changed; try again when the remote can be reached")
+        };
+        self.work.say("Pulling");
+        if self.is_sapling {
+            self.work.change(self.remotely().args(["pull", "--quiet"]), "").map_err(|error| unreachable(&error))?;
+            self.upstream = Some(self.log(&self.branch, "{node}")?).filter(|node| !node.is_empty());
+            return Ok(self.upstream.clone());
+        }
+        let rev = format!("--rev={}", self.branch);
+        let known = self.remotely().args(["identify", "--template={id}", &rev, "default"]).stdout();
+        let Ok(tip) = known else {
+            // There may be no such branch yet.
+            self.remotely().args(["identify", "default"]).stdout().map_err(|error| unreachable(&error))?;
+            self.upstream = None;
+            return Ok(None);
+        };
+        let pull = self.remotely().args(["pull", "--quiet", &format!("--rev={tip}"), "default"]);
+        self.work.change(pull, "").map_err(|error| unreachable(&error))?;
+        let is_known =
+            !self.work.request.is_rehearsal || self.tool().args(["log", &format!("--rev={tip}")]).succeeds()?;
+        self.upstream = Some(tip).filter(|_| is_known);
+        Ok(self.upstream.clone())
+    }
+
+    fn round(&mut self) -> Result<Round> {
+        self.check()?;
+        let parent = self.parent()?;
+        let plan = self.plan(&parent)?;
+        let theirs = self.content(self.upstream.as_deref())?;
+        let base = match &self.upstream {
+            Some(upstream) => self.log(&format!("ancestor({parent}, {upstream})"), "{node}")?,
+            None => String::new(),
+        };
+        let base = self.content(Some(base.as_str()).filter(|base| !base.is_empty()))?;
+        let Some(merged) = self.work.merge(base.as_deref(), theirs.as_deref())? else {
+            self.work.note("there is no ledger yet".to_owned());
+            return Ok(Round::Done { committed: None, pushed: None });
+        };
+        self.take_under_control(theirs.is_some())?;
+        let mut committed = None;
+        if let (Some(upstream), Some(is_merge)) = (&self.upstream, plan) {
+            let target = if is_merge {
+                let merge = self.merge(&parent, upstream, &merged)?;
+                committed = Some(merge.clone());
+                merge
+            } else {
+                upstream.clone()
+            };
+            self.go_to(&target, &merged)?;
+        }
+        if self.is_changed()? {
+            self.work.say("Committing the ledger");
+            let message = format!("--message={}", MESSAGE.trim_end());
+            self.work.change(self.tool().args(["commit", &message, "--", &self.pattern()]), "")?;
+            committed = Some(if self.work.request.is_rehearsal { "COMMIT".to_owned() } else { self.parent()? });
+        }
+        let tip = match &committed {
+            Some(commit) => commit.clone(),
+            None if self.work.request.is_rehearsal => self.upstream.clone().unwrap_or_default(),
+            None => self.parent()?,
+        };
+        let mut pushed = None;
+        if self.remote.is_some() && self.upstream.as_deref() != Some(tip.as_str()) {
+            if !self.work.request.push {
+                self.work.note("nothing was pushed".to_owned());
+            } else if self.upstream.is_none() {
+                self.work.note(format!("the remote has no {} yet, so nothing was pushed; push it once", self.branch));
+            } else {
+                self.work.say("Pushing");
+                if let Err(error) = self.push(&tip) {
+                    return Ok(Round::NotTaken(error));
+                }
+                pushed = Some(tip);
+            }
+        }
+        Ok(Round::Done { committed, pushed })
+    }
+
+    fn upstream(&self) -> Option<String> {
+        self.remote.as_ref().map(|_| self.branch.clone())
+    }
+}
+
+impl HgSync<'_> {
+    fn tool(&self) -> Tool {
+        self.tool_in(self.work.request.root)
+    }
+
+    fn tool_in(&self, root: &Path) -> Tool {
+        if self.is_sapling { sl(root) } else { hg(root) }
+    }
+
+    /// A command that knows the remote. The repository's own configuration, which names it, is not read otherwise.
+    fn remotely(&self) -> Tool {
+        let settings = self.remote.iter().flatten().map(|setting| format!("--config={setting}"));
+        self.tool().env("SSH_ASKPASS_REQUIRE", "never").args(settings)
+    }
+
+    /// Names the ledger's file, whatever is in its name.
+    fn pattern(&self) -> String {
+        format!("path:{}", self.work.request.path)
+    }
+
+    fn log(&self, revisions: &str, template: &str) -> Result<String> {
+        self.tool().args(["log", &format!("--rev={revisions}"), &format!("--template={template}")]).stdout()
+    }
+
+    /// Returns the commit that the worktree is based on.
+    fn parent(&self) -> Result<String> {
+        self.log(".", "{node}")
+    }
+
+    /// Returns what the ledger is in a commit.
+    fn content(&self, commit: Option<&str>) -> Result<Option<Vec<u8>>> {
+        let Some(commit) = commit.filter(|commit| !is_null(commit)) else { return Ok(None) };
+        self.tool().args(["cat", &format!("--rev={commit}"), "--", &self.pattern()]).answer_bytes()
+    }
+
+    /// Refuses while something is under way.
+    fn check(&self) -> Result<()> {
+        let own = self.work.request.root.join(if self.is_sapling { ".sl" } else { ".hg" });
+        let under_way = UNDER_WAY.iter().find(|(mark, _)| own.join(mark).exists()).map(|(_, what)| *what);
+        let parents = self.log("parents()", r"{node}\n")?;
+        let under_way = if parents.lines().count() > 1 { Some("a merge") } else { under_way };
+        match under_way {
+            Some(what) => Err(Error::refused(format!("{what} is under way")).hint("finish it, or abort it")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns settings that name the remote.
+    fn find_remote(&self) -> Result<Option<Vec<String>>> {
+        let request = &self.work.request;
+        let name = if self.is_sapling { "config" } else { "hgrc" };
+        let own = request.root.join(if self.is_sapling { ".sl" } else { ".hg" }).join(name);
+        let config = ConfigFile::read(&request.checkout.shared_dir.join(name)).and(ConfigFile::read(&own));
+        let Some(path) = config.get("paths.default").filter(|path| !path.is_empty()) else { return Ok(None) };
+        let push = config.get("paths.default:pushurl").or_else(|| config.get("paths.default-push"));
+        let mut settings = vec![format!("paths.default={path}")];
+        settings.extend(push.map(|push| format!("paths.default:pushurl={push}")));
+        for url in std::iter::once(path).chain(push) {
+            let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+            if scheme.is_some_and(|scheme| !SCHEMES.contains(&scheme)) || url.chars().any(char::is_control) {
+                return Err(Error::refused(format!("the remote {url:?} is not reached by file, http, https or ssh"))
+                    .hint("name another default path in [paths]"));
+            }
+        }
+        Ok(Some(settings))
+    }
+
+    /// Decides whether the worktree has to go to another commit, and whether that is a merge. Refuses if any file but the
+    /// ledger would be touched or pushed.
+    fn plan(&self, parent: &str) -> Result<Option<bool>> {
+        let Some(upstream) = &self.upstream else { return Ok(None) };
+        if is_null(parent) {
+            return Err(Error::refused("there is no commit here yet, but the remote has some")
+                .hint(format!("{} update, and then way sync", self.name())));
+        }
+        let is_of_ledger = |files: &str| {
+            let mut files = files.split('\0').filter(|file| !file.is_empty()).peekable();
+            files.peek().is_some() && files.all(|file| file == self.work.request.path)
+        };
+        let own = self.log(&format!("only({parent}, {upstream})"), r"{join(files, '\0')}\0\n")?;
+        if !own.lines().all(is_of_ledger) {
+            return Err(Error::refused("commits of other files are not pushed yet, and would be with the ledger")
+                .hint(format!("push them first: {} push", self.name())));
+        }
+        if self.log(&format!("{upstream} and ::{parent}"), "x")? == "x" {
+            return Ok(None);
+        }
+        let between = [format!("--rev={parent}"), format!("--rev={upstream}")];
+        let differ = self.tool().args(["status", "--no-status", "--print0"]).args(between).stdout()?;
+        if !differ.is_empty() && !is_of_ledger(&differ) {
+            return Err(Error::refused(
+                "the remote has other files, and the worktree would have to be updated to them",
+            )
+            .hint(format!("update first: {} update", self.name())));
+        }
+        Ok(Some(!own.is_empty()))
+    }
+
+    fn name(&self) -> &'static str {
+        if self.is_sapling { "sl" } else { "hg" }
+    }
+
+    /// Returns the letter that says how the ledger's file is.
+    fn status(&self) -> Result<Option<char>> {
+        let said = self.tool().args(["status", "--all", "--", &self.pattern()]).stdout()?;
+        Ok(said.chars().next())
+    }
+
+    fn is_changed(&self) -> Result<bool> {
+        Ok(matches!(self.status()?, Some('M' | 'A')) || (self.work.request.is_rehearsal && self.status()? != Some('C')))
+    }
+
+    /// Puts the ledger under version control, if it is not yet.
+    fn take_under_control(&self, is_known: bool) -> Result<()> {
+        let path = self.work.request.path;
+        match self.status()? {
+            Some('I') if !is_known => {
+                Err(Error::refused(format!("{path} is ignored by {} here, so it is not synced", self.name()))
+                    .hint(format!("if it should be: {} add {path}", self.name())))
+            }
+            Some('R') => Err(Error::refused(format!("{path} is marked as removed"))
+                .hint(format!("commit that, or take it back: {} add {path}", self.name()))),
+            Some('?' | 'I') => self.work.change(self.tool().args(["add", "--", &self.pattern()]), "").map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Brings the worktree to a commit that differs in the ledger alone, whose file stays.
+    fn go_to(&self, commit: &str, merged: &[u8]) -> Result<()> {
+        let update = || self.tool().args(["update", "--quiet", "--merge", "--tool=:local", &format!("--rev={commit}")]);
+        if self.work.request.is_rehearsal {
+            return self.work.change(update(), "").map(drop);
+        }
+        // Under the ledger's lock: nobody writes a file that is being replaced.
+        (self.work.ledger.change)(&|now| update().stdout().map(|_| now.to_vec()))?;
+        let there = self.content(Some(commit))?;
+        (self.work.ledger.change)(&|now| (self.work.ledger.merge)(there.as_deref(), now, merged)).map(drop)
+    }
+
+    /// Merges two commits that differ in the ledger alone, in a worktree of its own: the user's may have changes.
+    fn merge(&self, parent: &str, upstream: &str, merged: &[u8]) -> Result<String> {
+        if self.is_sapling {
+            return Err(Error::refused("commits of the ledger here and there have to be merged")
+                .hint(format!("sl rebase --dest {}", self.branch)));
+        }
+        let share = self.work.request.checkout.private_dir.join(format!("sync-share-{}", std::process::id()));
+        let make = ["share", "--config", "extensions.share=", "--quiet", "--noupdate", "--"];
+        self.work.change(self.tool().args(make).arg(self.work.request.root).arg(&share), "")?;
+        let there = |args: &[&str]| self.work.change(self.tool_in(&share).args(args), "COMMIT");
+        there(&["update", "--quiet", &format!("--rev={parent}")])?;
+        there(&["merge", "--quiet", "--tool=:local", &format!("--rev={upstream}")])?;
+        if self.work.request.is_rehearsal {
+            return Ok("COMMIT".to_owned());
+        }
+        let file = share.join(self.work.request.path);
+        waypost_fs::replace(&file, merged, 0o644)
+            .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
+        there(&["commit", &format!("--message={}", MESSAGE.trim_end())])?;
+        let commit = there(&["log", "--rev=.", "--template={node}"])?;
+        self.forget_shares()?;
+        Ok(commit)
+    }
+
+    fn push(&self, commit: &str) -> Result<()> {
+        let rev = format!("--rev={commit}");
+        let push = self.remotely().args(["push", "--quiet", &rev]);
+        let push = if self.is_sapling {
+            let bookmark = self.branch.split_once('/').map_or(self.branch.as_str(), |(_, bookmark)| bookmark);
+            push.arg(format!("--to={bookmark}"))
+        } else {
+            push.arg("default")
+        };
+        self.work.change(push, "").map(drop)
+    }
+
+    /// Deletes the worktrees of those that did not come to their end.
+    fn forget_shares(&self) -> Result<()> {
+        let dir = &self.work.request.checkout.private_dir;
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let is_share = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sync-share-")) && path.is_dir()
+        };
+        for share in entries.map(|entry| entry.path()).filter(is_share) {
+            let identity = FileIdentity::of(&share)
+                .map_err(|error| Error::unavailable(format!("cannot look into {}", share.display())).because(error))?;
+            remove_tree(&share, identity)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_null(commit: &str) -> bool {
+    commit.bytes().all(|byte| byte == b'0')
+}

@@ -1,0 +1,100 @@
+//! `way sync`
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use waypost_core::{Kind, Result, path_text};
+
+use crate::cli::Cx;
+use crate::cli::escape::escape;
+use crate::cli::ui::Text;
+use crate::repos::Repo;
+use crate::sync::{Options, Synced, sync};
+
+/// Bring ledgers together with those of their remotes: fetch, merge, commit, push
+///
+/// Only the ledger is committed, and only commits of the ledger are pushed. Other files, staged or not, the branch one
+/// is on, stashes and unpushed commits stay as they are. Every repository whose ledger is read is synced, or with --repo
+/// one of them; what a contributor does not write is left to git.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way sync
+  way sync --dry-run
+  way sync --no-push --repo ~/.waypost-planning")]
+pub(crate) struct Args {
+    /// Show every command that would be run, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Fetch, merge and commit, but push nothing
+    #[arg(long)]
+    no_push: bool,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+    let desk = cx.desk()?;
+    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run };
+    let numbers = desk.ledger.numbers();
+    let is_one = numbers.len() == 1;
+    let mut synced: Vec<(&Repo, Synced)> = Vec::new();
+    for number in numbers {
+        let repo = &desk.ledger.repos()[number];
+        if !is_one {
+            cx.ui.progress(&escape(&format!("{}:", repo.path().display())))?;
+        }
+        let one = {
+            let ui = &cx.ui;
+            // A closed stdout is said with the answer.
+            sync(repo, &desk.place.variables, options, &|step| drop(ui.progress(&escape(step))))
+        };
+        match one {
+            Ok(one) => synced.push((repo, one)),
+            // Of several, one that has nothing to be synced with is no reason to stop.
+            Err(error) if !is_one && error.kind() == Kind::NothingToDo => cx.ui.note(&error.full_message()),
+            Err(error) if !is_one => return Err(error.within(repo.path().display())),
+            Err(error) => return Err(error),
+        }
+    }
+    for note in synced.iter().flat_map(|(_, one)| &one.notes) {
+        if cx.ui.json {
+            cx.ui.warn(note);
+        } else {
+            cx.ui.note(note);
+        }
+    }
+    let data: Vec<Value> = synced
+        .iter()
+        .map(|(repo, one)| {
+            json!({
+                "repo": path_text::to_text(repo.path()),
+                "upstream": one.upstream,
+                "merged": one.is_merged,
+                "committed": one.committed,
+                "pushed": one.pushed,
+                "commands": args.dry_run.then_some(&one.commands),
+            })
+        })
+        .collect();
+    let data = if is_one { data.into_iter().next().unwrap_or_default() } else { Value::Array(data) };
+    cx.ui.answer(&data, |text| synced.iter().for_each(|(_, one)| tell(text, one, args.dry_run)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(text: &mut Text, synced: &Synced, is_rehearsal: bool) {
+    for command in &synced.commands {
+        text.line(command);
+    }
+    if is_rehearsal {
+        return;
+    }
+    match (&synced.committed, &synced.pushed) {
+        (Some(commit), Some(_)) => text.line(format!("Committed and pushed the ledger as {}", short(commit))),
+        (Some(commit), None) => text.line(format!("Committed the ledger as {}", short(commit))),
+        (None, Some(commit)) => text.line(format!("Pushed the ledger as {}", short(commit))),
+        (None, None) if synced.is_merged => text.line("The ledger has what the remote has now"),
+        (None, None) => text.line("The ledger was in sync already"),
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}

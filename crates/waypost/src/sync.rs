@@ -1,0 +1,64 @@
+//! The ledger of a repository and that of its remote, brought together.
+
+use waypost_core::ledger::conflict;
+use waypost_core::ledger::document::Document;
+use waypost_core::ledger::merge::merge;
+use waypost_core::{Error, Result};
+use waypost_workspace::Own;
+use waypost_workspace::sync::{self, Request};
+
+use crate::environment::Variables;
+use crate::ledger::check_inside;
+use crate::repos::Repo;
+
+pub use waypost_workspace::sync::Synced;
+
+/// How it is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether the remote gets anything.
+    pub push: bool,
+    /// Whether nothing is changed, and what would be done is written down.
+    pub is_rehearsal: bool,
+}
+
+/// Brings the ledger of a repository together with that of its remote. `say` is told of each step.
+pub fn sync(repo: &Repo, variables: &Variables, options: Options, say: &dyn Fn(&str)) -> Result<Synced> {
+    let file = &repo.file;
+    let path = file.path().strip_prefix(&repo.root).ok().and_then(|path| path.to_str());
+    let Some(path) = path else {
+        return Err(Error::invalid(format!("the ledger {} is in no worktree", file.path().display())));
+    };
+    check_inside(file.path(), &repo.root)?;
+    let request = Request {
+        checkout: &repo.checkout,
+        root: &repo.root,
+        path,
+        push: options.push,
+        is_rehearsal: options.is_rehearsal,
+        own: Own {
+            ssh: ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| variables.get(name).is_some()),
+            askpass: variables.get("GIT_ASKPASS").is_some(),
+        },
+    };
+    let ledger = sync::Ledger {
+        read: &|| {
+            let is_there = file.path().symlink_metadata().is_ok();
+            file.read().map(|document| is_there.then(|| document.parts().concat()))
+        },
+        change: &|change| file.rewrite(change),
+        merge: &merged,
+    };
+    sync::sync(request, ledger, say)
+}
+
+/// Merges two versions of a ledger. What markers of an earlier conflict enclose is merged first.
+#[expect(clippy::unnecessary_wraps, reason = "a merge of bytes may be refused")]
+fn merged(base: Option<&[u8]>, ours: &[u8], theirs: &[u8]) -> Result<Vec<u8>> {
+    let read = |bytes: &[u8]| {
+        let document = Document::parse(bytes.to_vec());
+        conflict::heal(&document).unwrap_or(document)
+    };
+    let document = merge(base.map(read).as_ref(), &read(ours), &read(theirs));
+    Ok(document.parts().concat())
+}
