@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::thread::JoinHandle;
 
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, url_text};
 
 /// Variables that would make git look at another repository, or run something.
 const GIT_VARIABLES: &[&str] = &[
@@ -334,11 +334,24 @@ impl Tool {
         Error::unavailable(format!("cannot run {tool}")).because(error).hint(format!("install {tool}"))
     }
 
-    /// The command as one would type it, without our settings.
+    /// The command as one would type it, without our settings and without passwords.
     pub(crate) fn line(&self) -> String {
+        // Without it, what is typed would go to the user's own index.
+        let index = self.command.get_envs().filter(|(name, _)| *name == "GIT_INDEX_FILE");
+        let index = index.filter_map(|(name, value)| Some(format!("{}={}", name.display(), quoted(value?))));
         let words = std::iter::once(self.command.get_program()).chain(self.command.get_args());
-        words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        index.chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Returns a word as a shell takes it.
+fn quoted(word: &OsStr) -> String {
+    let word = url_text::without_password(&word.to_string_lossy());
+    let is_plain = |char: char| char.is_alphanumeric() || "-_=+,./:@%^{}".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word;
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Returns what was printed, without the last newline.

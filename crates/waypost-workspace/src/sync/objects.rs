@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, url_text};
 
 use super::{MESSAGE, Work};
 use crate::run::{Git, Tool};
@@ -39,7 +39,8 @@ pub(super) struct Remote {
 impl Remote {
     /// Returns what people call it.
     pub(super) fn shown(&self) -> String {
-        format!("{}/{}", self.name, self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch))
+        let branch = self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch);
+        format!("{}/{branch}", url_text::without_password(&self.name))
     }
 }
 

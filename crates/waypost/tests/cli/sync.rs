@@ -305,9 +305,16 @@ fn a_rehearsal_says_what_would_be_run_and_changes_nothing() {
     for word in [" fetch ", " hash-object -w ", " commit-tree ", " push ", " update-index ", " update-ref "] {
         assert!(run.stdout.contains(word), "{word} in {}", run.stdout);
     }
+    for line in run.stdout.lines().filter(|line| line.contains(" read-tree ") || line.contains(" write-tree ")) {
+        assert!(line.starts_with("GIT_INDEX_FILE="), "{line}");
+    }
     let data = sandbox.way(&one, ["sync", "--dry-run", "--json"]).data();
     assert_eq!(data["commands"].as_array().unwrap().len(), run.stdout.lines().count());
     assert_eq!(files(), before);
+    sandbox.git(&one, ["config", "branch.main.remote", "https://me:secret@localhost:1/x"]);
+    let run = sandbox.way(&one, ["sync", "--dry-run", "--verbose"]);
+    assert!(run.code == 0 && run.stdout.contains("https://localhost:1/x"), "{run:?}");
+    assert!(!format!("{run:?}").contains("secret"), "{run:?}");
 }
 
 #[test]
