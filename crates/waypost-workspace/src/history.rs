@@ -57,6 +57,21 @@ pub struct Version {
     pub after: Vec<Content>,
 }
 
+/// Returns a file as the default branch of the project has it that this repository is a clone or a fork of, as far as the
+/// last fetch saw it. None if that is not known.
+pub fn at_upstream(checkout: &Checkout, path: &str) -> Result<Option<Vec<u8>>> {
+    let Some(git_dir) = &checkout.git_dir else { return Ok(None) };
+    let git = Git::of_repository(git_dir)?;
+    for branch in ["upstream/HEAD", "upstream/main", "upstream/master", "origin/HEAD", "origin/main", "origin/master"] {
+        let revision = format!("refs/remotes/{branch}");
+        if has_commit(&git, &revision)? {
+            // A branch without the file says nothing of it.
+            return Ok(offline(&git).args(["cat-file", "blob"]).arg(format!("{revision}:{path}")).bytes().ok());
+        }
+    }
+    Ok(None)
+}
+
 /// The history of a file.
 pub struct History {
     /// For each commit that the worktree is based on what the file is there; none before the first commit.

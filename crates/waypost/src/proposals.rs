@@ -4,10 +4,13 @@
 //! worktree one stands in, for the commit that proposes it. Every step writes the copy that must not be lost first, so
 //! that a crash leaves a copy too many and never one too few; doing it again ends what was begun.
 
+use serde::Serialize;
 use waypost_core::ledger::change::{self, Author};
-use waypost_core::ledger::issue::Visibility;
+use waypost_core::ledger::document::Document;
+use waypost_core::ledger::issue::{Issue, Visibility};
 use waypost_core::ledger::role::Role;
 use waypost_core::{Error, Result};
+use waypost_workspace::history::at_upstream;
 
 use crate::ledger::{Entry, Ledger, Record};
 use crate::place::{Place, ledger_in};
@@ -93,7 +96,8 @@ fn decide(
 }
 
 /// What became of a proposal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It is everybody's now; the copy in the planning is gone.
     Accepted(String),
@@ -101,24 +105,30 @@ pub enum Outcome {
     Rejected(String, Option<String>),
 }
 
-/// Looks at what upstream says of what was proposed, and brings the planning up to date with it.
-///
-/// `upstream` is the ledger as the project's default branch has it.
-pub fn settle(ledger: &Ledger, upstream: &[Entry], target: usize) -> Result<Vec<Outcome>> {
+/// Looks at what the project's default branch says of what was proposed, as far as the last fetch saw it, and brings the
+/// planning up to date with it.
+pub fn settle(ledger: &Ledger, target: usize) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::new();
+    let project = &ledger.repos()[target];
+    let path = project.file.path().strip_prefix(&project.root).ok().and_then(|path| path.to_str());
+    let Some(path) = path.filter(|_| ledger.repos().len() > 1) else { return Ok(outcomes) };
+    let Some(bytes) = at_upstream(&project.checkout, path)? else { return Ok(outcomes) };
+    let document = Document::parse(bytes);
+    let records = (0..document.len()).filter_map(|place| document.record(place).ok());
+    let upstream: Vec<Issue> = records.filter_map(|record| Issue::read(&record)).map(|(issue, _)| issue).collect();
     for number in (0..ledger.repos().len()).filter(|number| *number != target && ledger.may_write(*number)) {
         let proposed = ledger.look(|index| index.proposed_in(number))?;
         for mine in proposed {
             let id = &mine.issue.id;
-            let Some(theirs) = upstream.iter().find(|entry| entry.issue.id == *id) else { continue };
-            let is_closed = ledger.terms().statuses.category(&theirs.issue.status).is_over();
-            match theirs.issue.visibility() {
+            let Some(theirs) = upstream.iter().find(|issue| issue.id == *id) else { continue };
+            let is_closed = ledger.terms().statuses.category(&theirs.status).is_over();
+            match theirs.visibility() {
                 Visibility::Canonical => {
                     ledger.transaction_in(number, |transaction| transaction.take_out(id))?;
                     outcomes.push(Outcome::Accepted(id.clone()));
                 }
                 Visibility::Proposed if is_closed => {
-                    let reason = theirs.issue.close_reason.clone();
+                    let reason = theirs.close_reason.clone();
                     let words = reason.as_deref().map_or("rejected".to_owned(), |reason| format!("rejected: {reason}"));
                     let local = with_visibility(&mine.record, Visibility::Local)?;
                     ledger.transaction_in(number, |transaction| {

@@ -313,6 +313,40 @@ fn b24_use_case_1_a_contributor_plans_apart_and_proposes_one_issue() {
 }
 
 #[test]
+fn b25_b26_sync_notices_what_became_of_a_proposal() {
+    let sandbox = sandbox();
+    let (upstream, fork, planning) = contributor(&sandbox);
+    sandbox.git(&fork, ["remote", "remove", "upstream"]);
+    let good = add(&sandbox, &fork, &["Good idea"]);
+    let bad = add(&sandbox, &fork, &["Bad idea"]);
+    for id in [&good, &bad] {
+        assert_eq!(sandbox.way(&fork, ["propose", id]).code, 0);
+    }
+    sandbox.git(&fork, ["commit", "-q", "-a", "-m", "propose"]);
+    let pending = sandbox.way(&fork, ["sync"]);
+    assert!(pending.code == 0 && !pending.stderr.contains("accepted"), "{pending:?}");
+    sandbox.git(&upstream, ["pull", "-q", "--no-rebase", "../fork"]);
+    let _ = sandbox.way(&upstream, ["update", &good, "--title", "Better idea"]).ok();
+    let _ = sandbox.way(&upstream, ["accept", &good]).ok();
+    let _ = sandbox.way(&upstream, ["reject", &bad, "--reason", "too big"]).ok();
+    sandbox.git(&upstream, ["commit", "-q", "-a", "-m", "decide"]);
+    sandbox.git(&fork, ["pull", "-q"]);
+    let run = sandbox.way(&fork, ["sync"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stderr.contains(&format!("{good} was accepted")), "{run:?}");
+    assert!(run.stderr.contains(&format!("{bad} was rejected: too big")), "{run:?}");
+    let planned = lines(&planning.join(LEDGER));
+    assert!(!planned.iter().any(|line| line.contains(&good)), "the planning copy is retired: {planned:?}");
+    let mine = planned.iter().find(|line| line.contains(&bad)).unwrap();
+    assert!(mine.contains("\"visibility\":\"local\"") && mine.contains("rejected: too big"), "{mine}");
+    assert_eq!(ids(&sandbox, &fork, &["list", "--text", "Better"]), std::slice::from_ref(&good), "once, and canonical");
+    let kept = sandbox.git(&planning, ["log", "-p", "--format="]);
+    assert!(kept.contains("Good idea"), "its history is in the planning's version control");
+    let again = sandbox.way(&fork, ["sync"]);
+    assert!(again.code == 0 && !again.stderr.contains("was accepted"), "{again:?}");
+}
+
+#[test]
 fn b24_use_case_2_phases_have_ledgers_of_their_own_and_wait_for_each_other() {
     let sandbox = sandbox();
     for phase in ["architecture", "implementation", "testing"] {

@@ -8,6 +8,7 @@ use waypost_core::{Kind, Result, path_text};
 use crate::cli::Cx;
 use crate::cli::escape::escape;
 use crate::cli::ui::Text;
+use crate::proposals::{Outcome, settle};
 use crate::repos::Repo;
 use crate::sync::{Options, Synced, sync};
 
@@ -75,6 +76,20 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         })
         .collect();
     let data = if is_one { data.into_iter().next().unwrap_or_default() } else { Value::Array(data) };
+    // What the planning says of them is committed now, so nothing is lost with a copy that is retired.
+    let outcomes = if args.dry_run { Vec::new() } else { settle(&desk.ledger, 0)? };
+    for outcome in &outcomes {
+        let words = match outcome {
+            Outcome::Accepted(id) => format!("{id} was accepted: it is the project's now"),
+            Outcome::Rejected(id, None) => format!("{id} was rejected"),
+            Outcome::Rejected(id, Some(reason)) => format!("{id} was rejected: {reason}"),
+        };
+        if cx.ui.json {
+            cx.ui.warn(&words);
+        } else {
+            cx.ui.note(&words);
+        }
+    }
     cx.ui.answer(&data, |text| synced.iter().for_each(|(_, one)| tell(text, one, args.dry_run)))?;
     Ok(ExitCode::SUCCESS)
 }
