@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use waypost_core::ledger::conflict;
-use waypost_core::ledger::document::{Document, Splitter};
+use waypost_core::ledger::document::{Document, Splitter, is_marker};
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Seen, create_private_dir, read_seen, replace_seen, scan_seen};
 
@@ -130,7 +130,8 @@ impl LedgerFile {
     /// Reads the file when no checkout is under way; what a merge left in conflict is read as it would be merged.
     pub(crate) fn source(&self) -> Result<Source<'_>> {
         let (document, seen) = self.read_seen()?;
-        let healed = conflict::heal(&document);
+        // Looking for markers is quick, and hardly any file has them.
+        let healed = if document.lines().any(is_marker) { conflict::heal(&document) } else { None };
         let is_conflicted = healed.is_some();
         Ok(Source { path: &self.path, document: healed.unwrap_or(document), is_conflicted, seen })
     }
