@@ -274,8 +274,7 @@ impl Index {
     /// Fills an empty index.
     pub(crate) fn fill(&self, sources: &[Source<'_>], now: Timestamp) -> Result<()> {
         let mut rows: HashMap<String, Row, RandomState> = HashMap::default();
-        let mut first: HashMap<String, Version<'_>, RandomState> = HashMap::default();
-        let mut several: HashMap<String, Vec<Version<'_>>, RandomState> = HashMap::default();
+        let mut several: BTreeSet<String> = BTreeSet::new();
         let mut last = 0;
         for (number, source) in sources.iter().enumerate() {
             let ledger = ledger_row(number);
@@ -288,11 +287,9 @@ impl Index {
                             "INSERT INTO line (line, ledger, id, raw) VALUES (?1, ?2, ?3, ?4)",
                             (last, ledger, &issue.id, raw),
                         )?;
-                        let version = Version { line: last, ledger, raw };
-                        if let Some(before) = first.get(&issue.id) {
-                            several.entry(issue.id).or_insert_with(|| vec![*before]).push(version);
+                        if rows.contains_key(&issue.id) {
+                            several.insert(issue.id);
                         } else {
-                            first.insert(issue.id.clone(), version);
                             rows.insert(issue.id.clone(), Row::of(*issue, last, ledger, None, &self.terms));
                         }
                         last
@@ -304,8 +301,12 @@ impl Index {
             }
             self.write_ledger(ledger, source, &marks)?;
         }
-        for (id, versions) in several {
-            rows.extend(self.counting(&versions).map(|row| (id, row)));
+        if !several.is_empty() {
+            self.sql(|connection| connection.execute_batch("CREATE INDEX line_by_id ON line (id)"))?;
+        }
+        for id in several {
+            let row = self.counting_row(&id)?;
+            rows.extend(row.map(|row| (id, row)));
         }
         let open = rows.values().filter(|row| !row.facts.category.is_over());
         let open_parents = open.filter_map(|row| row.facts.parent_id.clone()).collect();

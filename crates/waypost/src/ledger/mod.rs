@@ -6,7 +6,7 @@ mod transaction;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use waypost_core::ledger::audit::{Audit, audit};
 use waypost_core::ledger::change::Author;
@@ -63,7 +63,9 @@ pub struct Ledger {
     /// The only repository that questions are about, and where new issues go then.
     only: Option<usize>,
     route: Route,
-    actor: String,
+    /// Where it is asked from, and who writes: found out when somebody does.
+    place: Place,
+    actor: OnceLock<String>,
     clock: Box<dyn Clock + Send + Sync>,
     /// What was ready, for those who ask again and again.
     ready: Mutex<Option<Ready>>,
@@ -173,7 +175,8 @@ impl Ledger {
             repos,
             only,
             route,
-            actor: place.actor(),
+            place: place.clone(),
+            actor: OnceLock::new(),
             clock: clock(&place.variables)?,
             ready: Mutex::new(None),
         })
@@ -201,7 +204,7 @@ impl Ledger {
 
     /// Returns who writes.
     pub fn actor(&self) -> &str {
-        &self.actor
+        self.actor.get_or_init(|| self.place.actor())
     }
 
     /// Asks about the issues as they are now. Everything `look` asks is about one moment; it is asked again if the index
@@ -432,7 +435,7 @@ impl Ledger {
         check_inside(repo.file.path(), &repo.root)?;
         let prefix = repo.prefix()?;
         let visibility = (self.route.is_private && number == self.route.number).then_some(Visibility::Local);
-        let author = Author { name: &self.actor, now: self.now() };
+        let author = Author { name: self.actor(), now: self.now() };
         self.ledgers.change(number, author.now, |draft| {
             change(&mut Transaction::new(draft, self.ledgers.terms(), &prefix, visibility, author))
         })
