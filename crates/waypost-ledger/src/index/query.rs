@@ -540,16 +540,6 @@ impl Index {
         Ok(counts.into_iter().collect())
     }
 
-    /// Returns how many issues there are, deleted ones too.
-    pub fn len(&self) -> Result<usize> {
-        Ok(self.one("SELECT count(*) FROM issue", [], |row| row.get(0))?.unwrap_or_default())
-    }
-
-    /// Tells whether there is no issue.
-    pub fn is_empty(&self) -> Result<bool> {
-        self.len().map(|len| len == 0)
-    }
-
     /// Returns how many lines of the ledgers could not be read.
     pub fn unread(&self) -> Result<usize> {
         Ok(self.one("SELECT sum(unread) FROM ledger", [], |row| row.get::<_, Option<usize>>(0))?.flatten().unwrap_or(0))

@@ -255,6 +255,15 @@ pub(crate) fn text_or_stdin(text: &str) -> Result<String> {
     if text == "-" { Ok(stdin()?.trim_end().to_owned()) } else { Ok(text.to_owned()) }
 }
 
+/// Returns a description that was given as a text or as a file.
+pub(crate) fn description(text: Option<&str>, file: Option<&std::path::Path>) -> Result<Option<String>> {
+    match (text, file) {
+        (Some(text), _) => text_or_stdin(text).map(Some),
+        (None, Some(file)) => Ok(Some(file_or_stdin(file)?.trim_end().to_owned())),
+        (None, None) => Ok(None),
+    }
+}
+
 /// Returns the text of a file, or standard input for `-`.
 pub(crate) fn file_or_stdin(path: &std::path::Path) -> Result<String> {
     if path.as_os_str() == "-" {

@@ -350,18 +350,18 @@ fn b25_b26_sync_notices_what_became_of_a_proposal() {
 fn b24_use_case_2_phases_have_ledgers_of_their_own_and_wait_for_each_other() {
     let sandbox = sandbox();
     for phase in ["architecture", "implementation", "testing"] {
-        let repo = sandbox.git_repo(format!("work/{phase}"));
+        let repo = sandbox.git_repo(format!("phases/{phase}"));
         let _ = sandbox.way(&repo, ["init"]).ok();
     }
     let project = sandbox.git_repo("project");
     for phase in ["architecture", "implementation", "testing"] {
-        let _ = sandbox.way(&project, ["config", "--add-repo", &format!("../work/{phase}")]).ok();
+        let _ = sandbox.way(&project, ["config", "--add-repo", &format!("../phases/{phase}")]).ok();
     }
-    let design = add(&sandbox, &project, &["Design authentication", "--repo", "../work/architecture"]);
+    let design = add(&sandbox, &project, &["Design authentication", "--repo", "../phases/architecture"]);
     let build = add(&sandbox, &project, &["Build it", "--repo", "implementation", "--blocked-by", &design]);
     let test = add(&sandbox, &project, &["Test it", "--repo", "testing", "--blocked-by", &build]);
     assert_eq!(ids(&sandbox, &project, &["ready"]), std::slice::from_ref(&design));
-    assert_eq!(ids(&sandbox, &project, &["list", "--repo", "../work/architecture"]), std::slice::from_ref(&design));
+    assert_eq!(ids(&sandbox, &project, &["list", "--repo", "../phases/architecture"]), std::slice::from_ref(&design));
     let _ = sandbox.way(&project, ["close", &design]).ok();
     assert_eq!(ids(&sandbox, &project, &["ready"]), std::slice::from_ref(&build));
     let _ = sandbox.way(&project, ["close", &build]).ok();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use waypost_core::Result;
 
 use crate::cli::Cx;
-use crate::cli::issues::{file_or_stdin, moment, priority, text_or_stdin};
+use crate::cli::issues::{description, moment, priority};
 use crate::ledger::{Change, Edit, New};
 
 /// Write down an issue
@@ -58,11 +58,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn changes(&self) -> Result<Vec<Change>> {
-        let description = match (&self.description, &self.description_file) {
-            (Some(text), _) => Some(text_or_stdin(text)?),
-            (None, Some(file)) => Some(file_or_stdin(file)?.trim_end().to_owned()),
-            (None, None) => None,
-        };
+        let description = description(self.description.as_deref(), self.description_file.as_deref())?;
         let edit = Edit {
             title: Some(self.title.clone()),
             description,
