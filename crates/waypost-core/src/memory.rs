@@ -2,11 +2,16 @@
 //!
 //! It says what the databases must do, and lets rules be tested without one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::id::{RepositoryId, WorktreeId};
-use crate::model::{Event, EventQuery, NewEvent, Repository, Worktree};
+use crate::id::{AgentId, CheckpointId, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorktreeId};
+use crate::model::{
+    Agent, AgentStatus, CandidateQuery, Checkpoint, Closing, Dependency, DependencyKind, Event, EventQuery, Lease,
+    Message, MessageState, NewEvent, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery,
+    WorkflowStatus, Worktree,
+};
 use crate::store::{Store, Tx};
 use crate::time::{Clock, Timestamp};
 
@@ -21,6 +26,17 @@ struct Rows {
     repositories: BTreeMap<RepositoryId, Repository>,
     worktrees: BTreeMap<WorktreeId, Worktree>,
     events: Vec<Event>,
+    workflows: BTreeMap<WorkflowId, Workflow>,
+    workflow_repositories: BTreeSet<(WorkflowId, RepositoryId)>,
+    tasks: BTreeMap<TaskId, Task>,
+    dependencies: BTreeMap<(TaskId, TaskId), DependencyKind>,
+    checkpoints: BTreeMap<CheckpointId, Checkpoint>,
+    agents: BTreeMap<AgentId, Agent>,
+    leases: BTreeMap<String, Lease>,
+    messages: BTreeMap<MessageId, Message>,
+    templates: BTreeMap<TemplateId, Template>,
+    answers: BTreeMap<String, SavedAnswer>,
+    closings: BTreeMap<TaskId, Closing>,
 }
 
 impl MemoryStore {
@@ -38,6 +54,11 @@ impl Store for MemoryStore {
     fn begin_write(&mut self) -> Result<Box<dyn Tx + '_>> {
         let rows = self.rows.clone();
         Ok(Box::new(MemoryTx { store: self, rows }))
+    }
+
+    fn wait(&mut self, _last: u64, _at_most: Duration) -> Result<()> {
+        // Nobody else can reach it.
+        Ok(())
     }
 }
 
@@ -110,17 +131,380 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn event_list(&mut self, query: &EventQuery) -> Result<Vec<Event>> {
-        let wanted = |event: &&Event| query.worktree_id.as_ref().is_none_or(|id| *id == event.worktree_id);
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-        Ok(self.rows.events.iter().rev().filter(wanted).take(limit).cloned().collect())
+        let wanted = |event: &&Event| {
+            query.worktree_id.as_ref().is_none_or(|id| *id == event.worktree_id)
+                && query.kind.as_ref().is_none_or(|kind| event.kind.starts_with(kind.as_str()))
+                && query.subject.as_ref().is_none_or(|subject| *subject == event.subject)
+        };
+        let limit = size(query.limit);
+        Ok(match query.since {
+            Some(since) => {
+                let later = self.rows.events.iter().skip_while(|event| event.sequence <= since);
+                later.filter(wanted).take(limit).cloned().collect()
+            }
+            None => self.rows.events.iter().rev().filter(wanted).take(limit).cloned().collect(),
+        })
     }
 
     fn event_last(&mut self) -> Result<u64> {
         Ok(self.rows.events.last().map_or(0, |last| last.sequence))
     }
 
+    fn workflow_put(&mut self, workflow: &Workflow) -> Result<()> {
+        self.need_worktree(&workflow.worktree_id)?;
+        self.rows.workflows.insert(workflow.id.clone(), workflow.clone());
+        Ok(())
+    }
+
+    fn workflow_get(&mut self, id: &WorkflowId) -> Result<Option<Workflow>> {
+        Ok(self.rows.workflows.get(id).cloned())
+    }
+
+    fn workflow_list(&mut self, query: &WorkflowQuery) -> Result<Vec<Workflow>> {
+        let links = &self.rows.workflow_repositories;
+        let wanted = |workflow: &&Workflow| {
+            (query.statuses.is_empty() || query.statuses.contains(&workflow.status))
+                && query.worktree_id.as_ref().is_none_or(|id| *id == workflow.worktree_id)
+                && query.repository_id.as_ref().is_none_or(|id| links.contains(&(workflow.id.clone(), id.clone())))
+                && query.name.as_ref().is_none_or(|name| *name == workflow.name)
+        };
+        let mut workflows: Vec<_> = self.rows.workflows.values().filter(wanted).cloned().collect();
+        workflows.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+        workflows.truncate(size(query.limit));
+        Ok(workflows)
+    }
+
+    fn workflow_repository_put(&mut self, workflow: &WorkflowId, repository: &RepositoryId) -> Result<()> {
+        if !self.rows.workflows.contains_key(workflow) || !self.rows.repositories.contains_key(repository) {
+            return Err(unknown("workflow or repository", workflow));
+        }
+        self.rows.workflow_repositories.insert((workflow.clone(), repository.clone()));
+        Ok(())
+    }
+
+    fn workflow_repository_list(&mut self, workflow: &WorkflowId) -> Result<Vec<RepositoryId>> {
+        let links = self.rows.workflow_repositories.iter();
+        Ok(links.filter(|(of, _)| of == workflow).map(|(_, repository)| repository.clone()).collect())
+    }
+
+    fn task_put(&mut self, task: &Task) -> Result<()> {
+        self.need_worktree(&task.worktree_id)?;
+        if !self.rows.workflows.contains_key(&task.workflow_id) {
+            return Err(unknown("workflow", &task.workflow_id));
+        }
+        let is_twin =
+            |other: &&Task| other.workflow_id == task.workflow_id && other.name == task.name && other.id != task.id;
+        if self.rows.tasks.values().find(is_twin).is_some() {
+            return Err(Error::internal(format!("there is a task {} already", task.name)));
+        }
+        self.rows.tasks.insert(task.id.clone(), task.clone());
+        Ok(())
+    }
+
+    fn task_get(&mut self, id: &TaskId) -> Result<Option<Task>> {
+        Ok(self.rows.tasks.get(id).cloned())
+    }
+
+    fn task_remove(&mut self, id: &TaskId) -> Result<()> {
+        let is_needed = self.rows.dependencies.keys().any(|(task, on)| task == id || on == id)
+            || self.rows.checkpoints.values().any(|checkpoint| checkpoint.task_id == *id)
+            || self.rows.messages.values().any(|message| message.task_id.as_ref() == Some(id));
+        if is_needed {
+            return Err(Error::internal(format!("something refers to task {id}")));
+        }
+        self.rows.tasks.remove(id);
+        Ok(())
+    }
+
+    fn task_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Task>> {
+        let mut tasks: Vec<_> =
+            self.rows.tasks.values().filter(|task| task.workflow_id == *workflow).cloned().collect();
+        tasks.sort_by(|a, b| (a.sequence, &a.id).cmp(&(b.sequence, &b.id)));
+        Ok(tasks)
+    }
+
+    fn task_list_named(&mut self, name: &str, limit: u32) -> Result<Vec<Task>> {
+        let mut tasks: Vec<_> = self.rows.tasks.values().filter(|task| task.name == name).cloned().collect();
+        tasks.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+        tasks.truncate(size(limit));
+        Ok(tasks)
+    }
+
+    fn task_list_in(&mut self, status: TaskStatus, limit: u32) -> Result<Vec<Task>> {
+        let mut tasks: Vec<_> = self.rows.tasks.values().filter(|task| task.status == status).cloned().collect();
+        tasks.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
+        tasks.truncate(size(limit));
+        Ok(tasks)
+    }
+
+    fn task_list_claimable(&mut self, query: &CandidateQuery) -> Result<Vec<Task>> {
+        let Rows { workflows, tasks, dependencies, .. } = &self.rows;
+        let is_blocked = |task: &Task| {
+            dependencies.iter().any(|((waiting, on), kind)| {
+                *waiting == task.id && *kind == DependencyKind::Blocks && !tasks[on].status.satisfies()
+            })
+        };
+        let mut claimable: Vec<_> = tasks
+            .values()
+            .filter(|task| {
+                task.status == TaskStatus::Pending
+                    && workflows[&task.workflow_id].status == WorkflowStatus::InProgress
+                    && query.workflow_id.as_ref().is_none_or(|id| *id == task.workflow_id)
+                    && !is_blocked(task)
+            })
+            .cloned()
+            .collect();
+        claimable.sort_by(|a, b| {
+            (a.priority, a.queued_at, a.sequence, &a.id).cmp(&(b.priority, b.queued_at, b.sequence, &b.id))
+        });
+        Ok(claimable.into_iter().skip(size(query.skip)).take(size(query.limit)).collect())
+    }
+
+    fn task_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Task>> {
+        let is_due = |task: &&Task| task.due_at.is_some_and(|due| due <= now);
+        let mut due: Vec<_> = self.rows.tasks.values().filter(is_due).cloned().collect();
+        due.sort_by(|a, b| (a.due_at, &a.id).cmp(&(b.due_at, &b.id)));
+        due.truncate(size(limit));
+        Ok(due)
+    }
+
+    fn task_count(&mut self, workflow: &WorkflowId) -> Result<Vec<(TaskStatus, u64)>> {
+        let mut counts = BTreeMap::new();
+        for task in self.rows.tasks.values().filter(|task| task.workflow_id == *workflow) {
+            *counts.entry(task.status).or_default() += 1;
+        }
+        Ok(counts.into_iter().collect())
+    }
+
+    fn dependency_put(&mut self, dependency: &Dependency) -> Result<()> {
+        for task in [&dependency.task_id, &dependency.depends_on] {
+            if !self.rows.tasks.contains_key(task) {
+                return Err(unknown("task", task));
+            }
+        }
+        let key = (dependency.task_id.clone(), dependency.depends_on.clone());
+        self.rows.dependencies.insert(key, dependency.kind);
+        Ok(())
+    }
+
+    fn dependency_remove(&mut self, task: &TaskId, depends_on: &TaskId) -> Result<()> {
+        self.rows.dependencies.remove(&(task.clone(), depends_on.clone()));
+        Ok(())
+    }
+
+    fn dependency_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Dependency>> {
+        let tasks = &self.rows.tasks;
+        Ok(self.dependencies(|task| tasks[task].workflow_id == *workflow))
+    }
+
+    fn dependency_list_of(&mut self, task: &TaskId) -> Result<Vec<Dependency>> {
+        Ok(self.dependencies(|of| of == task))
+    }
+
+    fn checkpoint_put(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        if !self.rows.tasks.contains_key(&checkpoint.task_id) {
+            return Err(unknown("task", &checkpoint.task_id));
+        }
+        let is_twin = |other: &Checkpoint| other.task_id == checkpoint.task_id && other.sequence == checkpoint.sequence;
+        if self.rows.checkpoints.values().any(is_twin) {
+            return Err(Error::internal(format!("there is a checkpoint {} already", checkpoint.sequence)));
+        }
+        self.rows.checkpoints.insert(checkpoint.id.clone(), checkpoint.clone());
+        Ok(())
+    }
+
+    fn checkpoint_list(&mut self, task: &TaskId, before: Option<u32>, limit: u32) -> Result<Vec<Checkpoint>> {
+        let wanted = |checkpoint: &&Checkpoint| {
+            checkpoint.task_id == *task && before.is_none_or(|before| checkpoint.sequence < before)
+        };
+        let mut checkpoints: Vec<_> = self.rows.checkpoints.values().filter(wanted).cloned().collect();
+        checkpoints.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.sequence));
+        checkpoints.truncate(size(limit));
+        Ok(checkpoints)
+    }
+
+    fn agent_put(&mut self, agent: &Agent) -> Result<()> {
+        self.need_worktree(&agent.worktree_id)?;
+        if self.rows.agents.values().any(|other| other.name == agent.name && other.id != agent.id) {
+            return Err(Error::internal(format!("there is an agent {} already", agent.name)));
+        }
+        self.rows.agents.insert(agent.id.clone(), agent.clone());
+        Ok(())
+    }
+
+    fn agent_get(&mut self, id: &AgentId) -> Result<Option<Agent>> {
+        Ok(self.rows.agents.get(id).cloned())
+    }
+
+    fn agent_named(&mut self, name: &str) -> Result<Option<Agent>> {
+        Ok(self.rows.agents.values().find(|agent| agent.name == name).cloned())
+    }
+
+    fn agent_list(&mut self) -> Result<Vec<Agent>> {
+        let mut agents: Vec<_> = self.rows.agents.values().cloned().collect();
+        agents.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(agents)
+    }
+
+    fn agent_list_silent(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Agent>> {
+        let is_silent = |agent: &&Agent| {
+            agent.status != AgentStatus::Offline && agent.silent_at.is_some_and(|silent_at| silent_at <= now)
+        };
+        let mut silent: Vec<_> = self.rows.agents.values().filter(is_silent).cloned().collect();
+        silent.sort_by(|a, b| (a.silent_at, &a.id).cmp(&(b.silent_at, &b.id)));
+        silent.truncate(size(limit));
+        Ok(silent)
+    }
+
+    fn lease_put(&mut self, lease: &Lease) -> Result<()> {
+        self.need_worktree(&lease.worktree_id)?;
+        if let Some(holder) = &lease.holder
+            && !self.rows.agents.contains_key(holder)
+        {
+            return Err(unknown("agent", holder));
+        }
+        self.rows.leases.insert(lease.subject.clone(), lease.clone());
+        Ok(())
+    }
+
+    fn lease_get(&mut self, subject: &str) -> Result<Option<Lease>> {
+        Ok(self.rows.leases.get(subject).cloned())
+    }
+
+    fn lease_list(&mut self, holder: Option<&AgentId>) -> Result<Vec<Lease>> {
+        let is_wanted = |lease: &&Lease| match holder {
+            Some(holder) => lease.holder.as_ref() == Some(holder),
+            None => lease.holder.is_some(),
+        };
+        Ok(self.rows.leases.values().filter(is_wanted).cloned().collect())
+    }
+
+    fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>> {
+        let is_due = |lease: &&Lease| lease.holder.is_some() && lease.deadline() <= now;
+        let mut due: Vec<_> = self.rows.leases.values().filter(is_due).cloned().collect();
+        due.sort_by(|a, b| (a.deadline(), &a.subject).cmp(&(b.deadline(), &b.subject)));
+        due.truncate(size(limit));
+        Ok(due)
+    }
+
+    fn message_put(&mut self, message: &Message) -> Result<()> {
+        self.need_worktree(&message.worktree_id)?;
+        for agent in [&message.sender, &message.recipient] {
+            if !self.rows.agents.contains_key(agent) {
+                return Err(unknown("agent", agent));
+            }
+        }
+        self.rows.messages.insert(message.id.clone(), message.clone());
+        Ok(())
+    }
+
+    fn message_get(&mut self, id: &MessageId) -> Result<Option<Message>> {
+        Ok(self.rows.messages.get(id).cloned())
+    }
+
+    fn message_last(&mut self) -> Result<u64> {
+        Ok(self.rows.messages.values().map(|message| message.number).max().unwrap_or(0))
+    }
+
+    fn message_list(&mut self, recipient: &AgentId, now: Timestamp, limit: u32) -> Result<Vec<Message>> {
+        let mut inbox = self.inbox(recipient, now);
+        inbox.truncate(size(limit));
+        Ok(inbox)
+    }
+
+    fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64> {
+        Ok(self.inbox(recipient, now).len() as u64)
+    }
+
+    fn message_list_thread(&mut self, thread: &MessageId) -> Result<Vec<Message>> {
+        let mut messages: Vec<_> =
+            self.rows.messages.values().filter(|message| message.thread == *thread).cloned().collect();
+        messages.sort_by_key(|message| message.number);
+        Ok(messages)
+    }
+
+    fn template_put(&mut self, template: &Template) -> Result<()> {
+        self.need_worktree(&template.worktree_id)?;
+        self.rows.templates.insert(template.id.clone(), template.clone());
+        Ok(())
+    }
+
+    fn template_list(&mut self, name: Option<&str>) -> Result<Vec<Template>> {
+        let mut latest: BTreeMap<&str, &Template> = BTreeMap::new();
+        for template in self.rows.templates.values().filter(|template| name.is_none_or(|name| template.name == name)) {
+            let known = latest.entry(&template.name).or_insert(template);
+            if known.version < template.version {
+                *known = template;
+            }
+        }
+        Ok(latest.into_values().cloned().collect())
+    }
+
+    fn answer_put(&mut self, answer: &SavedAnswer) -> Result<()> {
+        if self.rows.answers.insert(answer.key.clone(), answer.clone()).is_some() {
+            return Err(Error::internal(format!("there is an answer to {} already", answer.key)));
+        }
+        Ok(())
+    }
+
+    fn answer_get(&mut self, key: &str) -> Result<Option<SavedAnswer>> {
+        Ok(self.rows.answers.get(key).cloned())
+    }
+
+    fn answer_forget(&mut self, before: Timestamp) -> Result<()> {
+        self.rows.answers.retain(|_, answer| answer.created_at >= before);
+        Ok(())
+    }
+
+    fn closing_put(&mut self, closing: &Closing) -> Result<()> {
+        self.rows.closings.insert(closing.task_id.clone(), closing.clone());
+        Ok(())
+    }
+
+    fn closing_list(&mut self) -> Result<Vec<Closing>> {
+        let mut closings: Vec<_> = self.rows.closings.values().cloned().collect();
+        closings.sort_by(|a, b| (a.created_at, &a.task_id).cmp(&(b.created_at, &b.task_id)));
+        Ok(closings)
+    }
+
+    fn closing_remove(&mut self, task: &TaskId) -> Result<()> {
+        self.rows.closings.remove(task);
+        Ok(())
+    }
+
     fn commit(self: Box<Self>) -> Result<()> {
         self.store.rows = self.rows;
         Ok(())
     }
+}
+
+impl MemoryTx<'_> {
+    fn need_worktree(&self, id: &WorktreeId) -> Result<()> {
+        if self.rows.worktrees.contains_key(id) { Ok(()) } else { Err(unknown("worktree", id)) }
+    }
+
+    fn dependencies(&self, is_wanted: impl Fn(&TaskId) -> bool) -> Vec<Dependency> {
+        let all = self.rows.dependencies.iter().filter(|((task, _), _)| is_wanted(task));
+        all.map(|((task, on), kind)| Dependency { task_id: task.clone(), depends_on: on.clone(), kind: *kind })
+            .collect()
+    }
+
+    fn inbox(&self, recipient: &AgentId, now: Timestamp) -> Vec<Message> {
+        let is_there = |message: &&Message| {
+            message.recipient == *recipient
+                && message.state != MessageState::Acted
+                && message.expires_at.is_none_or(|expires_at| expires_at > now)
+        };
+        let mut inbox: Vec<_> = self.rows.messages.values().filter(is_there).cloned().collect();
+        inbox.sort_by_key(|message| message.number);
+        inbox
+    }
+}
+
+fn size(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn unknown(what: &str, id: impl std::fmt::Display) -> Error {
+    Error::internal(format!("a row names the unknown {what} {id}"))
 }

@@ -3,9 +3,14 @@
 //! A backend is dumb: rows in, rows out, inside a transaction. All cleverness is above, once. Verbs are
 //! noun_verb; each has a conformance case that every backend passes.
 
+use std::time::Duration;
+
 use crate::error::Result;
-use crate::id::{RepositoryId, WorktreeId};
-use crate::model::{Event, EventQuery, NewEvent, Repository, Worktree};
+use crate::id::{AgentId, MessageId, RepositoryId, TaskId, WorkflowId, WorktreeId};
+use crate::model::{
+    Agent, CandidateQuery, Checkpoint, Closing, Dependency, Event, EventQuery, Lease, Message, NewEvent, Repository,
+    SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Worktree,
+};
 use crate::time::Timestamp;
 
 /// A database of everything that is live.
@@ -15,6 +20,15 @@ pub trait Store {
 
     /// Begins a transaction that may write. Waits its turn; there is one at a time.
     fn begin_write(&mut self) -> Result<Box<dyn Tx + '_>>;
+
+    /// Waits until somebody may have written after the event with this sequence, or until time is up. Only a hint: it
+    /// may return too early, and whoever waits looks again.
+    fn wait(&mut self, last: u64, at_most: Duration) -> Result<()>;
+
+    /// Tells whether an acknowledgement can get lost on its way, so that a request has to be asked again under its key.
+    fn is_remote(&self) -> bool {
+        false
+    }
 }
 
 /// A transaction. Dropping it undoes everything; only [`Tx::commit`] makes it last.
@@ -40,10 +54,107 @@ pub trait Tx {
 
     /// Appends to the history and returns the sequence. Its worktree must be there.
     fn event_append(&mut self, event: &NewEvent) -> Result<u64>;
-    /// Returns the newest events, newest first.
+    /// Returns events.
     fn event_list(&mut self, query: &EventQuery) -> Result<Vec<Event>>;
     /// Returns the sequence of the newest event, 0 if there is none.
     fn event_last(&mut self) -> Result<u64>;
+
+    /// Inserts a workflow, or replaces the one with its id.
+    fn workflow_put(&mut self, workflow: &Workflow) -> Result<()>;
+    /// Returns a workflow.
+    fn workflow_get(&mut self, id: &WorkflowId) -> Result<Option<Workflow>>;
+    /// Returns workflows, newest first.
+    fn workflow_list(&mut self, query: &WorkflowQuery) -> Result<Vec<Workflow>>;
+    /// Notes that a workflow concerns a repository.
+    fn workflow_repository_put(&mut self, workflow: &WorkflowId, repository: &RepositoryId) -> Result<()>;
+    /// Returns the repositories that a workflow concerns, by id.
+    fn workflow_repository_list(&mut self, workflow: &WorkflowId) -> Result<Vec<RepositoryId>>;
+
+    /// Inserts a task, or replaces the one with its id.
+    fn task_put(&mut self, task: &Task) -> Result<()>;
+    /// Returns a task.
+    fn task_get(&mut self, id: &TaskId) -> Result<Option<Task>>;
+    /// Deletes a task that has no dependencies and no checkpoints.
+    fn task_remove(&mut self, id: &TaskId) -> Result<()>;
+    /// Returns the tasks of a workflow, in the order of the plan.
+    fn task_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Task>>;
+    /// Returns the tasks of one name in all workflows, newest first.
+    fn task_list_named(&mut self, name: &str, limit: u32) -> Result<Vec<Task>>;
+    /// Returns the tasks in one status in all workflows, last changed first.
+    fn task_list_in(&mut self, status: TaskStatus, limit: u32) -> Result<Vec<Task>>;
+    /// Returns tasks that can be claimed: pending, in a running workflow, waiting for nothing. The most urgent first,
+    /// then those that were queued first, then in the order of the plan.
+    fn task_list_claimable(&mut self, query: &CandidateQuery) -> Result<Vec<Task>>;
+    /// Returns the tasks to which something happens by itself at a moment, the earliest first.
+    fn task_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Task>>;
+    /// Returns how many tasks of a workflow are in each status.
+    fn task_count(&mut self, workflow: &WorkflowId) -> Result<Vec<(TaskStatus, u64)>>;
+
+    /// Inserts a dependency, or replaces the one between the same tasks.
+    fn dependency_put(&mut self, dependency: &Dependency) -> Result<()>;
+    /// Deletes a dependency.
+    fn dependency_remove(&mut self, task: &TaskId, depends_on: &TaskId) -> Result<()>;
+    /// Returns all dependencies of a workflow's tasks, by id.
+    fn dependency_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Dependency>>;
+    /// Returns what a task depends on, by id.
+    fn dependency_list_of(&mut self, task: &TaskId) -> Result<Vec<Dependency>>;
+
+    /// Inserts a checkpoint.
+    fn checkpoint_put(&mut self, checkpoint: &Checkpoint) -> Result<()>;
+    /// Returns the checkpoints of a task before a sequence, the latest first.
+    fn checkpoint_list(&mut self, task: &TaskId, before: Option<u32>, limit: u32) -> Result<Vec<Checkpoint>>;
+
+    /// Inserts an agent, or replaces the one with its id.
+    fn agent_put(&mut self, agent: &Agent) -> Result<()>;
+    /// Returns an agent.
+    fn agent_get(&mut self, id: &AgentId) -> Result<Option<Agent>>;
+    /// Returns the agent of a name.
+    fn agent_named(&mut self, name: &str) -> Result<Option<Agent>>;
+    /// Returns all agents, by name.
+    fn agent_list(&mut self) -> Result<Vec<Agent>>;
+    /// Returns the agents that have been silent for too long at a moment, the longest first.
+    fn agent_list_silent(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Agent>>;
+
+    /// Inserts a lease, or replaces the one on the same subject.
+    fn lease_put(&mut self, lease: &Lease) -> Result<()>;
+    /// Returns the lease on a subject, held or not.
+    fn lease_get(&mut self, subject: &str) -> Result<Option<Lease>>;
+    /// Returns the leases that somebody holds, by subject; of one agent, or of all.
+    fn lease_list(&mut self, holder: Option<&AgentId>) -> Result<Vec<Lease>>;
+    /// Returns the held leases whose deadline has passed at a moment, the earliest first.
+    fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>>;
+
+    /// Inserts a message, or replaces the one with its id.
+    fn message_put(&mut self, message: &Message) -> Result<()>;
+    /// Returns a message.
+    fn message_get(&mut self, id: &MessageId) -> Result<Option<Message>>;
+    /// Returns the number of the newest message, 0 if there is none.
+    fn message_last(&mut self) -> Result<u64>;
+    /// Returns what is in an inbox at a moment, in order: not acted on, not expired.
+    fn message_list(&mut self, recipient: &AgentId, now: Timestamp, limit: u32) -> Result<Vec<Message>>;
+    /// Returns how many messages [`Tx::message_list`] would return without a limit.
+    fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64>;
+    /// Returns a conversation, in order.
+    fn message_list_thread(&mut self, thread: &MessageId) -> Result<Vec<Message>>;
+
+    /// Inserts a template.
+    fn template_put(&mut self, template: &Template) -> Result<()>;
+    /// Returns the latest version of each template, by name; of one name, or of all.
+    fn template_list(&mut self, name: Option<&str>) -> Result<Vec<Template>>;
+
+    /// Remembers an answer.
+    fn answer_put(&mut self, answer: &SavedAnswer) -> Result<()>;
+    /// Returns the answer that was given under a key.
+    fn answer_get(&mut self, key: &str) -> Result<Option<SavedAnswer>>;
+    /// Forgets answers that were given before a moment.
+    fn answer_forget(&mut self, before: Timestamp) -> Result<()>;
+
+    /// Inserts what the ledger has to be told.
+    fn closing_put(&mut self, closing: &Closing) -> Result<()>;
+    /// Returns what the ledger has still to be told, the oldest first.
+    fn closing_list(&mut self) -> Result<Vec<Closing>>;
+    /// Deletes what the ledger was told.
+    fn closing_remove(&mut self, task: &TaskId) -> Result<()>;
 
     /// Makes everything last. When this returns, it is on disk.
     fn commit(self: Box<Self>) -> Result<()>;

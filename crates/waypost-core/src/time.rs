@@ -22,6 +22,17 @@ impl Timestamp {
         self.0
     }
 
+    /// Returns the moment that many milliseconds later.
+    #[must_use]
+    pub fn plus(self, millis: u64) -> Timestamp {
+        Timestamp(self.0.saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)))
+    }
+
+    /// Returns how many milliseconds it is after an earlier moment; 0 if it is not.
+    pub fn since(self, earlier: Timestamp) -> u64 {
+        u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
+    }
+
     /// Returns how long ago `self` was at `now`, as people say it: `now`, `5m ago`, `3h ago`, `2d ago`.
     ///
     /// A moment after `now` (another machine's clock) is `now` too.

@@ -56,7 +56,7 @@ impl Bench {
 
     /// All events, oldest first.
     fn events(&mut self) -> Vec<Event> {
-        let query = EventQuery { worktree_id: None, limit: 1000 };
+        let query = EventQuery { limit: 1000, ..EventQuery::default() };
         let mut events = self.store.begin_read().unwrap().event_list(&query).unwrap();
         events.reverse();
         events
@@ -137,7 +137,7 @@ fn every_event_names_who_and_from_where() {
         assert_eq!(event.actor, "somebody");
         assert!(event.worktree_id == caller(1).worktree.id || event.worktree_id == caller(2).worktree.id);
     }
-    let query = EventQuery { worktree_id: Some(caller(2).worktree.id), limit: 10 };
+    let query = EventQuery { worktree_id: Some(caller(2).worktree.id), limit: 10, ..EventQuery::default() };
     let second = bench.read(&caller(1), ListEvents { query }).unwrap();
     assert_eq!(second.events.len(), 2, "its registration and its write");
     assert_eq!(second.last, 5);
@@ -146,7 +146,7 @@ fn every_event_names_who_and_from_where() {
 #[test]
 fn events_of_an_unknown_worktree_are_an_error_and_not_an_empty_list() {
     let mut bench = Bench::new();
-    let query = EventQuery { worktree_id: Some(caller(9).worktree.id), limit: 10 };
+    let query = EventQuery { worktree_id: Some(caller(9).worktree.id), limit: 10, ..EventQuery::default() };
     let error = bench.read(&caller(1), ListEvents { query }).unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound);
 }

@@ -1,6 +1,10 @@
 //! Databases behind the store traits of `waypost-core`.
 //!
-//! A backend carries rows and decides nothing. Each has its own SQL, as named constants, and its own numbered
-//! migrations; all pass the one conformance suite in `tests/conformance.rs`.
+//! A backend carries rows and decides nothing. Statements and the reading of rows are shared (`sql.rs`, `tx.rs`); each
+//! backend has its own way to open, its own numbered migrations, and its own way to let writers take turns. All pass the
+//! one conformance suite in `tests/conformance.rs`.
 
+mod cell;
+mod sql;
 pub mod sqlite;
+mod tx;

@@ -107,7 +107,7 @@ fn read<T>(store: &mut dyn Store, work: impl FnOnce(&mut dyn Tx) -> T) -> T {
 }
 
 fn all(worktree_id: Option<WorktreeId>) -> EventQuery {
-    EventQuery { worktree_id, limit: 100 }
+    EventQuery { worktree_id, limit: 100, ..EventQuery::default() }
 }
 
 fn rows_are_read_back_as_they_were_put(store: &mut dyn Store) {
@@ -224,7 +224,7 @@ fn events_are_listed_newest_first_and_by_worktree(store: &mut dyn Store) {
         read(store, |tx| tx.event_list(&query).unwrap().into_iter().map(|event| event.subject).collect())
     };
     assert_eq!(subjects(all(None)), ["c", "b", "a"]);
-    assert_eq!(subjects(EventQuery { worktree_id: None, limit: 2 }), ["c", "b"]);
+    assert_eq!(subjects(EventQuery { limit: 2, ..EventQuery::default() }), ["c", "b"]);
     assert_eq!(subjects(all(Some(here.id.clone()))), ["c", "a"]);
 }
 

@@ -1,9 +1,28 @@
 //! The things Waypost remembers, as plain data.
 
+mod agent;
+mod answer;
+mod checkpoint;
+mod closing;
 mod event;
+mod lease;
+mod message;
 mod repository;
+mod task;
+mod template;
+mod words;
+mod workflow;
 mod worktree;
 
+pub use agent::{Agent, AgentStatus, ProcessIdentity, Role};
+pub use answer::SavedAnswer;
+pub use checkpoint::{Checkpoint, CheckpointKind};
+pub use closing::Closing;
 pub use event::{Event, EventQuery, NewEvent, kind};
+pub use lease::Lease;
+pub use message::{Message, MessageKind, MessageState, Urgency};
 pub use repository::{Repository, Vcs};
+pub use task::{CandidateQuery, Dependency, DependencyKind, Task, TaskStatus};
+pub use template::{Template, Variable};
+pub use workflow::{Source, Workflow, WorkflowQuery, WorkflowStatus};
 pub use worktree::Worktree;

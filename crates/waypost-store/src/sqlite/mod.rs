@@ -7,9 +7,9 @@
 mod error;
 mod migrate;
 mod open;
-mod sql;
 mod tx;
 mod upkeep;
+mod wait;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,6 +19,8 @@ use waypost_core::store::{Store, Tx};
 use waypost_core::time::Clock;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, FileLock};
+
+use crate::tx::SqlTx;
 
 pub use migrate::SCHEMA_VERSION;
 pub use upkeep::{Damage, Info};
@@ -96,6 +98,11 @@ impl SqliteStore {
         let _ = self.connection.busy_timeout(self.patience);
     }
 
+    fn tx<'a>(&'a self, transaction: rusqlite::Transaction<'a>, gate: Option<FileLock>) -> Box<dyn Tx + 'a> {
+        let tx = tx::SqliteTx { transaction, gate, store: self, path: &self.path, clock: &*self.clock };
+        Box::new(SqlTx(Box::new(tx)))
+    }
+
     fn lock_gate(&self) -> Result<FileLock> {
         if self.is_read_only() {
             return Err(Error::unavailable(format!("the store {} can only be read", self.path.display()))
@@ -109,7 +116,7 @@ impl Store for SqliteStore {
     fn begin_read(&mut self) -> Result<Box<dyn Tx + '_>> {
         let failed = error::at(&self.path, "cannot read");
         let transaction = self.connection.unchecked_transaction().map_err(failed)?;
-        Ok(Box::new(tx::SqliteTx { transaction, gate: None, store: self, path: &self.path, clock: &*self.clock }))
+        Ok(self.tx(transaction, None))
     }
 
     fn begin_write(&mut self) -> Result<Box<dyn Tx + '_>> {
@@ -127,6 +134,10 @@ impl Store for SqliteStore {
                 .map_err(failed)?;
         // A newer program may have changed the schema while this one was running, or waiting.
         migrate::check_version(&self.connection, &self.path)?;
-        Ok(Box::new(tx::SqliteTx { transaction, gate, store: self, path: &self.path, clock: &*self.clock }))
+        Ok(self.tx(transaction, gate))
+    }
+
+    fn wait(&mut self, last: u64, at_most: Duration) -> Result<()> {
+        wait::wait(self, last, at_most)
     }
 }

@@ -34,7 +34,8 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
         worktree_id.clone_from(&one.id);
         worktrees = vec![one];
     }
-    let history = session.read(ListEvents { query: EventQuery { worktree_id, limit: RECENT } })?;
+    let history =
+        session.read(ListEvents { query: EventQuery { worktree_id, limit: RECENT, ..EventQuery::default() } })?;
     let now = session.now()?;
     let issues = issues(&session, now)?;
     let choice = &session.choice;

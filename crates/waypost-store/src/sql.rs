@@ -1,0 +1,364 @@
+//! The statements, one constant each, in the SQL that all backends understand.
+//!
+//! Parameters are written `?1`; PostgreSQL gets them as `$1`. Each says which index it goes along.
+
+/// `SELECT` with all columns of a table, in the order in which `tx.rs` reads them.
+macro_rules! select {
+    ($row:ident, $rest:literal) => {
+        concat!("SELECT ", columns!($row), " FROM ", $rest)
+    };
+}
+
+/// The columns of each table.
+macro_rules! columns {
+    (repository) => {
+        "id, name, path, vcs, remote_url, default_branch"
+    };
+    (worktree) => {
+        "id, repository_id, name, path, branch, first_seen, last_seen, removed_at"
+    };
+    (event) => {
+        "sequence, time, actor, worktree_id, kind, subject, data"
+    };
+    (workflow) => {
+        "id, name, source, source_ref, source_content, status, summary, max_parallel, config, reason, \
+         worktree_id, created_at, updated_at, started_at, finished_at"
+    };
+    (agent) => {
+        "id, name, runtime, role, status, capabilities, workspace_id, metadata, process, timeout_ms, \
+         max_claims, worktree_id, registered_at, last_heartbeat, silent_at, retired_at"
+    };
+    (task) => {
+        "id, workflow_id, name, description, status, sequence, parallel_group, priority, plan, acceptance, \
+         context, context_from, capabilities, files, repository_id, workspace_id, issue, assignee, attempts, \
+         max_attempts, backoff_ms, queue_timeout_ms, run_timeout_ms, stall_timeout_ms, needs_evidence, \
+         outcome, evidence, error, question, answer, worktree_id, created_at, updated_at, queued_at, \
+         started_at, finished_at, due_at"
+    };
+    (dependency) => {
+        "task_id, depends_on, kind"
+    };
+    (checkpoint) => {
+        "id, task_id, sequence, kind, summary, detail, files, tokens, cost, agent_id, epoch, worktree_id, \
+         created_at"
+    };
+    (lease) => {
+        "subject, holder, epoch, granted_at, expires_at, ttl_ms, run_until, stall_at, worktree_id"
+    };
+    (message) => {
+        "id, number, sender, recipient, thread, reply_to, kind, priority, subject, body, workflow_id, \
+         task_id, expires_at, state, worktree_id, created_at, updated_at"
+    };
+    (template) => {
+        "id, name, version, description, body, variables, worktree_id, created_at"
+    };
+    (answer) => {
+        "key, operation, request, answer, worktree_id, created_at"
+    };
+    (closing) => {
+        "task_id, issue, reason, actor, worktree_id, created_at"
+    };
+}
+
+/// Replaces in place: deleting the row first would take it from under those that refer to it.
+pub(crate) const REPOSITORY_PUT: &str = "
+    INSERT INTO repositories
+        (id, name, path, vcs, remote_url, default_branch)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    ON CONFLICT (id) DO UPDATE SET
+        name = excluded.name, path = excluded.path, vcs = excluded.vcs, remote_url = excluded.remote_url,
+        default_branch = excluded.default_branch";
+
+/// Replaces in place.
+pub(crate) const WORKTREE_PUT: &str = "
+    INSERT INTO worktrees
+        (id, repository_id, name, path, branch, first_seen, last_seen, removed_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+    ON CONFLICT (id) DO UPDATE SET
+        repository_id = excluded.repository_id, name = excluded.name, path = excluded.path, branch =
+        excluded.branch, first_seen = excluded.first_seen, last_seen = excluded.last_seen, removed_at =
+        excluded.removed_at";
+
+/// Replaces in place.
+pub(crate) const WORKFLOW_PUT: &str = "
+    INSERT INTO workflows
+        (id, name, source, source_ref, source_content, status, summary, max_parallel, config, reason,
+        worktree_id, created_at, updated_at, started_at, finished_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+    ON CONFLICT (id) DO UPDATE SET
+        name = excluded.name, source = excluded.source, source_ref = excluded.source_ref, source_content =
+        excluded.source_content, status = excluded.status, summary = excluded.summary, max_parallel =
+        excluded.max_parallel, config = excluded.config, reason = excluded.reason, worktree_id =
+        excluded.worktree_id, created_at = excluded.created_at, updated_at = excluded.updated_at, started_at =
+        excluded.started_at, finished_at = excluded.finished_at";
+
+/// Replaces in place.
+pub(crate) const WORKFLOW_REPOSITORY_PUT: &str = "
+    INSERT INTO workflow_repositories
+        (workflow_id, repository_id)
+    VALUES (?1, ?2)
+    ON CONFLICT (workflow_id, repository_id) DO NOTHING";
+
+/// Replaces in place.
+pub(crate) const AGENT_PUT: &str = "
+    INSERT INTO agents
+        (id, name, runtime, role, status, capabilities, workspace_id, metadata, process, timeout_ms, max_claims,
+        worktree_id, registered_at, last_heartbeat, silent_at, retired_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+    ON CONFLICT (id) DO UPDATE SET
+        name = excluded.name, runtime = excluded.runtime, role = excluded.role, status = excluded.status,
+        capabilities = excluded.capabilities, workspace_id = excluded.workspace_id, metadata =
+        excluded.metadata, process = excluded.process, timeout_ms = excluded.timeout_ms, max_claims =
+        excluded.max_claims, worktree_id = excluded.worktree_id, registered_at = excluded.registered_at,
+        last_heartbeat = excluded.last_heartbeat, silent_at = excluded.silent_at, retired_at =
+        excluded.retired_at";
+
+/// Replaces in place.
+pub(crate) const TASK_PUT: &str = "
+    INSERT INTO tasks
+        (id, workflow_id, name, description, status, sequence, parallel_group, priority, plan, acceptance,
+        context, context_from, capabilities, files, repository_id, workspace_id, issue, assignee, attempts,
+        max_attempts, backoff_ms, queue_timeout_ms, run_timeout_ms, stall_timeout_ms, needs_evidence, outcome,
+        evidence, error, question, answer, worktree_id, created_at, updated_at, queued_at, started_at,
+        finished_at, due_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+        ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37)
+    ON CONFLICT (id) DO UPDATE SET
+        workflow_id = excluded.workflow_id, name = excluded.name, description = excluded.description, status =
+        excluded.status, sequence = excluded.sequence, parallel_group = excluded.parallel_group, priority =
+        excluded.priority, plan = excluded.plan, acceptance = excluded.acceptance, context = excluded.context,
+        context_from = excluded.context_from, capabilities = excluded.capabilities, files = excluded.files,
+        repository_id = excluded.repository_id, workspace_id = excluded.workspace_id, issue = excluded.issue,
+        assignee = excluded.assignee, attempts = excluded.attempts, max_attempts = excluded.max_attempts,
+        backoff_ms = excluded.backoff_ms, queue_timeout_ms = excluded.queue_timeout_ms, run_timeout_ms =
+        excluded.run_timeout_ms, stall_timeout_ms = excluded.stall_timeout_ms, needs_evidence =
+        excluded.needs_evidence, outcome = excluded.outcome, evidence = excluded.evidence, error =
+        excluded.error, question = excluded.question, answer = excluded.answer, worktree_id =
+        excluded.worktree_id, created_at = excluded.created_at, updated_at = excluded.updated_at, queued_at =
+        excluded.queued_at, started_at = excluded.started_at, finished_at = excluded.finished_at, due_at =
+        excluded.due_at";
+
+/// Replaces in place.
+pub(crate) const DEPENDENCY_PUT: &str = "
+    INSERT INTO dependencies
+        (task_id, depends_on, kind)
+    VALUES (?1, ?2, ?3)
+    ON CONFLICT (task_id, depends_on) DO UPDATE SET
+        kind = excluded.kind";
+
+/// Replaces in place.
+pub(crate) const LEASE_PUT: &str = "
+    INSERT INTO leases
+        (subject, holder, epoch, granted_at, expires_at, ttl_ms, run_until, stall_at, deadline, worktree_id)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+    ON CONFLICT (subject) DO UPDATE SET
+        holder = excluded.holder, epoch = excluded.epoch, granted_at = excluded.granted_at, expires_at =
+        excluded.expires_at, ttl_ms = excluded.ttl_ms, run_until = excluded.run_until, stall_at =
+        excluded.stall_at, deadline = excluded.deadline, worktree_id = excluded.worktree_id";
+
+/// Replaces in place.
+pub(crate) const MESSAGE_PUT: &str = "
+    INSERT INTO messages
+        (id, number, sender, recipient, thread, reply_to, kind, priority, subject, body, workflow_id, task_id,
+        expires_at, state, worktree_id, created_at, updated_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+    ON CONFLICT (id) DO UPDATE SET
+        number = excluded.number, sender = excluded.sender, recipient = excluded.recipient, thread =
+        excluded.thread, reply_to = excluded.reply_to, kind = excluded.kind, priority = excluded.priority,
+        subject = excluded.subject, body = excluded.body, workflow_id = excluded.workflow_id, task_id =
+        excluded.task_id, expires_at = excluded.expires_at, state = excluded.state, worktree_id =
+        excluded.worktree_id, created_at = excluded.created_at, updated_at = excluded.updated_at";
+
+/// Replaces in place.
+pub(crate) const CLOSING_PUT: &str = "
+    INSERT INTO closings
+        (task_id, issue, reason, actor, worktree_id, created_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    ON CONFLICT (task_id) DO UPDATE SET
+        issue = excluded.issue, reason = excluded.reason, actor = excluded.actor, worktree_id =
+        excluded.worktree_id, created_at = excluded.created_at";
+
+/// Inserts only.
+pub(crate) const CHECKPOINT_PUT: &str = "
+    INSERT INTO checkpoints
+        (id, task_id, sequence, kind, summary, detail, files, tokens, cost, agent_id, epoch, worktree_id,
+        created_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+
+/// Inserts only.
+pub(crate) const TEMPLATE_PUT: &str = "
+    INSERT INTO templates
+        (id, name, version, description, body, variables, worktree_id, created_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+
+/// Inserts only.
+pub(crate) const ANSWER_PUT: &str = "
+    INSERT INTO answers
+        (key, operation, request, answer, worktree_id, created_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+/// By primary key.
+pub(crate) const REPOSITORY_GET: &str = select!(repository, "repositories WHERE id = ?1");
+/// A scan: a store knows few repositories.
+pub(crate) const REPOSITORY_LIST: &str = select!(repository, "repositories ORDER BY name, id");
+
+/// By primary key.
+pub(crate) const WORKTREE_GET: &str = select!(worktree, "worktrees WHERE id = ?1");
+/// By primary key.
+pub(crate) const WORKTREE_TOUCH: &str = "UPDATE worktrees SET last_seen = ?2 WHERE id = ?1";
+/// A scan: a store knows few worktrees.
+pub(crate) const WORKTREE_LIST: &str = select!(worktree, "worktrees ORDER BY first_seen, name, id");
+
+/// Writers take turns, so the next number is free, and one that was rolled back is used by the next.
+pub(crate) const EVENT_APPEND: &str = "
+    INSERT INTO events (sequence, time, actor, worktree_id, kind, subject, data)
+    VALUES ((SELECT coalesce(max(sequence), 0) + 1 FROM events), ?1, ?2, ?3, ?4, ?5, ?6) RETURNING sequence";
+/// The last row by primary key.
+pub(crate) const EVENT_LAST: &str = "SELECT sequence, time FROM events ORDER BY sequence DESC LIMIT 1";
+/// Backwards along the primary key.
+pub(crate) const EVENT_LIST: &str =
+    select!(event, "events WHERE substr(kind, 1, length(?2)) = ?2 ORDER BY sequence DESC LIMIT ?1");
+/// Backwards along `events_by_worktree`.
+pub(crate) const EVENT_LIST_OF_WORKTREE: &str = select!(
+    event,
+    "events WHERE substr(kind, 1, length(?2)) = ?2 AND worktree_id = ?3 ORDER BY sequence DESC LIMIT ?1"
+);
+/// Backwards along `events_by_subject`.
+pub(crate) const EVENT_LIST_OF_SUBJECT: &str =
+    select!(event, "events WHERE substr(kind, 1, length(?2)) = ?2 AND subject = ?3 ORDER BY sequence DESC LIMIT ?1");
+/// Along the primary key.
+pub(crate) const EVENT_LIST_SINCE: &str =
+    select!(event, "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence > ?3 ORDER BY sequence LIMIT ?1");
+/// Along `events_by_worktree`.
+pub(crate) const EVENT_LIST_SINCE_OF_WORKTREE: &str = select!(
+    event,
+    "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence > ?3 AND worktree_id = ?4 ORDER BY sequence LIMIT ?1"
+);
+/// Along `events_by_subject`.
+pub(crate) const EVENT_LIST_SINCE_OF_SUBJECT: &str = select!(
+    event,
+    "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence > ?3 AND subject = ?4 ORDER BY sequence LIMIT ?1"
+);
+
+/// By primary key.
+pub(crate) const WORKFLOW_GET: &str = select!(workflow, "workflows WHERE id = ?1");
+/// Backwards along `workflows_by_time`; statuses come as one text, each between commas.
+pub(crate) const WORKFLOW_LIST: &str = select!(
+    workflow,
+    "workflows
+    WHERE (?2 = '' OR ?2 LIKE '%,' || status || ',%') AND (?3 = '' OR worktree_id = ?3) AND (?4 = '' OR name = ?4)
+        AND (?5 = '' OR EXISTS (SELECT 1 FROM workflow_repositories
+            WHERE workflow_id = workflows.id AND repository_id = ?5))
+    ORDER BY created_at DESC, id DESC LIMIT ?1"
+);
+/// By primary key.
+pub(crate) const WORKFLOW_REPOSITORY_LIST: &str =
+    "SELECT repository_id FROM workflow_repositories WHERE workflow_id = ?1 ORDER BY repository_id";
+
+/// By primary key.
+pub(crate) const TASK_GET: &str = select!(task, "tasks WHERE id = ?1");
+/// By primary key.
+pub(crate) const TASK_REMOVE: &str = "DELETE FROM tasks WHERE id = ?1";
+/// Along `tasks_by_plan`.
+pub(crate) const TASK_LIST: &str = select!(task, "tasks WHERE workflow_id = ?1 ORDER BY sequence, id");
+/// Backwards along `tasks_named`.
+pub(crate) const TASK_LIST_NAMED: &str =
+    select!(task, "tasks WHERE name = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1");
+/// Backwards along `tasks_by_status`.
+pub(crate) const TASK_LIST_IN: &str =
+    select!(task, "tasks WHERE status = ?2 ORDER BY updated_at DESC, id DESC LIMIT ?1");
+/// Along `tasks_pending`, until enough are found that wait for nothing.
+pub(crate) const TASK_LIST_CLAIMABLE: &str = select!(
+    task,
+    "tasks WHERE status = 'pending'
+        AND EXISTS (SELECT 1 FROM workflows WHERE workflows.id = tasks.workflow_id AND workflows.status = 'in_progress')
+        AND NOT EXISTS (SELECT 1 FROM dependencies JOIN tasks AS blocker ON blocker.id = dependencies.depends_on
+            WHERE dependencies.task_id = tasks.id AND dependencies.kind = 'blocks'
+                AND blocker.status NOT IN ('completed', 'skipped'))
+    ORDER BY priority, queued_at, sequence, id LIMIT ?1 OFFSET ?2"
+);
+/// Along `tasks_pending_of_workflow`, as `TASK_LIST_CLAIMABLE`.
+pub(crate) const TASK_LIST_CLAIMABLE_OF_WORKFLOW: &str = select!(
+    task,
+    "tasks WHERE status = 'pending' AND workflow_id = ?3
+        AND EXISTS (SELECT 1 FROM workflows WHERE workflows.id = tasks.workflow_id AND workflows.status = 'in_progress')
+        AND NOT EXISTS (SELECT 1 FROM dependencies JOIN tasks AS blocker ON blocker.id = dependencies.depends_on
+            WHERE dependencies.task_id = tasks.id AND dependencies.kind = 'blocks'
+                AND blocker.status NOT IN ('completed', 'skipped'))
+    ORDER BY priority, queued_at, sequence, id LIMIT ?1 OFFSET ?2"
+);
+/// Along `tasks_due`.
+pub(crate) const TASK_LIST_DUE: &str =
+    select!(task, "tasks WHERE due_at IS NOT NULL AND due_at <= ?2 ORDER BY due_at, id LIMIT ?1");
+/// Along `tasks_by_state_of_workflow`, without the rows.
+pub(crate) const TASK_COUNT: &str = "SELECT status, count(*) FROM tasks WHERE workflow_id = ?1 GROUP BY status";
+
+/// By primary key.
+pub(crate) const DEPENDENCY_REMOVE: &str = "DELETE FROM dependencies WHERE task_id = ?1 AND depends_on = ?2";
+/// Each task of the workflow by `tasks_by_plan`, its dependencies by primary key.
+pub(crate) const DEPENDENCY_LIST: &str = select!(
+    dependency,
+    "dependencies WHERE task_id IN (SELECT id FROM tasks WHERE workflow_id = ?1) ORDER BY task_id, depends_on"
+);
+/// By primary key.
+pub(crate) const DEPENDENCY_LIST_OF: &str = select!(dependency, "dependencies WHERE task_id = ?1 ORDER BY depends_on");
+
+/// Backwards along `checkpoints_by_task`.
+pub(crate) const CHECKPOINT_LIST: &str =
+    select!(checkpoint, "checkpoints WHERE task_id = ?2 AND sequence < ?3 ORDER BY sequence DESC LIMIT ?1");
+
+/// By primary key.
+pub(crate) const AGENT_GET: &str = select!(agent, "agents WHERE id = ?1");
+/// By the unique name.
+pub(crate) const AGENT_NAMED: &str = select!(agent, "agents WHERE name = ?1");
+/// A scan: a store knows few agents.
+pub(crate) const AGENT_LIST: &str = select!(agent, "agents ORDER BY name");
+/// Along `agents_by_silence`.
+pub(crate) const AGENT_LIST_SILENT: &str =
+    select!(agent, "agents WHERE status <> 'offline' AND silent_at <= ?2 ORDER BY silent_at, id LIMIT ?1");
+
+/// By primary key.
+pub(crate) const LEASE_GET: &str = select!(lease, "leases WHERE subject = ?1");
+/// Along `leases_by_holder`.
+pub(crate) const LEASE_LIST: &str = select!(lease, "leases WHERE holder IS NOT NULL ORDER BY subject");
+/// Along `leases_by_holder`.
+pub(crate) const LEASE_LIST_OF_HOLDER: &str = select!(lease, "leases WHERE holder = ?1 ORDER BY subject");
+/// Along `leases_due`.
+pub(crate) const LEASE_LIST_DUE: &str =
+    select!(lease, "leases WHERE holder IS NOT NULL AND deadline <= ?2 ORDER BY deadline, subject LIMIT ?1");
+
+/// By primary key.
+pub(crate) const MESSAGE_GET: &str = select!(message, "messages WHERE id = ?1");
+/// The last entry of the unique index.
+pub(crate) const MESSAGE_LAST: &str = "SELECT coalesce(max(number), 0) FROM messages";
+/// Along `messages_waiting`.
+pub(crate) const MESSAGE_LIST: &str = select!(
+    message,
+    "messages WHERE recipient = ?2 AND state <> 'acted' AND (expires_at IS NULL OR expires_at > ?3)
+    ORDER BY number LIMIT ?1"
+);
+/// Along `messages_waiting`.
+pub(crate) const MESSAGE_COUNT: &str = "
+    SELECT count(*) FROM messages
+    WHERE recipient = ?1 AND state <> 'acted' AND (expires_at IS NULL OR expires_at > ?2)";
+/// Along `messages_by_thread`.
+pub(crate) const MESSAGE_LIST_THREAD: &str = select!(message, "messages WHERE thread = ?1 ORDER BY number");
+
+/// A scan: there are few templates.
+pub(crate) const TEMPLATE_LIST: &str = select!(
+    template,
+    "templates WHERE (?1 = '' OR name = ?1)
+        AND NOT EXISTS (SELECT 1 FROM templates AS later
+            WHERE later.name = templates.name AND later.version > templates.version)
+    ORDER BY name"
+);
+
+/// By primary key.
+pub(crate) const ANSWER_GET: &str = select!(answer, "answers WHERE key = ?1");
+/// Along `answers_by_time`.
+pub(crate) const ANSWER_FORGET: &str = "DELETE FROM answers WHERE created_at < ?1";
+
+/// A scan: what is here is about to go.
+pub(crate) const CLOSING_LIST: &str = select!(closing, "closings ORDER BY created_at, task_id");
+/// By primary key.
+pub(crate) const CLOSING_REMOVE: &str = "DELETE FROM closings WHERE task_id = ?1";

@@ -1,0 +1,56 @@
+//! Waiting for somebody else's write.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use waypost_core::Result;
+use waypost_core::store::Store;
+
+use super::{SqliteStore, open};
+
+/// Where nothing tells of changes, and in case it does not: how often to look.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Waits until there is an event after `last`, or until time is up.
+pub(super) fn wait(store: &mut SqliteStore, last: u64, at_most: Duration) -> Result<()> {
+    let end = Instant::now() + at_most;
+    let watch = watch(store);
+    loop {
+        // Looked at after the watch was set up: what was written before it is seen here, what is written after it there.
+        if store.begin_read()?.event_last()? > last {
+            return Ok(());
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        pause(watch.as_ref(), left.min(LOOK));
+    }
+}
+
+/// Asks the kernel to tell of writes to the store's log.
+#[cfg(target_os = "linux")]
+fn watch(store: &SqliteStore) -> Option<std::os::fd::OwnedFd> {
+    use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+    let watch = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+    let log = open::with_suffix(&store.path, "-wal");
+    add_watch(&watch, &log, WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).ok()?;
+    Some(watch)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn watch(_store: &SqliteStore) -> Option<std::os::fd::OwnedFd> {
+    None
+}
+
+/// Waits for the kernel to tell, at most so long.
+fn pause(watch: Option<&std::os::fd::OwnedFd>, at_most: Duration) {
+    let mut fds: Vec<_> = watch.map(|watch| PollFd::new(watch, PollFlags::IN)).into_iter().collect();
+    let timeout = Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: i64::from(at_most.subsec_nanos()) };
+    // Interrupted or refused: the caller looks again.
+    let _ = poll(&mut fds, Some(&timeout));
+    if let Some(watch) = watch {
+        let mut drained = [0; 4096];
+        while rustix::io::read(watch, &mut drained).is_ok_and(|read| read > 0) {}
+    }
+}

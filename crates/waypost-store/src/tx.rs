@@ -1,0 +1,709 @@
+//! The verbs of a transaction, over any SQL database.
+//!
+//! What a database has to know for itself, it says through [`Database`]; what a row looks like is here, once.
+
+use waypost_core::Result;
+use waypost_core::id::{AgentId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
+use waypost_core::model::{
+    Agent, CandidateQuery, Checkpoint, Closing, Dependency, Event, EventQuery, Lease, Message, NewEvent, Repository,
+    SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Worktree,
+};
+use waypost_core::path_text;
+use waypost_core::store::Tx;
+use waypost_core::time::Timestamp;
+
+use crate::cell::{Cell, Row, cells, json};
+use crate::sql;
+
+/// A transaction of a database that speaks SQL.
+pub(crate) trait Database {
+    /// Runs a statement and returns its rows.
+    fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>>;
+    /// Returns what the clock of the store says.
+    fn clock(&mut self) -> Result<Timestamp>;
+    /// Makes everything last.
+    fn commit(self: Box<Self>) -> Result<()>;
+}
+
+pub(crate) struct SqlTx<'a>(pub(crate) Box<dyn Database + 'a>);
+
+impl SqlTx<'_> {
+    fn all<T>(&mut self, sql: &'static str, parameters: &[Cell], read: fn(&mut Row) -> Result<T>) -> Result<Vec<T>> {
+        self.0.query(sql, parameters)?.iter_mut().map(read).collect()
+    }
+
+    fn one<T>(&mut self, sql: &'static str, parameters: &[Cell], read: fn(&mut Row) -> Result<T>) -> Result<Option<T>> {
+        self.0.query(sql, parameters)?.first_mut().map(read).transpose()
+    }
+
+    fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()> {
+        self.0.query(sql, parameters).map(drop)
+    }
+
+    fn last_event(&mut self) -> Result<Option<(u64, Timestamp)>> {
+        self.one(sql::EVENT_LAST, &[], |row| Ok((row.number()?, row.moment()?)))
+    }
+}
+
+impl Tx for SqlTx<'_> {
+    fn now(&mut self) -> Result<Timestamp> {
+        let now = self.0.clock()?;
+        Ok(self.last_event()?.map_or(now, |(_, time)| now.max(time)))
+    }
+
+    fn repository_get(&mut self, id: &RepositoryId) -> Result<Option<Repository>> {
+        self.one(sql::REPOSITORY_GET, cells![id.as_str()], repository)
+    }
+
+    fn repository_put(&mut self, repository: &Repository) -> Result<()> {
+        let Repository { id, name, path, vcs, remote_url, default_branch } = repository;
+        let path = path_text::to_text(path);
+        let (remote_url, default_branch) = (remote_url.as_ref(), default_branch.as_ref());
+        self.run(sql::REPOSITORY_PUT, cells![id.as_str(), name, path, vcs.as_str(), remote_url, default_branch])
+    }
+
+    fn repository_list(&mut self) -> Result<Vec<Repository>> {
+        self.all(sql::REPOSITORY_LIST, &[], repository)
+    }
+
+    fn worktree_get(&mut self, id: &WorktreeId) -> Result<Option<Worktree>> {
+        self.one(sql::WORKTREE_GET, cells![id.as_str()], worktree)
+    }
+
+    fn worktree_put(&mut self, worktree: &Worktree) -> Result<()> {
+        let Worktree { id, repository_id, name, path, branch, first_seen, last_seen, removed_at } = worktree;
+        let path = path_text::to_text(path);
+        self.run(
+            sql::WORKTREE_PUT,
+            cells![
+                id.as_str(),
+                repository_id.as_str(),
+                name,
+                path,
+                branch.as_ref(),
+                *first_seen,
+                *last_seen,
+                *removed_at,
+            ],
+        )
+    }
+
+    fn worktree_touch(&mut self, id: &WorktreeId, last_seen: Timestamp) -> Result<()> {
+        self.run(sql::WORKTREE_TOUCH, cells![id.as_str(), last_seen])
+    }
+
+    fn worktree_list(&mut self) -> Result<Vec<Worktree>> {
+        self.all(sql::WORKTREE_LIST, &[], worktree)
+    }
+
+    fn event_append(&mut self, event: &NewEvent) -> Result<u64> {
+        let NewEvent { time, actor, worktree_id, kind, subject, data } = event;
+        let parameters = &[
+            Cell::from(*time),
+            Cell::from(actor),
+            Cell::from(worktree_id.as_str()),
+            Cell::from(*kind),
+            Cell::from(subject),
+            json(data)?,
+        ];
+        let sequence = self.one(sql::EVENT_APPEND, parameters, Row::number)?;
+        Ok(sequence.unwrap_or_default())
+    }
+
+    fn event_list(&mut self, query: &EventQuery) -> Result<Vec<Event>> {
+        let EventQuery { since, worktree_id, kind, subject, limit } = query;
+        let mut parameters = vec![Cell::from(*limit), Cell::from(kind.as_deref().unwrap_or(""))];
+        parameters.extend(since.map(Cell::from));
+        let sql = match (since, subject, worktree_id) {
+            (None, None, None) => sql::EVENT_LIST,
+            (None, Some(_), _) => sql::EVENT_LIST_OF_SUBJECT,
+            (None, None, Some(_)) => sql::EVENT_LIST_OF_WORKTREE,
+            (Some(_), None, None) => sql::EVENT_LIST_SINCE,
+            (Some(_), Some(_), _) => sql::EVENT_LIST_SINCE_OF_SUBJECT,
+            (Some(_), None, Some(_)) => sql::EVENT_LIST_SINCE_OF_WORKTREE,
+        };
+        let key = subject.as_deref().or(worktree_id.as_ref().map(WorktreeId::as_str));
+        parameters.extend(key.map(Cell::from));
+        let mut events = self.all(sql, &parameters, event)?;
+        if let (Some(_), Some(id)) = (subject, worktree_id) {
+            events.retain(|event| event.worktree_id == *id);
+        }
+        Ok(events)
+    }
+
+    fn event_last(&mut self) -> Result<u64> {
+        Ok(self.last_event()?.map_or(0, |(sequence, _)| sequence))
+    }
+
+    fn workflow_put(&mut self, workflow: &Workflow) -> Result<()> {
+        let w = workflow;
+        self.run(
+            sql::WORKFLOW_PUT,
+            &[
+                w.id.as_str().into(),
+                (&w.name).into(),
+                w.source.as_str().into(),
+                w.source_ref.as_ref().into(),
+                w.source_content.as_ref().into(),
+                w.status.as_str().into(),
+                w.summary.as_ref().into(),
+                w.max_parallel.into(),
+                json(&w.config)?,
+                w.reason.as_ref().into(),
+                w.worktree_id.as_str().into(),
+                w.created_at.into(),
+                w.updated_at.into(),
+                w.started_at.into(),
+                w.finished_at.into(),
+            ],
+        )
+    }
+
+    fn workflow_get(&mut self, id: &WorkflowId) -> Result<Option<Workflow>> {
+        self.one(sql::WORKFLOW_GET, cells![id.as_str()], workflow)
+    }
+
+    fn workflow_list(&mut self, query: &WorkflowQuery) -> Result<Vec<Workflow>> {
+        let WorkflowQuery { statuses, worktree_id, repository_id, name, limit } = query;
+        let mut list = String::new();
+        for status in statuses {
+            list += if list.is_empty() { "," } else { "" };
+            list += status.as_str();
+            list += ",";
+        }
+        let worktree_id = worktree_id.as_ref().map_or("", WorktreeId::as_str);
+        let repository_id = repository_id.as_ref().map_or("", RepositoryId::as_str);
+        let parameters = cells![*limit, list, worktree_id, name.as_deref().unwrap_or(""), repository_id];
+        self.all(sql::WORKFLOW_LIST, parameters, workflow)
+    }
+
+    fn workflow_repository_put(&mut self, workflow: &WorkflowId, repository: &RepositoryId) -> Result<()> {
+        self.run(sql::WORKFLOW_REPOSITORY_PUT, cells![workflow.as_str(), repository.as_str()])
+    }
+
+    fn workflow_repository_list(&mut self, workflow: &WorkflowId) -> Result<Vec<RepositoryId>> {
+        self.all(sql::WORKFLOW_REPOSITORY_LIST, cells![workflow.as_str()], Row::parsed)
+    }
+
+    fn task_put(&mut self, task: &Task) -> Result<()> {
+        let t = task;
+        self.run(
+            sql::TASK_PUT,
+            &[
+                t.id.as_str().into(),
+                t.workflow_id.as_str().into(),
+                (&t.name).into(),
+                (&t.description).into(),
+                t.status.as_str().into(),
+                t.sequence.into(),
+                t.parallel_group.as_ref().into(),
+                t.priority.into(),
+                json(&t.plan)?,
+                json(&t.acceptance)?,
+                json(&t.context)?,
+                json(&t.context_from)?,
+                json(&t.capabilities)?,
+                json(&t.files)?,
+                t.repository_id.as_ref().map(RepositoryId::as_str).into(),
+                t.workspace_id.as_ref().map(WorkspaceId::as_str).into(),
+                t.issue.as_ref().into(),
+                t.assignee.as_ref().map(AgentId::as_str).into(),
+                t.attempts.into(),
+                t.max_attempts.into(),
+                t.backoff_ms.into(),
+                t.queue_timeout_ms.into(),
+                t.run_timeout_ms.into(),
+                t.stall_timeout_ms.into(),
+                t.needs_evidence.into(),
+                t.outcome.as_ref().into(),
+                t.evidence.as_ref().into(),
+                t.error.as_ref().into(),
+                t.question.as_ref().into(),
+                t.answer.as_ref().into(),
+                t.worktree_id.as_str().into(),
+                t.created_at.into(),
+                t.updated_at.into(),
+                t.queued_at.into(),
+                t.started_at.into(),
+                t.finished_at.into(),
+                t.due_at.into(),
+            ],
+        )
+    }
+
+    fn task_get(&mut self, id: &TaskId) -> Result<Option<Task>> {
+        self.one(sql::TASK_GET, cells![id.as_str()], task)
+    }
+
+    fn task_remove(&mut self, id: &TaskId) -> Result<()> {
+        self.run(sql::TASK_REMOVE, cells![id.as_str()])
+    }
+
+    fn task_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Task>> {
+        self.all(sql::TASK_LIST, cells![workflow.as_str()], task)
+    }
+
+    fn task_list_named(&mut self, name: &str, limit: u32) -> Result<Vec<Task>> {
+        self.all(sql::TASK_LIST_NAMED, cells![limit, name], task)
+    }
+
+    fn task_list_in(&mut self, status: TaskStatus, limit: u32) -> Result<Vec<Task>> {
+        self.all(sql::TASK_LIST_IN, cells![limit, status.as_str()], task)
+    }
+
+    fn task_list_claimable(&mut self, query: &CandidateQuery) -> Result<Vec<Task>> {
+        let CandidateQuery { workflow_id, skip, limit } = query;
+        match workflow_id {
+            None => self.all(sql::TASK_LIST_CLAIMABLE, cells![*limit, *skip], task),
+            Some(id) => self.all(sql::TASK_LIST_CLAIMABLE_OF_WORKFLOW, cells![*limit, *skip, id.as_str()], task),
+        }
+    }
+
+    fn task_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Task>> {
+        self.all(sql::TASK_LIST_DUE, cells![limit, now], task)
+    }
+
+    fn task_count(&mut self, workflow: &WorkflowId) -> Result<Vec<(TaskStatus, u64)>> {
+        let mut counts =
+            self.all(sql::TASK_COUNT, cells![workflow.as_str()], |row| Ok((row.parsed()?, row.number()?)))?;
+        counts.sort_unstable();
+        Ok(counts)
+    }
+
+    fn dependency_put(&mut self, dependency: &Dependency) -> Result<()> {
+        let Dependency { task_id, depends_on, kind } = dependency;
+        self.run(sql::DEPENDENCY_PUT, cells![task_id.as_str(), depends_on.as_str(), kind.as_str()])
+    }
+
+    fn dependency_remove(&mut self, task: &TaskId, depends_on: &TaskId) -> Result<()> {
+        self.run(sql::DEPENDENCY_REMOVE, cells![task.as_str(), depends_on.as_str()])
+    }
+
+    fn dependency_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Dependency>> {
+        self.all(sql::DEPENDENCY_LIST, cells![workflow.as_str()], dependency)
+    }
+
+    fn dependency_list_of(&mut self, task: &TaskId) -> Result<Vec<Dependency>> {
+        self.all(sql::DEPENDENCY_LIST_OF, cells![task.as_str()], dependency)
+    }
+
+    fn checkpoint_put(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        let c = checkpoint;
+        self.run(
+            sql::CHECKPOINT_PUT,
+            &[
+                c.id.as_str().into(),
+                c.task_id.as_str().into(),
+                c.sequence.into(),
+                c.kind.as_str().into(),
+                (&c.summary).into(),
+                json(&c.detail)?,
+                json(&c.files)?,
+                c.tokens.into(),
+                c.cost.into(),
+                c.agent_id.as_str().into(),
+                c.epoch.into(),
+                c.worktree_id.as_str().into(),
+                c.created_at.into(),
+            ],
+        )
+    }
+
+    fn checkpoint_list(&mut self, task: &TaskId, before: Option<u32>, limit: u32) -> Result<Vec<Checkpoint>> {
+        let before = before.map_or(i64::MAX.cast_unsigned(), u64::from);
+        self.all(sql::CHECKPOINT_LIST, cells![limit, task.as_str(), before], checkpoint)
+    }
+
+    fn agent_put(&mut self, agent: &Agent) -> Result<()> {
+        let a = agent;
+        self.run(
+            sql::AGENT_PUT,
+            &[
+                a.id.as_str().into(),
+                (&a.name).into(),
+                a.runtime.as_ref().into(),
+                a.role.as_str().into(),
+                a.status.as_str().into(),
+                json(&a.capabilities)?,
+                a.workspace_id.as_ref().map(WorkspaceId::as_str).into(),
+                json(&a.metadata)?,
+                a.process.as_ref().map(json).transpose()?.unwrap_or(Cell::Null),
+                a.timeout_ms.into(),
+                a.max_claims.into(),
+                a.worktree_id.as_str().into(),
+                a.registered_at.into(),
+                a.last_heartbeat.into(),
+                a.silent_at.into(),
+                a.retired_at.into(),
+            ],
+        )
+    }
+
+    fn agent_get(&mut self, id: &AgentId) -> Result<Option<Agent>> {
+        self.one(sql::AGENT_GET, cells![id.as_str()], agent)
+    }
+
+    fn agent_named(&mut self, name: &str) -> Result<Option<Agent>> {
+        self.one(sql::AGENT_NAMED, cells![name], agent)
+    }
+
+    fn agent_list(&mut self) -> Result<Vec<Agent>> {
+        self.all(sql::AGENT_LIST, &[], agent)
+    }
+
+    fn agent_list_silent(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Agent>> {
+        self.all(sql::AGENT_LIST_SILENT, cells![limit, now], agent)
+    }
+
+    fn lease_put(&mut self, lease: &Lease) -> Result<()> {
+        let l = lease;
+        self.run(
+            sql::LEASE_PUT,
+            cells![
+                &l.subject,
+                l.holder.as_ref().map(AgentId::as_str),
+                l.epoch,
+                l.granted_at,
+                l.expires_at,
+                l.ttl_ms,
+                l.run_until,
+                l.stall_at,
+                l.deadline(),
+                l.worktree_id.as_str(),
+            ],
+        )
+    }
+
+    fn lease_get(&mut self, subject: &str) -> Result<Option<Lease>> {
+        self.one(sql::LEASE_GET, cells![subject], lease)
+    }
+
+    fn lease_list(&mut self, holder: Option<&AgentId>) -> Result<Vec<Lease>> {
+        match holder {
+            None => self.all(sql::LEASE_LIST, &[], lease),
+            Some(holder) => self.all(sql::LEASE_LIST_OF_HOLDER, cells![holder.as_str()], lease),
+        }
+    }
+
+    fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>> {
+        self.all(sql::LEASE_LIST_DUE, cells![limit, now], lease)
+    }
+
+    fn message_put(&mut self, message: &Message) -> Result<()> {
+        let m = message;
+        self.run(
+            sql::MESSAGE_PUT,
+            cells![
+                m.id.as_str(),
+                m.number,
+                m.sender.as_str(),
+                m.recipient.as_str(),
+                m.thread.as_str(),
+                m.reply_to.as_ref().map(MessageId::as_str),
+                m.kind.as_str(),
+                m.priority.as_str(),
+                &m.subject,
+                &m.body,
+                m.workflow_id.as_ref().map(WorkflowId::as_str),
+                m.task_id.as_ref().map(TaskId::as_str),
+                m.expires_at,
+                m.state.as_str(),
+                m.worktree_id.as_str(),
+                m.created_at,
+                m.updated_at,
+            ],
+        )
+    }
+
+    fn message_get(&mut self, id: &MessageId) -> Result<Option<Message>> {
+        self.one(sql::MESSAGE_GET, cells![id.as_str()], message)
+    }
+
+    fn message_last(&mut self) -> Result<u64> {
+        Ok(self.one(sql::MESSAGE_LAST, &[], Row::number)?.unwrap_or_default())
+    }
+
+    fn message_list(&mut self, recipient: &AgentId, now: Timestamp, limit: u32) -> Result<Vec<Message>> {
+        self.all(sql::MESSAGE_LIST, cells![limit, recipient.as_str(), now], message)
+    }
+
+    fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64> {
+        let count = self.one(sql::MESSAGE_COUNT, cells![recipient.as_str(), now], Row::number)?;
+        Ok(count.unwrap_or_default())
+    }
+
+    fn message_list_thread(&mut self, thread: &MessageId) -> Result<Vec<Message>> {
+        self.all(sql::MESSAGE_LIST_THREAD, cells![thread.as_str()], message)
+    }
+
+    fn template_put(&mut self, template: &Template) -> Result<()> {
+        let t = template;
+        self.run(
+            sql::TEMPLATE_PUT,
+            &[
+                t.id.as_str().into(),
+                (&t.name).into(),
+                t.version.into(),
+                (&t.description).into(),
+                json(&t.body)?,
+                json(&t.variables)?,
+                t.worktree_id.as_str().into(),
+                t.created_at.into(),
+            ],
+        )
+    }
+
+    fn template_list(&mut self, name: Option<&str>) -> Result<Vec<Template>> {
+        self.all(sql::TEMPLATE_LIST, cells![name.unwrap_or("")], template)
+    }
+
+    fn answer_put(&mut self, answer: &SavedAnswer) -> Result<()> {
+        let SavedAnswer { key, operation, request, answer, worktree_id, created_at } = answer;
+        let parameters = &[
+            Cell::from(key),
+            Cell::from(operation),
+            Cell::from(request),
+            json(answer)?,
+            Cell::from(worktree_id.as_str()),
+            Cell::from(*created_at),
+        ];
+        self.run(sql::ANSWER_PUT, parameters)
+    }
+
+    fn answer_get(&mut self, key: &str) -> Result<Option<SavedAnswer>> {
+        self.one(sql::ANSWER_GET, cells![key], answer)
+    }
+
+    fn answer_forget(&mut self, before: Timestamp) -> Result<()> {
+        self.run(sql::ANSWER_FORGET, cells![before])
+    }
+
+    fn closing_put(&mut self, closing: &Closing) -> Result<()> {
+        let Closing { task_id, issue, reason, actor, worktree_id, created_at } = closing;
+        self.run(sql::CLOSING_PUT, cells![task_id.as_str(), issue, reason, actor, worktree_id.as_str(), *created_at])
+    }
+
+    fn closing_list(&mut self) -> Result<Vec<Closing>> {
+        self.all(sql::CLOSING_LIST, &[], closing)
+    }
+
+    fn closing_remove(&mut self, task: &TaskId) -> Result<()> {
+        self.run(sql::CLOSING_REMOVE, cells![task.as_str()])
+    }
+
+    fn commit(self: Box<Self>) -> Result<()> {
+        self.0.commit()
+    }
+}
+
+fn repository(row: &mut Row) -> Result<Repository> {
+    Ok(Repository {
+        id: row.parsed()?,
+        name: row.text()?,
+        path: path_text::from_text(&row.text()?),
+        vcs: row.parsed()?,
+        remote_url: row.maybe_text()?,
+        default_branch: row.maybe_text()?,
+    })
+}
+
+fn worktree(row: &mut Row) -> Result<Worktree> {
+    Ok(Worktree {
+        id: row.parsed()?,
+        repository_id: row.parsed()?,
+        name: row.text()?,
+        path: path_text::from_text(&row.text()?),
+        branch: row.maybe_text()?,
+        first_seen: row.moment()?,
+        last_seen: row.moment()?,
+        removed_at: row.maybe_moment()?,
+    })
+}
+
+fn event(row: &mut Row) -> Result<Event> {
+    Ok(Event {
+        sequence: row.number()?,
+        time: row.moment()?,
+        actor: row.text()?,
+        worktree_id: row.parsed()?,
+        kind: row.text()?,
+        subject: row.text()?,
+        data: row.json()?,
+    })
+}
+
+fn workflow(row: &mut Row) -> Result<Workflow> {
+    Ok(Workflow {
+        id: row.parsed()?,
+        name: row.text()?,
+        source: row.parsed()?,
+        source_ref: row.maybe_text()?,
+        source_content: row.maybe_text()?,
+        status: row.parsed()?,
+        summary: row.maybe_text()?,
+        max_parallel: row.maybe_number()?,
+        config: row.json()?,
+        reason: row.maybe_text()?,
+        worktree_id: row.parsed()?,
+        created_at: row.moment()?,
+        updated_at: row.moment()?,
+        started_at: row.maybe_moment()?,
+        finished_at: row.maybe_moment()?,
+    })
+}
+
+fn task(row: &mut Row) -> Result<Task> {
+    Ok(Task {
+        id: row.parsed()?,
+        workflow_id: row.parsed()?,
+        name: row.text()?,
+        description: row.text()?,
+        status: row.parsed()?,
+        sequence: row.number()?,
+        parallel_group: row.maybe_text()?,
+        priority: row.number()?,
+        plan: row.json()?,
+        acceptance: row.json()?,
+        context: row.json()?,
+        context_from: row.json()?,
+        capabilities: row.json()?,
+        files: row.json()?,
+        repository_id: row.maybe_parsed()?,
+        workspace_id: row.maybe_parsed()?,
+        issue: row.maybe_text()?,
+        assignee: row.maybe_parsed()?,
+        attempts: row.number()?,
+        max_attempts: row.number()?,
+        backoff_ms: row.number()?,
+        queue_timeout_ms: row.maybe_number()?,
+        run_timeout_ms: row.maybe_number()?,
+        stall_timeout_ms: row.maybe_number()?,
+        needs_evidence: row.flag()?,
+        outcome: row.maybe_text()?,
+        evidence: row.maybe_text()?,
+        error: row.maybe_text()?,
+        question: row.maybe_text()?,
+        answer: row.maybe_text()?,
+        worktree_id: row.parsed()?,
+        created_at: row.moment()?,
+        updated_at: row.moment()?,
+        queued_at: row.moment()?,
+        started_at: row.maybe_moment()?,
+        finished_at: row.maybe_moment()?,
+        due_at: row.maybe_moment()?,
+    })
+}
+
+fn dependency(row: &mut Row) -> Result<Dependency> {
+    Ok(Dependency { task_id: row.parsed()?, depends_on: row.parsed()?, kind: row.parsed()? })
+}
+
+fn checkpoint(row: &mut Row) -> Result<Checkpoint> {
+    Ok(Checkpoint {
+        id: row.parsed()?,
+        task_id: row.parsed()?,
+        sequence: row.number()?,
+        kind: row.parsed()?,
+        summary: row.text()?,
+        detail: row.json()?,
+        files: row.json()?,
+        tokens: row.maybe_number()?,
+        cost: row.maybe_real()?,
+        agent_id: row.parsed()?,
+        epoch: row.number()?,
+        worktree_id: row.parsed()?,
+        created_at: row.moment()?,
+    })
+}
+
+fn agent(row: &mut Row) -> Result<Agent> {
+    Ok(Agent {
+        id: row.parsed()?,
+        name: row.text()?,
+        runtime: row.maybe_text()?,
+        role: row.parsed()?,
+        status: row.parsed()?,
+        capabilities: row.json()?,
+        workspace_id: row.maybe_parsed()?,
+        metadata: row.json()?,
+        process: row.maybe_json()?,
+        timeout_ms: row.number()?,
+        max_claims: row.maybe_number()?,
+        worktree_id: row.parsed()?,
+        registered_at: row.moment()?,
+        last_heartbeat: row.moment()?,
+        silent_at: row.maybe_moment()?,
+        retired_at: row.maybe_moment()?,
+    })
+}
+
+fn lease(row: &mut Row) -> Result<Lease> {
+    Ok(Lease {
+        subject: row.text()?,
+        holder: row.maybe_parsed()?,
+        epoch: row.number()?,
+        granted_at: row.moment()?,
+        expires_at: row.moment()?,
+        ttl_ms: row.number()?,
+        run_until: row.maybe_moment()?,
+        stall_at: row.maybe_moment()?,
+        worktree_id: row.parsed()?,
+    })
+}
+
+fn message(row: &mut Row) -> Result<Message> {
+    Ok(Message {
+        id: row.parsed()?,
+        number: row.number()?,
+        sender: row.parsed()?,
+        recipient: row.parsed()?,
+        thread: row.parsed()?,
+        reply_to: row.maybe_parsed()?,
+        kind: row.parsed()?,
+        priority: row.parsed()?,
+        subject: row.text()?,
+        body: row.text()?,
+        workflow_id: row.maybe_parsed()?,
+        task_id: row.maybe_parsed()?,
+        expires_at: row.maybe_moment()?,
+        state: row.parsed()?,
+        worktree_id: row.parsed()?,
+        created_at: row.moment()?,
+        updated_at: row.moment()?,
+    })
+}
+
+fn template(row: &mut Row) -> Result<Template> {
+    Ok(Template {
+        id: row.parsed()?,
+        name: row.text()?,
+        version: row.number()?,
+        description: row.text()?,
+        body: row.json()?,
+        variables: row.json()?,
+        worktree_id: row.parsed()?,
+        created_at: row.moment()?,
+    })
+}
+
+fn answer(row: &mut Row) -> Result<SavedAnswer> {
+    Ok(SavedAnswer {
+        key: row.text()?,
+        operation: row.text()?,
+        request: row.text()?,
+        answer: row.json()?,
+        worktree_id: row.parsed()?,
+        created_at: row.moment()?,
+    })
+}
+
+fn closing(row: &mut Row) -> Result<Closing> {
+    Ok(Closing {
+        task_id: row.parsed()?,
+        issue: row.text()?,
+        reason: row.text()?,
+        actor: row.text()?,
+        worktree_id: row.parsed()?,
+        created_at: row.moment()?,
+    })
+}
