@@ -1,24 +1,32 @@
 //! Runs one operation in one transaction.
 //!
-//! Every surface ends here. A write first brings the caller's repository and worktree rows up to date, in the
-//! same transaction, so no record can name a worktree the store has not heard of.
+//! Every surface ends here. A write first brings the caller's repository and worktree rows up to date and lets happen
+//! what time has brought about, in the same transaction: so no record names a worktree the store has not heard of, and no
+//! rule ever sees a lease that has ended.
 
-use crate::error::Result;
+use serde_json::Value;
+
+use crate::error::{Error, Result};
 use crate::id::Entropy;
-use crate::model::{NewEvent, Repository, Worktree};
+use crate::model::{NewEvent, Repository, SavedAnswer, Worktree};
 use crate::op::{Effect, Operation, register};
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
+use crate::work::settle;
 
 /// Who asks, and from where.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The author of what is written.
     pub actor: String,
+    /// The agent in whose name work is claimed and messages are sent. Without one, the actor is a person.
+    pub agent: Option<String>,
     /// The repository the caller stands in, as it is now.
     pub repository: Repository,
     /// The worktree the caller stands in, as it is now.
     pub worktree: Worktree,
+    /// Whether the store belongs to all repositories, so that a workflow may concern several.
+    pub is_shared: bool,
 }
 
 /// What an operation may touch while it runs.
@@ -36,10 +44,9 @@ pub struct Cx<'a> {
 impl Cx<'_> {
     /// Appends an event in the caller's name and returns its sequence.
     pub fn event(&mut self, kind: &'static str, subject: &str, data: serde_json::Value) -> Result<u64> {
-        self.tx.worktree_touch(&self.caller.worktree.id, self.now)?;
         self.tx.event_append(&NewEvent {
             time: self.now,
-            actor: self.caller.actor.clone(),
+            actor: self.caller.agent.as_ref().unwrap_or(&self.caller.actor).clone(),
             worktree_id: self.caller.worktree.id.clone(),
             kind,
             subject: subject.to_owned(),
@@ -49,18 +56,53 @@ impl Cx<'_> {
 }
 
 /// Runs an operation that writes; all of it lasts when this returns, or none of it.
+///
+/// With a key it is done once, however often it is asked: the same key gives the same answer.
 pub fn write<O: Operation>(
     store: &mut dyn Store,
     caller: &Caller,
     entropy: &mut dyn Entropy,
+    key: Option<&str>,
     operation: O,
 ) -> Result<O::Answer> {
     debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
+    let request = check_arguments(&operation)?;
+    let request = key.map(|key| Keyed { key, request: digest(&request) });
+    if let Some(Keyed { key, .. }) = &request
+        && (key.is_empty() || key.len() > 200 || key.chars().any(char::is_control))
+    {
+        return Err(Error::invalid(format!("{key:?} cannot be a key")).hint("1 to 200 bytes on one line"));
+    }
     let mut tx = store.begin_write()?;
     let now = tx.now()?;
+    if let Some(request) = &request
+        && let Some(known) = tx.answer_get(request.key)?
+    {
+        return request.again::<O>(known);
+    }
     let mut cx = Cx { tx: &mut *tx, caller, entropy, now };
     register::bring_up_to_date(&mut cx)?;
-    let answer = operation.run(&mut cx)?;
+    settle::settle(&mut cx)?;
+    let answer = match operation.run(&mut cx) {
+        Ok(answer) => answer,
+        Err(error) => {
+            drop(tx);
+            return Err(error);
+        }
+    };
+    if let Some(Keyed { key, request }) = request {
+        let answer = serde_json::to_value(&answer)
+            .map_err(|error| Error::internal(format!("the answer of {} is not JSON", O::NAME)).because(error))?;
+        tx.answer_put(&SavedAnswer {
+            key: key.to_owned(),
+            operation: O::NAME.to_owned(),
+            request,
+            answer,
+            worktree_id: caller.worktree.id.clone(),
+            created_at: now,
+        })?;
+    }
+    tx.worktree_touch(&caller.worktree.id, now)?;
     tx.commit()?;
     Ok(answer)
 }
@@ -73,7 +115,60 @@ pub fn read<O: Operation>(
     operation: O,
 ) -> Result<O::Answer> {
     debug_assert_eq!(O::EFFECT, Effect::Read, "{} does not only read", O::NAME);
+    check_arguments(&operation)?;
     let mut tx = store.begin_read()?;
     let now = tx.now()?;
     operation.run(&mut Cx { tx: &mut *tx, caller, entropy, now })
+}
+
+/// Tells whether time has brought something about that nobody has written yet.
+pub fn is_due(store: &mut dyn Store) -> Result<bool> {
+    let mut tx = store.begin_read()?;
+    let now = tx.now()?;
+    Ok(tx.due_count(now)? > 0)
+}
+
+/// A request that is to be done once.
+struct Keyed<'a> {
+    key: &'a str,
+    request: String,
+}
+
+impl Keyed<'_> {
+    /// Gives the answer that was given before.
+    fn again<O: Operation>(&self, known: SavedAnswer) -> Result<O::Answer> {
+        if known.operation != O::NAME || known.request != self.request {
+            return Err(Error::conflict(format!("the key {:?} was used for another request", self.key))
+                .hint("a key belongs to one request: take a new one"));
+        }
+        serde_json::from_value(known.answer)
+            .map_err(|error| Error::damaged(format!("the answer to {:?} cannot be read", self.key)).because(error))
+    }
+}
+
+/// Refuses what no database can keep.
+fn check_arguments<O: Operation>(operation: &O) -> Result<Value> {
+    fn has_nul(value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.contains('\0'),
+            Value::Array(items) => items.iter().any(has_nul),
+            Value::Object(fields) => fields.iter().any(|(key, value)| key.contains('\0') || has_nul(value)),
+            _ => false,
+        }
+    }
+    let arguments = serde_json::to_value(operation)
+        .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))?;
+    if has_nul(&arguments) {
+        return Err(Error::invalid("a text has the NUL character in it, which cannot be stored"));
+    }
+    Ok(arguments)
+}
+
+/// Tells requests apart: FNV-1a over 128 bits. A key is its owner's own, so nobody gains by a collision.
+fn digest(request: &Value) -> String {
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for byte in request.to_string().bytes() {
+        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    }
+    format!("{hash:032x}")
 }

@@ -19,5 +19,6 @@ pub mod path_text;
 pub mod store;
 pub mod time;
 pub mod url_text;
+pub mod work;
 
 pub use error::{Error, Kind, Result};

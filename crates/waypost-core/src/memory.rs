@@ -150,6 +150,13 @@ impl Tx for MemoryTx<'_> {
         Ok(self.rows.events.last().map_or(0, |last| last.sequence))
     }
 
+    fn due_count(&mut self, now: Timestamp) -> Result<u64> {
+        let due = self.lease_list_due(now, u32::MAX)?.len()
+            + self.task_list_due(now, u32::MAX)?.len()
+            + self.agent_list_silent(now, u32::MAX)?.len();
+        Ok(due as u64)
+    }
+
     fn workflow_put(&mut self, workflow: &Workflow) -> Result<()> {
         self.need_worktree(&workflow.worktree_id)?;
         self.rows.workflows.insert(workflow.id.clone(), workflow.clone());

@@ -59,6 +59,9 @@ pub trait Tx {
     /// Returns the sequence of the newest event, 0 if there is none.
     fn event_last(&mut self) -> Result<u64>;
 
+    /// Returns how many leases, tasks and agents something happens to by itself at a moment.
+    fn due_count(&mut self, now: Timestamp) -> Result<u64>;
+
     /// Inserts a workflow, or replaces the one with its id.
     fn workflow_put(&mut self, workflow: &Workflow) -> Result<()>;
     /// Returns a workflow.

@@ -240,6 +240,12 @@ pub(crate) const EVENT_LIST_SINCE_OF_SUBJECT: &str = select!(
     "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence > ?3 AND subject = ?4 ORDER BY sequence LIMIT ?1"
 );
 
+/// Along `leases_due`, `tasks_due` and `agents_by_silence`; asked before everything, and mostly none.
+pub(crate) const DUE_COUNT: &str = "
+    SELECT (SELECT count(*) FROM leases WHERE holder IS NOT NULL AND deadline <= ?1)
+        + (SELECT count(*) FROM tasks WHERE due_at IS NOT NULL AND due_at <= ?1)
+        + (SELECT count(*) FROM agents WHERE status <> 'offline' AND silent_at <= ?1)";
+
 /// By primary key.
 pub(crate) const WORKFLOW_GET: &str = select!(workflow, "workflows WHERE id = ?1");
 /// Backwards along `workflows_by_time`; statuses come as one text, each between commas.

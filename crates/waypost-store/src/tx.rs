@@ -135,6 +135,10 @@ impl Tx for SqlTx<'_> {
         Ok(self.last_event()?.map_or(0, |(sequence, _)| sequence))
     }
 
+    fn due_count(&mut self, now: Timestamp) -> Result<u64> {
+        Ok(self.one(sql::DUE_COUNT, cells![now], Row::number)?.unwrap_or_default())
+    }
+
     fn workflow_put(&mut self, workflow: &Workflow) -> Result<()> {
         let w = workflow;
         self.run(

@@ -14,7 +14,7 @@ use waypost_core::{Error, Result, path_text, url_text};
 use waypost_workspace::{Checkout, Environment, detect, repository_id, worktree_id};
 
 use crate::config::{Config, Files, Layer};
-use crate::environment::{Variables, WAYPOST_DB, WAYPOST_HOME};
+use crate::environment::{Variables, WAYPOST_AGENT, WAYPOST_DB, WAYPOST_HOME};
 
 /// The name of our directory in a worktree.
 pub const DOT_DIR: &str = ".waypost";
@@ -35,6 +35,8 @@ pub struct Request {
     pub config: Vec<String>,
     /// `--actor`.
     pub actor: Option<String>,
+    /// `--agent`.
+    pub agent: Option<String>,
 }
 
 /// Who shares a store.
@@ -290,11 +292,18 @@ impl Place {
 
     /// Returns the author of what is written: who was named, else the version control's user, else the machine's.
     pub fn actor(&self) -> String {
+        let said = |name: &Option<String>| name.clone().filter(|name| !name.trim().is_empty());
         let named =
-            self.request.actor.clone().filter(|name| !name.trim().is_empty()).or_else(|| self.variables.named_actor());
+            said(&self.request.actor).or_else(|| said(&self.request.agent)).or_else(|| self.variables.named_actor());
         let vcs_user =
             || self.checkout.as_ref().and_then(|checkout| checkout.user_name(self.variables.home().as_deref()));
         named.or_else(vcs_user).unwrap_or_else(|| self.variables.user())
+    }
+
+    /// Returns the agent in whose name work is claimed and messages are sent, if one was named.
+    pub fn agent(&self) -> Option<String> {
+        let said = self.request.agent.clone().or_else(|| self.variables.text(WAYPOST_AGENT));
+        said.filter(|name| !name.trim().is_empty())
     }
 
     /// Returns the repository's id, if it has one yet.

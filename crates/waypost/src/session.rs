@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use waypost_core::engine::{self, Caller};
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
-use waypost_core::op::{Operation, Register};
+use waypost_core::op::{Operation, Register, Settle};
 use waypost_core::store::Store;
 use waypost_core::time::{Clock, FixedClock, Timestamp};
 use waypost_core::{Error, Kind, Result, path_text};
@@ -73,28 +73,46 @@ impl Session {
         Ok(session)
     }
 
-    /// Makes this worktree known. Looking must not wait for writers, and the next write does it anyway.
+    /// Makes this worktree known.
     fn introduce(&mut self) -> Result<()> {
-        let patience = self.store.set_patience(INTRODUCTION);
-        let introduced = self.write(Register {});
-        self.store.set_patience(patience);
-        match introduced {
+        self.within(INTRODUCTION, |session| session.write(Register {}))
+    }
+
+    /// Writes something that whoever writes next does anyway: looking must not wait for writers.
+    fn within<T>(&mut self, patience: Duration, write: impl FnOnce(&mut Session) -> Result<T>) -> Result<()> {
+        let usual = self.store.set_patience(patience);
+        let written = write(self);
+        self.store.set_patience(usual);
+        match written {
             Err(error) if error.kind() != Kind::Unavailable => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Runs an operation that only reads.
+    /// Runs an operation that only reads. What time has brought about is written first, where that is possible.
     pub fn read<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
+        if self.nameless.is_none() && !self.store.is_read_only() && engine::is_due(&mut self.store)? {
+            self.within(INTRODUCTION, |session| session.write(Settle {}))?;
+        }
         engine::read(&mut self.store, &self.caller, &mut self.entropy, operation)
     }
 
     /// Runs an operation that writes; what it did is on disk when this returns.
     pub fn write<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
+        self.write_once(None, operation)
+    }
+
+    /// Runs an operation that writes, once: the same key gives the same answer, however often it is asked.
+    pub fn write_once<O: Operation>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
         if let Some(error) = &self.nameless {
             return Err(error.clone());
         }
-        engine::write(&mut self.store, &self.caller, &mut self.entropy, operation)
+        engine::write(&mut self.store, &self.caller, &mut self.entropy, key, operation)
+    }
+
+    /// Waits until somebody may have written after the event with this sequence, or until time is up.
+    pub fn wait(&mut self, last: u64, at_most: Duration) -> Result<()> {
+        self.store.wait(last, at_most)
     }
 
     /// Returns the store's file.
@@ -217,7 +235,11 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
         last_seen: now,
         removed_at: None,
     };
-    Caller { actor: place.actor(), repository, worktree }
+    let is_shared = !matches!(
+        place.store().map(|choice| (choice.scope, choice.location)),
+        Ok((Some(Scope::Repo | Scope::Worktree), Location::Sqlite(_) | Location::UnnamedSqlite))
+    );
+    Caller { actor: place.actor(), agent: place.agent(), repository, worktree, is_shared }
 }
 
 /// Returns the clock of this process. Tests may set it, in builds that are not for release.

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::model::{Event, EventQuery};
 
 /// Reads the newest part of the history.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ListEvents {
     /// Which events.
     pub query: EventQuery,

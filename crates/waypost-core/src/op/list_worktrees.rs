@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::model::{Repository, Worktree};
 
 /// Lists every worktree that ever wrote, removed ones too, with the repositories they belong to.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ListWorktrees {}
 
 /// The answer to [`ListWorktrees`].

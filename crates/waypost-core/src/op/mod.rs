@@ -11,20 +11,128 @@ use serde_json::Value;
 use crate::engine::Cx;
 use crate::error::{Error, Result};
 
+mod ack_message;
+mod add_repository;
+mod add_task;
+mod add_workflow_repository;
+mod answer_question;
+mod apply_template;
+mod ask_question;
+mod assign_task;
+mod broadcast_message;
+mod cancel_workflow;
+mod checkpoint_task;
+mod claim_issue;
+mod claim_task;
+mod complete_merge;
+mod confirm_closing;
+pub(crate) mod create_workflow;
+mod fail_task;
+mod finish_task;
+mod get_context;
+mod get_status;
+mod heartbeat;
+mod list_agents;
+mod list_checkpoints;
+mod list_closings;
 mod list_events;
+mod list_inbox;
+mod list_leases;
+mod list_repositories;
+mod list_tasks;
+mod list_templates;
+mod list_workflows;
 mod list_worktrees;
+mod next_tasks;
+mod pause_task;
+mod pause_workflow;
+pub(crate) mod plan_workflow;
+mod prime;
+mod read_message;
 mod record_maintenance;
 pub(crate) mod register;
+mod register_agent;
+mod release_issue;
+mod release_task;
+mod remove_task;
 mod remove_worktree;
+mod reopen_task;
+mod replan_workflow;
+mod resume_workflow;
+mod retire_agent;
+pub(crate) mod save_template;
+pub(crate) mod send_message;
+mod settle;
+mod show_agent;
+mod show_task;
+pub(crate) mod show_template;
+mod show_thread;
+mod show_workflow;
+mod skip_task;
+pub(crate) mod start_workflow;
 
+pub use ack_message::AckMessage;
+pub use add_repository::AddRepository;
+pub use add_task::AddTask;
+pub use add_workflow_repository::AddWorkflowRepository;
+pub use answer_question::AnswerQuestion;
+pub use apply_template::ApplyTemplate;
+pub use ask_question::AskQuestion;
+pub use assign_task::AssignTask;
+pub use broadcast_message::{Broadcast, BroadcastMessage};
+pub use cancel_workflow::CancelWorkflow;
+pub use checkpoint_task::{CheckpointTask, Checkpointed};
+pub use claim_issue::ClaimIssue;
+pub use claim_task::{ClaimTask, Claimed};
+pub use complete_merge::CompleteMerge;
+pub use confirm_closing::{ConfirmClosing, Confirmed};
+pub use create_workflow::CreateWorkflow;
+pub use fail_task::FailTask;
+pub use finish_task::FinishTask;
+pub use get_context::GetContext;
+pub use get_status::{GetStatus, Status};
+pub use heartbeat::{Alive, Heartbeat};
+pub use list_agents::{AgentList, AgentView, Held, ListAgents};
+pub use list_checkpoints::{CheckpointList, ListCheckpoints};
+pub use list_closings::{ClosingList, ListClosings};
 pub use list_events::{EventList, ListEvents};
+pub use list_inbox::{Inbox, Letter, ListInbox};
+pub use list_leases::{LeaseList, LeaseView, ListLeases};
+pub use list_repositories::{ListRepositories, RepositoryList};
+pub use list_tasks::{ListTasks, TaskList};
+pub use list_templates::{ListTemplates, TemplateList};
+pub use list_workflows::{ListWorkflows, WorkflowList};
 pub use list_worktrees::{ListWorktrees, WorktreeList};
+pub use next_tasks::NextTasks;
+pub use pause_task::PauseTask;
+pub use pause_workflow::PauseWorkflow;
+pub use plan_workflow::PlanWorkflow;
+pub use prime::Prime;
+pub use read_message::ReadMessage;
 pub use record_maintenance::{Maintenance, RecordMaintenance, Recorded};
 pub use register::{Register, Registered};
+pub use register_agent::RegisterAgent;
+pub use release_issue::{ReleaseIssue, ReleasedIssue};
+pub use release_task::ReleaseTask;
+pub use remove_task::RemoveTask;
 pub use remove_worktree::{RemoveWorktree, Removed};
+pub use reopen_task::ReopenTask;
+pub use replan_workflow::{ReplanWorkflow, Replanned};
+pub use resume_workflow::ResumeWorkflow;
+pub use retire_agent::RetireAgent;
+pub use save_template::SaveTemplate;
+pub use send_message::SendMessage;
+pub use settle::{Settle, Settled};
+pub use show_agent::ShowAgent;
+pub use show_task::{ShowTask, TaskPage};
+pub use show_template::ShowTemplate;
+pub use show_thread::{ShowThread, Thread};
+pub use show_workflow::{ShowWorkflow, WorkflowPage};
+pub use skip_task::SkipTask;
+pub use start_workflow::StartWorkflow;
 
 /// Something that can be asked of a store.
-pub trait Operation: Serialize + DeserializeOwned {
+pub trait Operation: Clone + Serialize + DeserializeOwned {
     /// The name on every surface.
     const NAME: &'static str;
     /// One line for help texts.
@@ -65,11 +173,65 @@ const fn entry<O: Operation>() -> Entry {
 
 /// All operations.
 pub static TABLE: &[Entry] = &[
+    entry::<AckMessage>(),
+    entry::<AddRepository>(),
+    entry::<AddTask>(),
+    entry::<AddWorkflowRepository>(),
+    entry::<AnswerQuestion>(),
+    entry::<ApplyTemplate>(),
+    entry::<AskQuestion>(),
+    entry::<AssignTask>(),
+    entry::<BroadcastMessage>(),
+    entry::<CancelWorkflow>(),
+    entry::<CheckpointTask>(),
+    entry::<ClaimIssue>(),
+    entry::<ClaimTask>(),
+    entry::<CompleteMerge>(),
+    entry::<ConfirmClosing>(),
+    entry::<CreateWorkflow>(),
+    entry::<FailTask>(),
+    entry::<FinishTask>(),
+    entry::<GetContext>(),
+    entry::<GetStatus>(),
+    entry::<Heartbeat>(),
+    entry::<ListAgents>(),
+    entry::<ListCheckpoints>(),
+    entry::<ListClosings>(),
     entry::<ListEvents>(),
+    entry::<ListInbox>(),
+    entry::<ListLeases>(),
+    entry::<ListRepositories>(),
+    entry::<ListTasks>(),
+    entry::<ListTemplates>(),
+    entry::<ListWorkflows>(),
     entry::<ListWorktrees>(),
+    entry::<NextTasks>(),
+    entry::<PauseTask>(),
+    entry::<PauseWorkflow>(),
+    entry::<PlanWorkflow>(),
+    entry::<Prime>(),
+    entry::<ReadMessage>(),
     entry::<RecordMaintenance>(),
     entry::<Register>(),
+    entry::<RegisterAgent>(),
+    entry::<ReleaseIssue>(),
+    entry::<ReleaseTask>(),
+    entry::<RemoveTask>(),
     entry::<RemoveWorktree>(),
+    entry::<ReopenTask>(),
+    entry::<ReplanWorkflow>(),
+    entry::<ResumeWorkflow>(),
+    entry::<RetireAgent>(),
+    entry::<SaveTemplate>(),
+    entry::<SendMessage>(),
+    entry::<Settle>(),
+    entry::<ShowAgent>(),
+    entry::<ShowTask>(),
+    entry::<ShowTemplate>(),
+    entry::<ShowThread>(),
+    entry::<ShowWorkflow>(),
+    entry::<SkipTask>(),
+    entry::<StartWorkflow>(),
 ];
 
 fn run_json<O: Operation>(cx: &mut Cx<'_>, arguments: Value) -> Result<Value> {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::model::kind;
 
 /// Records work on the store itself, so that its history explains a changed file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordMaintenance {
     /// What was done.
     pub what: Maintenance,

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::model::{Repository, Worktree, kind};
 
 /// Makes the caller's repository and worktree known. Doing it twice is doing it once.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Register {}
 
 /// The answer to [`Register`].

@@ -10,7 +10,7 @@ use crate::id::WorktreeId;
 use crate::model::{Worktree, kind};
 
 /// Records that a worktree was removed.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RemoveWorktree {
     /// Which one.
     pub id: WorktreeId,

@@ -72,6 +72,9 @@ struct GlobalArgs {
     /// The author of what is written
     #[arg(long, global = true, value_name = "NAME")]
     actor: Option<String>,
+    /// The agent in whose name work is claimed and messages are sent; it becomes known on first use
+    #[arg(long, global = true, value_name = "NAME")]
+    agent: Option<String>,
     /// Set a configuration value for this command
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     config: Vec<String>,
@@ -268,6 +271,7 @@ impl Cx {
                 .chain(self.global.config.clone())
                 .collect(),
             actor: self.global.actor.clone(),
+            agent: self.global.agent.clone(),
         })?;
         for warning in &place.warnings {
             self.ui.warn(warning);

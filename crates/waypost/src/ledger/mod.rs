@@ -482,7 +482,7 @@ pub(crate) fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
     let cwd = std::fs::canonicalize(path)
         .map_err(|error| Error::not_found(format!("cannot find {}", path.display())).because(error))?;
     let variables = Variables::of_process().without_git();
-    Place::resolve(Request { cwd, variables, db: None, scope: None, config: Vec::new(), actor })
+    Place::resolve(Request { cwd, variables, db: None, scope: None, config: Vec::new(), actor, agent: None })
 }
 
 /// Names the index of some ledgers. Those who read others, as on another branch, have one of their own.

@@ -172,16 +172,27 @@ fn store_facts() {
         &sandbox,
         &Run { stdout, ..run },
         &expect![[r#"
-            path            /sandbox/repo/.git/waypost/state.db
-            chosen          default: one store per repository, shared by its worktrees
-            schema          1
-            journal_mode    wal
-            synchronous     full
-            foreign_keys    on
-            trusted_schema  off
-            events          3 rows
-            repositories    1 row
-            worktrees       2 rows
+            path                   /sandbox/repo/.git/waypost/state.db
+            chosen                 default: one store per repository, shared by its worktrees
+            schema                 2
+            journal_mode           wal
+            synchronous            full
+            foreign_keys           on
+            trusted_schema         off
+            agents                 0 rows
+            answers                0 rows
+            checkpoints            0 rows
+            closings               0 rows
+            dependencies           0 rows
+            events                 3 rows
+            leases                 0 rows
+            messages               0 rows
+            repositories           1 row
+            tasks                  0 rows
+            templates              0 rows
+            workflow_repositories  0 rows
+            workflows              0 rows
+            worktrees              2 rows
         "#]],
     );
 }

@@ -1,0 +1,33 @@
+//! Makes a repository known without going there.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{Repository, kind};
+
+/// Makes a repository known without going there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AddRepository {
+    /// The repository.
+    pub repository: Repository,
+}
+
+impl Operation for AddRepository {
+    const NAME: &'static str = "add_repository";
+    const SUMMARY: &'static str = "Make a repository known";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Repository;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Repository> {
+        let known = cx.tx.repository_get(&self.repository.id)?;
+        if known.as_ref() != Some(&self.repository) {
+            cx.tx.repository_put(&self.repository)?;
+            let kind = if known.is_some() { kind::REPOSITORY_CHANGED } else { kind::REPOSITORY_REGISTERED };
+            cx.event(kind, self.repository.id.as_str(), json!({ "before": known, "after": self.repository }))?;
+        }
+        Ok(self.repository)
+    }
+}

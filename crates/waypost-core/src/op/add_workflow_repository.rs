@@ -1,0 +1,41 @@
+//! Lets a workflow concern one more repository.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::kind;
+use crate::op::create_workflow;
+use crate::work::find;
+use crate::work::view::{self, WorkflowView};
+
+/// Lets a workflow concern one more repository.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AddWorkflowRepository {
+    /// Which one: its id or name.
+    pub workflow: String,
+    /// Which: its id, name or path.
+    pub repository: String,
+}
+
+impl Operation for AddWorkflowRepository {
+    const NAME: &'static str = "add_workflow_repository";
+    const SUMMARY: &'static str = "Let a workflow concern one more repository";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+        let workflow = find::workflow(cx, &self.workflow)?;
+        let repository = create_workflow::find_repository(cx, &self.repository)?;
+        let mut all = cx.tx.workflow_repository_list(&workflow.id)?;
+        if !all.contains(&repository) {
+            all.push(repository.clone());
+            create_workflow::check_several(cx, &all)?;
+            cx.tx.workflow_repository_put(&workflow.id, &repository)?;
+            cx.event(kind::WORKFLOW_REPOSITORY_ADDED, workflow.id.as_str(), json!({ "repository": repository }))?;
+        }
+        view::workflow(cx, workflow)
+    }
+}

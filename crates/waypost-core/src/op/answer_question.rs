@@ -1,0 +1,47 @@
+//! Answers what a task asked. It can be claimed again.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{TaskStatus, kind};
+use crate::work::view::{self, TaskView};
+use crate::work::{agents, find};
+
+/// Answers what a task asked. It can be claimed again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AnswerQuestion {
+    /// Which one: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The answer.
+    pub answer: String,
+}
+
+impl Operation for AnswerQuestion {
+    const NAME: &'static str = "answer_question";
+    const SUMMARY: &'static str = "Answer what a task asked";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = TaskView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+        let agent = agents::caller(cx)?;
+        agents::must_lead(&agent, "answering questions")?;
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        if task.status != TaskStatus::WaitingInput {
+            return Err(Error::conflict(format!("task {} is {} and has asked nothing", task.name, task.status)));
+        }
+        if self.answer.trim().is_empty() {
+            return Err(Error::invalid("an answer needs words"));
+        }
+        let mut after = task.clone();
+        after.move_to(TaskStatus::Pending, cx.now)?;
+        after.answer = Some(self.answer);
+        cx.change_task(kind::TASK_ANSWERED, &task, &after, json!({}))?;
+        view::task(cx, after)
+    }
+}

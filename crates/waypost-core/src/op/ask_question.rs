@@ -1,0 +1,51 @@
+//! Asks a person something that a claimed task needs to know. The task waits, and its worker is free.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{TaskStatus, kind};
+use crate::work::view::{self, TaskView};
+use crate::work::{agents, find, lease};
+
+/// Asks a person something that a claimed task needs to know. The task waits, and its worker is free.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AskQuestion {
+    /// Which one: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The epoch of the caller's lease.
+    #[serde(default)]
+    pub epoch: Option<u64>,
+    /// What to know.
+    pub question: String,
+}
+
+impl Operation for AskQuestion {
+    const NAME: &'static str = "ask_question";
+    const SUMMARY: &'static str = "Ask a person something";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = TaskView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+        let mut agent = agents::caller(cx)?;
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let held = lease::require(cx, &task, &agent, self.epoch)?;
+        if self.question.trim().is_empty() {
+            return Err(Error::invalid("a question needs words").hint("--question TEXT"));
+        }
+        let (holder, epoch) = (held.holder.clone(), held.epoch);
+        lease::end(cx, held)?;
+        let mut after = task.clone();
+        after.move_to(TaskStatus::WaitingInput, cx.now)?;
+        after.question = Some(self.question);
+        after.answer = None;
+        cx.change_task(kind::TASK_ASKED, &task, &after, json!({ "agent": holder, "epoch": epoch }))?;
+        agents::touch(cx, &mut agent)?;
+        view::task(cx, after)
+    }
+}

@@ -1,0 +1,67 @@
+//! Says who alone may claim a task, or that everybody may.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{MessageKind, Urgency, kind};
+use crate::work::inbox::{self, Draft};
+use crate::work::view::{self, TaskView};
+use crate::work::{agents, find};
+
+/// Says who alone may claim a task, or that everybody may.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AssignTask {
+    /// Which one: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The agent; nobody in particular, if nobody is named.
+    #[serde(default)]
+    pub agent: Option<String>,
+}
+
+impl Operation for AssignTask {
+    const NAME: &'static str = "assign_task";
+    const SUMMARY: &'static str = "Say who alone may claim a task";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = TaskView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+        let caller = agents::caller(cx)?;
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        if task.status.is_final() {
+            return Err(Error::conflict(format!("task {} is {}", task.name, task.status)));
+        }
+        let assignee = self.agent.as_deref().map(|agent| find::agent(cx, agent)).transpose()?;
+        if let Some(agent) = &assignee
+            && agent.retired_at.is_some()
+        {
+            return Err(Error::conflict(format!("agent {} has retired", agent.name)));
+        }
+        if assignee.as_ref().is_none_or(|assignee| assignee.id != caller.id) {
+            agents::must_lead(&caller, "assigning work to others")?;
+        }
+        let mut after = task.clone();
+        after.assignee = assignee.as_ref().map(|agent| agent.id.clone());
+        after.updated_at = cx.now;
+        cx.change_task(kind::TASK_ASSIGNED, &task, &after, json!({}))?;
+        if let Some(agent) = assignee.filter(|agent| agent.id != caller.id) {
+            let draft = Draft {
+                kind: MessageKind::TaskAssignment,
+                priority: Urgency::Normal,
+                subject: format!("{} is yours", after.name),
+                body: after.description.clone(),
+                reply_to: None,
+                workflow_id: Some(after.workflow_id.clone()),
+                task_id: Some(after.id.clone()),
+                expires_at: None,
+            };
+            inbox::send(cx, &caller, &agent.id, &draft)?;
+        }
+        view::task(cx, after)
+    }
+}

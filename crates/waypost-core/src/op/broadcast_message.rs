@@ -1,0 +1,101 @@
+//! Puts a message into the inboxes of all agents it may concern.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{Message, MessageKind, Role, Urgency};
+use crate::op::send_message;
+use crate::work::{agents, find, inbox};
+
+/// Puts a message into the inboxes of all agents it may concern.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BroadcastMessage {
+    /// Only to those with this role.
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// Only to those that run on this.
+    #[serde(default)]
+    pub runtime: Option<String>,
+    /// Only to those that hold a task of this workflow.
+    #[serde(default)]
+    pub working_on: Option<String>,
+    /// What it is for.
+    #[serde(default)]
+    pub kind: Option<MessageKind>,
+    /// How soon it should be read.
+    #[serde(default)]
+    pub priority: Option<Urgency>,
+    /// One line; the beginning of the body if nobody says.
+    #[serde(default)]
+    pub subject: Option<String>,
+    /// All of it.
+    pub body: String,
+    /// The workflow it is about.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The task it is about.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// How long it is of use, in milliseconds.
+    #[serde(default)]
+    pub ttl_ms: Option<u64>,
+}
+
+/// The answer to [`BroadcastMessage`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Broadcast {
+    /// What was sent, one for each recipient.
+    pub messages: Vec<Message>,
+}
+
+impl Operation for BroadcastMessage {
+    const NAME: &'static str = "broadcast_message";
+    const SUMMARY: &'static str = "Send a message to many";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Broadcast;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Broadcast> {
+        let sender = agents::caller(cx)?;
+        let draft = send_message::draft(
+            cx,
+            self.kind.unwrap_or(MessageKind::Broadcast),
+            self.priority,
+            self.subject,
+            self.body,
+            self.workflow,
+            self.task,
+            self.ttl_ms,
+            None,
+        )?;
+        let workers = match &self.working_on {
+            None => None,
+            Some(reference) => {
+                let workflow = find::workflow(cx, reference)?;
+                let mut workers = BTreeSet::new();
+                for task in cx.tx.task_list(&workflow.id)? {
+                    workers.extend(cx.tx.lease_get(task.id.as_str())?.and_then(|lease| lease.holder));
+                }
+                Some(workers)
+            }
+        };
+        let mut messages = Vec::new();
+        for agent in cx.tx.agent_list()? {
+            let is_concerned = agent.id != sender.id
+                && agent.retired_at.is_none()
+                && self.role.is_none_or(|role| agent.role == role)
+                && self.runtime.as_ref().is_none_or(|runtime| agent.runtime.as_ref() == Some(runtime))
+                && workers.as_ref().is_none_or(|workers| workers.contains(&agent.id));
+            if is_concerned {
+                messages.push(inbox::send(cx, &sender, &agent.id, &draft)?);
+            }
+        }
+        if messages.is_empty() {
+            return Err(Error::not_found("nobody is there whom it concerns").hint("way agent list"));
+        }
+        Ok(Broadcast { messages })
+    }
+}

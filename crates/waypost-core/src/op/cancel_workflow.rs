@@ -1,0 +1,47 @@
+//! Calls a workflow off, with all of it that is not done.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{TaskStatus, WorkflowStatus, kind};
+use crate::work::view::{self, WorkflowView};
+use crate::work::{attempt, find};
+
+/// Calls a workflow off, with all of it that is not done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CancelWorkflow {
+    /// Which one: its id or name.
+    pub workflow: String,
+    /// Why.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+impl Operation for CancelWorkflow {
+    const NAME: &'static str = "cancel_workflow";
+    const SUMMARY: &'static str = "Call a workflow off";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+        let workflow = find::workflow(cx, &self.workflow)?;
+        let mut after = workflow.clone();
+        after.move_to(WorkflowStatus::Cancelled, cx.now)?;
+        after.reason = self.reason;
+        for task in cx.tx.task_list(&workflow.id)? {
+            if !task.status.is_final() {
+                attempt::withdraw(
+                    cx,
+                    &task,
+                    TaskStatus::Cancelled,
+                    kind::TASK_CANCELLED,
+                    "its workflow was called off",
+                )?;
+            }
+        }
+        cx.change_workflow(kind::WORKFLOW_CANCELLED, &workflow, &after)?;
+        view::workflow(cx, after)
+    }
+}

@@ -1,0 +1,96 @@
+//! Notes how far a claimed task got.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::CheckpointId;
+use crate::model::{Checkpoint, CheckpointKind, Lease, kind};
+use crate::work::{agents, find, lease};
+
+/// Notes how far a claimed task got.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CheckpointTask {
+    /// Which one: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The epoch of the caller's lease.
+    #[serde(default)]
+    pub epoch: Option<u64>,
+    /// What it is about.
+    pub kind: CheckpointKind,
+    /// One line.
+    pub summary: String,
+    /// Everything else.
+    #[serde(default)]
+    pub detail: Value,
+    /// Files that were changed.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// Tokens used so far.
+    #[serde(default)]
+    pub tokens: Option<u64>,
+    /// Money spent so far.
+    #[serde(default)]
+    pub cost: Option<f64>,
+}
+
+/// The answer to [`CheckpointTask`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checkpointed {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// The lease, renewed.
+    pub lease: Lease,
+    /// How many messages wait.
+    pub unread: u64,
+}
+
+impl Operation for CheckpointTask {
+    const NAME: &'static str = "checkpoint_task";
+    const SUMMARY: &'static str = "Note how far a claimed task got";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Checkpointed;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Checkpointed> {
+        let mut agent = agents::caller(cx)?;
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let mut held = lease::require(cx, &task, &agent, self.epoch)?;
+        if self.summary.trim().is_empty() {
+            return Err(Error::invalid("a checkpoint needs a summary").hint("--summary TEXT"));
+        }
+        if self.cost.is_some_and(|cost| !cost.is_finite()) {
+            return Err(Error::invalid("a cost is a number"));
+        }
+        let last = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
+        let checkpoint = Checkpoint {
+            id: CheckpointId::generate(cx.entropy),
+            task_id: task.id.clone(),
+            sequence: last + 1,
+            kind: self.kind,
+            summary: self.summary,
+            detail: if self.detail.is_null() { json!({}) } else { self.detail },
+            files: self.files,
+            tokens: self.tokens,
+            cost: self.cost,
+            agent_id: agent.id.clone(),
+            epoch: held.epoch,
+            worktree_id: cx.caller.worktree.id.clone(),
+            created_at: cx.now,
+        };
+        cx.tx.checkpoint_put(&checkpoint)?;
+        held.stall_at = task.stall_timeout_ms.map(|timeout| cx.now.plus(timeout));
+        lease::renew(cx, &mut held)?;
+        agents::touch(cx, &mut agent)?;
+        let data = json!({
+            "checkpoint": checkpoint.id, "sequence": checkpoint.sequence, "type": checkpoint.kind,
+            "summary": checkpoint.summary, "agent": agent.id, "epoch": held.epoch, "expires_at": held.expires_at,
+        });
+        cx.event(kind::TASK_CHECKPOINTED, task.id.as_str(), data)?;
+        Ok(Checkpointed { checkpoint, lease: held, unread: cx.tx.message_count(&agent.id, cx.now)? })
+    }
+}

@@ -1,0 +1,59 @@
+//! Claims a task, and returns all that its worker has to know.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::Lease;
+use crate::work::context::{self, Context};
+use crate::work::view::{self, TaskView};
+use crate::work::{agents, claim, find};
+
+/// Claims a task, and returns all that its worker has to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClaimTask {
+    /// Which one; the most urgent that the caller may have, if nobody says.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// Only one of this workflow.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// How long the lease lasts after each sign of life, in milliseconds.
+    #[serde(default)]
+    pub ttl_ms: Option<u64>,
+    /// How many tokens the context may have.
+    #[serde(default)]
+    pub budget: Option<u32>,
+}
+
+/// The answer to [`ClaimTask`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimed {
+    /// The task.
+    pub task: TaskView,
+    /// The lease. Its epoch comes with every later write.
+    pub lease: Lease,
+    /// What to know.
+    pub context: Context,
+}
+
+impl Operation for ClaimTask {
+    const NAME: &'static str = "claim_task";
+    const SUMMARY: &'static str = "Claim a task";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Claimed;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Claimed> {
+        let mut agent = agents::caller(cx)?;
+        let (task, lease) = if let Some(reference) = &self.task {
+            let task = find::task(cx, reference, self.workflow.as_deref())?;
+            claim::task(cx, &task, &mut agent, self.ttl_ms)?
+        } else {
+            let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
+            claim::next(cx, workflow.as_ref(), &mut agent, self.ttl_ms)?
+        };
+        let context = context::pack(cx, &task, Some(&agent.id), self.budget.unwrap_or(context::BUDGET))?;
+        Ok(Claimed { task: view::task(cx, task)?, lease, context })
+    }
+}

@@ -1,0 +1,45 @@
+//! Records that what a workflow delivered is delivered, or merged.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{WorkflowStatus, kind};
+use crate::work::find;
+use crate::work::view::{self, WorkflowView};
+
+/// Records that what a workflow delivered is delivered, or merged.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CompleteMerge {
+    /// Which one: its id or name.
+    pub workflow: String,
+    /// Whether it is merged already.
+    #[serde(default)]
+    pub merged: bool,
+}
+
+impl Operation for CompleteMerge {
+    const NAME: &'static str = "complete_merge";
+    const SUMMARY: &'static str = "Record that a workflow waits for its merge, or is merged";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+        let workflow = find::workflow(cx, &self.workflow)?;
+        let mut after = workflow.clone();
+        let (status, event) = if self.merged {
+            (WorkflowStatus::Completed, kind::WORKFLOW_COMPLETED)
+        } else {
+            (WorkflowStatus::AwaitingMerge, kind::WORKFLOW_AWAITS_MERGE)
+        };
+        let open = cx.tx.task_list(&workflow.id)?.into_iter().filter(|task| !task.status.satisfies()).count();
+        if open > 0 {
+            return Err(Error::conflict(format!("{open} tasks of workflow {} are not done", workflow.name))
+                .hint(format!("way workflow show {}", workflow.id)));
+        }
+        after.move_to(status, cx.now)?;
+        cx.change_workflow(event, &workflow, &after)?;
+        view::workflow(cx, after)
+    }
+}

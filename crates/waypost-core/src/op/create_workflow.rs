@@ -1,0 +1,161 @@
+//! Makes a workflow, with or without a plan.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::{RepositoryId, WorkflowId};
+use crate::model::{Source, Workflow, WorkflowQuery, WorkflowStatus, kind};
+use crate::op::{plan_workflow, start_workflow};
+use crate::path_text;
+use crate::work::check_name;
+use crate::work::plan::Plan;
+use crate::work::view::{self, WorkflowView};
+
+/// Makes a workflow, with or without a plan.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateWorkflow {
+    /// What to call it.
+    pub name: String,
+    /// What it was made from.
+    #[serde(default)]
+    pub source: Option<Source>,
+    /// Which issue, template or page that was.
+    #[serde(default)]
+    pub source_ref: Option<String>,
+    /// What it said there.
+    #[serde(default)]
+    pub source_content: Option<String>,
+    /// The plan in a few words.
+    #[serde(default)]
+    pub summary: Option<String>,
+    /// How many of its tasks may be worked on at once.
+    #[serde(default)]
+    pub max_parallel: Option<u32>,
+    /// Settings of its own.
+    #[serde(default)]
+    pub config: Value,
+    /// Its plan, if there is one already.
+    #[serde(default)]
+    pub plan: Option<Plan>,
+    /// Whether its tasks can be claimed at once.
+    #[serde(default)]
+    pub start: bool,
+    /// The repositories it concerns, by id, name or path; the caller's own if there are none.
+    #[serde(default)]
+    pub repositories: Vec<String>,
+}
+
+impl Operation for CreateWorkflow {
+    const NAME: &'static str = "create_workflow";
+    const SUMMARY: &'static str = "Make a workflow";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+        check_name("workflow", &self.name)?;
+        if self.name.parse::<WorkflowId>().is_ok() {
+            return Err(Error::invalid(format!("{:?} is the id of a workflow, not a name", self.name)));
+        }
+        check_unused(cx, &self.name)?;
+        if self.max_parallel == Some(0) {
+            return Err(Error::invalid("with at most 0 tasks at once nothing would ever run"));
+        }
+        let repositories = repositories(cx, &self.repositories)?;
+        let workflow = Workflow {
+            id: WorkflowId::generate(cx.entropy),
+            name: self.name,
+            source: self.source.unwrap_or(Source::Prompt),
+            source_ref: self.source_ref,
+            source_content: self.source_content,
+            status: WorkflowStatus::Planning,
+            summary: self.summary,
+            max_parallel: self.max_parallel,
+            config: if self.config.is_null() { json!({}) } else { self.config },
+            reason: None,
+            worktree_id: cx.caller.worktree.id.clone(),
+            created_at: cx.now,
+            updated_at: cx.now,
+            started_at: None,
+            finished_at: None,
+        };
+        cx.tx.workflow_put(&workflow)?;
+        cx.event(
+            kind::WORKFLOW_CREATED,
+            workflow.id.as_str(),
+            json!({ "after": workflow, "repositories": repositories }),
+        )?;
+        for repository in &repositories {
+            cx.tx.workflow_repository_put(&workflow.id, repository)?;
+        }
+        let mut workflow = workflow;
+        if let Some(plan) = &self.plan {
+            workflow = plan_workflow::plan(cx, &workflow, plan)?;
+        }
+        if self.start {
+            workflow = start_workflow::start(cx, &workflow)?;
+        }
+        view::workflow(cx, workflow)
+    }
+}
+
+/// Refuses a name that a live workflow of this worktree has: it would be resumed as this one.
+fn check_unused(cx: &mut Cx<'_>, name: &str) -> Result<()> {
+    let query = WorkflowQuery {
+        name: Some(name.to_owned()),
+        worktree_id: Some(cx.caller.worktree.id.clone()),
+        limit: 100,
+        ..WorkflowQuery::default()
+    };
+    match cx.tx.workflow_list(&query)?.into_iter().find(|workflow| !workflow.status.is_final()) {
+        None => Ok(()),
+        Some(known) => {
+            Err(Error::conflict(format!("there is a workflow {name} in this worktree, and it is {}", known.status))
+                .hint(format!("go on with it: way workflow show {}", known.id))
+                .hint("or end it first: way workflow cancel"))
+        }
+    }
+}
+
+/// Finds the repositories that a new workflow concerns.
+fn repositories(cx: &mut Cx<'_>, named: &[String]) -> Result<Vec<RepositoryId>> {
+    let mut found: Vec<RepositoryId> = Vec::new();
+    for name in named {
+        let id = find_repository(cx, name)?;
+        if !found.contains(&id) {
+            found.push(id);
+        }
+    }
+    if found.is_empty() {
+        found.push(cx.caller.repository.id.clone());
+    }
+    check_several(cx, &found)?;
+    Ok(found)
+}
+
+/// Refuses several repositories in a store that belongs to one.
+pub(crate) fn check_several(cx: &Cx<'_>, repositories: &[RepositoryId]) -> Result<()> {
+    let is_own = |id: &RepositoryId| *id == cx.caller.repository.id;
+    if cx.caller.is_shared || (repositories.len() <= 1 && repositories.iter().all(is_own)) {
+        return Ok(());
+    }
+    Err(Error::refused("this store belongs to one repository, and a workflow over several needs one that they share")
+        .hint("way --global workflow create, or a PostgreSQL store"))
+}
+
+/// Finds a repository by id, name or path.
+pub(crate) fn find_repository(cx: &mut Cx<'_>, named: &str) -> Result<RepositoryId> {
+    let known = cx.tx.repository_list()?;
+    let fitting: Vec<_> = known
+        .iter()
+        .filter(|known| known.id.as_str() == named || known.name == named || path_text::to_text(&known.path) == named)
+        .collect();
+    match fitting.as_slice() {
+        [one] => Ok(one.id.clone()),
+        [] => Err(Error::not_found(format!("no repository {named:?} in this store"))
+            .hint("way repo list; one becomes known by using way in it, or by way repo add PATH")),
+        _ => Err(Error::ambiguous(format!("several repositories are called {named:?}")).hint("name it by its id")),
+    }
+}

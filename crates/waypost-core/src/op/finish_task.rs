@@ -1,0 +1,62 @@
+//! Completes a claimed task.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::TaskStatus;
+use crate::work::view::{self, TaskView};
+use crate::work::{agents, attempt, find, lease};
+
+/// Completes a claimed task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FinishTask {
+    /// Which one: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The epoch of the caller's lease.
+    #[serde(default)]
+    pub epoch: Option<u64>,
+    /// What came out.
+    pub outcome: String,
+    /// What shows that it did.
+    #[serde(default)]
+    pub evidence: Option<String>,
+}
+
+impl Operation for FinishTask {
+    const NAME: &'static str = "finish_task";
+    const SUMMARY: &'static str = "Complete a claimed task";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = TaskView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+        let mut agent = agents::caller(cx)?;
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        // Asked again after the answer got lost: it is done, and stays so.
+        if task.status == TaskStatus::Completed && self.epoch.is_some() && task.outcome.as_ref() == Some(&self.outcome)
+        {
+            let last = cx.tx.lease_get(task.id.as_str())?.map(|lease| lease.epoch);
+            if last == self.epoch {
+                return view::task(cx, task);
+            }
+        }
+        let held = lease::require(cx, &task, &agent, self.epoch)?;
+        if self.outcome.trim().is_empty() {
+            return Err(
+                Error::invalid(format!("completing task {} needs an outcome", task.name)).hint("--outcome TEXT")
+            );
+        }
+        let evidence = self.evidence.filter(|evidence| !evidence.trim().is_empty());
+        if task.needs_evidence && evidence.is_none() {
+            return Err(Error::invalid(format!("completing task {} needs evidence", task.name))
+                .hint("--evidence TEXT: what shows that it is done, for example a command and what it printed"));
+        }
+        let task = attempt::complete(cx, &task, held, &self.outcome, evidence)?;
+        agents::touch(cx, &mut agent)?;
+        view::task(cx, task)
+    }
+}

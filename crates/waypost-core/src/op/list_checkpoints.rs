@@ -1,0 +1,46 @@
+//! Lists the checkpoints of a task, latest first.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::Checkpoint;
+use crate::work::find;
+
+/// Lists the checkpoints of a task, latest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListCheckpoints {
+    /// Which one: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// Only those before this sequence.
+    #[serde(default)]
+    pub before: Option<u32>,
+    /// At most this many.
+    pub limit: u32,
+}
+
+/// The answer to [`ListCheckpoints`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointList {
+    /// The checkpoints, latest first.
+    pub checkpoints: Vec<Checkpoint>,
+    /// How many there are in all.
+    pub total: u32,
+}
+
+impl Operation for ListCheckpoints {
+    const NAME: &'static str = "list_checkpoints";
+    const SUMMARY: &'static str = "List the checkpoints of a task";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = CheckpointList;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<CheckpointList> {
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let total = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
+        Ok(CheckpointList { checkpoints: cx.tx.checkpoint_list(&task.id, self.before, self.limit)?, total })
+    }
+}

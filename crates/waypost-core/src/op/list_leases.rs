@@ -1,0 +1,47 @@
+//! Lists what is held, and by whom.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::Lease;
+use crate::work::lease;
+
+/// Lists what is held, and by whom.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListLeases {}
+
+/// The answer to [`ListLeases`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseList {
+    /// The leases that somebody holds, by subject.
+    pub leases: Vec<LeaseView>,
+}
+
+impl Operation for ListLeases {
+    const NAME: &'static str = "list_leases";
+    const SUMMARY: &'static str = "List what is held";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = LeaseList;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<LeaseList> {
+        let mut leases = Vec::new();
+        let now = cx.now;
+        for lease in cx.tx.lease_list(None)?.into_iter().filter(|lease| lease.deadline() > now) {
+            let holder_name = lease::holder_name(cx, &lease)?;
+            leases.push(LeaseView { lease, holder_name });
+        }
+        Ok(LeaseList { leases })
+    }
+}
+
+/// A lease, with the name of its holder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseView {
+    /// The lease.
+    #[serde(flatten)]
+    pub lease: Lease,
+    /// What its holder is called.
+    pub holder_name: String,
+}

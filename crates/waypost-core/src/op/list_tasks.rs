@@ -1,0 +1,77 @@
+//! Lists tasks: of one workflow in the order of the plan, or of all that are live.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::WorktreeId;
+use crate::model::{TaskStatus, WorkflowQuery, WorkflowStatus};
+use crate::work::find;
+use crate::work::view::{self, TaskView};
+
+/// Lists tasks: of one workflow in the order of the plan, or of all that are live.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListTasks {
+    /// Only those of this workflow.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// Only those with one of these.
+    #[serde(default)]
+    pub statuses: Vec<TaskStatus>,
+    /// Only those that could be claimed now.
+    #[serde(default)]
+    pub claimable: bool,
+    /// Only those of workflows made in this worktree.
+    #[serde(default)]
+    pub worktree_id: Option<WorktreeId>,
+    /// At most this many.
+    pub limit: u32,
+}
+
+/// The answer to [`ListTasks`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskList {
+    /// The tasks.
+    pub tasks: Vec<TaskView>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+impl Operation for ListTasks {
+    const NAME: &'static str = "list_tasks";
+    const SUMMARY: &'static str = "List tasks";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = TaskList;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TaskList> {
+        if let Some(id) = &self.worktree_id
+            && cx.tx.worktree_get(id)?.is_none()
+        {
+            return Err(Error::not_found(format!("no worktree {id}")));
+        }
+        let workflows = match &self.workflow {
+            Some(reference) => vec![find::workflow(cx, reference)?],
+            None => cx.tx.workflow_list(&WorkflowQuery {
+                statuses: WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
+                worktree_id: self.worktree_id.clone(),
+                limit: 1_000,
+                ..WorkflowQuery::default()
+            })?,
+        };
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let (mut tasks, mut more) = (Vec::new(), 0);
+        for workflow in workflows {
+            for task in view::tasks(cx, &workflow)? {
+                let is_wanted = (self.statuses.is_empty() || self.statuses.contains(&task.task.status))
+                    && (!self.claimable || task.is_claimable);
+                if is_wanted && tasks.len() < limit {
+                    tasks.push(task);
+                } else if is_wanted {
+                    more += 1;
+                }
+            }
+        }
+        Ok(TaskList { tasks, more })
+    }
+}

@@ -1,0 +1,30 @@
+//! Lists the latest version of each template.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::Template;
+
+/// Lists the latest version of each template.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListTemplates {}
+
+/// The answer to [`ListTemplates`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TemplateList {
+    /// The templates, by name.
+    pub templates: Vec<Template>,
+}
+
+impl Operation for ListTemplates {
+    const NAME: &'static str = "list_templates";
+    const SUMMARY: &'static str = "List templates";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = TemplateList;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TemplateList> {
+        Ok(TemplateList { templates: cx.tx.template_list(None)? })
+    }
+}

@@ -1,0 +1,41 @@
+//! Lists workflows.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::WorkflowQuery;
+use crate::work::view::{self, WorkflowView};
+
+/// Lists workflows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListWorkflows {
+    /// Which ones.
+    pub query: WorkflowQuery,
+}
+
+/// The answer to [`ListWorkflows`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkflowList {
+    /// The workflows, newest first.
+    pub workflows: Vec<WorkflowView>,
+}
+
+impl Operation for ListWorkflows {
+    const NAME: &'static str = "list_workflows";
+    const SUMMARY: &'static str = "List workflows";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = WorkflowList;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowList> {
+        if let Some(id) = &self.query.worktree_id
+            && cx.tx.worktree_get(id)?.is_none()
+        {
+            return Err(Error::not_found(format!("no worktree {id}")));
+        }
+        let workflows = cx.tx.workflow_list(&self.query)?;
+        let workflows = workflows.into_iter().map(|workflow| view::workflow(cx, workflow)).collect::<Result<_>>()?;
+        Ok(WorkflowList { workflows })
+    }
+}

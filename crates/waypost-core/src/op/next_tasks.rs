@@ -1,0 +1,42 @@
+//! Lists what the caller could claim, the most urgent first.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::op::TaskList;
+use crate::work::{agents, claim, find, view};
+
+/// Lists what the caller could claim, the most urgent first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NextTasks {
+    /// Only those of this workflow.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// At most this many.
+    pub limit: u32,
+}
+
+impl Operation for NextTasks {
+    const NAME: &'static str = "next_tasks";
+    const SUMMARY: &'static str = "List what the caller could claim";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = TaskList;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TaskList> {
+        let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
+        // Somebody new may claim whatever asks for nothing special.
+        let agent = match agents::known_caller(cx)? {
+            Some(agent) => agent,
+            None => agents::stranger(cx),
+        };
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let tasks = claim::candidates(cx, workflow.as_ref(), &agent, limit)?;
+        if tasks.is_empty() {
+            return Err(claim::nothing(cx, workflow.as_ref())?);
+        }
+        let tasks = tasks.into_iter().map(|task| view::task(cx, task)).collect::<Result<_>>()?;
+        Ok(TaskList { tasks, more: 0 })
+    }
+}

@@ -1,0 +1,57 @@
+//! Gives a workflow its tasks.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{Workflow, WorkflowStatus, kind};
+use crate::work::find;
+use crate::work::plan::{self as plans, Graph, Plan};
+use crate::work::view::{self, WorkflowView};
+
+/// Gives a workflow its tasks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanWorkflow {
+    /// Which one: its id or name.
+    pub workflow: String,
+    /// The tasks.
+    pub plan: Plan,
+}
+
+impl Operation for PlanWorkflow {
+    const NAME: &'static str = "plan_workflow";
+    const SUMMARY: &'static str = "Give a workflow its tasks";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = plan(cx, &workflow, &self.plan)?;
+        view::workflow(cx, workflow)
+    }
+}
+
+/// Stores the plan of a workflow that has none.
+pub(crate) fn plan(cx: &mut Cx<'_>, workflow: &Workflow, plan: &Plan) -> Result<Workflow> {
+    if workflow.status != WorkflowStatus::Planning {
+        return Err(Error::conflict(format!(
+            "workflow {} is {} and has a plan already",
+            workflow.name, workflow.status
+        ))
+        .hint(format!("change it: way workflow replan {}", workflow.id)));
+    }
+    if plan.tasks.is_empty() {
+        return Err(Error::invalid("a plan needs at least one task"));
+    }
+    Graph::check(&plan.tasks, &BTreeSet::new())?.check_circles()?;
+    plans::store(cx, workflow, &plan.tasks, 1)?;
+    let mut after = workflow.clone();
+    after.move_to(WorkflowStatus::Ready, cx.now)?;
+    after.summary = plan.summary.clone().or(after.summary);
+    after.max_parallel = plan.max_parallel.or(after.max_parallel);
+    cx.change_workflow(kind::WORKFLOW_PLANNED, workflow, &after)?;
+    Ok(after)
+}

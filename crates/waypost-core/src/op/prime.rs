@@ -1,0 +1,33 @@
+//! Tells an agent that knows nothing all that it has to know.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::work::agents;
+use crate::work::context::{self, Context};
+
+/// Tells an agent that knows nothing all that it has to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Prime {
+    /// How many tokens it may have.
+    #[serde(default)]
+    pub budget: Option<u32>,
+}
+
+impl Operation for Prime {
+    const NAME: &'static str = "prime";
+    const SUMMARY: &'static str = "Tell an agent what it has to know";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = Context;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Context> {
+        let agent = agents::known_caller(cx)?;
+        let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
+        context::prime(cx, agent.as_ref(), &name, self.budget.unwrap_or(BUDGET))
+    }
+}
+
+/// The budget if nobody says, in tokens.
+const BUDGET: u32 = 800;

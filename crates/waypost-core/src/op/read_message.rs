@@ -1,0 +1,33 @@
+//! Opens a message of the inbox of the caller.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::id::MessageId;
+use crate::model::{MessageState, kind};
+use crate::op::Letter;
+use crate::work::{agents, inbox};
+
+/// Opens a message of the inbox of the caller.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReadMessage {
+    /// Which one.
+    pub message: MessageId,
+}
+
+impl Operation for ReadMessage {
+    const NAME: &'static str = "read_message";
+    const SUMMARY: &'static str = "Open a message";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Letter;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Letter> {
+        let reader = agents::caller(cx)?;
+        let mut messages = [inbox::own(cx, &reader, &self.message)?];
+        inbox::advance(cx, &mut messages, MessageState::Read, kind::MESSAGE_READ)?;
+        let [message] = messages;
+        Letter::of(cx, message)
+    }
+}

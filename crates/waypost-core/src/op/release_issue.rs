@@ -1,0 +1,56 @@
+//! Ends the lease on an issue, because it was given back or is closed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::kind;
+use crate::work::{agents, lease};
+
+/// Ends the lease on an issue, because it was given back or is closed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReleaseIssue {
+    /// The issue.
+    pub issue: String,
+    /// Whoever holds it.
+    #[serde(default)]
+    pub force: bool,
+    /// Why.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// The answer to [`ReleaseIssue`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleasedIssue {
+    /// Whether anybody held it.
+    pub was_held: bool,
+}
+
+impl Operation for ReleaseIssue {
+    const NAME: &'static str = "release_issue";
+    const SUMMARY: &'static str = "End the lease on an issue";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = ReleasedIssue;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<ReleasedIssue> {
+        let mut agent = agents::caller(cx)?;
+        let Some(held) = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some()) else {
+            return Ok(ReleasedIssue { was_held: false });
+        };
+        let holder = held.holder.clone();
+        if holder.as_ref() != Some(&agent.id) && !self.force {
+            let name = lease::holder_name(cx, &held)?;
+            return Err(Error::conflict(format!("issue {} is held by {name} until {}", self.issue, held.expires_at))
+                .hint("--force takes it away"));
+        }
+        let epoch = held.epoch;
+        lease::end(cx, held)?;
+        let data = json!({ "agent": holder, "epoch": epoch, "reason": self.reason });
+        cx.event(kind::ISSUE_RELEASED, &self.issue, data)?;
+        agents::touch(cx, &mut agent)?;
+        Ok(ReleasedIssue { was_held: true })
+    }
+}

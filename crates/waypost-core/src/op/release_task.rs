@@ -1,0 +1,53 @@
+//! Gives a claimed task back. No attempt is counted.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{TaskStatus, kind};
+use crate::work::view::{self, TaskView};
+use crate::work::{agents, attempt, find, lease};
+
+/// Gives a claimed task back. No attempt is counted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReleaseTask {
+    /// Which one: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The epoch of the caller's lease.
+    #[serde(default)]
+    pub epoch: Option<u64>,
+    /// Take it from whoever holds it: for coordinators and people.
+    #[serde(default)]
+    pub force: bool,
+    /// Why.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+impl Operation for ReleaseTask {
+    const NAME: &'static str = "release_task";
+    const SUMMARY: &'static str = "Give a claimed task back";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = TaskView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+        let mut agent = agents::caller(cx)?;
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        if self.force {
+            agents::must_lead(&agent, "taking a task from others")?;
+            if task.status != TaskStatus::InProgress {
+                return Err(Error::conflict(format!("task {} is {}, and nobody holds it", task.name, task.status)));
+            }
+        } else {
+            lease::require(cx, &task, &agent, self.epoch)?;
+        }
+        let reason = self.reason.unwrap_or_default();
+        let task = attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, &reason)?;
+        agents::touch(cx, &mut agent)?;
+        view::task(cx, task)
+    }
+}

@@ -1,0 +1,71 @@
+//! Takes a task that was never begun out of its workflow. Those that waited for it wait for what it waited for.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{Dependency, TaskStatus, kind};
+use crate::work::view::{self, TaskView};
+use crate::work::{find, progress};
+
+/// Takes a task that was never begun out of its workflow. Those that waited for it wait for what it waited for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RemoveTask {
+    /// Which one: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+}
+
+impl Operation for RemoveTask {
+    const NAME: &'static str = "remove_task";
+    const SUMMARY: &'static str = "Take a task out of its workflow";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = TaskView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let was_begun = task.status != TaskStatus::Pending
+            || task.attempts > 0
+            || task.started_at.is_some()
+            || !cx.tx.checkpoint_list(&task.id, None, 1)?.is_empty();
+        if was_begun {
+            return Err(Error::conflict(format!("task {} was begun, and its history stays", task.name))
+                .hint(format!("way task skip {}", task.id)));
+        }
+        let seen = view::task(cx, task.clone())?;
+        let all = cx.tx.dependency_list(&task.workflow_id)?;
+        let (own, waiting): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .filter(|dependency| dependency.task_id == task.id || dependency.depends_on == task.id)
+            .partition(|dependency| dependency.task_id == task.id);
+        let known: BTreeSet<_> = waiting.iter().map(|dependency| dependency.task_id.clone()).collect();
+        for dependency in own.iter().chain(&waiting) {
+            cx.tx.dependency_remove(&dependency.task_id, &dependency.depends_on)?;
+            cx.event(kind::TASK_DEPENDENCY_REMOVED, dependency.task_id.as_str(), json!({ "before": dependency }))?;
+        }
+        for dependent in known {
+            let has = cx.tx.dependency_list_of(&dependent)?;
+            for through in &own {
+                if !has.iter().any(|dependency| dependency.depends_on == through.depends_on) {
+                    let bridge = Dependency {
+                        task_id: dependent.clone(),
+                        depends_on: through.depends_on.clone(),
+                        kind: through.kind,
+                    };
+                    cx.tx.dependency_put(&bridge)?;
+                    cx.event(kind::TASK_DEPENDENCY_ADDED, dependent.as_str(), json!({ "after": bridge }))?;
+                }
+            }
+        }
+        cx.tx.task_remove(&task.id)?;
+        cx.event(kind::TASK_REMOVED, task.id.as_str(), json!({ "before": task }))?;
+        progress::look(cx, &task.workflow_id)?;
+        Ok(seen)
+    }
+}

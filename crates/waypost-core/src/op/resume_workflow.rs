@@ -1,0 +1,37 @@
+//! Lets a paused workflow go on.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{WorkflowStatus, kind};
+use crate::work::view::{self, WorkflowView};
+use crate::work::{find, progress};
+
+/// Lets a paused workflow go on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ResumeWorkflow {
+    /// Which one: its id or name.
+    pub workflow: String,
+}
+
+impl Operation for ResumeWorkflow {
+    const NAME: &'static str = "resume_workflow";
+    const SUMMARY: &'static str = "Let a paused workflow go on";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+        let workflow = find::workflow(cx, &self.workflow)?;
+        if workflow.status != WorkflowStatus::Paused {
+            return Err(Error::conflict(format!("workflow {} is {}, not paused", workflow.name, workflow.status)));
+        }
+        let mut after = workflow.clone();
+        after.move_to(WorkflowStatus::InProgress, cx.now)?;
+        cx.change_workflow(kind::WORKFLOW_RESUMED, &workflow, &after)?;
+        progress::look(cx, &after.id)?;
+        let after = find::workflow(cx, after.id.as_str())?;
+        view::workflow(cx, after)
+    }
+}

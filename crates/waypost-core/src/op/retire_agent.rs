@@ -1,0 +1,60 @@
+//! Lets an agent leave for good. What it holds goes back.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{Agent, AgentStatus, TaskStatus, kind};
+use crate::work::{agents, attempt, changes, described, find, lease};
+
+/// Lets an agent leave for good. What it holds goes back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RetireAgent {
+    /// Which one: its id or name; the caller if nobody says.
+    #[serde(default)]
+    pub agent: Option<String>,
+}
+
+impl Operation for RetireAgent {
+    const NAME: &'static str = "retire_agent";
+    const SUMMARY: &'static str = "Let an agent leave for good";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Agent;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Agent> {
+        let caller = agents::caller(cx)?;
+        let mut agent = match &self.agent {
+            Some(reference) => find::agent(cx, reference)?,
+            None => caller.clone(),
+        };
+        if agent.id != caller.id {
+            agents::must_lead(&caller, "retiring others")?;
+        }
+        if agent.retired_at.is_some() {
+            return Ok(agent);
+        }
+        for held in cx.tx.lease_list(Some(&agent.id))? {
+            let task = held.subject.parse().ok().map(|id| cx.tx.task_get(&id)).transpose()?.flatten();
+            match task {
+                Some(task) if task.status == TaskStatus::InProgress => {
+                    attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, "its agent retired")?;
+                }
+                Some(_) => lease::end(cx, held)?,
+                None => {
+                    let data = json!({ "agent": agent.id, "epoch": held.epoch, "reason": "its agent retired" });
+                    cx.event(kind::ISSUE_RELEASED, &held.subject.clone(), data)?;
+                    lease::end(cx, held)?;
+                }
+            }
+        }
+        let before = agent.clone();
+        agent.status = AgentStatus::Offline;
+        agent.silent_at = None;
+        agent.retired_at = Some(cx.now);
+        cx.tx.agent_put(&agent)?;
+        cx.event(kind::AGENT_RETIRED, agent.id.as_str(), described(changes(&before, &agent), json!({})))?;
+        Ok(agent)
+    }
+}

@@ -1,0 +1,109 @@
+//! Puts a message into the inbox of an agent.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::MessageId;
+use crate::model::{Message, MessageKind, Urgency};
+use crate::work::inbox::{self, Draft};
+use crate::work::{agents, find};
+
+/// Puts a message into the inbox of an agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SendMessage {
+    /// To whom: id or name; whoever sent the message that it answers, if nobody says.
+    #[serde(default)]
+    pub to: Option<String>,
+    /// The message it answers.
+    #[serde(default)]
+    pub reply_to: Option<MessageId>,
+    /// What it is for.
+    #[serde(default)]
+    pub kind: Option<MessageKind>,
+    /// How soon it should be read.
+    #[serde(default)]
+    pub priority: Option<Urgency>,
+    /// One line; the beginning of the body if nobody says.
+    #[serde(default)]
+    pub subject: Option<String>,
+    /// All of it.
+    pub body: String,
+    /// The workflow it is about.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The task it is about.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// How long it is of use, in milliseconds.
+    #[serde(default)]
+    pub ttl_ms: Option<u64>,
+}
+
+impl Operation for SendMessage {
+    const NAME: &'static str = "send_message";
+    const SUMMARY: &'static str = "Send a message";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Message;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Message> {
+        let sender = agents::caller(cx)?;
+        let answered = match &self.reply_to {
+            None => None,
+            Some(id) => match cx.tx.message_get(id)? {
+                Some(message) if message.recipient == sender.id || message.sender == sender.id => Some(message),
+                Some(_) => {
+                    return Err(Error::refused(format!("message {id} was neither sent by {} nor to it", sender.name)));
+                }
+                None => return Err(Error::not_found(format!("no message {id}"))),
+            },
+        };
+        let recipient = match (&self.to, &answered) {
+            (Some(to), _) => find::agent(cx, to)?.id,
+            (None, Some(answered)) if answered.sender == sender.id => answered.recipient.clone(),
+            (None, Some(answered)) => answered.sender.clone(),
+            (None, None) => return Err(Error::invalid("a message needs a recipient").hint("way msg send AGENT TEXT")),
+        };
+        let kind = match (self.kind, &answered) {
+            (Some(kind), _) => kind,
+            (None, Some(answered)) if answered.kind == MessageKind::Query => MessageKind::Response,
+            (None, _) => MessageKind::StatusUpdate,
+        };
+        let subject = self.subject.or_else(|| answered.as_ref().map(|answered| answered.subject.clone()));
+        let draft =
+            draft(cx, kind, self.priority, subject, self.body, self.workflow, self.task, self.ttl_ms, answered)?;
+        inbox::send(cx, &sender, &recipient, &draft)
+    }
+}
+
+/// Makes a draft of what was said.
+#[expect(clippy::too_many_arguments, reason = "they are the fields of two operations")]
+pub(crate) fn draft(
+    cx: &mut Cx<'_>,
+    kind: MessageKind,
+    priority: Option<Urgency>,
+    subject: Option<String>,
+    body: String,
+    workflow: Option<String>,
+    task: Option<String>,
+    ttl_ms: Option<u64>,
+    reply_to: Option<Message>,
+) -> Result<Draft> {
+    if body.trim().is_empty() && subject.as_ref().is_none_or(|subject| subject.trim().is_empty()) {
+        return Err(Error::invalid("a message needs words"));
+    }
+    let task = task.map(|task| find::task(cx, &task, workflow.as_deref())).transpose()?;
+    let workflow = workflow.map(|workflow| find::workflow(cx, &workflow)).transpose()?;
+    let subject = subject.unwrap_or_else(|| body.lines().next().unwrap_or_default().chars().take(80).collect());
+    Ok(Draft {
+        kind,
+        priority: priority.unwrap_or(Urgency::Normal),
+        subject,
+        body,
+        reply_to,
+        workflow_id: workflow.map(|workflow| workflow.id).or(task.as_ref().map(|task| task.workflow_id.clone())),
+        task_id: task.map(|task| task.id),
+        expires_at: ttl_ms.map(|ttl| cx.now.plus(ttl)),
+    })
+}

@@ -1,0 +1,28 @@
+//! Shows an agent with what it holds.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::op::AgentView;
+use crate::work::find;
+
+/// Shows an agent with what it holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowAgent {
+    /// Which one: its id or name.
+    pub agent: String,
+}
+
+impl Operation for ShowAgent {
+    const NAME: &'static str = "show_agent";
+    const SUMMARY: &'static str = "Show an agent";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = AgentView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<AgentView> {
+        let agent = find::agent(cx, &self.agent)?;
+        AgentView::of(cx, agent)
+    }
+}

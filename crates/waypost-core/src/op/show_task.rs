@@ -1,0 +1,47 @@
+//! Shows a task with its latest checkpoints and its history.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{Checkpoint, Event, EventQuery};
+use crate::work::find;
+use crate::work::view::{self, TaskView};
+
+/// Shows a task with its latest checkpoints and its history.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowTask {
+    /// Which one: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+}
+
+/// The answer to [`ShowTask`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskPage {
+    /// The task.
+    #[serde(flatten)]
+    pub task: TaskView,
+    /// Its latest checkpoints, latest first.
+    pub checkpoints: Vec<Checkpoint>,
+    /// Its latest history, latest first.
+    pub events: Vec<Event>,
+}
+
+impl Operation for ShowTask {
+    const NAME: &'static str = "show_task";
+    const SUMMARY: &'static str = "Show a task";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = TaskPage;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TaskPage> {
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let checkpoints = cx.tx.checkpoint_list(&task.id, None, 5)?;
+        let query = EventQuery { subject: Some(task.id.to_string()), limit: 10, ..EventQuery::default() };
+        let events = cx.tx.event_list(&query)?;
+        Ok(TaskPage { task: view::task(cx, task)?, checkpoints, events })
+    }
+}

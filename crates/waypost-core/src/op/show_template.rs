@@ -1,0 +1,40 @@
+//! Shows the latest version of a template.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::Template;
+use crate::nearest;
+
+/// Shows the latest version of a template.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowTemplate {
+    /// What it is called.
+    pub name: String,
+}
+
+impl Operation for ShowTemplate {
+    const NAME: &'static str = "show_template";
+    const SUMMARY: &'static str = "Show a template";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = Template;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Template> {
+        find(cx, &self.name)
+    }
+}
+
+/// Finds the latest version of a template.
+pub(crate) fn find(cx: &mut Cx<'_>, name: &str) -> Result<Template> {
+    if let Some(template) = cx.tx.template_list(Some(name))?.into_iter().next() {
+        return Ok(template);
+    }
+    let all = cx.tx.template_list(None)?;
+    let error = Error::not_found(format!("no template {name:?}"));
+    Err(match nearest::nearest(name, all.iter().map(|template| template.name.as_str())) {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None => error.hint("way template list"),
+    })
+}

@@ -1,0 +1,50 @@
+//! Shows a conversation that the caller is a part of.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::MessageId;
+use crate::model::{Message, Role};
+use crate::op::Letter;
+use crate::work::agents;
+
+/// Shows a conversation that the caller is a part of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowThread {
+    /// Any message of it.
+    pub message: MessageId,
+}
+
+/// The answer to [`ShowThread`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// The messages, in order.
+    pub messages: Vec<Letter>,
+}
+
+impl Operation for ShowThread {
+    const NAME: &'static str = "show_thread";
+    const SUMMARY: &'static str = "Show a conversation";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = Thread;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Thread> {
+        let Some(message) = cx.tx.message_get(&self.message)? else {
+            return Err(Error::not_found(format!("no message {}", self.message)));
+        };
+        let reader = agents::known_caller(cx)?;
+        let messages = cx.tx.message_list_thread(&message.thread)?;
+        let is_own = |message: &Message| {
+            reader.as_ref().is_some_and(|reader| message.sender == reader.id || message.recipient == reader.id)
+        };
+        let is_person = reader.as_ref().is_none_or(|reader| reader.role == Role::Human) && cx.caller.agent.is_none();
+        let messages: Vec<_> = messages.into_iter().filter(|message| is_person || is_own(message)).collect();
+        if messages.is_empty() {
+            return Err(Error::refused(format!("message {} is between others", self.message)));
+        }
+        let messages = messages.into_iter().map(|message| Letter::of(cx, message)).collect::<Result<_>>()?;
+        Ok(Thread { messages })
+    }
+}

@@ -1,0 +1,43 @@
+//! Marks a task as not needed. Those that wait for it may go on.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{TaskStatus, kind};
+use crate::work::view::{self, TaskView};
+use crate::work::{agents, attempt, find, progress};
+
+/// Marks a task as not needed. Those that wait for it may go on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SkipTask {
+    /// Which one: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// Why.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+impl Operation for SkipTask {
+    const NAME: &'static str = "skip_task";
+    const SUMMARY: &'static str = "Mark a task as not needed";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = TaskView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+        let agent = agents::caller(cx)?;
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let held = cx.tx.lease_get(task.id.as_str())?.and_then(|lease| lease.holder);
+        if held.is_some_and(|holder| holder != agent.id) {
+            agents::must_lead(&agent, "skipping what others work on")?;
+        }
+        let reason = self.reason.unwrap_or_default();
+        let task = attempt::withdraw(cx, &task, TaskStatus::Skipped, kind::TASK_SKIPPED, &reason)?;
+        progress::look(cx, &task.workflow_id)?;
+        view::task(cx, task)
+    }
+}

@@ -1,0 +1,58 @@
+//! Lets the tasks of a workflow be claimed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{TaskStatus, Workflow, WorkflowStatus, kind};
+use crate::work::find;
+use crate::work::view::{self, WorkflowView};
+
+/// Lets the tasks of a workflow be claimed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StartWorkflow {
+    /// Which one: its id or name.
+    pub workflow: String,
+}
+
+impl Operation for StartWorkflow {
+    const NAME: &'static str = "start_workflow";
+    const SUMMARY: &'static str = "Let the tasks of a workflow be claimed";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = start(cx, &workflow)?;
+        view::workflow(cx, workflow)
+    }
+}
+
+/// Starts a workflow. From now on its tasks count as waiting to be claimed.
+pub(crate) fn start(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Workflow> {
+    if workflow.status == WorkflowStatus::Planning {
+        return Err(Error::conflict(format!("workflow {} has no plan yet", workflow.name))
+            .hint(format!("way workflow plan {} --plan FILE", workflow.id)));
+    }
+    if workflow.status != WorkflowStatus::Ready {
+        return Err(Error::conflict(format!(
+            "workflow {} is {} and cannot be started",
+            workflow.name, workflow.status
+        ))
+        .hint(format!("way workflow show {}", workflow.id)));
+    }
+    let mut after = workflow.clone();
+    after.move_to(WorkflowStatus::InProgress, cx.now)?;
+    cx.change_workflow(kind::WORKFLOW_STARTED, workflow, &after)?;
+    for task in cx.tx.task_list(&workflow.id)? {
+        if task.status == TaskStatus::Pending && task.queue_timeout_ms.is_some() {
+            let mut queued = task.clone();
+            queued.queued_at = cx.now;
+            queued.due_at = task.queue_timeout_ms.map(|patience| cx.now.plus(patience));
+            cx.change_task(kind::TASK_CHANGED, &task, &queued, json!({}))?;
+        }
+    }
+    Ok(after)
+}

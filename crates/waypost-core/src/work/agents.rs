@@ -1,0 +1,96 @@
+//! Who asks, as an agent.
+
+use serde_json::{Value, json};
+
+use super::check_name;
+use crate::engine::Cx;
+use crate::error::{Error, Kind, Result};
+use crate::id::AgentId;
+use crate::model::{Agent, AgentStatus, Role, kind};
+
+/// How long an agent may be silent if it does not say.
+pub(crate) const TIMEOUT_MS: u64 = 15 * 60 * 1000;
+
+/// Returns the agent who asks. On first use it becomes known; any write is a sign of life.
+pub(crate) fn caller(cx: &mut Cx<'_>) -> Result<Agent> {
+    let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
+    let role = if cx.caller.agent.is_some() { Role::Worker } else { Role::Human };
+    let known = cx.tx.agent_named(&name)?;
+    let mut agent = match known {
+        Some(agent) if agent.retired_at.is_some() => {
+            return Err(Error::conflict(format!("agent {name} has retired"))
+                .hint("take another name, or bring it back with way agent register"));
+        }
+        Some(agent) => agent,
+        None => new(cx, &name, role)?,
+    };
+    touch(cx, &mut agent)?;
+    Ok(agent)
+}
+
+/// Returns the agent who asks, if it is known. For questions, which make nobody known.
+pub(crate) fn known_caller(cx: &mut Cx<'_>) -> Result<Option<Agent>> {
+    let name = cx.caller.agent.as_ref().unwrap_or(&cx.caller.actor);
+    cx.tx.agent_named(name)
+}
+
+/// Makes an agent known.
+pub(crate) fn new(cx: &mut Cx<'_>, name: &str, role: Role) -> Result<Agent> {
+    check_name("agent", name)?;
+    if name.parse::<AgentId>().is_ok() {
+        return Err(Error::not_found(format!("no agent {name}")));
+    }
+    let agent = fresh(cx, name, role);
+    cx.tx.agent_put(&agent)?;
+    cx.event(kind::AGENT_REGISTERED, agent.id.as_str(), json!({ "after": agent }))?;
+    Ok(agent)
+}
+
+/// Returns what somebody would be who is not known yet. It is not stored.
+pub(crate) fn stranger(cx: &mut Cx<'_>) -> Agent {
+    let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
+    fresh(cx, &name, Role::Worker)
+}
+
+fn fresh(cx: &mut Cx<'_>, name: &str, role: Role) -> Agent {
+    Agent {
+        id: AgentId::generate(cx.entropy),
+        name: name.to_owned(),
+        runtime: None,
+        role,
+        status: AgentStatus::Online,
+        capabilities: Vec::new(),
+        workspace_id: None,
+        metadata: Value::Object(serde_json::Map::new()),
+        process: None,
+        timeout_ms: TIMEOUT_MS,
+        max_claims: None,
+        worktree_id: cx.caller.worktree.id.clone(),
+        registered_at: cx.now,
+        last_heartbeat: cx.now,
+        silent_at: Some(cx.now.plus(TIMEOUT_MS)),
+        retired_at: None,
+    }
+}
+
+/// Notes a sign of life. Silence is counted from here, and never ends before the agent's leases do.
+pub(crate) fn touch(cx: &mut Cx<'_>, agent: &mut Agent) -> Result<()> {
+    let held = cx.tx.lease_list(Some(&agent.id))?;
+    let patience = held.iter().map(|lease| lease.ttl_ms).fold(agent.timeout_ms, u64::max);
+    agent.status = if held.is_empty() { AgentStatus::Online } else { AgentStatus::Busy };
+    agent.last_heartbeat = cx.now;
+    agent.silent_at = Some(cx.now.plus(patience));
+    cx.tx.agent_put(agent)
+}
+
+/// Refuses whoever only works.
+pub(crate) fn must_lead(agent: &Agent, what: &str) -> Result<()> {
+    match agent.role {
+        Role::Coordinator | Role::Human => Ok(()),
+        Role::Worker => Err(Error::new(
+            Kind::Refused,
+            format!("{} is a worker, and {what} is for coordinators and people", agent.name),
+        )
+        .hint("a person leaves out --agent; a coordinator registers with --role coordinator")),
+    }
+}

@@ -1,0 +1,115 @@
+//! How attempts end.
+
+use serde_json::json;
+
+use super::{lease, progress};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{Closing, Lease, Task, TaskStatus, kind};
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE_MS: u64 = 60 * 60 * 1000;
+
+/// Why an attempt did not succeed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Whoever worked on it said so.
+    Failed,
+    /// Whoever worked on it says that no attempt can succeed.
+    Hopeless,
+    /// Nothing was heard of whoever worked on it, or it took too long.
+    Expired,
+}
+
+/// Ends an attempt that did not succeed: the next one follows, at once or after a pause, or it was the last.
+pub(crate) fn fail(cx: &mut Cx<'_>, task: &Task, held: Option<Lease>, end: End, error: &str) -> Result<Task> {
+    let holder = held.as_ref().and_then(|lease| lease.holder.clone());
+    let epoch = held.as_ref().map(|lease| lease.epoch);
+    if let Some(held) = held {
+        lease::end(cx, held)?;
+    }
+    let mut after = task.clone();
+    after.move_to(TaskStatus::Failed, cx.now)?;
+    after.attempts += 1;
+    after.error = Some(error.to_owned());
+    let is_last = after.attempts >= after.max_attempts || end == End::Hopeless;
+    let pause = match end {
+        End::Expired => 0,
+        End::Failed | End::Hopeless => {
+            let doublings = after.attempts.saturating_sub(1).min(20);
+            after.backoff_ms.saturating_mul(1 << doublings).min(LONGEST_PAUSE_MS.max(after.backoff_ms))
+        }
+    };
+    after.due_at = Some(cx.now.plus(pause)).filter(|_| !is_last);
+    let kind = if end == End::Expired { kind::TASK_EXPIRED } else { kind::TASK_FAILED };
+    cx.change_task(kind, task, &after, json!({ "agent": holder, "epoch": epoch, "error": error }))?;
+    let after = if is_last {
+        let failed = after.clone();
+        after.move_to(TaskStatus::Dead, cx.now)?;
+        cx.change_task(kind::TASK_DIED, &failed, &after, json!({ "error": error }))?;
+        after
+    } else if pause == 0 {
+        requeue(cx, &after)?
+    } else {
+        after
+    };
+    progress::look(cx, &after.workflow_id)?;
+    Ok(after)
+}
+
+/// Makes a failed task claimable again.
+pub(crate) fn requeue(cx: &mut Cx<'_>, failed: &Task) -> Result<Task> {
+    let mut after = failed.clone();
+    after.move_to(TaskStatus::Pending, cx.now)?;
+    cx.change_task(kind::TASK_REQUEUED, failed, &after, json!({}))?;
+    Ok(after)
+}
+
+/// Ends an attempt that succeeded.
+pub(crate) fn complete(
+    cx: &mut Cx<'_>,
+    task: &Task,
+    held: Lease,
+    outcome: &str,
+    evidence: Option<String>,
+) -> Result<Task> {
+    let (holder, epoch) = (held.holder.clone(), held.epoch);
+    lease::end(cx, held)?;
+    let mut after = task.clone();
+    after.move_to(TaskStatus::Completed, cx.now)?;
+    after.outcome = Some(outcome.to_owned());
+    after.evidence = evidence;
+    after.error = None;
+    cx.change_task(kind::TASK_COMPLETED, task, &after, json!({ "agent": holder, "epoch": epoch }))?;
+    if let Some(issue) = &after.issue {
+        // Told to the ledger after this is on disk; if nobody gets to it, the next look does.
+        cx.tx.closing_put(&Closing {
+            task_id: after.id.clone(),
+            issue: issue.clone(),
+            reason: outcome.to_owned(),
+            actor: cx.caller.actor.clone(),
+            worktree_id: after.worktree_id.clone(),
+            created_at: cx.now,
+        })?;
+        cx.event(kind::ISSUE_FINISHED, issue, json!({ "task": after.id, "reason": outcome }))?;
+    }
+    progress::look(cx, &after.workflow_id)?;
+    Ok(after)
+}
+
+/// Takes a task out of work without counting an attempt.
+pub(crate) fn withdraw(
+    cx: &mut Cx<'_>,
+    task: &Task,
+    status: TaskStatus,
+    kind: &'static str,
+    why: &str,
+) -> Result<Task> {
+    if let Some(held) = cx.tx.lease_get(task.id.as_str())?.filter(|lease| lease.holder.is_some()) {
+        lease::end(cx, held)?;
+    }
+    let mut after = task.clone();
+    after.move_to(status, cx.now)?;
+    cx.change_task(kind, task, &after, if why.is_empty() { json!({}) } else { json!({ "reason": why }) })?;
+    Ok(after)
+}

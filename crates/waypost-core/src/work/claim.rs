@@ -1,0 +1,213 @@
+//! Who may claim what.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::{agents, find, lease};
+use crate::engine::Cx;
+use crate::error::{Error, Kind, Result};
+use crate::id::WorkflowId;
+use crate::model::{
+    Agent, CandidateQuery, DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus, kind,
+};
+
+/// How many candidates are looked at in one go.
+const PAGE: u32 = 50;
+
+/// Why a task cannot be claimed by an agent, beyond waiting for others.
+fn objection(cx: &mut Cx<'_>, task: &Task, workflow: &Workflow, agent: &Agent) -> Result<Option<String>> {
+    if let Some(assignee) = task.assignee.clone().filter(|assignee| *assignee != agent.id) {
+        return Ok(Some(format!("is assigned to {}", lease::name(cx, &assignee)?)));
+    }
+    let missing: Vec<_> = task
+        .capabilities
+        .iter()
+        .filter(|capability| !agent.capabilities.contains(capability))
+        .map(String::as_str)
+        .collect();
+    if !missing.is_empty() {
+        return Ok(Some(format!("needs {}, which {} did not register", missing.join(", "), agent.name)));
+    }
+    if let Some(most) = workflow.max_parallel {
+        let running = cx.tx.task_count(&workflow.id)?.into_iter();
+        let running =
+            running.filter(|(status, _)| *status == TaskStatus::InProgress).map(|(_, count)| count).sum::<u64>();
+        if running >= u64::from(most) {
+            return Ok(Some(format!(
+                "would be number {} of {most} that may run at once in {}",
+                running + 1,
+                workflow.name
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses an agent that holds as much as it may.
+pub(crate) fn check_cap(cx: &mut Cx<'_>, agent: &Agent) -> Result<()> {
+    let Some(most) = agent.max_claims else { return Ok(()) };
+    let held = cx.tx.lease_list(Some(&agent.id))?.len();
+    if held < usize::try_from(most).unwrap_or(usize::MAX) {
+        return Ok(());
+    }
+    Err(Error::conflict(format!("{} holds {held} leases, and may hold {most}", agent.name))
+        .hint("finish or release one first"))
+}
+
+/// Claims a task, or renews the claim of whoever holds it already.
+pub(crate) fn task(cx: &mut Cx<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u64>) -> Result<(Task, Lease)> {
+    let known = cx.tx.lease_get(task.id.as_str())?.filter(|lease| lease.holder.is_some());
+    match known {
+        Some(mut held) if held.holder.as_ref() == Some(&agent.id) => {
+            lease::renew(cx, &mut held)?;
+            agents::touch(cx, agent)?;
+            let data =
+                json!({ "agent": agent.id, "epoch": held.epoch, "expires_at": held.expires_at, "renewed": true });
+            cx.event(kind::TASK_CLAIMED, task.id.as_str(), data)?;
+            return Ok((task.clone(), held));
+        }
+        Some(held) => {
+            let holder = lease::holder_name(cx, &held)?;
+            return Err(Error::conflict(format!("task {} is held by {holder} until {}", task.name, held.expires_at))
+                .hint("way task claim without a name takes what is free"));
+        }
+        None => {}
+    }
+    let workflow = find::workflow_of(cx, task)?;
+    if workflow.status != WorkflowStatus::InProgress {
+        return Err(Error::conflict(format!(
+            "task {} cannot be claimed: its workflow {} is {}",
+            task.name, workflow.name, workflow.status
+        ))
+        .hint(match workflow.status {
+            WorkflowStatus::Ready => format!("way workflow start {}", workflow.id),
+            WorkflowStatus::Paused => format!("way workflow resume {}", workflow.id),
+            _ => format!("way workflow show {}", workflow.id),
+        }));
+    }
+    if !matches!(task.status, TaskStatus::Pending | TaskStatus::Paused) {
+        return Err(Error::conflict(format!("task {} is {} and cannot be claimed", task.name, task.status))
+            .hint(format!("way task show {}", task.id)));
+    }
+    let blockers = blockers(cx, task)?;
+    if !blockers.is_empty() {
+        let names: Vec<_> = blockers.iter().map(|blocker| format!("{} ({})", blocker.name, blocker.status)).collect();
+        return Err(Error::conflict(format!("task {} waits for {}", task.name, names.join(", "))));
+    }
+    if let Some(objection) = objection(cx, task, &workflow, agent)? {
+        return Err(Error::conflict(format!("task {} {objection}", task.name)));
+    }
+    check_cap(cx, agent)?;
+    take(cx, task, agent, ttl_ms)
+}
+
+/// Claims the first task that the agent may have.
+pub(crate) fn next(
+    cx: &mut Cx<'_>,
+    workflow: Option<&Workflow>,
+    agent: &mut Agent,
+    ttl_ms: Option<u64>,
+) -> Result<(Task, Lease)> {
+    check_cap(cx, agent)?;
+    match candidates(cx, workflow, agent, 1)?.pop() {
+        Some(task) => take(cx, &task, agent, ttl_ms),
+        None => Err(nothing(cx, workflow)?),
+    }
+}
+
+/// Returns what the agent may have, the most urgent first.
+pub(crate) fn candidates(
+    cx: &mut Cx<'_>,
+    workflow: Option<&Workflow>,
+    agent: &Agent,
+    limit: usize,
+) -> Result<Vec<Task>> {
+    let mut found = Vec::new();
+    let mut workflows: BTreeMap<WorkflowId, Workflow> = BTreeMap::new();
+    let mut query = CandidateQuery { workflow_id: workflow.map(|workflow| workflow.id.clone()), skip: 0, limit: PAGE };
+    loop {
+        let page = cx.tx.task_list_claimable(&query)?;
+        let is_last = page.len() < PAGE as usize;
+        for task in page {
+            if !workflows.contains_key(&task.workflow_id) {
+                workflows.insert(task.workflow_id.clone(), find::workflow_of(cx, &task)?);
+            }
+            if objection(cx, &task, &workflows[&task.workflow_id], agent)?.is_none() {
+                found.push(task);
+                if found.len() >= limit {
+                    return Ok(found);
+                }
+            }
+        }
+        if is_last {
+            return Ok(found);
+        }
+        query.skip += PAGE;
+    }
+}
+
+/// Says why there is nothing to claim.
+pub(crate) fn nothing(cx: &mut Cx<'_>, workflow: Option<&Workflow>) -> Result<Error> {
+    let within = workflow.map_or_else(String::new, |workflow| format!(" in {}", workflow.name));
+    let error = Error::new(Kind::NothingToDo, format!("no task can be claimed now{within}"));
+    let workflows = match workflow {
+        Some(workflow) => vec![workflow.clone()],
+        None => cx.tx.workflow_list(&WorkflowQuery {
+            statuses: vec![WorkflowStatus::InProgress, WorkflowStatus::Ready, WorkflowStatus::Paused],
+            limit: 20,
+            ..WorkflowQuery::default()
+        })?,
+    };
+    let mut counts: BTreeMap<TaskStatus, u64> = BTreeMap::new();
+    for workflow in workflows.iter().filter(|workflow| workflow.status == WorkflowStatus::InProgress) {
+        for (status, count) in cx.tx.task_count(&workflow.id)? {
+            *counts.entry(status).or_default() += count;
+        }
+    }
+    let said: Vec<_> = counts
+        .iter()
+        .filter(|(status, _)| !status.is_final() || **status == TaskStatus::Dead)
+        .map(|(status, count)| match status {
+            TaskStatus::Pending => format!("{count} wait for others, or are not for this agent"),
+            TaskStatus::Failed => format!("{count} pause before their next attempt"),
+            status => format!("{count} {status}"),
+        })
+        .collect();
+    let error = if said.is_empty() { error } else { error.hint(said.join("; ")) };
+    Ok(match workflows.iter().find(|workflow| workflow.status != WorkflowStatus::InProgress) {
+        Some(workflow) if workflow.status == WorkflowStatus::Ready => {
+            error.hint(format!("workflow {} waits for its start: way workflow start {}", workflow.name, workflow.id))
+        }
+        Some(workflow) => error.hint(format!("workflow {} is {}", workflow.name, workflow.status)),
+        None => error,
+    })
+}
+
+fn take(cx: &mut Cx<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u64>) -> Result<(Task, Lease)> {
+    let mut lease = lease::grant(cx, task.id.as_str(), agent, ttl_ms)?;
+    lease.run_until = task.run_timeout_ms.map(|timeout| cx.now.plus(timeout));
+    lease.stall_at = task.stall_timeout_ms.map(|timeout| cx.now.plus(timeout));
+    cx.tx.lease_put(&lease)?;
+    let mut after = task.clone();
+    after.move_to(TaskStatus::InProgress, cx.now)?;
+    after.started_at = Some(cx.now);
+    let data = json!({ "agent": agent.id, "epoch": lease.epoch, "expires_at": lease.expires_at });
+    cx.change_task(kind::TASK_CLAIMED, task, &after, data)?;
+    agents::touch(cx, agent)?;
+    Ok((after, lease))
+}
+
+/// Returns what a task waits for.
+pub(crate) fn blockers(cx: &mut Cx<'_>, task: &Task) -> Result<Vec<Task>> {
+    let mut blockers = Vec::new();
+    for dependency in cx.tx.dependency_list_of(&task.id)? {
+        if dependency.kind == DependencyKind::Blocks
+            && let Some(blocker) = cx.tx.task_get(&dependency.depends_on)?
+            && !blocker.status.satisfies()
+        {
+            blockers.push(blocker);
+        }
+    }
+    Ok(blockers)
+}

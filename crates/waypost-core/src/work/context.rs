@@ -1,0 +1,364 @@
+//! What an agent has to know, packed into a budget.
+//!
+//! A token is counted as four bytes of text. The budget is a hard cap on the text, what does not fit is listed, and the
+//! time taken grows with the budget, not with what there is.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{claim, find};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::AgentId;
+use crate::model::{Checkpoint, DependencyKind, Task, TaskStatus, Workflow};
+
+/// Bytes counted as one token.
+pub const BYTES_PER_TOKEN: usize = 4;
+/// The budget if nobody says, in tokens.
+pub const BUDGET: u32 = 8_000;
+/// Less does not hold the task itself.
+const LEAST: u32 = 100;
+/// Room for the list of what was left out.
+const RESERVE: usize = 200;
+/// No single piece takes more than this part of the budget.
+const SHARE: usize = 3;
+
+/// A packed context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    /// What to know, as text.
+    pub text: String,
+    /// How many tokens that is, at four bytes each.
+    pub tokens: u32,
+    /// How many it may be.
+    pub budget: u32,
+    /// What did not fit.
+    pub left_out: Vec<String>,
+}
+
+/// Collects pieces of text, section by section, as long as they fit.
+#[derive(Debug)]
+pub(crate) struct Packer {
+    budget: u32,
+    room: usize,
+    sections: Vec<(&'static str, Vec<String>)>,
+    left_out: Vec<(String, u64)>,
+}
+
+impl Packer {
+    /// Begins with nothing. The sections are shown in the order in which they are first added to.
+    pub(crate) fn new(budget: u32) -> Result<Packer> {
+        if budget < LEAST {
+            return Err(
+                Error::invalid(format!("a budget of {budget} tokens is too small")).hint(format!("at least {LEAST}"))
+            );
+        }
+        let room = (budget as usize).saturating_mul(BYTES_PER_TOKEN) - RESERVE;
+        Ok(Packer { budget, room, sections: Vec::new(), left_out: Vec::new() })
+    }
+
+    /// Adds a piece if it fits, shortened if it is out of proportion. Tells whether it did.
+    pub(crate) fn add(&mut self, section: &'static str, piece: &str) -> bool {
+        let most = (self.budget as usize * BYTES_PER_TOKEN / SHARE).max(64);
+        let piece = shorten(piece.trim_end(), most);
+        let is_new = !self.sections.iter().any(|(title, _)| *title == section);
+        // A heading is `## title` between empty lines.
+        let cost = piece.len() + 1 + if is_new { section.len() + 6 } else { 0 };
+        if cost > self.room {
+            return false;
+        }
+        self.room -= cost;
+        match self.sections.iter_mut().find(|(title, _)| *title == section) {
+            Some((_, pieces)) => pieces.push(piece),
+            None => self.sections.push((section, vec![piece])),
+        }
+        true
+    }
+
+    /// Notes what did not fit.
+    pub(crate) fn leave_out(&mut self, what: &str, count: u64) {
+        if count == 0 {
+            return;
+        }
+        match self.left_out.iter_mut().find(|(known, _)| known == what) {
+            Some((_, known)) => *known += count,
+            None => self.left_out.push((what.to_owned(), count)),
+        }
+    }
+
+    /// Returns everything as one text.
+    pub(crate) fn finish(self) -> Context {
+        let mut text = String::new();
+        for (title, pieces) in &self.sections {
+            if !title.is_empty() {
+                text += if text.is_empty() { "## " } else { "\n## " };
+                text += title;
+                text += "\n";
+            }
+            for piece in pieces {
+                text += piece;
+                text += "\n";
+            }
+        }
+        let left_out: Vec<_> = self.left_out.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        if !left_out.is_empty() {
+            text += &shorten(&format!("\nLeft out: {}", left_out.join(", ")), RESERVE - 1);
+            text += "\n";
+        }
+        let tokens = u32::try_from(text.len().div_ceil(BYTES_PER_TOKEN)).unwrap_or(u32::MAX);
+        Context { text, tokens, budget: self.budget, left_out }
+    }
+}
+
+/// Cuts a text at a character, and says so.
+fn shorten(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let mut end = most.saturating_sub('…'.len_utf8());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}
+
+/// Packs what whoever works on a task has to know.
+pub(crate) fn pack(cx: &mut Cx<'_>, task: &Task, reader: Option<&AgentId>, budget: u32) -> Result<Context> {
+    let mut packer = Packer::new(budget)?;
+    let workflow = find::workflow_of(cx, task)?;
+    about_task(&mut packer, task);
+    about_workflow(cx, &mut packer, &workflow)?;
+    latest_checkpoints(cx, &mut packer, task, 3)?;
+    outcomes(cx, &mut packer, task)?;
+    messages(cx, &mut packer, reader)?;
+    earlier_checkpoints(cx, &mut packer, task, 3)?;
+    siblings(cx, &mut packer, task)?;
+    Ok(packer.finish())
+}
+
+fn about_task(packer: &mut Packer, task: &Task) {
+    const SECTION: &str = "Task";
+    packer.add(SECTION, &format!("{} ({}), {}, attempt {}", task.name, task.id, task.status, task.attempts + 1));
+    packer.add(SECTION, &task.description);
+    let list = |packer: &mut Packer, title: &str, items: &[String]| {
+        if !items.is_empty() {
+            packer.add(SECTION, &format!("{title}: {}", items.join("; ")));
+        }
+    };
+    list(packer, "Done when", &task.acceptance);
+    if task.needs_evidence {
+        packer.add(SECTION, "Completing it needs evidence.");
+    }
+    for (title, text) in [("Last error", &task.error), ("Asked", &task.question), ("Answered", &task.answer)] {
+        if let Some(text) = text {
+            packer.add(SECTION, &format!("{title}: {text}"));
+        }
+    }
+    for (title, value) in [("Plan", &task.plan), ("Context", &task.context)] {
+        if !is_nothing(value) {
+            packer.add(SECTION, &format!("{title}: {}", plain(value)));
+        }
+    }
+    list(packer, "Files", &task.files);
+    if let Some(issue) = &task.issue {
+        packer.add(SECTION, &format!("Issue: {issue}"));
+    }
+}
+
+fn about_workflow(cx: &mut Cx<'_>, packer: &mut Packer, workflow: &Workflow) -> Result<()> {
+    let counts = cx.tx.task_count(&workflow.id)?;
+    let total: u64 = counts.iter().map(|(_, count)| count).sum();
+    let done: u64 = counts.iter().filter(|(status, _)| status.satisfies()).map(|(_, count)| count).sum();
+    let name = format!("{} ({}), {}, {done} of {total} tasks done", workflow.name, workflow.id, workflow.status);
+    packer.add("Workflow", &name);
+    if let Some(summary) = &workflow.summary {
+        packer.add("Workflow", summary);
+    }
+    Ok(())
+}
+
+const CHECKPOINTS: &str = "Checkpoints, latest first";
+
+fn latest_checkpoints(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task, count: u32) -> Result<()> {
+    for checkpoint in cx.tx.checkpoint_list(&task.id, None, count)? {
+        if !packer.add(CHECKPOINTS, &shown(&checkpoint)) {
+            packer.leave_out("checkpoints", 1);
+        }
+    }
+    Ok(())
+}
+
+fn earlier_checkpoints(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task, skip: u32) -> Result<()> {
+    let last = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
+    let mut before = last.saturating_sub(skip) + 1;
+    while before > 1 {
+        let page = cx.tx.checkpoint_list(&task.id, Some(before), 64)?;
+        if page.is_empty() {
+            break;
+        }
+        for checkpoint in page {
+            if !packer.add(CHECKPOINTS, &shown(&checkpoint)) {
+                packer.leave_out("checkpoints", u64::from(checkpoint.sequence));
+                return Ok(());
+            }
+            before = checkpoint.sequence;
+        }
+    }
+    Ok(())
+}
+
+fn shown(checkpoint: &Checkpoint) -> String {
+    let mut text = format!("{}. [{}] {}", checkpoint.sequence, checkpoint.kind, checkpoint.summary);
+    if !is_nothing(&checkpoint.detail) {
+        let _ = write!(text, "\n   {}", plain(&checkpoint.detail));
+    }
+    if !checkpoint.files.is_empty() {
+        let _ = write!(text, "\n   files: {}", checkpoint.files.join(", "));
+    }
+    text
+}
+
+/// What came out of those the task depends on, and of those it wants to know of.
+fn outcomes(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
+    let mut known = Vec::new();
+    let mut dependencies = cx.tx.dependency_list_of(&task.id)?;
+    dependencies.sort_by_key(|dependency| dependency.kind != DependencyKind::Blocks);
+    for dependency in dependencies {
+        known.extend(cx.tx.task_get(&dependency.depends_on)?);
+    }
+    if !task.context_from.is_empty() {
+        let all = cx.tx.task_list(&task.workflow_id)?;
+        known.extend(all.into_iter().filter(|other| task.context_from.contains(&other.name)));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for other in known.into_iter().filter(|other| seen.insert(other.id.clone())) {
+        let outcome = other.outcome.as_deref().unwrap_or(match other.status {
+            TaskStatus::Skipped => "skipped",
+            _ => "not done yet",
+        });
+        if !packer.add("What came before", &format!("{}: {outcome}", other.name)) {
+            packer.leave_out("outcomes", 1);
+        }
+    }
+    Ok(())
+}
+
+fn messages(cx: &mut Cx<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> Result<()> {
+    const MANY: u32 = 50;
+    let Some(reader) = reader else { return Ok(()) };
+    let waiting = cx.tx.message_list(reader, cx.now, MANY)?;
+    let more = cx.tx.message_count(reader, cx.now)?.saturating_sub(waiting.len() as u64);
+    packer.leave_out("messages", more);
+    for message in waiting {
+        let sender = super::lease::name(cx, &message.sender)?;
+        let piece =
+            format!("{} from {sender} [{}]: {}\n   {}", message.id, message.priority, message.subject, message.body);
+        if !packer.add("Messages", &piece) {
+            packer.leave_out("messages", 1);
+        }
+    }
+    Ok(())
+}
+
+fn siblings(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
+    const MANY: usize = 200;
+    let all = cx.tx.task_list(&task.workflow_id)?;
+    let others: Vec<_> = all.iter().filter(|other| other.id != task.id).collect();
+    packer.leave_out("other tasks", others.len().saturating_sub(MANY) as u64);
+    for other in others.into_iter().take(MANY) {
+        if !packer.add("Other tasks", &format!("{} [{}]", other.name, other.status)) {
+            packer.leave_out("other tasks", 1);
+        }
+    }
+    Ok(())
+}
+
+/// Packs what an agent that knows nothing has to know: who it is, what it holds, what waits.
+pub(crate) fn prime(cx: &mut Cx<'_>, agent: Option<&crate::model::Agent>, name: &str, budget: u32) -> Result<Context> {
+    let mut packer = Packer::new(budget)?;
+    packer.add("", &format!("You are {name}. Waypost keeps the plan, who works on what, and how far it got."));
+    let held = match agent {
+        Some(agent) => cx.tx.lease_list(Some(&agent.id))?,
+        None => Vec::new(),
+    };
+    for lease in held {
+        let Some(task) = lease.subject.parse().ok().map(|id| cx.tx.task_get(&id)).transpose()?.flatten() else {
+            packer.add("You hold", &format!("issue {} until {}", lease.subject, lease.expires_at));
+            continue;
+        };
+        let held = format!("{} ({}), epoch {}, until {}", task.name, task.id, lease.epoch, lease.expires_at);
+        if !packer.add("You hold", &held) {
+            packer.leave_out("leases", 1);
+            continue;
+        }
+        if let Some(last) = cx.tx.checkpoint_list(&task.id, None, 1)?.first() {
+            packer.add("You hold", &format!("   last checkpoint: {}", shorten(&last.summary, 200)));
+        }
+    }
+    if let Some(agent) = agent {
+        let unread = cx.tx.message_count(&agent.id, cx.now)?;
+        if unread > 0 {
+            packer.add("Waiting", &format!("{unread} unread messages: way msg inbox"));
+        }
+        let next = claim::candidates(cx, None, agent, 4)?;
+        for task in &next[..next.len().min(3)] {
+            packer.add("Next tasks", &format!("{} ({}), priority {}", task.name, task.id, task.priority));
+        }
+        if next.len() > 3 {
+            packer.add("Next tasks", "and more");
+        }
+    }
+    for task in cx.tx.task_list_in(TaskStatus::WaitingInput, 3)? {
+        let question = task.question.as_deref().unwrap_or_default();
+        packer.add("Questions to people", &format!("{} ({}): {}", task.name, task.id, shorten(question, 120)));
+    }
+    for line in [
+        "way task claim: take the next task; prints its lease epoch N and all you need to know",
+        "way task checkpoint TASK --epoch N --type progress --summary TEXT: note how far you got, often",
+        "way task done TASK --epoch N --outcome TEXT · fail --error TEXT · ask --question TEXT · release",
+        "way ready · show ISSUE · claim ISSUE · close ISSUE · add TITLE: the project's issues",
+        "way msg inbox · msg send AGENT TEXT · context TASK · way help",
+        "Exit code 5: you lost the lease, stop working on that task. 6: nothing to do.",
+    ] {
+        packer.add("How", line);
+    }
+    Ok(packer.finish())
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_never_exceeds_its_budget_and_says_what_is_missing() {
+        for budget in [100, 101, 500, 2_000] {
+            let mut packer = Packer::new(budget).unwrap();
+            for number in 0..1_000 {
+                if !packer.add("Pieces", &format!("{number} {}", "ä".repeat(number % 90))) {
+                    packer.leave_out("pieces", 1);
+                }
+            }
+            let context = packer.finish();
+            assert!(context.tokens <= budget, "{} of {budget}", context.tokens);
+            assert!(context.text.len() > budget as usize * 2, "{} bytes of {budget} tokens", context.text.len());
+            assert_eq!(context.left_out.len(), 1);
+        }
+        Packer::new(10).unwrap_err();
+    }
+}

@@ -1,0 +1,90 @@
+//! Sending messages.
+
+use serde_json::json;
+
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::{AgentId, MessageId, TaskId, WorkflowId};
+use crate::model::{Agent, Message, MessageKind, MessageState, Urgency, kind};
+use crate::time::Timestamp;
+
+/// The longest body of a message.
+const LONGEST: usize = 256 * 1024;
+
+/// A message about to be sent. Who sends it is not part of it.
+pub(crate) struct Draft {
+    pub(crate) kind: MessageKind,
+    pub(crate) priority: Urgency,
+    pub(crate) subject: String,
+    pub(crate) body: String,
+    pub(crate) reply_to: Option<Message>,
+    pub(crate) workflow_id: Option<WorkflowId>,
+    pub(crate) task_id: Option<TaskId>,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// Puts a message into an inbox.
+pub(crate) fn send(cx: &mut Cx<'_>, sender: &Agent, recipient: &AgentId, draft: &Draft) -> Result<Message> {
+    if draft.body.len() > LONGEST {
+        return Err(Error::invalid(format!("a message of {} bytes is too long", draft.body.len()))
+            .hint("put it into a file, and name the file"));
+    }
+    let id = MessageId::generate(cx.entropy);
+    let thread = draft.reply_to.as_ref().map_or_else(|| id.clone(), |answered| answered.thread.clone());
+    let message = Message {
+        number: cx.tx.message_last()? + 1,
+        sender: sender.id.clone(),
+        recipient: recipient.clone(),
+        thread,
+        reply_to: draft.reply_to.as_ref().map(|answered| answered.id.clone()),
+        kind: draft.kind,
+        priority: draft.priority,
+        subject: draft.subject.clone(),
+        body: draft.body.clone(),
+        workflow_id: draft.workflow_id.clone(),
+        task_id: draft.task_id.clone(),
+        expires_at: draft.expires_at,
+        state: MessageState::Queued,
+        worktree_id: cx.caller.worktree.id.clone(),
+        created_at: cx.now,
+        updated_at: cx.now,
+        id,
+    };
+    cx.tx.message_put(&message)?;
+    let data = json!({
+        "sender": message.sender,
+        "recipient": message.recipient,
+        "thread": message.thread,
+        "type": message.kind,
+        "priority": message.priority,
+        "subject": message.subject,
+    });
+    cx.event(kind::MESSAGE_SENT, message.id.as_str(), data)?;
+    Ok(message)
+}
+
+/// Moves messages of an inbox forward. One that is further already stays where it is.
+pub(crate) fn advance(
+    cx: &mut Cx<'_>,
+    messages: &mut [Message],
+    state: MessageState,
+    event: &'static str,
+) -> Result<()> {
+    for message in messages.iter_mut().filter(|message| message.state < state) {
+        let before = message.state;
+        message.state = state;
+        message.updated_at = cx.now;
+        cx.tx.message_put(message)?;
+        cx.event(event, message.id.as_str(), json!({ "changed": { "state": [before, state] } }))?;
+    }
+    Ok(())
+}
+
+/// Finds a message of the caller's own inbox.
+pub(crate) fn own(cx: &mut Cx<'_>, reader: &Agent, id: &MessageId) -> Result<Message> {
+    match cx.tx.message_get(id)? {
+        Some(message) if message.recipient == reader.id => Ok(message),
+        Some(_) => Err(Error::refused(format!("message {id} is not in the inbox of {}", reader.name))),
+        None => Err(Error::not_found(format!("no message {id}")).hint("way msg inbox")),
+    }
+}

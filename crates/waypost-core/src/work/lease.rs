@@ -1,0 +1,83 @@
+//! Leases: granting, renewing, checking and ending them.
+
+use crate::engine::Cx;
+use crate::error::{Error, Kind, Result};
+use crate::id::AgentId;
+use crate::model::{Agent, Lease, Task};
+
+/// How long a lease lasts after each sign of life if nobody says.
+pub(crate) const TTL_MS: u64 = 10 * 60 * 1000;
+/// Shorter ones would end between two signs of life of a busy machine.
+const SHORTEST_MS: u64 = 1_000;
+/// Longer ones are no leases.
+const LONGEST_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+
+/// Grants a lease that nobody holds. Its epoch is higher than any before it.
+pub(crate) fn grant(cx: &mut Cx<'_>, subject: &str, agent: &Agent, ttl_ms: Option<u64>) -> Result<Lease> {
+    let ttl_ms = ttl_ms.unwrap_or(TTL_MS);
+    if !(SHORTEST_MS..=LONGEST_MS).contains(&ttl_ms) {
+        return Err(Error::invalid(format!("a lease of {ttl_ms} ms is too short or too long"))
+            .hint("between 1 second and 7 days"));
+    }
+    let epoch = cx.tx.lease_get(subject)?.map_or(0, |before| before.epoch) + 1;
+    let lease = Lease {
+        subject: subject.to_owned(),
+        holder: Some(agent.id.clone()),
+        epoch,
+        granted_at: cx.now,
+        expires_at: cx.now.plus(ttl_ms),
+        ttl_ms,
+        run_until: None,
+        stall_at: None,
+        worktree_id: cx.caller.worktree.id.clone(),
+    };
+    cx.tx.lease_put(&lease)?;
+    Ok(lease)
+}
+
+/// Lets a lease last for its whole time from now on.
+pub(crate) fn renew(cx: &mut Cx<'_>, lease: &mut Lease) -> Result<()> {
+    lease.expires_at = lease.expires_at.max(cx.now.plus(lease.ttl_ms));
+    cx.tx.lease_put(lease)
+}
+
+/// Ends a lease. The row stays: the next grant must be able to count on.
+pub(crate) fn end(cx: &mut Cx<'_>, mut lease: Lease) -> Result<()> {
+    lease.holder = None;
+    (lease.run_until, lease.stall_at) = (None, None);
+    cx.tx.lease_put(&lease)
+}
+
+/// Returns the caller's lease on a task, or says who has it now. Everything a holder writes passes here.
+pub(crate) fn require(cx: &mut Cx<'_>, task: &Task, agent: &Agent, epoch: Option<u64>) -> Result<Lease> {
+    let lost = |why: String| Error::new(Kind::LeaseLost, why).hint("stop working on it: somebody else may be");
+    let Some(lease) = cx.tx.lease_get(task.id.as_str())? else {
+        return Err(
+            lost(format!("{} never held task {}", agent.name, task.name)).hint(format!("way task claim {}", task.id))
+        );
+    };
+    if lease.holder.as_ref() != Some(&agent.id) {
+        let now = match &lease.holder {
+            Some(holder) => format!("{} does", name(cx, holder)?),
+            None => format!("nobody does: it is {}", task.status),
+        };
+        return Err(lost(format!("{} does not hold task {}, {now}", agent.name, task.name)));
+    }
+    match epoch {
+        Some(epoch) if epoch != lease.epoch => Err(lost(format!(
+            "the lease on task {} has epoch {}, not {epoch}: it was lost and claimed again since",
+            task.name, lease.epoch
+        ))),
+        _ => Ok(lease),
+    }
+}
+
+/// Returns what an agent is called.
+pub(crate) fn name(cx: &mut Cx<'_>, id: &AgentId) -> Result<String> {
+    Ok(cx.tx.agent_get(id)?.map_or_else(|| id.to_string(), |agent| agent.name))
+}
+
+/// Returns what the holder of a lease is called.
+pub(crate) fn holder_name(cx: &mut Cx<'_>, lease: &Lease) -> Result<String> {
+    lease.holder.as_ref().map_or_else(|| Ok("nobody".to_owned()), |holder| name(cx, holder))
+}

@@ -1,0 +1,76 @@
+//! The rules of work: what the operations on workflows, tasks, agents and leases share.
+//!
+//! Nothing here begins or ends a transaction. `lease.rs` says who may write, `attempt.rs` how attempts end, `progress.rs`
+//! what becomes of the workflow, `settle.rs` what happens by itself when time passes.
+
+pub(crate) mod agents;
+pub(crate) mod attempt;
+pub(crate) mod claim;
+pub mod context;
+pub(crate) mod find;
+pub(crate) mod inbox;
+pub(crate) mod lease;
+pub mod plan;
+pub(crate) mod progress;
+pub(crate) mod settle;
+pub mod template;
+pub mod view;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{Task, Workflow};
+
+/// Returns what is different: each field that changed, with its value before and after.
+pub(crate) fn changes(before: &impl Serialize, after: &impl Serialize) -> Value {
+    let (Ok(Value::Object(before)), Ok(Value::Object(after))) =
+        (serde_json::to_value(before), serde_json::to_value(after))
+    else {
+        return Value::Null;
+    };
+    let changed = after.into_iter().filter_map(|(field, now)| {
+        let was = before.get(&field).cloned().unwrap_or(Value::Null);
+        (was != now).then(|| (field, json!([was, now])))
+    });
+    Value::Object(changed.collect::<Map<_, _>>())
+}
+
+impl Cx<'_> {
+    /// Stores a changed task, with the event that says what changed.
+    pub(crate) fn change_task(&mut self, kind: &'static str, before: &Task, after: &Task, more: Value) -> Result<()> {
+        self.tx.task_put(after)?;
+        self.event(kind, after.id.as_str(), described(changes(before, after), more))?;
+        Ok(())
+    }
+
+    /// Stores a changed workflow, with the event that says what changed.
+    pub(crate) fn change_workflow(&mut self, kind: &'static str, before: &Workflow, after: &Workflow) -> Result<()> {
+        self.tx.workflow_put(after)?;
+        self.event(kind, after.id.as_str(), described(changes(before, after), Value::Null))?;
+        Ok(())
+    }
+}
+
+/// The data of an event: what changed, and whatever else belongs to it.
+pub(crate) fn described(changed: Value, more: Value) -> Value {
+    let mut data = Map::new();
+    data.insert("changed".to_owned(), changed);
+    if let Value::Object(more) = more {
+        data.extend(more);
+    }
+    Value::Object(data)
+}
+
+/// Refuses what is empty or too long to be a name, or would not be read as one.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
+    if name.trim().is_empty() {
+        return Err(Error::invalid(format!("a {what} needs a name")));
+    }
+    if name.len() > 200 || name.trim() != name || name.chars().any(char::is_control) {
+        return Err(Error::invalid(format!("{name:?} cannot be the name of a {what}"))
+            .hint("up to 200 bytes on one line, with no space at its ends"));
+    }
+    Ok(())
+}

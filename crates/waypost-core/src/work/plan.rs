@@ -1,0 +1,422 @@
+//! Plans: written by task name, checked as a whole, stored by id.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::check_name;
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::{RepositoryId, TaskId};
+use crate::model::{Dependency, DependencyKind, Task, TaskStatus, Workflow, kind};
+use crate::nearest;
+
+/// How many tasks one plan may have.
+const MOST: usize = 10_000;
+
+/// A plan: tasks by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// The plan in a few words.
+    pub summary: Option<String>,
+    /// How many of its tasks may be worked on at once.
+    pub max_parallel: Option<u32>,
+    /// The tasks, in the order in which they are meant.
+    pub tasks: Vec<PlannedTask>,
+}
+
+/// One task of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlannedTask {
+    /// What it is called; unique in the plan.
+    pub name: String,
+    /// What is to be done.
+    pub description: String,
+    /// The names of those that must be done first.
+    #[serde(deserialize_with = "one_or_many")]
+    pub depends_on: Vec<String>,
+    /// The names of those whose outcomes are worth knowing, without waiting for them.
+    #[serde(deserialize_with = "one_or_many")]
+    pub informed_by: Vec<String>,
+    /// The names of those whose outcomes belong into its context.
+    #[serde(deserialize_with = "one_or_many")]
+    pub context_from: Vec<String>,
+    /// What is meant to run at the same time.
+    pub parallel_group: Option<String>,
+    /// 0 is the most urgent, 4 the least; 2 if nobody says.
+    pub priority: Option<u32>,
+    /// How it is meant to be done.
+    pub plan: Value,
+    /// When it is done.
+    #[serde(alias = "acceptance_criteria", deserialize_with = "one_or_many")]
+    pub acceptance: Vec<String>,
+    /// What its worker should know.
+    pub context: Value,
+    /// What its worker must be able to do.
+    #[serde(deserialize_with = "one_or_many")]
+    pub capabilities: Vec<String>,
+    /// Files that will probably be touched.
+    #[serde(deserialize_with = "one_or_many")]
+    pub files: Vec<String>,
+    /// The repository to work in: its id, name or path.
+    pub repository: Option<String>,
+    /// The issue that is closed when it is done.
+    pub issue: Option<String>,
+    /// How many attempts are allowed; 3 if nobody says.
+    pub max_attempts: Option<u32>,
+    /// The pause before the second attempt.
+    #[serde(deserialize_with = "duration")]
+    pub backoff: Option<u64>,
+    /// How long one attempt may take.
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Option<u64>,
+    /// How long it may wait to be claimed.
+    #[serde(deserialize_with = "duration")]
+    pub queue_timeout: Option<u64>,
+    /// How long an attempt may go without a checkpoint.
+    #[serde(deserialize_with = "duration")]
+    pub stall_timeout: Option<u64>,
+    /// Whether completing it needs evidence.
+    pub needs_evidence: bool,
+}
+
+/// How many attempts a task has if nobody says.
+const ATTEMPTS: u32 = 3;
+
+/// Reads `"a"` as `["a"]`.
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match Option::<OneOrMany>::deserialize(deserializer)? {
+        None => Vec::new(),
+        Some(OneOrMany::One(one)) => vec![one],
+        Some(OneOrMany::Many(many)) => many,
+    })
+}
+
+/// Reads `"10m"`, or a number of milliseconds.
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Duration {
+        Millis(u64),
+        Text(String),
+    }
+    match Option::<Duration>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(Duration::Millis(millis)) => Ok(Some(millis)),
+        Some(Duration::Text(text)) => millis(&text).map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+/// Reads a time span as people write it: `90s`, `10m`, `2h`, `1d`.
+pub fn millis(text: &str) -> Result<u64> {
+    let wrong = || Error::invalid(format!("{text:?} is not a time span")).hint("for example 90s, 10m, 2h or 1d");
+    let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u64>().ok());
+    if let Some(days) = days {
+        return days.checked_mul(86_400_000).ok_or_else(wrong);
+    }
+    let span: jiff::SignedDuration = text.parse().map_err(|error| wrong().because(error))?;
+    u64::try_from(span.as_millis()).map_err(|_| wrong())
+}
+
+impl Plan {
+    /// Reads a plan from JSON that was decoded before, from whatever it was written in.
+    pub fn from_value(value: Value) -> Result<Plan> {
+        let value = match value {
+            Value::Array(tasks) => json!({ "tasks": tasks }),
+            other => other,
+        };
+        serde_json::from_value(value).map_err(|error| {
+            Error::invalid("this is not a plan").because(error).hint(
+                r#"for example {"summary": "...", "tasks": [{"name": "build"}, {"name": "test", "depends_on": ["build"]}]}"#,
+            )
+        })
+    }
+
+    /// Reads the short form: a task a line, `name: description`, and indented below it what else is known.
+    ///
+    /// ```text
+    /// # What this is for
+    /// build: Compile everything
+    /// test: Run the tests
+    ///     needs: build
+    ///     files: src/lib.rs, src/main.rs
+    /// ```
+    pub fn from_text(text: &str) -> Result<Plan> {
+        let mut summary: Vec<&str> = Vec::new();
+        let mut tasks: Vec<Map<String, Value>> = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let content = line.trim();
+            if content.is_empty() {
+                continue;
+            }
+            if let Some(comment) = content.strip_prefix('#') {
+                if tasks.is_empty() {
+                    summary.push(comment.trim());
+                }
+                continue;
+            }
+            if !line.starts_with(char::is_whitespace) {
+                let content = content.strip_prefix("- ").unwrap_or(content);
+                let (name, description) = content.split_once(": ").unwrap_or((content.trim_end_matches(':'), ""));
+                let task = [("name", name.trim()), ("description", description.trim())];
+                tasks.push(task.into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect());
+                continue;
+            }
+            let Some(task) = tasks.last_mut() else {
+                return Err(Error::invalid(format!("line {number} of the plan is indented below no task")));
+            };
+            let Some((key, value)) = content.split_once(':') else {
+                return Err(Error::invalid(format!("line {number} of the plan is not `key: value`"))
+                    .hint("a task stands at the beginning of its line"));
+            };
+            let (key, value) = field(key.trim(), value.trim())
+                .map_err(|error| Error::invalid(format!("line {number} of the plan: {error}")))?;
+            task.insert(key, value);
+        }
+        let mut plan = Map::new();
+        if !summary.is_empty() {
+            plan.insert("summary".to_owned(), json!(summary.join(" ")));
+        }
+        plan.insert("tasks".to_owned(), json!(tasks));
+        Plan::from_value(Value::Object(plan))
+    }
+}
+
+/// One indented line of the short form.
+fn field(key: &str, value: &str) -> Result<(String, Value)> {
+    let key = match key {
+        "needs" | "after" => "depends_on",
+        "evidence" => "needs_evidence",
+        other => other,
+    };
+    let list = || json!(value.split(',').map(str::trim).filter(|item| !item.is_empty()).collect::<Vec<_>>());
+    let value = match key {
+        "depends_on" | "informed_by" | "context_from" | "capabilities" | "files" => list(),
+        "priority" | "max_attempts" => {
+            json!(value.parse::<u32>().map_err(|_| Error::invalid(format!("{key} is a number, not {value:?}")))?)
+        }
+        "needs_evidence" => json!(matches!(value, "" | "yes" | "true" | "required")),
+        _ => json!(value),
+    };
+    Ok((key.to_owned(), value))
+}
+
+/// A graph of names, checked: every name is there once, and nothing waits for itself.
+pub(crate) struct Graph {
+    edges: BTreeMap<String, Vec<String>>,
+}
+
+impl Graph {
+    /// Checks names and dependencies of what will be the whole plan.
+    pub(crate) fn check(tasks: &[PlannedTask], also_there: &BTreeSet<String>) -> Result<Graph> {
+        if tasks.len() > MOST {
+            return Err(Error::invalid(format!("a plan of {} tasks is too large", tasks.len()))
+                .hint(format!("at most {MOST}; split it into workflows")));
+        }
+        let mut names = BTreeSet::new();
+        for task in tasks {
+            check_name("task", &task.name)?;
+            if !names.insert(task.name.as_str()) {
+                return Err(Error::invalid(format!("two tasks of the plan are called {:?}", task.name)));
+            }
+            if task.priority.is_some_and(|priority| priority > 4) {
+                return Err(Error::invalid(format!("task {}: a priority is a number from 0 to 4", task.name)));
+            }
+            if task.max_attempts == Some(0) {
+                return Err(Error::invalid(format!("task {}: it needs at least one attempt", task.name)));
+            }
+        }
+        let mut edges = BTreeMap::new();
+        for task in tasks {
+            for other in task.depends_on.iter().chain(&task.informed_by).chain(&task.context_from) {
+                if *other == task.name {
+                    return Err(Error::invalid(format!("task {} depends on itself", task.name)));
+                }
+                if !names.contains(other.as_str()) && !also_there.contains(other) {
+                    let error = Error::invalid(format!("task {} names {other:?}, which the plan has not", task.name));
+                    return Err(match nearest::nearest(other, names.iter().copied()) {
+                        Some(near) => error.hint(format!("did you mean {near}?")),
+                        None => error,
+                    });
+                }
+            }
+            let mut on = task.depends_on.clone();
+            on.sort();
+            if let Some([twice, _]) = on.array_windows().find(|[one, next]| one == next) {
+                return Err(Error::invalid(format!("task {} depends on {} twice", task.name, twice)));
+            }
+            edges.insert(task.name.clone(), on);
+        }
+        Ok(Graph { edges })
+    }
+
+    /// Adds what is there already.
+    pub(crate) fn add(&mut self, name: String, depends_on: Vec<String>) {
+        self.edges.insert(name, depends_on);
+    }
+
+    /// Refuses a circle, and shows it.
+    pub(crate) fn check_circles(&self) -> Result<()> {
+        let mut waiting: BTreeMap<&str, usize> =
+            self.edges.iter().map(|(name, on)| (name.as_str(), on.len())).collect();
+        let mut dependents: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (name, on) in &self.edges {
+            for blocker in on {
+                dependents.entry(blocker).or_default().push(name);
+                waiting.entry(blocker).or_insert(0);
+            }
+        }
+        let mut free: Vec<&str> = waiting.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
+        while let Some(name) = free.pop() {
+            waiting.remove(name);
+            for dependent in dependents.get(name).into_iter().flatten() {
+                if let Some(count) = waiting.get_mut(dependent) {
+                    *count -= 1;
+                    if *count == 0 {
+                        free.push(dependent);
+                    }
+                }
+            }
+        }
+        // Whatever is left waits for something that is left: walking on comes round.
+        let Some(mut name) = waiting.keys().next().copied() else { return Ok(()) };
+        let mut path: Vec<&str> = Vec::new();
+        while !path.contains(&name) {
+            path.push(name);
+            let next = self.edges[name].iter().find(|blocker| waiting.contains_key(blocker.as_str()));
+            name = next.map_or(name, String::as_str);
+        }
+        let start = path.iter().position(|known| *known == name).unwrap_or(0);
+        let mut circle = path[start..].to_vec();
+        circle.push(name);
+        Err(Error::invalid("the plan goes round in a circle").hint(circle.join(" → ")))
+    }
+}
+
+/// Makes a stored task of a planned one.
+pub(crate) fn task(cx: &mut Cx<'_>, workflow: &Workflow, planned: &PlannedTask, sequence: u32) -> Result<Task> {
+    let repository_id = repository(cx, workflow, planned)?;
+    let p = planned.clone();
+    let object = |value: Value| if value.is_null() { json!({}) } else { value };
+    Ok(Task {
+        id: TaskId::generate(cx.entropy),
+        workflow_id: workflow.id.clone(),
+        name: p.name,
+        description: p.description,
+        status: TaskStatus::Pending,
+        sequence,
+        parallel_group: p.parallel_group,
+        priority: p.priority.unwrap_or(2),
+        plan: object(p.plan),
+        acceptance: p.acceptance,
+        context: object(p.context),
+        context_from: p.context_from,
+        capabilities: p.capabilities,
+        files: p.files,
+        repository_id,
+        workspace_id: None,
+        issue: p.issue,
+        assignee: None,
+        attempts: 0,
+        max_attempts: p.max_attempts.unwrap_or(ATTEMPTS),
+        backoff_ms: p.backoff.unwrap_or(0),
+        queue_timeout_ms: p.queue_timeout,
+        run_timeout_ms: p.timeout,
+        stall_timeout_ms: p.stall_timeout,
+        needs_evidence: p.needs_evidence,
+        outcome: None,
+        evidence: None,
+        error: None,
+        question: None,
+        answer: None,
+        worktree_id: workflow.worktree_id.clone(),
+        created_at: cx.now,
+        updated_at: cx.now,
+        queued_at: cx.now,
+        started_at: None,
+        finished_at: None,
+        due_at: None,
+    })
+}
+
+/// Returns the repository of a planned task. Where a workflow has several, none is inherited.
+fn repository(cx: &mut Cx<'_>, workflow: &Workflow, planned: &PlannedTask) -> Result<Option<RepositoryId>> {
+    let concerned = cx.tx.workflow_repository_list(&workflow.id)?;
+    let Some(named) = &planned.repository else {
+        return match concerned.as_slice() {
+            [only] => Ok(Some(only.clone())),
+            [] => Ok(None),
+            several => Err(Error::invalid(format!(
+                "task {} does not say its repository, and the workflow has {}",
+                planned.name,
+                several.len()
+            ))
+            .hint("\"repository\" names one by id, name or path")),
+        };
+    };
+    let known = cx.tx.repository_list()?;
+    let fits = |repository: &&crate::model::Repository| {
+        repository.id.as_str() == named
+            || repository.name == *named
+            || crate::path_text::to_text(&repository.path) == *named
+    };
+    let fitting: Vec<_> = known.iter().filter(fits).filter(|repository| concerned.contains(&repository.id)).collect();
+    match fitting.as_slice() {
+        [one] => Ok(Some(one.id.clone())),
+        [] => Err(Error::invalid(format!("task {}: the workflow has no repository {named:?}", planned.name))
+            .hint("add it first: way workflow repos WORKFLOW --add REPOSITORY")),
+        _ => Err(Error::ambiguous(format!("task {}: several repositories are called {named:?}", planned.name))
+            .hint("name it by its id")),
+    }
+}
+
+/// Stores new tasks of a workflow and what they depend on. The names were checked before.
+pub(crate) fn store(cx: &mut Cx<'_>, workflow: &Workflow, planned: &[PlannedTask], first: u32) -> Result<Vec<Task>> {
+    let mut ids: BTreeMap<String, TaskId> =
+        cx.tx.task_list(&workflow.id)?.into_iter().map(|task| (task.name, task.id)).collect();
+    let mut stored = Vec::new();
+    for (sequence, planned) in (first..).zip(planned) {
+        let task = task(cx, workflow, planned, sequence)?;
+        cx.tx.task_put(&task)?;
+        cx.event(kind::TASK_ADDED, task.id.as_str(), json!({ "after": task }))?;
+        ids.insert(task.name.clone(), task.id.clone());
+        stored.push(task);
+    }
+    for (task, planned) in stored.iter().zip(planned) {
+        depend(cx, task, planned, &ids)?;
+    }
+    Ok(stored)
+}
+
+/// Stores what a task depends on.
+pub(crate) fn depend(
+    cx: &mut Cx<'_>,
+    task: &Task,
+    planned: &PlannedTask,
+    ids: &BTreeMap<String, TaskId>,
+) -> Result<()> {
+    // The stronger one last, so that it stands where both were said.
+    let all = planned
+        .informed_by
+        .iter()
+        .map(|name| (name, DependencyKind::Informs))
+        .chain(planned.depends_on.iter().map(|name| (name, DependencyKind::Blocks)));
+    for (name, how) in all {
+        let Some(on) = ids.get(name) else {
+            return Err(Error::invalid(format!("task {} names {name:?}, which the plan has not", task.name)));
+        };
+        let dependency = Dependency { task_id: task.id.clone(), depends_on: on.clone(), kind: how };
+        cx.tx.dependency_put(&dependency)?;
+        cx.event(kind::TASK_DEPENDENCY_ADDED, task.id.as_str(), json!({ "after": dependency }))?;
+    }
+    Ok(())
+}

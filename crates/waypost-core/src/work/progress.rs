@@ -1,0 +1,64 @@
+//! What becomes of a workflow when one of its tasks changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::id::{TaskId, WorkflowId};
+use crate::model::{DependencyKind, TaskStatus, WorkflowStatus, kind};
+
+/// Completes or fails a workflow, if its tasks say so.
+pub(crate) fn look(cx: &mut Cx<'_>, id: &WorkflowId) -> Result<()> {
+    let Some(workflow) = cx.tx.workflow_get(id)? else { return Ok(()) };
+    if !matches!(workflow.status, WorkflowStatus::InProgress | WorkflowStatus::Paused) {
+        return Ok(());
+    }
+    let counts: BTreeMap<_, _> = cx.tx.task_count(id)?.into_iter().collect();
+    let of = |status: TaskStatus| counts.get(&status).copied().unwrap_or(0);
+    let total: u64 = counts.values().sum();
+    let mut after = workflow.clone();
+    if total > 0 && of(TaskStatus::Completed) + of(TaskStatus::Skipped) == total {
+        after.move_to(WorkflowStatus::Completed, cx.now)?;
+        return cx.change_workflow(kind::WORKFLOW_COMPLETED, &workflow, &after);
+    }
+    let is_moving =
+        of(TaskStatus::InProgress) + of(TaskStatus::Paused) + of(TaskStatus::WaitingInput) + of(TaskStatus::Failed);
+    if of(TaskStatus::Dead) == 0 || is_moving > 0 {
+        return Ok(());
+    }
+    let dead = dead_of(cx, id)?;
+    if let Some(dead) = dead {
+        after.move_to(WorkflowStatus::Failed, cx.now)?;
+        after.reason = Some(format!("{dead} is dead, and nothing else can run"));
+        cx.change_workflow(kind::WORKFLOW_FAILED, &workflow, &after)?;
+    }
+    Ok(())
+}
+
+/// Returns the names of the dead tasks, if nothing that is pending can ever run.
+fn dead_of(cx: &mut Cx<'_>, id: &WorkflowId) -> Result<Option<String>> {
+    let tasks = cx.tx.task_list(id)?;
+    let mut stuck: BTreeSet<TaskId> = tasks
+        .iter()
+        .filter(|task| matches!(task.status, TaskStatus::Dead | TaskStatus::Cancelled))
+        .map(|task| task.id.clone())
+        .collect();
+    let mut dependents: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
+    for dependency in cx.tx.dependency_list(id)? {
+        if dependency.kind == DependencyKind::Blocks {
+            dependents.entry(dependency.depends_on).or_default().push(dependency.task_id);
+        }
+    }
+    let mut queue: Vec<_> = stuck.iter().cloned().collect();
+    while let Some(task) = queue.pop() {
+        for dependent in dependents.remove(&task).unwrap_or_default() {
+            if stuck.insert(dependent.clone()) {
+                queue.push(dependent);
+            }
+        }
+    }
+    let can_run = tasks.iter().any(|task| task.status == TaskStatus::Pending && !stuck.contains(&task.id));
+    let dead: Vec<_> =
+        tasks.iter().filter(|task| task.status == TaskStatus::Dead).map(|task| task.name.as_str()).collect();
+    Ok((!can_run).then(|| dead.join(", ")))
+}

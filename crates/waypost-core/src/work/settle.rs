@@ -1,0 +1,86 @@
+//! What happens by itself when time passes. There is no daemon: whoever looks next does it.
+
+use serde_json::json;
+
+use super::{attempt, lease};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{AgentStatus, Lease, TaskStatus, kind};
+use crate::time::Timestamp;
+
+/// How much one look takes on itself.
+const MANY: u32 = 1_000;
+
+/// Brings everything up to the present: leases that ended, agents that fell silent, attempts that are due.
+pub(crate) fn settle(cx: &mut Cx<'_>) -> Result<()> {
+    if cx.tx.due_count(cx.now)? == 0 {
+        return Ok(());
+    }
+    for mut agent in cx.tx.agent_list_silent(cx.now, MANY)? {
+        for held in cx.tx.lease_list(Some(&agent.id))? {
+            expire(cx, held, &format!("nothing was heard of {} since {}", agent.name, agent.last_heartbeat))?;
+        }
+        agent.status = AgentStatus::Offline;
+        agent.silent_at = None;
+        cx.tx.agent_put(&agent)?;
+        cx.event(kind::AGENT_OFFLINE, agent.id.as_str(), json!({ "last_heartbeat": agent.last_heartbeat }))?;
+    }
+    for held in cx.tx.lease_list_due(cx.now, MANY)? {
+        let why = why_it_ended(cx, &held)?;
+        let holder = held.holder.clone();
+        expire(cx, held, &why)?;
+        if let Some(mut agent) = holder.map(|holder| cx.tx.agent_get(&holder)).transpose()?.flatten()
+            && agent.status == AgentStatus::Busy
+            && cx.tx.lease_list(Some(&agent.id))?.is_empty()
+        {
+            agent.status = AgentStatus::Online;
+            cx.tx.agent_put(&agent)?;
+        }
+    }
+    for task in cx.tx.task_list_due(cx.now, MANY)? {
+        match task.status {
+            TaskStatus::Failed => {
+                attempt::requeue(cx, &task)?;
+            }
+            TaskStatus::Pending => {
+                let error = format!("nobody claimed it within {} ms", task.queue_timeout_ms.unwrap_or_default());
+                attempt::fail(cx, &task, None, attempt::End::Hopeless, &error)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn why_it_ended(cx: &mut Cx<'_>, held: &Lease) -> Result<String> {
+    let has_passed = |moment: Option<Timestamp>| moment.is_some_and(|moment| moment <= cx.now);
+    let (ran_long, stalled) = (has_passed(held.run_until), has_passed(held.stall_at));
+    let who = lease::holder_name(cx, held)?;
+    Ok(if ran_long {
+        format!("the attempt of {who} took longer than allowed")
+    } else if stalled {
+        format!("{who} made no checkpoint for longer than allowed")
+    } else {
+        format!("the lease of {who} ended at {}", held.expires_at)
+    })
+}
+
+/// Takes a lease away.
+fn expire(cx: &mut Cx<'_>, held: Lease, why: &str) -> Result<()> {
+    let task = match held.subject.parse() {
+        Ok(id) => cx.tx.task_get(&id)?,
+        Err(_) => None,
+    };
+    match task {
+        Some(task) if task.status == TaskStatus::InProgress => {
+            attempt::fail(cx, &task, Some(held), attempt::End::Expired, why)?;
+        }
+        Some(_) => lease::end(cx, held)?,
+        None => {
+            let (subject, holder, epoch) = (held.subject.clone(), held.holder.clone(), held.epoch);
+            lease::end(cx, held)?;
+            cx.event(kind::ISSUE_EXPIRED, &subject, json!({ "agent": holder, "epoch": epoch, "reason": why }))?;
+        }
+    }
+    Ok(())
+}
