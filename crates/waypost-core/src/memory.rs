@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorktreeId};
 use crate::model::{
-    Agent, AgentStatus, CandidateQuery, Checkpoint, Closing, Dependency, DependencyKind, Event, EventQuery, Lease,
-    Message, MessageState, NewEvent, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery,
+    Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, Event, EventQuery, Lease, Message,
+    MessageState, NewEvent, Notice, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery,
     WorkflowStatus, Worktree,
 };
 use crate::store::{Store, Tx};
@@ -36,7 +36,7 @@ struct Rows {
     messages: BTreeMap<MessageId, Message>,
     templates: BTreeMap<TemplateId, Template>,
     answers: BTreeMap<String, SavedAnswer>,
-    closings: BTreeMap<TaskId, Closing>,
+    notices: BTreeMap<String, Notice>,
 }
 
 impl MemoryStore {
@@ -463,19 +463,20 @@ impl Tx for MemoryTx<'_> {
         Ok(())
     }
 
-    fn closing_put(&mut self, closing: &Closing) -> Result<()> {
-        self.rows.closings.insert(closing.task_id.clone(), closing.clone());
+    fn notice_put(&mut self, notice: &Notice) -> Result<()> {
+        self.need_worktree(&notice.worktree_id)?;
+        self.rows.notices.insert(notice.issue.clone(), notice.clone());
         Ok(())
     }
 
-    fn closing_list(&mut self) -> Result<Vec<Closing>> {
-        let mut closings: Vec<_> = self.rows.closings.values().cloned().collect();
-        closings.sort_by(|a, b| (a.created_at, &a.task_id).cmp(&(b.created_at, &b.task_id)));
-        Ok(closings)
+    fn notice_list(&mut self) -> Result<Vec<Notice>> {
+        let mut notices: Vec<_> = self.rows.notices.values().cloned().collect();
+        notices.sort_by(|a, b| (a.created_at, &a.issue).cmp(&(b.created_at, &b.issue)));
+        Ok(notices)
     }
 
-    fn closing_remove(&mut self, task: &TaskId) -> Result<()> {
-        self.rows.closings.remove(task);
+    fn notice_remove(&mut self, issue: &str) -> Result<()> {
+        self.rows.notices.remove(issue);
         Ok(())
     }
 

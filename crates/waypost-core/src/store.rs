@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::id::{AgentId, MessageId, RepositoryId, TaskId, WorkflowId, WorktreeId};
 use crate::model::{
-    Agent, CandidateQuery, Checkpoint, Closing, Dependency, Event, EventQuery, Lease, Message, NewEvent, Repository,
+    Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Lease, Message, NewEvent, Notice, Repository,
     SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Worktree,
 };
 use crate::time::Timestamp;
@@ -152,12 +152,12 @@ pub trait Tx {
     /// Forgets answers that were given before a moment.
     fn answer_forget(&mut self, before: Timestamp) -> Result<()>;
 
-    /// Inserts what the ledger has to be told.
-    fn closing_put(&mut self, closing: &Closing) -> Result<()>;
+    /// Inserts what the ledger has to be told, or replaces the news of the same issue.
+    fn notice_put(&mut self, notice: &Notice) -> Result<()>;
     /// Returns what the ledger has still to be told, the oldest first.
-    fn closing_list(&mut self) -> Result<Vec<Closing>>;
+    fn notice_list(&mut self) -> Result<Vec<Notice>>;
     /// Deletes what the ledger was told.
-    fn closing_remove(&mut self, task: &TaskId) -> Result<()>;
+    fn notice_remove(&mut self, issue: &str) -> Result<()>;
 
     /// Makes everything last. When this returns, it is on disk.
     fn commit(self: Box<Self>) -> Result<()>;

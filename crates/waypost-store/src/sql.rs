@@ -55,8 +55,8 @@ macro_rules! columns {
     (answer) => {
         "key, operation, request, answer, worktree_id, created_at"
     };
-    (closing) => {
-        "task_id, issue, reason, actor, worktree_id, created_at"
+    (notice) => {
+        "issue, news, reason, actor, task_id, worktree_id, created_at"
     };
 }
 
@@ -170,13 +170,13 @@ pub(crate) const MESSAGE_PUT: &str = "
         excluded.worktree_id, created_at = excluded.created_at, updated_at = excluded.updated_at";
 
 /// Replaces in place.
-pub(crate) const CLOSING_PUT: &str = "
-    INSERT INTO closings
-        (task_id, issue, reason, actor, worktree_id, created_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-    ON CONFLICT (task_id) DO UPDATE SET
-        issue = excluded.issue, reason = excluded.reason, actor = excluded.actor, worktree_id =
-        excluded.worktree_id, created_at = excluded.created_at";
+pub(crate) const NOTICE_PUT: &str = "
+    INSERT INTO notices
+        (issue, news, reason, actor, task_id, worktree_id, created_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+    ON CONFLICT (issue) DO UPDATE SET
+        news = excluded.news, reason = excluded.reason, actor = excluded.actor, task_id = excluded.task_id,
+        worktree_id = excluded.worktree_id, created_at = excluded.created_at";
 
 /// Inserts only.
 pub(crate) const CHECKPOINT_PUT: &str = "
@@ -365,6 +365,6 @@ pub(crate) const ANSWER_GET: &str = select!(answer, "answers WHERE key = ?1");
 pub(crate) const ANSWER_FORGET: &str = "DELETE FROM answers WHERE created_at < ?1";
 
 /// A scan: what is here is about to go.
-pub(crate) const CLOSING_LIST: &str = select!(closing, "closings ORDER BY created_at, task_id");
+pub(crate) const NOTICE_LIST: &str = select!(notice, "notices ORDER BY created_at, issue");
 /// By primary key.
-pub(crate) const CLOSING_REMOVE: &str = "DELETE FROM closings WHERE task_id = ?1";
+pub(crate) const NOTICE_REMOVE: &str = "DELETE FROM notices WHERE issue = ?1";

@@ -5,7 +5,7 @@
 use waypost_core::Result;
 use waypost_core::id::{AgentId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use waypost_core::model::{
-    Agent, CandidateQuery, Checkpoint, Closing, Dependency, Event, EventQuery, Lease, Message, NewEvent, Repository,
+    Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Lease, Message, NewEvent, Notice, Repository,
     SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Worktree,
 };
 use waypost_core::path_text;
@@ -482,17 +482,21 @@ impl Tx for SqlTx<'_> {
         self.run(sql::ANSWER_FORGET, cells![before])
     }
 
-    fn closing_put(&mut self, closing: &Closing) -> Result<()> {
-        let Closing { task_id, issue, reason, actor, worktree_id, created_at } = closing;
-        self.run(sql::CLOSING_PUT, cells![task_id.as_str(), issue, reason, actor, worktree_id.as_str(), *created_at])
+    fn notice_put(&mut self, notice: &Notice) -> Result<()> {
+        let Notice { issue, news, reason, actor, task_id, worktree_id, created_at } = notice;
+        let task_id = task_id.as_ref().map(TaskId::as_str);
+        self.run(
+            sql::NOTICE_PUT,
+            cells![issue, news.as_str(), reason, actor, task_id, worktree_id.as_str(), *created_at],
+        )
     }
 
-    fn closing_list(&mut self) -> Result<Vec<Closing>> {
-        self.all(sql::CLOSING_LIST, &[], closing)
+    fn notice_list(&mut self) -> Result<Vec<Notice>> {
+        self.all(sql::NOTICE_LIST, &[], notice)
     }
 
-    fn closing_remove(&mut self, task: &TaskId) -> Result<()> {
-        self.run(sql::CLOSING_REMOVE, cells![task.as_str()])
+    fn notice_remove(&mut self, issue: &str) -> Result<()> {
+        self.run(sql::NOTICE_REMOVE, cells![issue])
     }
 
     fn commit(self: Box<Self>) -> Result<()> {
@@ -701,12 +705,13 @@ fn answer(row: &mut Row) -> Result<SavedAnswer> {
     })
 }
 
-fn closing(row: &mut Row) -> Result<Closing> {
-    Ok(Closing {
-        task_id: row.parsed()?,
+fn notice(row: &mut Row) -> Result<Notice> {
+    Ok(Notice {
         issue: row.text()?,
+        news: row.parsed()?,
         reason: row.text()?,
         actor: row.text()?,
+        task_id: row.maybe_parsed()?,
         worktree_id: row.parsed()?,
         created_at: row.moment()?,
     })

@@ -239,7 +239,7 @@ fn dump(store: &mut dyn Store, since: u64) -> Value {
     let events = tx.event_list(&EventQuery { since: Some(since), limit: 100_000, ..EventQuery::default() }).unwrap();
     json!({
         "workflows": workflows, "tasks": tasks, "dependencies": dependencies, "checkpoints": checkpoints,
-        "leases": leases, "agents": agents, "inboxes": inboxes, "closings": tx.closing_list().unwrap(), "events": events,
+        "leases": leases, "agents": agents, "inboxes": inboxes, "notices": tx.notice_list().unwrap(), "events": events,
     })
 }
 
@@ -294,6 +294,7 @@ fn choice(store: &mut dyn Store) -> Choice {
     Choice { workflows: workflows.into_iter().map(|one| one.id.to_string()).collect(), tasks, messages }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm a step")]
 fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Option<Result<Value>> {
     let workflow = |index: usize| choice.workflows.get(index).cloned();
     let task = |index: usize| choice.tasks.get(index).map(|seen| seen.id.to_string());
@@ -310,7 +311,7 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             max_parallel: most,
             config: Value::Null,
             plan: Some(plan(&tasks)),
-            start: number % 4 != 0,
+            start: !number.is_multiple_of(4),
             repositories: Vec::new(),
         }),
         Step::Start(index) => world.ask(StartWorkflow { workflow: workflow(index)? }),

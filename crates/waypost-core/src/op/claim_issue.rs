@@ -43,6 +43,8 @@ impl Operation for ClaimIssue {
             }
             None => {
                 claim::check_cap(cx, &agent)?;
+                // Somebody works on it again, so that it was abandoned is no news any more.
+                cx.tx.notice_remove(&self.issue)?;
                 lease::grant(cx, &self.issue, &agent, self.ttl_ms)?
             }
         };

@@ -25,7 +25,7 @@ mod checkpoint_task;
 mod claim_issue;
 mod claim_task;
 mod complete_merge;
-mod confirm_closing;
+mod confirm_notice;
 pub(crate) mod create_workflow;
 mod fail_task;
 mod finish_task;
@@ -34,10 +34,10 @@ mod get_status;
 mod heartbeat;
 mod list_agents;
 mod list_checkpoints;
-mod list_closings;
 mod list_events;
 mod list_inbox;
 mod list_leases;
+mod list_notices;
 mod list_repositories;
 mod list_tasks;
 mod list_templates;
@@ -85,7 +85,7 @@ pub use checkpoint_task::{CheckpointTask, Checkpointed};
 pub use claim_issue::ClaimIssue;
 pub use claim_task::{ClaimTask, Claimed};
 pub use complete_merge::CompleteMerge;
-pub use confirm_closing::{ConfirmClosing, Confirmed};
+pub use confirm_notice::{ConfirmNotice, Confirmed};
 pub use create_workflow::CreateWorkflow;
 pub use fail_task::FailTask;
 pub use finish_task::FinishTask;
@@ -94,10 +94,10 @@ pub use get_status::{GetStatus, Status};
 pub use heartbeat::{Alive, Heartbeat};
 pub use list_agents::{AgentList, AgentView, Held, ListAgents};
 pub use list_checkpoints::{CheckpointList, ListCheckpoints};
-pub use list_closings::{ClosingList, ListClosings};
 pub use list_events::{EventList, ListEvents};
 pub use list_inbox::{Inbox, Letter, ListInbox};
 pub use list_leases::{LeaseList, LeaseView, ListLeases};
+pub use list_notices::{ListNotices, NoticeList};
 pub use list_repositories::{ListRepositories, RepositoryList};
 pub use list_tasks::{ListTasks, TaskList};
 pub use list_templates::{ListTemplates, TemplateList};
@@ -187,7 +187,7 @@ pub static TABLE: &[Entry] = &[
     entry::<ClaimIssue>(),
     entry::<ClaimTask>(),
     entry::<CompleteMerge>(),
-    entry::<ConfirmClosing>(),
+    entry::<ConfirmNotice>(),
     entry::<CreateWorkflow>(),
     entry::<FailTask>(),
     entry::<FinishTask>(),
@@ -196,10 +196,10 @@ pub static TABLE: &[Entry] = &[
     entry::<Heartbeat>(),
     entry::<ListAgents>(),
     entry::<ListCheckpoints>(),
-    entry::<ListClosings>(),
     entry::<ListEvents>(),
     entry::<ListInbox>(),
     entry::<ListLeases>(),
+    entry::<ListNotices>(),
     entry::<ListRepositories>(),
     entry::<ListTasks>(),
     entry::<ListTemplates>(),

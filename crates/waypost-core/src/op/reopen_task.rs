@@ -43,7 +43,9 @@ impl Operation for ReopenTask {
         after.attempts = 0;
         (after.outcome, after.evidence) = (None, None);
         cx.change_task(kind::TASK_REOPENED, &task, &after, json!({ "reason": self.reason }))?;
-        cx.tx.closing_remove(&task.id)?;
+        if let Some(issue) = &task.issue {
+            cx.tx.notice_remove(issue)?;
+        }
         // Whoever held it before must not be able to finish it now.
         if let Some(mut lease) = cx.tx.lease_get(task.id.as_str())? {
             lease.epoch += 1;

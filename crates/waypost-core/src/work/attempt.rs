@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{lease, progress};
 use crate::engine::Cx;
 use crate::error::Result;
-use crate::model::{Closing, Lease, Task, TaskStatus, kind};
+use crate::model::{Lease, News, Notice, Task, TaskStatus, kind};
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE_MS: u64 = 60 * 60 * 1000;
@@ -83,11 +83,12 @@ pub(crate) fn complete(
     cx.change_task(kind::TASK_COMPLETED, task, &after, json!({ "agent": holder, "epoch": epoch }))?;
     if let Some(issue) = &after.issue {
         // Told to the ledger after this is on disk; if nobody gets to it, the next look does.
-        cx.tx.closing_put(&Closing {
-            task_id: after.id.clone(),
+        cx.tx.notice_put(&Notice {
             issue: issue.clone(),
+            news: News::Finished,
             reason: outcome.to_owned(),
             actor: cx.caller.actor.clone(),
+            task_id: Some(after.id.clone()),
             worktree_id: after.worktree_id.clone(),
             created_at: cx.now,
         })?;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{attempt, lease};
 use crate::engine::Cx;
 use crate::error::Result;
-use crate::model::{AgentStatus, Lease, TaskStatus, kind};
+use crate::model::{AgentStatus, Lease, News, Notice, TaskStatus, kind};
 use crate::time::Timestamp;
 
 /// How much one look takes on itself.
@@ -78,7 +78,18 @@ fn expire(cx: &mut Cx<'_>, held: Lease, why: &str) -> Result<()> {
         Some(_) => lease::end(cx, held)?,
         None => {
             let (subject, holder, epoch) = (held.subject.clone(), held.holder.clone(), held.epoch);
+            let actor = lease::holder_name(cx, &held)?;
+            let worktree_id = held.worktree_id.clone();
             lease::end(cx, held)?;
+            cx.tx.notice_put(&Notice {
+                issue: subject.clone(),
+                news: News::Abandoned,
+                reason: why.to_owned(),
+                actor,
+                task_id: None,
+                worktree_id,
+                created_at: cx.now,
+            })?;
             cx.event(kind::ISSUE_EXPIRED, &subject, json!({ "agent": holder, "epoch": epoch, "reason": why }))?;
         }
     }

@@ -177,11 +177,12 @@ CREATE TABLE answers (
 );
 CREATE INDEX answers_by_time ON answers (created_at);
 
-CREATE TABLE closings (
-    task_id TEXT COLLATE "C" PRIMARY KEY REFERENCES tasks (id),
-    issue TEXT COLLATE "C" NOT NULL,
+CREATE TABLE notices (
+    issue TEXT COLLATE "C" PRIMARY KEY,
+    news TEXT COLLATE "C" NOT NULL CHECK (news IN ('finished', 'abandoned')),
     reason TEXT COLLATE "C" NOT NULL,
     actor TEXT COLLATE "C" NOT NULL,
+    task_id TEXT COLLATE "C" REFERENCES tasks (id),
     worktree_id TEXT COLLATE "C" NOT NULL REFERENCES worktrees (id),
     created_at BIGINT NOT NULL
 );

@@ -177,11 +177,12 @@ CREATE TABLE answers (
 ) STRICT;
 CREATE INDEX answers_by_time ON answers (created_at);
 
-CREATE TABLE closings (
-    task_id TEXT PRIMARY KEY REFERENCES tasks (id),
-    issue TEXT NOT NULL,
+CREATE TABLE notices (
+    issue TEXT PRIMARY KEY,
+    news TEXT NOT NULL CHECK (news IN ('finished', 'abandoned')),
     reason TEXT NOT NULL,
     actor TEXT NOT NULL,
+    task_id TEXT REFERENCES tasks (id),
     worktree_id TEXT NOT NULL REFERENCES worktrees (id),
     created_at INTEGER NOT NULL
 ) STRICT;

@@ -1,0 +1,50 @@
+//! Records that a ledger was told of one of its issues.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{News, kind};
+use crate::time::Timestamp;
+
+/// Records that a ledger was told of one of its issues.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ConfirmNotice {
+    /// The issue.
+    pub issue: String,
+    /// When the news were written: later news are not confirmed by it.
+    pub created_at: Timestamp,
+    /// What the ledger did with them.
+    pub result: String,
+}
+
+/// The answer to [`ConfirmNotice`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmed {
+    /// Whether it was still to be told.
+    pub was_open: bool,
+}
+
+impl Operation for ConfirmNotice {
+    const NAME: &'static str = "confirm_notice";
+    const SUMMARY: &'static str = "Record that a ledger was told of an issue";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Confirmed;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Confirmed> {
+        let mut notices = cx.tx.notice_list()?.into_iter();
+        let Some(notice) = notices.find(|notice| notice.issue == self.issue && notice.created_at == self.created_at)
+        else {
+            return Ok(Confirmed { was_open: false });
+        };
+        cx.tx.notice_remove(&self.issue)?;
+        let kind = match notice.news {
+            News::Finished => kind::ISSUE_CLOSED,
+            News::Abandoned => kind::ISSUE_RELEASED,
+        };
+        cx.event(kind, &self.issue, json!({ "task": notice.task_id, "result": self.result }))?;
+        Ok(Confirmed { was_open: true })
+    }
+}

@@ -1,0 +1,30 @@
+//! Lists what the ledgers have still to be told of their issues.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::Notice;
+
+/// Lists what the ledgers have still to be told of their issues.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListNotices {}
+
+/// The answer to [`ListNotices`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoticeList {
+    /// What to tell, the oldest first.
+    pub notices: Vec<Notice>,
+}
+
+impl Operation for ListNotices {
+    const NAME: &'static str = "list_notices";
+    const SUMMARY: &'static str = "List what the ledgers have still to be told";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = NoticeList;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<NoticeList> {
+        Ok(NoticeList { notices: cx.tx.notice_list()? })
+    }
+}
