@@ -5,6 +5,7 @@
 //! [`place`] answers where everything lives and why; [`session`] opens the store that was chosen and runs
 //! operations on it in the name of the worktree the caller stands in. The program itself is `cli`.
 
+pub mod claims;
 #[doc(hidden)]
 pub mod cli;
 pub mod config;

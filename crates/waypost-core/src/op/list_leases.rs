@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::Result;
+use crate::id::TaskId;
 use crate::model::Lease;
 use crate::work::lease;
 
@@ -30,7 +31,11 @@ impl Operation for ListLeases {
         let now = cx.now;
         for lease in cx.tx.lease_list(None)?.into_iter().filter(|lease| lease.deadline() > now) {
             let holder_name = lease::holder_name(cx, &lease)?;
-            leases.push(LeaseView { lease, holder_name });
+            let issue = match lease.subject.parse::<TaskId>() {
+                Ok(id) => cx.tx.task_get(&id)?.and_then(|task| task.issue),
+                Err(_) => Some(lease.subject.clone()),
+            };
+            leases.push(LeaseView { lease, holder_name, issue });
         }
         Ok(LeaseList { leases })
     }
@@ -44,4 +49,6 @@ pub struct LeaseView {
     pub lease: Lease,
     /// What its holder is called.
     pub holder_name: String,
+    /// The issue that is worked on: the subject itself, or the one its task stands for.
+    pub issue: Option<String>,
 }

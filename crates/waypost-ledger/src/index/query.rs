@@ -405,15 +405,17 @@ impl Index {
 
     /// Returns the issue that is given to somebody who does not name one.
     pub fn next(&self, now: Timestamp) -> Result<Option<String>> {
-        self.one(
-            &format!(
-                "SELECT id FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) \
-                 AND instr(labels, ?2) = 0{} ORDER BY urgency, priority, created_at, id LIMIT 1",
-                self.only()
-            ),
-            (now.as_millis(), format!("\n{NO_AUTO_CLAIM}\n")),
-            |row| row.get(0),
-        )
+        Ok(self.takeable(now, 1)?.pop())
+    }
+
+    /// Returns the issues that may be given to somebody who does not name one, the first one first.
+    pub fn takeable(&self, now: Timestamp, limit: u32) -> Result<Vec<String>> {
+        let sql = format!(
+            "SELECT id FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) \
+             AND instr(labels, ?2) = 0{} ORDER BY urgency, priority, created_at, id LIMIT ?3",
+            self.only()
+        );
+        self.all(&sql, (now.as_millis(), format!("\n{NO_AUTO_CLAIM}\n"), limit), |row| row.get(0))
     }
 
     /// Returns the moment at which an issue becomes ready by itself, after another moment.

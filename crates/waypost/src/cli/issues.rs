@@ -8,11 +8,13 @@ use waypost_core::ledger::issue;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::{self, DependencyKind};
 use waypost_core::time::Timestamp;
+use waypost_core::work::plan;
 use waypost_core::{Error, Result, path_text};
 use waypost_ledger::{Index, Summary};
 
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
 use super::{Cx, in_one_line};
+use crate::claims;
 use crate::ledger::{Change, Ledger};
 use crate::merging::ensure_driver;
 use crate::place::Place;
@@ -33,6 +35,16 @@ impl Desk {
         let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
         let records = self.ledger.apply_placed(&unplaced, false)?;
         ensure_driver(&self.place);
+        // Nobody works any more on what was given back or is over.
+        let ended: Vec<String> = changes
+            .iter()
+            .zip(&records)
+            .filter(|(change, _)| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..)))
+            .filter_map(|(_, (record, _))| record.text("id"))
+            .collect();
+        if !ended.is_empty() {
+            claims::release(&self.place, &ended, "given back, or over")?;
+        }
         Ok(records)
     }
 
@@ -196,6 +208,11 @@ impl<T: Serialize> Serialize for OneOrMany<T> {
 /// Reads a priority from the command line.
 pub(crate) fn priority(text: &str) -> Result<u8, String> {
     vocabulary::priority(text).map_err(in_one_line)
+}
+
+/// Reads a time span from the command line, as milliseconds.
+pub(crate) fn time_span(text: &str) -> Result<u64, String> {
+    plan::millis(text).map_err(in_one_line)
 }
 
 /// Reads a kind of dependency from the command line.

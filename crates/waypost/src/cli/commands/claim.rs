@@ -2,19 +2,27 @@
 
 use std::process::ExitCode;
 
+use serde_json::json;
 use waypost_core::Result;
 
+use crate::claims;
 use crate::cli::Cx;
+use crate::cli::issues::time_span;
 use crate::ledger::Change;
+use crate::merging::ensure_driver;
 
 /// Take an issue to work on: the one that is named, else the first that is ready
 ///
-/// Of several who claim one issue at once, one gets it and the others are told who.
+/// Of several who claim one issue at once, one gets it and the others are told who. The claim lasts for a time, and
+/// every sign of life renews it; when it ends, the issue is free again.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The issue: an id, or the beginning of one
     #[arg(value_name = "ISSUE")]
     issue: Option<String>,
+    /// How long the claim lasts without a sign of life [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    ttl: Option<u64>,
 }
 
 impl Args {
@@ -25,6 +33,12 @@ impl Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    cx.change(&args.changes()?, "Claimed")?;
+    let desk = cx.desk()?;
+    let (id, lease) = claims::claim(&desk.place, &desk.ledger, args.issue.as_deref(), args.ttl)?;
+    ensure_driver(&desk.place);
+    let (mut record, number) =
+        desk.ledger.look(|index| index.entry_of(&id).map(|entry| (entry.record, entry.ledger)))?;
+    record.set("lease", &json!({ "epoch": lease.epoch, "expires_at": lease.expires_at }))?;
+    cx.answer_changed(&desk, "Claimed", &[(record, number)])?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waypost_core::{Kind, Result};
-use waypost_ledger::{Filter, Sort};
+use waypost_ledger::{Filter, Index, Sort};
 
+use crate::claims;
 use crate::cli::Cx;
 use crate::cli::issues::Column;
 use crate::cli::ui::{BOLD, GOOD, cell, styled};
@@ -26,7 +27,14 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         return explain(cx, wanted);
     }
     let desk = cx.desk()?;
-    if cx.list(&desk, args.limit, Column::USUAL, |index, limit| index.ready(desk.now, limit))? {
+    let held = claims::held_by_others(&desk.place, &desk.ledger)?;
+    let ready = |index: &Index, limit: Option<usize>| {
+        let mut ready = index.ready(desk.now, limit.map(|limit| limit.saturating_add(held.len())))?;
+        ready.retain(|issue| !held.contains_key(&issue.id));
+        ready.truncate(limit.unwrap_or(usize::MAX));
+        Ok(ready)
+    };
+    if cx.list(&desk, args.limit, Column::USUAL, ready)? {
         return Ok(ExitCode::SUCCESS);
     }
     cx.ui.note("nothing is ready; way ready --explain says why");
@@ -35,13 +43,18 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 
 fn explain(cx: &mut Cx, wanted: &str) -> Result<ExitCode> {
     let desk = cx.desk()?;
+    let held = claims::held_by_others(&desk.place, &desk.ledger)?;
     let explained = cx.look(&desk, |index| {
         let found = if wanted.is_empty() {
             index.list(&Filter::default(), Sort::Id, false, None)?
         } else {
             index.summary(&index.find(wanted)?)?.into_iter().collect()
         };
-        let reasons = |id: &str| Ok(index.obstacles(id, desk.now)?.iter().map(ToString::to_string).collect());
+        let reasons = |id: &str| {
+            let mut reasons: Vec<_> = index.obstacles(id, desk.now)?.iter().map(ToString::to_string).collect();
+            reasons.extend(held.get(id).map(|(holder, until)| format!("leased to {holder} until {until}")));
+            Ok(reasons)
+        };
         found.into_iter().map(|summary| Ok((reasons(&summary.id)?, summary))).collect::<Result<Vec<(Vec<String>, _)>>>()
     })?;
     let data: Vec<Value> = explained.iter().map(|(reasons, issue)| json!({ "id": issue.id, "title": issue.title, "ready": reasons.is_empty(), "reasons": reasons })).collect();
