@@ -46,6 +46,9 @@ const GIT_SETTINGS: &[(&str, &str)] = &[
 /// How the network may be reached. Other ways are programs, named by a URL.
 const PROTOCOLS: &str = "file:git:http:https:ssh";
 
+/// What answers at the other end. Left to the repository, it could be any program here.
+pub(crate) const UPLOAD: &str = "--upload-pack=git-upload-pack";
+
 /// What git-lfs itself writes as its filter. A repository that uses it needs it, and it is known.
 const LFS: &[&str] = &[
     "git-lfs clean -- %f",
@@ -112,6 +115,26 @@ impl Git {
             tool = tool.env("GIT_SSH_COMMAND", self.ssh.as_deref().unwrap_or("ssh -oBatchMode=yes"));
         }
         if own.askpass { tool } else { tool.env("GIT_ASKPASS", "").env("SSH_ASKPASS_REQUIRE", "never") }
+    }
+
+    /// A git command that fetches this, and nothing that it was not asked for.
+    pub(crate) fn fetch(&self, own: Own, remote: &str, refspec: &str) -> Tool {
+        self.network(own).args([
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-prune",
+            "--no-prune-tags",
+            "--no-recurse-submodules",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+            // In a partial clone the ledger would be left out.
+            "--no-filter",
+            UPLOAD,
+            "--",
+            remote,
+            refspec,
+        ])
     }
 
     /// Reads which programs the repository itself configures, and switches them off.

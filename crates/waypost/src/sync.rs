@@ -6,12 +6,14 @@ use waypost_core::ledger::merge::merge;
 use waypost_core::{Error, Result};
 use waypost_workspace::Own;
 use waypost_workspace::sync::{self, Request};
+use waypost_workspace::upstream;
 
 use crate::environment::Variables;
 use crate::ledger::check_inside;
 use crate::repos::Repo;
 
 pub use waypost_workspace::sync::Synced;
+pub use waypost_workspace::upstream::Fetched;
 
 /// How it is done.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +38,7 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, say: &dyn Fn(&
         path,
         push: options.push,
         is_rehearsal: options.is_rehearsal,
-        own: Own {
-            ssh: ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| variables.get(name).is_some()),
-            askpass: variables.get("GIT_ASKPASS").is_some(),
-        },
+        own: own(variables),
     };
     let ledger = sync::Ledger {
         read: &|| {
@@ -50,6 +49,20 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, say: &dyn Fn(&
         merge: &merged,
     };
     sync::sync(request, ledger, say)
+}
+
+/// Fetches the default branch of a project whose ledger is not ours to write, so that what became of proposals is seen.
+/// None if there is nowhere to fetch it from.
+pub fn fetch_project(repo: &Repo, variables: &Variables, options: Options) -> Result<Option<Fetched>> {
+    upstream::fetch(&repo.checkout, own(variables), options.is_rehearsal)
+}
+
+/// Reads what the user's environment says about the network.
+fn own(variables: &Variables) -> Own {
+    Own {
+        ssh: ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| variables.get(name).is_some()),
+        askpass: variables.get("GIT_ASKPASS").is_some(),
+    }
 }
 
 /// Merges two versions of a ledger. What markers of an earlier conflict enclose is merged first.

@@ -6,13 +6,10 @@ use std::path::PathBuf;
 use waypost_core::{Error, Result, url_text};
 
 use super::{MESSAGE, Work};
-use crate::run::{Git, Tool};
+use crate::run::{Git, Tool, UPLOAD};
 
 /// Where the commits that were fetched are kept while they are needed.
 const MARKS: &str = "refs/waypost/sync/";
-
-/// What answers at the other end. Left to the repository, it could be any program here.
-const UPLOAD: &str = "--upload-pack=git-upload-pack";
 
 /// Unpushed commits beyond this are taken for the user's, unseen.
 const MANY: usize = 50;
@@ -197,22 +194,8 @@ impl<'a> Objects<'a> {
 
     /// Fetches a branch under another name. Returns its commit; none if there is no such branch.
     pub(super) fn fetch(&self, remote: &Remote, mark: &str) -> Result<Option<String>> {
-        let fetch = self.network().args([
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-prune",
-            "--no-prune-tags",
-            "--no-recurse-submodules",
-            "--no-write-fetch-head",
-            "--no-auto-maintenance",
-            // In a partial clone the ledger would be left out.
-            "--no-filter",
-            UPLOAD,
-            "--",
-            &remote.name,
-            &format!("+{}:{mark}", remote.branch),
-        ]);
+        let refspec = format!("+{}:{mark}", remote.branch);
+        let fetch = self.git.fetch(self.work.request.own, &remote.name, &refspec);
         let error = match self.work.change(fetch, "") {
             Ok(_) if self.work.request.is_rehearsal => return Ok(None),
             Ok(_) => return self.resolve(mark),

@@ -330,7 +330,6 @@ fn b25_b26_sync_notices_what_became_of_a_proposal() {
     let _ = sandbox.way(&upstream, ["accept", &good]).ok();
     let _ = sandbox.way(&upstream, ["reject", &bad, "--reason", "too big"]).ok();
     sandbox.git(&upstream, ["commit", "-q", "-a", "-m", "decide"]);
-    sandbox.git(&fork, ["pull", "-q"]);
     let run = sandbox.way(&fork, ["sync"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.stderr.contains(&format!("{good} was accepted")), "{run:?}");
@@ -339,11 +338,97 @@ fn b25_b26_sync_notices_what_became_of_a_proposal() {
     assert!(!planned.iter().any(|line| line.contains(&good)), "the planning copy is retired: {planned:?}");
     let mine = planned.iter().find(|line| line.contains(&bad)).unwrap();
     assert!(mine.contains("\"visibility\":\"local\"") && mine.contains("rejected: too big"), "{mine}");
+    sandbox.git(&fork, ["pull", "-q"]);
     assert_eq!(ids(&sandbox, &fork, &["list", "--text", "Better"]), std::slice::from_ref(&good), "once, and canonical");
+    let shown = sandbox.way(&fork, ["show", &bad, "--json"]).data();
+    assert_eq!((&shown["source_repo"], &shown["status"]), (&text(&planning).into(), &"open".into()), "mine again");
     let kept = sandbox.git(&planning, ["log", "-p", "--format="]);
     assert!(kept.contains("Good idea"), "its history is in the planning's version control");
     let again = sandbox.way(&fork, ["sync"]);
     assert!(again.code == 0 && !again.stderr.contains("was accepted"), "{again:?}");
+}
+
+/// Lets somebody who does not know of `way` take a line out of a ledger, and commit that.
+fn take_out(sandbox: &Sandbox, repo: &Path, id: &str) {
+    let left: Vec<String> = lines(&repo.join(LEDGER)).into_iter().filter(|line| !line.contains(id)).collect();
+    sandbox.write(repo.join(LEDGER), format!("{}\n", left.join("\n")));
+    sandbox.git(repo, ["commit", "-q", "-a", "-m", "take out"]);
+}
+
+#[test]
+fn a_proposal_that_the_project_drops_is_planning_again() {
+    let sandbox = sandbox();
+    let (upstream, fork, planning) = contributor(&sandbox);
+    sandbox.git(&fork, ["remote", "remove", "upstream"]);
+    let propose = |title: &str| {
+        let id = add(&sandbox, &fork, &[title]);
+        assert_eq!(sandbox.way(&fork, ["propose", &id]).code, 0);
+        sandbox.git(&fork, ["commit", "-q", "-a", "-m", "propose"]);
+        id
+    };
+    let [deleted, gone, pruned] = ["Deleted", "Taken out", "Accepted, done, pruned"].map(propose);
+    sandbox.git(&upstream, ["pull", "-q", "--no-rebase", "../fork"]);
+    let open = propose("In a pull request");
+    let planned = |id: &str| lines(&planning.join(LEDGER)).into_iter().find(|line| line.contains(id));
+    let sync = || {
+        let run = sandbox.way(&fork, ["sync"]);
+        assert_eq!(run.code, 0, "{run:?}");
+        run.stderr
+    };
+    assert!(!sync().contains(" was "), "nothing was decided yet");
+    let _ = sandbox.way(&upstream, ["delete", &deleted, "--reason", "a duplicate"]).ok();
+    let _ = sandbox.way(&upstream, ["accept", &pruned]).ok();
+    let _ = sandbox.way(&upstream, ["close", &pruned]).ok();
+    sandbox.git(&upstream, ["commit", "-q", "-a", "-m", "decide"]);
+    take_out(&sandbox, &upstream, &gone);
+    take_out(&sandbox, &upstream, &pruned);
+
+    let said = sync();
+    assert!(
+        said.contains(&format!("{deleted} was dropped: deleted: a duplicate; it is your planning again")),
+        "{said}"
+    );
+    assert!(said.contains(&format!("{gone} was dropped: taken out by commit ")), "{said}");
+    assert!(said.contains(&format!("{pruned} was accepted")) && planned(&pruned).is_none(), "{said}");
+    assert!(!said.contains(&open) && planned(&open).unwrap().contains("\"visibility\":\"proposed\""), "{said}");
+    for (id, words) in [(&deleted, "deleted: a duplicate"), (&gone, "taken out by commit ")] {
+        let line = planned(id).unwrap();
+        assert!(line.contains("\"visibility\":\"local\"") && line.contains(words), "{line}");
+    }
+    assert!(!sync().contains(" was "), "it is told once");
+    // The project's tombstone does not hide what is planned.
+    sandbox.git(&fork, ["reset", "-q", "--hard", "origin/main"]);
+    let shown = sandbox.way(&fork, ["show", &deleted, "--json"]).data();
+    assert_eq!((&shown["source_repo"], &shown["status"]), (&text(&planning).into(), &"open".into()));
+    // What was dropped before is not dropped anew by being proposed anew.
+    for id in [&deleted, &gone] {
+        assert_eq!(sandbox.way(&fork, ["propose", id]).code, 0);
+    }
+    assert!(!sync().contains(" was "), "it may be in a pull request again");
+    assert!(planned(&gone).unwrap().contains("\"visibility\":\"proposed\""));
+}
+
+#[test]
+fn a_project_that_cannot_be_fetched_is_warned_of_and_the_rest_is_synced() {
+    let sandbox = sandbox();
+    let (upstream, fork, planning) = contributor(&sandbox);
+    sandbox.git(&fork, ["remote", "remove", "upstream"]);
+    let id = add(&sandbox, &fork, &["Mine"]);
+    let seen = || sandbox.git(&fork, ["rev-parse", "origin/main"]);
+    let before = seen();
+    sandbox.git(&upstream, ["commit", "-q", "--allow-empty", "-m", "more"]);
+    let rehearsed = sandbox.way(&fork, ["sync", "--dry-run", "--json"]).data();
+    let first = rehearsed["commands"][0].as_str().unwrap();
+    assert!(first.contains(" fetch ") && first.ends_with(" +refs/heads/main:refs/remotes/origin/main"), "{first}");
+    assert_eq!(seen(), before);
+    let run = sandbox.way(&fork, ["sync"]);
+    assert!(run.code == 0 && seen() == sandbox.git(&upstream, ["rev-parse", "main"]), "{run:?}");
+
+    sandbox.git(&fork, ["config", "remote.origin.url", "/nowhere"]);
+    let _ = sandbox.way(&fork, ["update", &id, "--title", "Changed"]).ok();
+    let run = sandbox.way(&fork, ["sync"]);
+    assert!(run.code == 0 && run.stderr.contains("cannot fetch origin"), "{run:?}");
+    assert_eq!(sandbox.git(&planning, ["status", "--porcelain", "--", LEDGER]), "", "the planning is committed");
 }
 
 #[test]
