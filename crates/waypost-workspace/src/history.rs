@@ -103,7 +103,7 @@ impl History {
         match checkout.vcs {
             Vcs::Git | Vcs::Jj => of_git(checkout, root, path, former),
             Vcs::Hg => of_mercurial(hg(root), path).map(Some),
-            Vcs::Sl => of_mercurial(sl(root), path).map(Some),
+            Vcs::Sl => of_mercurial(sl(root)?, path).map(Some),
             Vcs::None => Ok(None),
         }
     }

@@ -15,6 +15,7 @@ mod identity;
 mod jj_layout;
 pub mod merging;
 mod run;
+mod sl_layout;
 pub mod sync;
 pub mod upstream;
 pub mod worktrees;

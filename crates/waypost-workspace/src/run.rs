@@ -11,6 +11,8 @@ use std::thread::JoinHandle;
 
 use waypost_core::{Error, Result, url_text};
 
+use crate::sl_layout;
+
 /// Variables that would make git look at another repository, or run something.
 const GIT_VARIABLES: &[&str] = &[
     "GIT_DIR",
@@ -91,23 +93,33 @@ impl Git {
     /// A git command, still without its arguments.
     pub(crate) fn command(&self) -> Tool {
         let mut command = Command::new("git");
-        for variable in GIT_VARIABLES {
-            command.env_remove(variable);
-        }
-        command
-            .env("GIT_TERMINAL_PROMPT", "0")
-            .env("GIT_PAGER", "cat")
-            .env("GIT_CONFIG_COUNT", self.settings.len().to_string());
-        for (number, (key, value)) in self.settings.iter().enumerate() {
-            command.env(format!("GIT_CONFIG_KEY_{number}"), key).env(format!("GIT_CONFIG_VALUE_{number}"), value);
-        }
         command.args(&self.place);
-        Tool::new("git", command)
+        self.around(Tool::new("git", command))
     }
 
     /// A git command that may use the network: it asks nobody, and runs nothing that the repository names.
     pub(crate) fn network(&self, own: Own) -> Tool {
-        let tool = self.command().env("GIT_ALLOW_PROTOCOL", PROTOCOLS).env("GIT_PROXY_COMMAND", "");
+        self.around_network(self.command(), own)
+    }
+
+    /// Hardens every git that a tool starts.
+    pub(crate) fn around(&self, mut tool: Tool) -> Tool {
+        for variable in GIT_VARIABLES {
+            tool.command.env_remove(variable);
+        }
+        tool = tool
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_PAGER", "cat")
+            .env("GIT_CONFIG_COUNT", self.settings.len().to_string());
+        for (number, (key, value)) in self.settings.iter().enumerate() {
+            tool = tool.env(&format!("GIT_CONFIG_KEY_{number}"), key).env(&format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
+        tool
+    }
+
+    /// Hardens how every git that a tool starts uses the network.
+    pub(crate) fn around_network(&self, tool: Tool, own: Own) -> Tool {
+        let tool = tool.env("GIT_ALLOW_PROTOCOL", PROTOCOLS).env("GIT_PROXY_COMMAND", "");
         // Fetching what a partial clone lacks would let the repository say by which program. We say it ourselves.
         let mut tool = tool.env("GIT_NO_LAZY_FETCH", "1");
         if !own.ssh {
@@ -203,11 +215,31 @@ pub(crate) fn hg(dir: &Path) -> Tool {
     Tool::new("hg", command)
 }
 
-/// A Sapling command in a directory, as scripts should run it. It is Mercurial's descendant, and heeds the same words.
-pub(crate) fn sl(dir: &Path) -> Tool {
+/// A Sapling command in a worktree, as scripts should run it. It is Mercurial's descendant, and heeds most of its words.
+pub(crate) fn sl(root: &Path) -> Result<Tool> {
+    // It always reads the repository's own configuration, so that must be harmless.
+    sl_layout::check(root)?;
     let mut command = Command::new("sl");
-    command.current_dir(dir).env("HGPLAIN", "1").env("HGRCSKIPREPO", "1").args(["--noninteractive", "--pager=never"]);
-    Tool::new("sl", command)
+    command.current_dir(root).env("HGPLAIN", "1").args(["--noninteractive", "--pager=never"]);
+    let tool = Tool::new("sl", command);
+    Ok(match git_of_sl(root)? {
+        Some(git) => git.around(tool),
+        None => tool,
+    })
+}
+
+/// A Sapling command that may use the network.
+pub(crate) fn sl_network(root: &Path, own: Own) -> Result<Tool> {
+    let tool = sl(root)?.env("SSH_ASKPASS_REQUIRE", "never");
+    Ok(match git_of_sl(root)? {
+        Some(git) => git.around_network(tool, own),
+        None => tool,
+    })
+}
+
+/// The git that Sapling runs on the commits of a repository, if it keeps them so. That has a configuration too.
+fn git_of_sl(root: &Path) -> Result<Option<Git>> {
+    sl_layout::git_dir(root)?.map(|git_dir| Git::of_repository(&git_dir)).transpose()
 }
 
 /// Returns the version of the git on the search path.
