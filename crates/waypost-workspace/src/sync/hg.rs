@@ -197,11 +197,19 @@ impl HgSync<'_> {
         let own = self.work.request.root.join(if self.is_sapling { ".sl" } else { ".hg" });
         let under_way = UNDER_WAY.iter().find(|(mark, _)| own.join(mark).exists()).map(|(_, what)| *what);
         let parents = self.log("parents()", r"{node}\n")?;
-        let under_way = if parents.lines().count() > 1 { Some("a merge") } else { under_way };
-        match under_way {
-            Some(what) => Err(Error::refused(format!("{what} is under way")).hint("finish it, or abort it")),
-            None => Ok(()),
+        let under_way = under_way.or_else(|| (parents.lines().count() > 1).then_some("a merge"));
+        if let Some(what) = under_way {
+            return Err(Error::refused(format!("{what} is under way")).hint("finish it, or abort it"));
         }
+        // An update, or whatever else, may have left conflicts behind.
+        if own.join("merge").exists() {
+            let files = self.tool()?.args(["resolve", "--list"]).stdout()?;
+            if let Some(file) = files.lines().find_map(|line| line.strip_prefix("U ")) {
+                return Err(Error::refused(format!("{file} has a conflict that waits to be resolved"))
+                    .hint(format!("{} resolve --mark {file} takes what is in the file", self.name())));
+            }
+        }
+        Ok(())
     }
 
     /// Returns settings that name the remote.

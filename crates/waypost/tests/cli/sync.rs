@@ -340,25 +340,30 @@ fn what_is_not_ours_to_decide_is_refused_and_nothing_changes() {
 
     git(&["checkout", "-q", "HEAD", "--", LEDGER]);
     git(&["checkout", "-q", "-b", "side", "HEAD~1"]);
-    commit(&sandbox, &one, "beside", "x\n");
+    commit(&sandbox, &one, "other", "theirs\n");
     git(&["checkout", "-q", "main"]);
-    git(&["merge", "-q", "--no-commit", "--no-ff", "side"]);
-    check("a merge is under way");
-    git(&["checkout", "-q", "HEAD", "--", LEDGER]);
-    git(&["merge", "--abort"]);
-    git(&["bisect", "start"]);
-    check("a bisection is under way");
-    git(&["bisect", "reset"]);
-    for (mark, reason) in [
-        ("rebase-merge", "a rebase is under way"),
-        ("CHERRY_PICK_HEAD", "a cherry-pick is under way"),
-        ("REVERT_HEAD", "a revert is under way"),
+    commit(&sandbox, &one, "other", "ours\n");
+    commit(&sandbox, &one, "other", "ours, and more\n");
+    for (operation, end, reason) in [
+        (&["merge", "side"][..], &["merge", "--abort"][..], "a merge is under way"),
+        (&["rebase", "--merge", "side"], &["rebase", "--abort"], "a rebase is under way"),
+        (&["rebase", "--apply", "side"], &["rebase", "--abort"], "a rebase is under way"),
+        (&["cherry-pick", "side"], &["cherry-pick", "--abort"], "a cherry-pick is under way"),
+        (&["revert", "--no-edit", "HEAD~1"], &["revert", "--abort"], "a revert is under way"),
     ] {
-        sandbox.write(one.join(".git").join(mark), "");
+        let stopped = sandbox.command("git", &one).args(operation).output().unwrap();
+        assert!(!stopped.status.success(), "{operation:?} stops");
+        assert!(sandbox.git(&one, ["status", "--short"]).contains("UU other"), "{operation:?} stops at a conflict");
         check(reason);
-        std::fs::remove_file(one.join(".git").join(mark)).unwrap();
+        git(&["checkout", "-q", "HEAD", "--", LEDGER]);
+        sandbox.git(&one, end.iter());
     }
+    git(&["bisect", "start", "HEAD", "HEAD~2"]);
+    check("a bisection is under way");
+    git(&["checkout", "-q", "HEAD", "--", LEDGER]);
+    sandbox.git(&one, ["bisect", "reset"]);
 
+    let _ = sandbox.way(&one, ["update", &id, "--title", "To be staged"]).ok();
     git(&["add", LEDGER]);
     check("is staged by somebody");
     git(&["reset", "-q"]);
@@ -897,9 +902,6 @@ fn what_mercurial_would_push_or_update_besides_the_ledger_is_refused() {
     assert_eq!(ledger(one), ledger(two));
 
     add(&sandbox, two, "More");
-    sandbox.write(two.join(".hg/graftstate"), "");
-    check(two, "a graft is under way");
-    std::fs::remove_file(two.join(".hg/graftstate")).unwrap();
     sandbox.write(two.join(".hg/hgrc"), "[paths]\ndefault = git+evil://x\n");
     check(two, "is not reached by");
     for url in ["/nowhere", "ssh://localhost:1/x", "-x"] {
@@ -912,6 +914,53 @@ fn what_mercurial_would_push_or_update_besides_the_ledger_is_refused() {
     sandbox.write(two.join(".hg/hgrc"), "");
     let run = sandbox.way(two, ["sync"]);
     assert!(run.code == 0 && run.stderr.contains("nothing to push to"), "{run:?}");
+}
+
+#[test]
+fn while_mercurial_is_in_the_middle_of_something_nothing_is_synced() {
+    let sandbox = sandbox();
+    let Some(repos) = hg_clones(&sandbox, &["one"]) else { return };
+    let one = &repos[0];
+    let [theirs, ours] = ["theirs", "ours"].map(|name| {
+        sandbox.hg(one, ["update", "-q", "1"]);
+        sandbox.write(one.join("other"), format!("{name}\n"));
+        sandbox.hg(one, ["commit", "-q", "-m", name]);
+        sandbox.hg(one, ["identify", "--id"]).trim().to_owned()
+    });
+    let (theirs, ours) = (theirs.as_str(), ours.as_str());
+    add(&sandbox, one, "Something");
+    let hg = |args: &[&str]| {
+        let mut command = sandbox.command("hg", one);
+        command.args(["--config=ui.merge=:fail", "--config=extensions.rebase=", "--config=extensions.histedit="]);
+        command.args(args).env("HGEDITOR", "sed -i 's/^pick/edit/'").output().unwrap()
+    };
+    for (prepare, operation, end, reason) in [
+        ("", &["merge", theirs][..], &["merge", "--abort"][..], "a merge is under way"),
+        ("", &["rebase", "-d", theirs], &["rebase", "--abort"], "a rebase is under way"),
+        ("", &["graft", theirs], &["graft", "--abort"], "a graft is under way"),
+        ("", &["histedit", ours], &["histedit", "--abort"], "a histedit is under way"),
+        ("", &["bisect", "--bad"], &["bisect", "--reset"], "a bisection is under way"),
+        ("shelve", &["unshelve"], &["unshelve", "--abort"], "an unshelve is under way"),
+        ("write", &["update", "--merge", theirs], &["update", "--clean", ours], "other has a conflict"),
+    ] {
+        sandbox.hg(one, ["update", "-q", "--clean", ours]);
+        if !prepare.is_empty() {
+            sandbox.write(one.join("other"), "not committed\n");
+        }
+        if prepare == "shelve" {
+            assert!(hg(&["shelve", "other"]).status.success());
+            sandbox.write(one.join("other"), "ours, and more\n");
+            sandbox.hg(one, ["commit", "-q", "-m", "more", "other"]);
+        }
+        let stopped = hg(operation);
+        assert_eq!(stopped.status.success(), operation[0] == "bisect", "{operation:?}: {stopped:?}");
+        let before = (sandbox.hg(one, ["log"]), sandbox.hg(one, ["status"]), ledger(one));
+        let run = sandbox.way(one, ["sync"]).fails(7);
+        assert!(run.stderr.contains(reason) && run.stderr.contains("hint: "), "{operation:?}: {}", run.stderr);
+        assert_eq!((sandbox.hg(one, ["log"]), sandbox.hg(one, ["status"]), ledger(one)), before, "{operation:?}");
+        let ended = hg(end);
+        assert!(ended.status.success(), "{end:?}: {ended:?}");
+    }
 }
 
 #[test]
