@@ -7,12 +7,12 @@
 use std::path::PathBuf;
 
 use waypost_core::model::Vcs;
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Kind, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
-use super::{Adapter, MESSAGE, Round, Work};
+use super::{Adapter, MESSAGE, Round, Work, unreachable};
 use crate::config_file::ConfigFile;
-use crate::run::{Tool, hg, sl, sl_network};
+use crate::run::{Tool, hg, hg_network, sl, sl_network};
 
 /// What is in the tool's directory while something is under way.
 const UNDER_WAY: &[(&str, &str)] = &[
@@ -68,11 +68,7 @@ impl Adapter for HgSync<'_> {
         if self.remote.is_none() {
             return Ok(None);
         }
-        let unreachable = |error: &Error| {
-            Error::unavailable("cannot pull from the default path")
-                .because(error.full_message())
-                .hint("nothing was changed; try again when the remote can be reached")
-        };
+        let unreachable = |error: &Error| unreachable("cannot pull from the default path", error);
         self.work.say("Pulling");
         if self.is_sapling {
             self.work.change(self.remotely()?.args(["pull", "--quiet"]), "").map_err(|error| unreachable(&error))?;
@@ -81,11 +77,15 @@ impl Adapter for HgSync<'_> {
         }
         let rev = format!("--rev={}", self.branch);
         let known = self.remotely()?.args(["identify", "--template={id}", &rev, "default"]).stdout();
-        let Ok(tip) = known else {
-            // There may be no such branch yet.
-            self.remotely()?.args(["identify", "default"]).stdout().map_err(|error| unreachable(&error))?;
-            self.upstream = None;
-            return Ok(None);
+        let tip = match known {
+            Ok(tip) => tip,
+            Err(error) if error.kind() == Kind::Unavailable => return Err(unreachable(&error)),
+            Err(_) => {
+                // There may be no such branch yet.
+                self.remotely()?.args(["identify", "default"]).stdout().map_err(|error| unreachable(&error))?;
+                self.upstream = None;
+                return Ok(None);
+            }
         };
         let pull = self.remotely()?.args(["pull", "--quiet", &format!("--rev={tip}"), "default"]);
         self.work.change(pull, "").map_err(|error| unreachable(&error))?;
@@ -168,8 +168,9 @@ impl HgSync<'_> {
     fn remotely(&self) -> Result<Tool> {
         let settings = self.remote.iter().flatten().map(|setting| format!("--config={setting}"));
         let root = self.work.request.root;
-        let tool = if self.is_sapling { sl_network(root, self.work.request.own)? } else { hg(root) };
-        Ok(tool.env("SSH_ASKPASS_REQUIRE", "never").args(settings))
+        let own = self.work.request.own;
+        let tool = if self.is_sapling { sl_network(root, own)? } else { hg_network(root, own) };
+        Ok(tool.args(settings))
     }
 
     /// Names the ledger's file, whatever is in its name.

@@ -3,9 +3,9 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
-use waypost_core::{Error, Result, url_text};
+use waypost_core::{Error, Kind, Result, url_text};
 
-use super::{MESSAGE, Work};
+use super::{MESSAGE, Work, unreachable};
 use crate::run::{Git, Tool, UPLOAD};
 
 /// Where the commits that were fetched are kept while they are needed.
@@ -203,12 +203,10 @@ impl<'a> Objects<'a> {
         };
         // Fetching fails as well if there is no such branch yet.
         let branches = ["ls-remote", "--exit-code", "--quiet", UPLOAD, "--", &remote.name, &remote.branch];
-        if self.network().args(branches).code()? == Some(2) {
+        if error.kind() != Kind::Unavailable && self.network().args(branches).code()? == Some(2) {
             return Ok(None);
         }
-        Err(Error::unavailable(format!("cannot fetch {}", remote.shown()))
-            .because(error.full_message())
-            .hint("nothing was changed; try again when the remote can be reached"))
+        Err(unreachable(&format!("cannot fetch {}", remote.shown()), &error))
     }
 
     /// Returns the ledger that a branch and its upstream came from.

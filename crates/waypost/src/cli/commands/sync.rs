@@ -11,7 +11,7 @@ use crate::cli::issues::Desk;
 use crate::cli::ui::Text;
 use crate::proposals::{Outcome, settle};
 use crate::repos::Repo;
-use crate::sync::{Fetched, Options, Synced, fetch_project, sync};
+use crate::sync::{Fetched, Options, Synced, fetch_project, limit, sync};
 
 /// Bring ledgers together with those of their remotes: fetch, merge, commit, push
 ///
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run };
+    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run, limit: limit(&desk.place) };
     let numbers = desk.ledger.numbers();
     let is_one = numbers.len() == 1;
     // Without any planning there are no proposals either.

@@ -1,8 +1,10 @@
 //! Ledgers under git.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use waypost_testkit::Sandbox;
@@ -354,6 +356,45 @@ fn a_remote_that_cannot_be_reached_changes_nothing() {
         sandbox.git(&one, ["config", "remote.origin.url", text(&sandbox.path("remote.git"))]);
         assert_eq!((possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"])), before, "{url}");
     }
+}
+
+/// Tells whether a process is running that was told of this.
+fn is_running(word: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let said = |path: PathBuf| std::fs::read(path.join("cmdline")).unwrap_or_default();
+    processes.map(|entry| said(entry.path())).any(|said| String::from_utf8_lossy(&said).contains(word))
+}
+
+#[test]
+fn a_remote_that_never_answers_is_given_up() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    add(&sandbox, &one, "Something");
+    // It is connected to, and nobody ever reads.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap();
+    let before = (possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"]));
+    for scheme in ["git", "http"] {
+        let url = format!("{scheme}://{silent}/x");
+        sandbox.git(&one, ["config", "remote.origin.url", &url]);
+        let run = sandbox.way(&one, ["sync", "--config", "sync.timeout=1s"]).fails(8);
+        assert!(run.stderr.contains("cannot fetch origin/main: git fetch took longer than 1s"), "{}", run.stderr);
+        assert!(run.stderr.contains("nothing was changed") && run.stderr.contains("sync.timeout"), "{}", run.stderr);
+        sandbox.git(&one, ["config", "remote.origin.url", text(&sandbox.path("remote.git"))]);
+        assert_eq!((possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"])), before, "{url}");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while is_running(&url) {
+            assert!(Instant::now() < deadline, "what it started for {url} goes on");
+            std::thread::yield_now();
+        }
+    }
+    let hook = sandbox.path("remote.git/hooks/pre-receive");
+    sandbox.write(&hook, "#!/bin/sh\nexec tail -f /dev/null\n");
+    sandbox.command("chmod", &one).arg("+x").arg(&hook).status().unwrap();
+    let run = sandbox.way(&one, ["sync", "--config", "sync.timeout=1s"]).fails(8);
+    assert!(run.stderr.contains("git push took longer than 1s"), "{}", run.stderr);
+    std::fs::remove_file(hook).unwrap();
+    assert!(sync(&sandbox, &one)["pushed"].is_string());
 }
 
 #[test]

@@ -129,6 +129,11 @@ fn what_mercurial_would_push_or_update_besides_the_ledger_is_refused() {
         assert!(run.stderr.contains("cannot pull"), "{}", run.stderr);
         assert_eq!((sandbox.hg(two, ["log"]), ledger(two), possessions_in_hg(&sandbox, two)), before);
     }
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = format!("[paths]\ndefault = http://{}/x\n", silent.local_addr().unwrap());
+    sandbox.write(two.join(".hg/hgrc"), path);
+    let run = sandbox.way(two, ["sync", "--config", "sync.timeout=2s"]).fails(8);
+    assert!(run.stderr.contains("cannot pull from the default path: hg took longer than 2s"), "{}", run.stderr);
     sandbox.write(two.join(".hg/hgrc"), "");
     let run = sandbox.way(two, ["sync"]);
     assert!(run.code == 0 && run.stderr.contains("nothing to push to"), "{run:?}");
