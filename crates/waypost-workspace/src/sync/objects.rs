@@ -31,6 +31,8 @@ pub(super) struct Remote {
     pub(super) branch: String,
     /// Whether the user said so, or it is only usual.
     pub(super) is_configured: bool,
+    /// The remote that pushes go to, if that is another one.
+    pub(super) pushes_to: Option<String>,
 }
 
 impl Remote {

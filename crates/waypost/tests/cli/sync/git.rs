@@ -398,6 +398,37 @@ fn a_remote_that_never_answers_is_given_up() {
 }
 
 #[test]
+fn a_branch_that_is_pushed_elsewhere_is_not_pushed_to_where_it_is_fetched_from() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    sandbox.git(one, ["clone", "-q", "--bare", "../remote.git", "../fork.git"]);
+    sandbox.git(one, ["remote", "add", "fork", "../fork.git"]);
+    sandbox.git(one, ["config", "remote.pushDefault", "fork"]);
+    add(&sandbox, two, "From two");
+    sync(&sandbox, two);
+    let tips = || ["remote.git", "fork.git"].map(|name| sandbox.git(&sandbox.path(name), ["rev-parse", "main"]));
+    let before = tips();
+    for mine in ["", "secret"] {
+        if !mine.is_empty() {
+            commit(&sandbox, one, mine, "not yet\n");
+        }
+        add(&sandbox, one, "From one");
+        let run = sandbox.way(one, ["sync"]);
+        let note = "this branch follows origin/main but is pushed to fork, so nothing was pushed; git push does it";
+        assert!(run.code == 0 && run.stderr.contains(note), "{run:?}");
+        assert_eq!(tips(), before);
+        check_ledger_is_clean(&sandbox, one);
+        assert!(ledger(one).contains("From two") && ledger(one).contains("From one"));
+    }
+    // What is said of the branch counts over what is said of all.
+    sandbox.git(one, ["config", "branch.main.pushRemote", "origin"]);
+    assert!(sync(&sandbox, one)["pushed"].is_string());
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+}
+
+#[test]
 fn from_any_worktree_it_is_the_main_ones_ledger_that_is_synced() {
     let sandbox = sandbox();
     let repos = clones(&sandbox, &["one", "two"]);
