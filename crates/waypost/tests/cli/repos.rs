@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use waypost_testkit::Sandbox;
 
@@ -266,6 +267,74 @@ fn a_crash_between_the_two_writes_of_a_proposal_loses_nothing() {
     std::fs::remove_file(planning.join(LEDGER)).unwrap();
     let _ = sandbox.way(&fork, ["withdraw", &mine]).fails(4);
     assert_eq!(lines(&fork.join(LEDGER)).len(), 2);
+}
+
+/// Runs `way` and kills it: at a random moment, or as soon as something is so. Returns whether it was still at work.
+fn kill(sandbox: &Sandbox, repo: &Path, args: &[&str], random: Option<Duration>, is_so: impl Fn() -> bool) -> bool {
+    let mut command = sandbox.way_command(repo);
+    let mut child = command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + random.unwrap_or(Duration::from_secs(10));
+    while Instant::now() < deadline && (random.is_some() || !is_so()) && child.try_wait().unwrap().is_none() {
+        std::hint::spin_loop();
+    }
+    let was_at_work = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    was_at_work
+}
+
+#[test]
+fn proposing_withdrawing_and_moving_may_be_killed_at_any_moment() {
+    let sandbox = sandbox();
+    let (_, fork, planning) = contributor(&sandbox);
+    let mine = add(&sandbox, &fork, &["Mine", "-d", "with words"]);
+    let other = sandbox.git_repo("other");
+    let _ = sandbox.way(&other, ["config", "--add-repo", "../planning"]).ok();
+    let files = [fork.join(LEDGER), planning.join(LEDGER), other.join(LEDGER)];
+    let all = || files.each_ref().map(|file| std::fs::read_to_string(file).unwrap_or_default());
+    let has = |number: usize| all()[number].contains(&mine);
+    let started = Instant::now();
+    let _ = sandbox.way(&fork, ["show", &mine]).ok();
+    let long = u64::try_from(started.elapsed().as_micros()).unwrap() * 4;
+    let local = all();
+    assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
+    let proposed = all();
+    let _ = sandbox.way(&fork, ["withdraw", &mine]).ok();
+    let filter = format!("id={mine}");
+    let mut seed: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut killed = [0; 4];
+    for round in 0..30 {
+        // Every third time as soon as the first of both files is written, else at random.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let random = (round % 3 != 0).then(|| Duration::from_micros((seed >> 33) % long));
+        let moving: &[&str] = &["migrate", "--move-to", ".", "--filter", &filter];
+        let back: &[&str] = &["migrate", "--move-to", "../planning", "--filter", &filter];
+        for (number, (repo, args, expected)) in [
+            (&fork, &["propose", &mine][..], Some(&proposed)),
+            (&fork, &["withdraw", &mine], Some(&local)),
+            (&other, moving, None),
+            (&other, back, Some(&local)),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let before = all();
+            let place = format!("round {round}, {args:?} after {random:?}");
+            killed[number] += usize::from(kill(&sandbox, repo, args, random, || all() != before));
+            // It is somewhere, whole, and to everybody it is one issue.
+            let seen = sandbox.way(repo, ["list", "--all", "--json"]).data();
+            let titles: Vec<_> = seen.as_array().unwrap().iter().filter(|issue| issue["id"] == *mine).collect();
+            assert!(titles.len() == 1 && titles[0]["description"] == "with words", "{place}: {seen}");
+            let again = sandbox.way(repo, args.iter());
+            // What it had done already, it says it has not to do.
+            assert!([0, 4, 6].contains(&again.code), "{place}: {again:?}");
+            match expected {
+                Some(expected) => assert_eq!(&all(), expected, "{place}"),
+                None => assert_eq!([has(1), has(2)], [false, true], "{place}"),
+            }
+        }
+    }
+    assert!(killed.iter().all(|times| *times >= 5), "hardly ever was it killed in time: {killed:?}");
 }
 
 #[test]
