@@ -322,9 +322,9 @@ fn proposing_withdrawing_and_moving_may_be_killed_at_any_moment() {
             let place = format!("round {round}, {args:?} after {random:?}");
             killed[number] += usize::from(kill(&sandbox, repo, args, random, || all() != before));
             // It is somewhere, whole, and to everybody it is one issue.
-            let seen = sandbox.way(repo, ["list", "--all", "--json"]).data();
-            let titles: Vec<_> = seen.as_array().unwrap().iter().filter(|issue| issue["id"] == *mine).collect();
-            assert!(titles.len() == 1 && titles[0]["description"] == "with words", "{place}: {seen}");
+            let listed = sandbox.way(repo, ["list", "--all", "--json"]).data();
+            let titles: Vec<_> = listed.as_array().unwrap().iter().filter(|issue| issue["id"] == *mine).collect();
+            assert!(titles.len() == 1 && titles[0]["description"] == "with words", "{place}: {listed}");
             let again = sandbox.way(repo, args.iter());
             // What it had done already, it says it has not to do.
             assert!([0, 4, 6].contains(&again.code), "{place}: {again:?}");
