@@ -491,3 +491,16 @@ fn closing_a_closed_issue_says_so_and_changes_nothing() {
     let run = sandbox.way(&repo, ["close", &one, &two]).ok();
     assert_eq!(run.stdout, format!("Already closed {one}  One\nClosed {two}  Two\n"));
 }
+
+#[test]
+fn parts_of_what_is_set_aside_by_a_status_of_ones_own_are_not_ready() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["config", "set", "statuses.frozen", "on-ice"]).ok();
+    let whole = add(&sandbox, &repo, &["Whole"]);
+    let part = add(&sandbox, &repo, &["Part", "--parent", &whole]);
+    let ready = || ids(&sandbox, &repo, &["ready"]).contains(&part);
+    assert!(ready());
+    let _ = sandbox.way(&repo, ["update", &whole, "--status", "on-ice"]).ok();
+    assert!(!ready());
+}
