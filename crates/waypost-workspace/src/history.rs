@@ -57,21 +57,6 @@ pub struct Version {
     pub after: Vec<Content>,
 }
 
-/// Returns a file as the default branch of the project has it that this repository is a clone or a fork of, as far as the
-/// last fetch saw it. None if that is not known.
-pub fn at_upstream(checkout: &Checkout, path: &str) -> Result<Option<Vec<u8>>> {
-    let Some(git_dir) = &checkout.git_dir else { return Ok(None) };
-    let git = Git::of_repository(git_dir)?;
-    for branch in ["upstream/HEAD", "upstream/main", "upstream/master", "origin/HEAD", "origin/main", "origin/master"] {
-        let revision = format!("refs/remotes/{branch}");
-        if has_commit(&git, &revision)? {
-            // A branch without the file says nothing of it.
-            return Ok(offline(&git).args(["cat-file", "blob"]).arg(format!("{revision}:{path}")).bytes().ok());
-        }
-    }
-    Ok(None)
-}
-
 /// The history of a file.
 pub struct History {
     /// For each commit that the worktree is based on what the file is there; none before the first commit.
@@ -91,6 +76,25 @@ enum Reader {
 }
 
 impl History {
+    /// The history of a file that was never committed.
+    fn unknown(git_dir: &Path) -> History {
+        let is_shallow = git_dir.join("shallow").exists();
+        History { base: Vec::new(), versions: Vec::new(), is_shallow, reader: Reader::Nobody }
+    }
+
+    /// Takes what git said of some commits and those before them. The first path is the file's own.
+    fn read_git(&mut self, git: &Git, said: &[u8], heads: &[String], paths: &[&str]) -> Result<()> {
+        self.versions = versions_of(said, paths[0])?;
+        if self.versions.is_empty() {
+            return Ok(());
+        }
+        for head in heads {
+            self.base.push(contents_in(git, head, paths)?);
+        }
+        self.reader = Reader::Git(offline(git).args(["cat-file", "--batch"]).talk()?);
+        Ok(())
+    }
+
     /// Finds the versions of a file, by its path in a worktree. None without version control.
     ///
     /// `former` are paths that the file may have had. They count in commits before the one that put it where it is;
@@ -99,7 +103,7 @@ impl History {
         match checkout.vcs {
             Vcs::Git | Vcs::Jj => of_git(checkout, root, path, former),
             Vcs::Hg => of_mercurial(hg(root), path).map(Some),
-            Vcs::Sl => of_mercurial(sl(root), path).map(Some),
+            Vcs::Sl => of_mercurial(sl(root)?, path).map(Some),
             Vcs::None => Ok(None),
         }
     }
@@ -119,6 +123,15 @@ impl History {
     }
 }
 
+/// Returns the history of a file on one branch: what others did on theirs counts when it came here.
+pub(crate) fn on_branch(git: &Git, git_dir: &Path, branch: &str, path: &str) -> Result<History> {
+    let mut history = History::unknown(git_dir);
+    let heads = [branch.to_owned()];
+    let said = log(git, &["--first-parent", "--diff-merges=first-parent"], &heads, &[path])?;
+    history.read_git(git, &said, &heads, &[path])?;
+    Ok(history)
+}
+
 fn of_git(checkout: &Checkout, root: &Path, path: &str, former: &[&str]) -> Result<Option<History>> {
     let Some(git_dir) = &checkout.git_dir else { return Ok(None) };
     // Other directories may have a git of their own in them.
@@ -131,45 +144,33 @@ fn of_git(checkout: &Checkout, root: &Path, path: &str, former: &[&str]) -> Resu
     } else {
         (Git::of_repository(git_dir)?, vec!["HEAD".to_owned()])
     };
-    let mut history = History {
-        base: Vec::new(),
-        versions: Vec::new(),
-        is_shallow: git_dir.join("shallow").exists(),
-        reader: Reader::Nobody,
-    };
+    let mut history = History::unknown(git_dir);
     if heads.is_empty() {
         return Ok(Some(history));
     }
     let paths: Vec<&str> = std::iter::once(path).chain(former.iter().copied().filter(|known| *known != path)).collect();
-    let said = match log(&git, &heads, &paths) {
+    let said = match log(&git, &["-c"], &heads, &paths) {
         Ok(said) => said,
         // There is no first commit yet.
         Err(_) if !has_commit(&git, &heads[0])? => return Ok(Some(history)),
         Err(error) => return Err(error),
     };
-    history.versions = versions_of(&said, path)?;
-    if history.versions.is_empty() {
-        return Ok(Some(history));
-    }
-    for head in &heads {
-        history.base.push(contents_in(&git, head, &paths)?);
-    }
-    history.reader = Reader::Git(offline(&git).args(["cat-file", "--batch"]).talk()?);
+    history.read_git(&git, &said, &heads, &paths)?;
     Ok(Some(history))
 }
 
 /// Git without the network: looking at history fetches nothing, and runs nothing that a remote is said to need.
-fn offline(git: &Git) -> Tool {
+pub(crate) fn offline(git: &Git) -> Tool {
     git.command().env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none")
 }
 
-fn has_commit(git: &Git, revision: &str) -> Result<bool> {
+pub(crate) fn has_commit(git: &Git, revision: &str) -> Result<bool> {
     let commit = format!("{revision}^{{commit}}");
     offline(git).args(["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).succeeds()
 }
 
-/// Lists the commits that touched any of the paths, with what they made of them.
-fn log(git: &Git, heads: &[String], paths: &[&str]) -> Result<Vec<u8>> {
+/// Lists the commits that touched any of the paths, with what they made of them. `merges` says what that means of merges.
+fn log(git: &Git, merges: &[&str], heads: &[String], paths: &[&str]) -> Result<Vec<u8>> {
     // All that configuration could change about the answer is said, or it might run a program.
     let options = [
         "log",
@@ -180,7 +181,6 @@ fn log(git: &Git, heads: &[String], paths: &[&str]) -> Result<Vec<u8>> {
         // What was there only on a side that was merged and dropped is found as well.
         "--full-history",
         "--root",
-        "-c",
         "--raw",
         "--no-abbrev",
         "--no-renames",
@@ -189,10 +189,10 @@ fn log(git: &Git, heads: &[String], paths: &[&str]) -> Result<Vec<u8>> {
         "--no-show-signature",
         "--no-ext-diff",
         "--no-textconv",
-        "--end-of-options",
     ];
     let paths = paths.iter().map(|path| format!(":(top,literal){path}"));
-    offline(git).args(options).args(heads).arg("--").args(paths).bytes()
+    let command = offline(git).args(options).args(merges).arg("--end-of-options");
+    command.args(heads).arg("--").args(paths).bytes()
 }
 
 /// Reads the list: for each commit four texts, then for each file a line of raw differences and its path.

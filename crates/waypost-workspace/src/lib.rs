@@ -2,8 +2,8 @@
 //!
 //! [`detect()`] finds the checkout a path is in and where its state lives, by reading files alone: no process
 //! is started. [`worktrees`] adds and removes worktrees with the real tools, [`history`] asks them for the versions of
-//! a file, [`merging`] for those that are in conflict, and [`mod@sync`] brings a ledger together with its remote; no
-//! other module runs them.
+//! a file, [`merging`] for those that are in conflict, [`mod@sync`] brings a ledger together with its remote, and
+//! [`upstream`] sees what became of what is only proposed there; no other module runs them.
 
 mod checkout;
 mod config_file;
@@ -15,7 +15,9 @@ mod identity;
 mod jj_layout;
 pub mod merging;
 mod run;
+mod sl_layout;
 pub mod sync;
+pub mod upstream;
 pub mod worktrees;
 
 pub use checkout::{Checkout, Listed};

@@ -5,11 +5,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use waypost_core::{Error, Result, url_text};
+
+use crate::sl_layout;
 
 /// Variables that would make git look at another repository, or run something.
 const GIT_VARIABLES: &[&str] = &[
@@ -46,6 +52,9 @@ const GIT_SETTINGS: &[(&str, &str)] = &[
 /// How the network may be reached. Other ways are programs, named by a URL.
 const PROTOCOLS: &str = "file:git:http:https:ssh";
 
+/// What answers at the other end. Left to the repository, it could be any program here.
+pub(crate) const UPLOAD: &str = "--upload-pack=git-upload-pack";
+
 /// What git-lfs itself writes as its filter. A repository that uses it needs it, and it is known.
 const LFS: &[&str] = &[
     "git-lfs clean -- %f",
@@ -55,12 +64,14 @@ const LFS: &[&str] = &[
     "git-lfs filter-process --skip",
 ];
 
-/// What the user's own environment says about the network. It is the user's, so it is heeded.
+/// What the user says about the network. It is the user's, so it is heeded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Own {
-    /// Whether it names a command for ssh.
+    /// How long a command may take that talks to a remote; for ever, if nothing is said.
+    pub limit: Option<Duration>,
+    /// Whether the environment names a command for ssh.
     pub ssh: bool,
-    /// Whether it names a program that knows passwords.
+    /// Whether the environment names a program that knows passwords.
     pub askpass: bool,
 }
 
@@ -88,30 +99,62 @@ impl Git {
     /// A git command, still without its arguments.
     pub(crate) fn command(&self) -> Tool {
         let mut command = Command::new("git");
-        for variable in GIT_VARIABLES {
-            command.env_remove(variable);
-        }
-        command
-            .env("GIT_TERMINAL_PROMPT", "0")
-            .env("GIT_PAGER", "cat")
-            .env("GIT_CONFIG_COUNT", self.settings.len().to_string());
-        for (number, (key, value)) in self.settings.iter().enumerate() {
-            command.env(format!("GIT_CONFIG_KEY_{number}"), key).env(format!("GIT_CONFIG_VALUE_{number}"), value);
-        }
         command.args(&self.place);
-        Tool::new("git", command)
+        self.around(Tool::new("git", command))
     }
 
     /// A git command that may use the network: it asks nobody, and runs nothing that the repository names.
     pub(crate) fn network(&self, own: Own) -> Tool {
-        let tool = self.command().env("GIT_ALLOW_PROTOCOL", PROTOCOLS).env("GIT_PROXY_COMMAND", "");
+        self.around_network(self.command(), own)
+    }
+
+    /// Hardens every git that a tool starts.
+    pub(crate) fn around(&self, mut tool: Tool) -> Tool {
+        for variable in GIT_VARIABLES {
+            tool.command.env_remove(variable);
+        }
+        tool = tool
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_PAGER", "cat")
+            .env("GIT_CONFIG_COUNT", self.settings.len().to_string());
+        for (number, (key, value)) in self.settings.iter().enumerate() {
+            tool = tool.env(&format!("GIT_CONFIG_KEY_{number}"), key).env(&format!("GIT_CONFIG_VALUE_{number}"), value);
+        }
+        tool
+    }
+
+    /// Hardens how every git that a tool starts uses the network.
+    pub(crate) fn around_network(&self, tool: Tool, own: Own) -> Tool {
+        let tool = tool.env("GIT_ALLOW_PROTOCOL", PROTOCOLS).env("GIT_PROXY_COMMAND", "");
         // Fetching what a partial clone lacks would let the repository say by which program. We say it ourselves.
-        let mut tool = tool.env("GIT_NO_LAZY_FETCH", "1");
+        let mut tool = tool.env("GIT_NO_LAZY_FETCH", "1").within(own.limit);
+        // The user's own command may ask for a passphrase, which only the terminal's own group may.
+        tool.is_apart = !own.ssh && self.ssh.is_none();
         if !own.ssh {
             // Over the repository's own core.sshCommand.
             tool = tool.env("GIT_SSH_COMMAND", self.ssh.as_deref().unwrap_or("ssh -oBatchMode=yes"));
         }
         if own.askpass { tool } else { tool.env("GIT_ASKPASS", "").env("SSH_ASKPASS_REQUIRE", "never") }
+    }
+
+    /// A git command that fetches this, and nothing that it was not asked for.
+    pub(crate) fn fetch(&self, own: Own, remote: &str, refspec: &str) -> Tool {
+        self.network(own).args([
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-prune",
+            "--no-prune-tags",
+            "--no-recurse-submodules",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+            // In a partial clone the ledger would be left out.
+            "--no-filter",
+            UPLOAD,
+            "--",
+            remote,
+            refspec,
+        ])
     }
 
     /// Reads which programs the repository itself configures, and switches them off.
@@ -180,11 +223,36 @@ pub(crate) fn hg(dir: &Path) -> Tool {
     Tool::new("hg", command)
 }
 
-/// A Sapling command in a directory, as scripts should run it. It is Mercurial's descendant, and heeds the same words.
-pub(crate) fn sl(dir: &Path) -> Tool {
+/// A Mercurial command that may use the network.
+pub(crate) fn hg_network(dir: &Path, own: Own) -> Tool {
+    hg(dir).env("SSH_ASKPASS_REQUIRE", "never").within(own.limit)
+}
+
+/// A Sapling command in a worktree, as scripts should run it. It is Mercurial's descendant, and heeds most of its words.
+pub(crate) fn sl(root: &Path) -> Result<Tool> {
+    // It always reads the repository's own configuration, so that must be harmless.
+    sl_layout::check(root)?;
     let mut command = Command::new("sl");
-    command.current_dir(dir).env("HGPLAIN", "1").env("HGRCSKIPREPO", "1").args(["--noninteractive", "--pager=never"]);
-    Tool::new("sl", command)
+    command.current_dir(root).env("HGPLAIN", "1").args(["--noninteractive", "--pager=never"]);
+    let tool = Tool::new("sl", command);
+    Ok(match git_of_sl(root)? {
+        Some(git) => git.around(tool),
+        None => tool,
+    })
+}
+
+/// A Sapling command that may use the network.
+pub(crate) fn sl_network(root: &Path, own: Own) -> Result<Tool> {
+    let tool = sl(root)?.env("SSH_ASKPASS_REQUIRE", "never").within(own.limit);
+    Ok(match git_of_sl(root)? {
+        Some(git) => git.around_network(tool, own),
+        None => tool,
+    })
+}
+
+/// The git that Sapling runs on the commits of a repository, if it keeps them so. That has a configuration too.
+fn git_of_sl(root: &Path) -> Result<Option<Git>> {
+    sl_layout::git_dir(root)?.map(|git_dir| Git::of_repository(&git_dir)).transpose()
 }
 
 /// Returns the version of the git on the search path.
@@ -199,13 +267,17 @@ pub(crate) struct Tool {
     name: String,
     is_named: bool,
     command: Command,
+    /// How long it may take.
+    limit: Option<Duration>,
+    /// Whether it is ended together with everything that it started. Then it cannot ask anything of a terminal.
+    is_apart: bool,
 }
 
 impl Tool {
     fn new(name: &str, mut command: Command) -> Self {
         // Messages are shown to people and matched by nobody, but one language keeps reports comparable.
         command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
-        Tool { name: name.to_owned(), is_named: false, command }
+        Tool { name: name.to_owned(), is_named: false, command, limit: None, is_apart: true }
     }
 
     pub(crate) fn arg(self, arg: impl AsRef<OsStr>) -> Self {
@@ -227,6 +299,12 @@ impl Tool {
 
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Says how long it may take.
+    pub(crate) fn within(mut self, limit: Option<Duration>) -> Self {
+        self.limit = limit;
         self
     }
 
@@ -326,7 +404,31 @@ impl Tool {
 
     fn run(&mut self) -> Result<Output> {
         log::debug!("run {}", self.line());
-        self.command.output().map_err(|error| self.cannot_run(error))
+        match self.limit {
+            Some(limit) => self.run_within(limit),
+            None => self.command.output().map_err(|error| self.cannot_run(error)),
+        }
+    }
+
+    /// Runs it, and ends it if it takes too long.
+    fn run_within(&mut self, limit: Duration) -> Result<Output> {
+        if self.is_apart {
+            self.command.process_group(0);
+        }
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = self.command.spawn().map_err(|error| self.cannot_run(error))?;
+        let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let (sender, receiver) = mpsc::channel();
+        // Reads what it prints, and waits for it. If it does not end, this is left behind.
+        std::thread::spawn(move || sender.send(child.wait_with_output()));
+        if let Ok(output) = receiver.recv_timeout(limit) {
+            return output.map_err(|error| self.cannot_run(error));
+        }
+        if let Some(process) = process {
+            let kill = if self.is_apart { kill_process_group } else { kill_process };
+            let _ = kill(process, Signal::KILL);
+        }
+        Err(Error::unavailable(format!("{} took longer than {limit:?}, and was ended", self.name)))
     }
 
     fn cannot_run(&self, error: io::Error) -> Error {

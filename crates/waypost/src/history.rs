@@ -86,6 +86,22 @@ pub fn find_in_history(place: &Place, id: &str) -> Result<Option<(Record, Commit
     Ok(newest)
 }
 
+/// Finds the last version of a record that a branch does not have any more, and the commit that took it out.
+pub(crate) fn taken_out(history: History, id: &str) -> Result<Option<(Record, Commit)>> {
+    let mut past = Past { history, id, records: HashMap::new() };
+    for version in std::mem::take(&mut past.history.versions) {
+        if past.record(&version.after)?.is_some() {
+            return Ok(None);
+        }
+        for before in &version.before {
+            if let Some(record) = past.record(before)? {
+                return Ok(Some((record, version.commit)));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Finds an issue in history that the ledger does not have. If it is not there either, the ledger's answer stands.
 pub fn instead_of(error: Error, place: &Place, id: &str) -> Result<(Record, Commit)> {
     if error.kind() != Kind::NotFound || id.is_empty() {

@@ -9,9 +9,12 @@ use waypost_core::ledger::change::{self, Author};
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::issue::{Issue, Visibility};
 use waypost_core::ledger::role::Role;
+use waypost_core::ledger::vocabulary::{Category, Terms};
 use waypost_core::{Error, Result};
-use waypost_workspace::history::at_upstream;
+use waypost_workspace::history::Commit;
+use waypost_workspace::upstream::Upstream;
 
+use crate::history::taken_out;
 use crate::ledger::{Entry, Ledger, Record};
 use crate::place::{Place, ledger_in};
 use crate::repos::{Repo, role};
@@ -103,45 +106,97 @@ pub enum Outcome {
     Accepted(String),
     /// It was closed there, and why; it is local again.
     Rejected(String, Option<String>),
+    /// It was deleted there, or taken out, and how; it is local again.
+    Dropped(String, String),
 }
 
 /// Looks at what the project's default branch says of what was proposed, as far as the last fetch saw it, and brings the
 /// planning up to date with it.
+///
+/// What was never there may be in a pull request, so only what was there once can be gone.
 pub fn settle(ledger: &Ledger, target: usize) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::new();
     let project = &ledger.repos()[target];
     let path = project.file.path().strip_prefix(&project.root).ok().and_then(|path| path.to_str());
     let Some(path) = path.filter(|_| ledger.repos().len() > 1) else { return Ok(outcomes) };
-    let Some(bytes) = at_upstream(&project.checkout, path)? else { return Ok(outcomes) };
+    let Some(upstream) = Upstream::of(&project.checkout)? else { return Ok(outcomes) };
+    // A branch without the file says nothing of it.
+    let Some(bytes) = upstream.read(path)? else { return Ok(outcomes) };
     let document = Document::parse(bytes);
-    let records = (0..document.len()).filter_map(|place| document.record(place).ok());
-    let upstream: Vec<Issue> = records.filter_map(|record| Issue::read(&record)).map(|(issue, _)| issue).collect();
+    let theirs: Vec<Record> = (0..document.len()).filter_map(|place| document.record(place).ok()).collect();
     for number in (0..ledger.repos().len()).filter(|number| *number != target && ledger.may_write(*number)) {
         let proposed = ledger.look(|index| index.proposed_in(number))?;
         for mine in proposed {
             let id = &mine.issue.id;
-            let Some(theirs) = upstream.iter().find(|issue| issue.id == *id) else { continue };
-            let is_closed = ledger.terms().statuses.category(&theirs.status).is_over();
-            match theirs.visibility() {
-                Visibility::Canonical => {
-                    ledger.transaction_in(number, |transaction| transaction.take_out(id))?;
-                    outcomes.push(Outcome::Accepted(id.clone()));
-                }
-                Visibility::Proposed if is_closed => {
-                    let reason = theirs.close_reason.clone();
-                    let words = reason.as_deref().map_or("rejected".to_owned(), |reason| format!("rejected: {reason}"));
-                    let local = with_visibility(&mine.record, Visibility::Local)?;
-                    ledger.transaction_in(number, |transaction| {
-                        transaction.put(&local)?;
-                        transaction.comment_here(id, &words)
-                    })?;
-                    outcomes.push(Outcome::Rejected(id.clone(), reason));
-                }
-                Visibility::Proposed | Visibility::Local => {}
-            }
+            let fate = match theirs.iter().find(|record| record.text("id").as_deref() == Some(id)) {
+                Some(record) => fate(record, None, ledger.terms()),
+                None => taken_out(upstream.history(path)?, id)?
+                    .map_or(Fate::Pending, |(record, commit)| fate(&record, Some(&commit), ledger.terms())),
+            };
+            outcomes.extend(carry_out(ledger, number, &mine, fate)?);
         }
     }
     Ok(outcomes)
+}
+
+/// What the project made of a proposal. Its words are kept as a comment, and told apart by the moment or the commit.
+enum Fate {
+    Pending,
+    Accepted,
+    Rejected(Option<String>, String),
+    Dropped(String, String),
+}
+
+/// Decides what a record of the project says about the proposal, or said before a commit took it out.
+fn fate(record: &Record, gone: Option<&Commit>, terms: &Terms) -> Fate {
+    let Some((issue, _)) = Issue::read(record) else { return Fate::Pending };
+    let category = terms.statuses.category(&issue.status);
+    let at = |key: &str| record.text(key).map(|moment| format!(" ({moment})")).unwrap_or_default();
+    match (issue.visibility(), category, gone) {
+        (_, Category::Deleted, _) => {
+            let reason = record.text("delete_reason").filter(|reason| !reason.is_empty());
+            let how = reason.map_or("deleted".to_owned(), |reason| format!("deleted: {reason}"));
+            let words = format!("dropped by the project, {how}{}", at("deleted_at"));
+            Fate::Dropped(how, words)
+        }
+        // Closed work that was everybody's is pruned one day.
+        (Visibility::Canonical, _, None) | (Visibility::Canonical, Category::Done, Some(_)) => Fate::Accepted,
+        (Visibility::Proposed, Category::Done, _) => {
+            let reason = issue.close_reason;
+            let words = reason.as_deref().map_or("rejected".to_owned(), |reason| format!("rejected: {reason}"));
+            Fate::Rejected(reason, words + &at("closed_at"))
+        }
+        (_, _, Some(commit)) => {
+            let how = format!("taken out by commit {}", commit.short_id());
+            let words = format!("dropped by the project, {how}");
+            Fate::Dropped(how, words)
+        }
+        (Visibility::Proposed | Visibility::Local, _, None) => Fate::Pending,
+    }
+}
+
+/// Brings a copy in the planning up to date with what the project made of it.
+fn carry_out(ledger: &Ledger, number: usize, mine: &Entry, fate: Fate) -> Result<Option<Outcome>> {
+    let id = mine.issue.id.clone();
+    let (outcome, words) = match fate {
+        Fate::Pending => return Ok(None),
+        Fate::Accepted => {
+            ledger.transaction_in(number, |transaction| transaction.take_out(&id))?;
+            return Ok(Some(Outcome::Accepted(id)));
+        }
+        Fate::Rejected(reason, words) => (Outcome::Rejected(id.clone(), reason), words),
+        Fate::Dropped(how, words) => (Outcome::Dropped(id.clone(), how), words),
+    };
+    // It was told of that before, and proposed again since.
+    if mine.issue.comments.iter().any(|comment| comment.text == words) {
+        return Ok(None);
+    }
+    let local = with_visibility(&mine.record, Visibility::Local)?;
+    ledger.transaction_in(number, |transaction| {
+        transaction.put(&local)?;
+        transaction.comment_here(&id, &words)
+    })?;
+    Ok(Some(outcome))
 }
 
 /// Finds the copy of an issue that is not the project's.

@@ -1,17 +1,23 @@
 //! The ledger of a repository and that of its remote, brought together.
 
+use std::time::Duration;
+
+use jiff::SignedDuration;
 use waypost_core::ledger::conflict;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::merge::merge;
 use waypost_core::{Error, Result};
 use waypost_workspace::Own;
 use waypost_workspace::sync::{self, Request};
+use waypost_workspace::upstream;
 
 use crate::environment::Variables;
 use crate::ledger::check_inside;
+use crate::place::Place;
 use crate::repos::Repo;
 
 pub use waypost_workspace::sync::Synced;
+pub use waypost_workspace::upstream::Fetched;
 
 /// How it is done.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +26,14 @@ pub struct Options {
     pub push: bool,
     /// Whether nothing is changed, and what would be done is written down.
     pub is_rehearsal: bool,
+    /// How long a remote may take to answer; for ever, if nothing is said.
+    pub limit: Option<Duration>,
+}
+
+/// Returns how long a remote may take to answer, as the configuration of a place says.
+pub fn limit(place: &Place) -> Option<Duration> {
+    let limit = place.config.text("sync.timeout")?.parse::<SignedDuration>().ok()?;
+    Duration::try_from(limit).ok().filter(|limit| !limit.is_zero())
 }
 
 /// Brings the ledger of a repository together with that of its remote. `say` is told of each step.
@@ -36,10 +50,7 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, say: &dyn Fn(&
         path,
         push: options.push,
         is_rehearsal: options.is_rehearsal,
-        own: Own {
-            ssh: ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| variables.get(name).is_some()),
-            askpass: variables.get("GIT_ASKPASS").is_some(),
-        },
+        own: own(variables, options),
     };
     let ledger = sync::Ledger {
         read: &|| {
@@ -50,6 +61,21 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, say: &dyn Fn(&
         merge: &merged,
     };
     sync::sync(request, ledger, say)
+}
+
+/// Fetches the default branch of a project whose ledger is not ours to write, so that what became of proposals is seen.
+/// None if there is nowhere to fetch it from.
+pub fn fetch_project(repo: &Repo, variables: &Variables, options: Options) -> Result<Option<Fetched>> {
+    upstream::fetch(&repo.checkout, own(variables, options), options.is_rehearsal)
+}
+
+/// Returns what the user says about the network.
+fn own(variables: &Variables, options: Options) -> Own {
+    Own {
+        limit: options.limit,
+        ssh: ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| variables.get(name).is_some()),
+        askpass: variables.get("GIT_ASKPASS").is_some(),
+    }
 }
 
 /// Merges two versions of a ledger. What markers of an earlier conflict enclose is merged first.

@@ -29,18 +29,25 @@ pub(super) struct CaseId(usize);
 pub(super) struct Yardstick {
     /// Cases whose times are added up, each so many times.
     pub(super) parts: Vec<(u32, CaseId)>,
+    /// A time that is added to them, where the bar is one.
+    pub(super) time: Duration,
     /// How many times their sum it may take.
     pub(super) bar: Option<f64>,
 }
 
 /// Compares with one other case, under a bar.
 pub(super) fn at_most(bar: f64, other: CaseId) -> Yardstick {
-    Yardstick { parts: vec![(1, other)], bar: Some(bar) }
+    Yardstick { parts: vec![(1, other)], time: Duration::ZERO, bar: Some(bar) }
+}
+
+/// Compares with a time, which is the bar.
+pub(super) fn within(time: Duration) -> Yardstick {
+    Yardstick { parts: Vec::new(), time, bar: Some(1.0) }
 }
 
 /// Compares with one other case, to know and not to judge.
 pub(super) fn beside(other: CaseId) -> Yardstick {
-    Yardstick { parts: vec![(1, other)], bar: None }
+    Yardstick { parts: vec![(1, other)], time: Duration::ZERO, bar: None }
 }
 
 struct Case<'a> {
@@ -152,7 +159,7 @@ impl<'a> Cases<'a> {
 
     fn ratio(&self, case: &Case, yardstick: &Yardstick) -> f64 {
         let whole: Duration = yardstick.parts.iter().map(|(times, part)| self.0[part.0].time() * *times).sum();
-        case.time().as_secs_f64() / whole.as_secs_f64()
+        case.time().as_secs_f64() / (whole + yardstick.time).as_secs_f64()
     }
 
     fn name(&self, yardstick: &Yardstick) -> String {
@@ -160,7 +167,8 @@ impl<'a> Cases<'a> {
             1 => self.0[part.0].name.clone(),
             _ => format!("{times} x {}", self.0[part.0].name),
         });
-        parts.collect::<Vec<_>>().join(" + ")
+        let time = (!yardstick.time.is_zero()).then(|| format!("{:?}", yardstick.time));
+        parts.chain(time).collect::<Vec<_>>().join(" + ")
     }
 }
 

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
-use super::cases::{CaseId, Cases, Yardstick, at_most, beside};
+use super::cases::{CaseId, Cases, Yardstick, at_most, beside, within};
 use super::issues::{self, Issue};
 use super::options::Options;
 use super::scratch::{Scratch, create_dir, remove_files, write};
@@ -12,6 +13,9 @@ use super::taskwarrior;
 use crate::Result;
 
 const ROUNDS: u32 = 100;
+
+/// How long merging 1,000 issues may take, as a whole process.
+const MERGE_BAR: Duration = Duration::from_millis(50);
 
 /// In nanoseconds.
 const LIBRARY_BAR: u32 = 50_000;
@@ -27,6 +31,7 @@ pub(super) fn measure(options: &Options) -> Result {
     add_cold_index(&mut cases, &scratch, hydrate)?;
     add_changed_line(&mut cases, &scratch, ready)?;
     add_writes(&mut cases, &scratch, trivial)?;
+    add_merge(&mut cases, &scratch)?;
     if taskwarrior::is_installed() {
         add_taskwarrior(&mut cases, &scratch)?;
     } else {
@@ -93,7 +98,8 @@ fn add_writes<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch, trivial: CaseId) 
     create_dir(&dir)?;
     let text = issues::lines(&issues);
     let replace = cases.inside("durable replacement, 1,000", move || replace(&dir, &text));
-    let least = || Yardstick { parts: vec![(3, replace), (1, trivial)], bar: Some(1.0) };
+    let parts = vec![(3, replace), (1, trivial)];
+    let least = || Yardstick { parts: parts.clone(), time: Duration::ZERO, bar: Some(1.0) };
 
     let add = repo.clone();
     cases.program("way add, 1,000", least(), move || Ok(scratch.way(&add, ["add", "Measure once more"])));
@@ -102,6 +108,26 @@ fn add_writes<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch, trivial: CaseId) 
         let issue = open.next().ok_or("every issue is closed by now: measure fewer rounds")?;
         Ok(scratch.way(&repo, ["close", &issue.id]))
     });
+    Ok(())
+}
+
+/// Adds a merge of three versions, of which one side changed 30 issues and the other 40, 10 of them the same.
+fn add_merge<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
+    let Ledger { repo, mut issues, .. } = Ledger::make(scratch, "ledger-1000-merged", 1000, "bx")?;
+    let version = |name: &str, issues: &[Issue]| write(&repo.join(name), &[&issues::lines(issues)]);
+    version("base", &issues)?;
+    for (name, changed) in [("ours", 0..30), ("theirs", 20..60)] {
+        let before: Vec<String> = issues[changed.clone()].iter().map(|issue| issue.title.clone()).collect();
+        for issue in &mut issues[changed.clone()] {
+            issue.title = format!("Changed by {name}");
+        }
+        version(name, &issues)?;
+        for (issue, title) in issues[changed].iter_mut().zip(before) {
+            issue.title = title;
+        }
+    }
+    let args = ["merge-driver", "base", "ours", "theirs", "--output", "merged"];
+    cases.program("way merge-driver, 1,000", within(MERGE_BAR), move || Ok(scratch.way(&repo, args)));
     Ok(())
 }
 

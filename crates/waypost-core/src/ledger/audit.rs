@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use super::document::{Content, Document};
 use super::issue::Issue;
 
+/// What damage is called that a merge left behind.
+pub const MARKER: &str = "a conflict marker";
+
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
@@ -29,7 +32,7 @@ pub fn audit(document: &Document) -> Audit {
         match content {
             Content::Blank => {}
             Content::Damaged(why) => audit.damage.push((number, format!("cannot be read: {why}"))),
-            Content::Marker => audit.damage.push((number, "a conflict marker".to_owned())),
+            Content::Marker => audit.damage.push((number, MARKER.to_owned())),
             Content::Other => {
                 let is_nameless =
                     document.record(place).is_ok_and(|record| !record.fields().any(|(key, _)| key.starts_with('_')));

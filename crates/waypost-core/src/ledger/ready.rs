@@ -159,8 +159,8 @@ fn unfinished(facts: &Facts, issues: &impl Issues, rules: Rules) -> Vec<Reason> 
 /// Returns the nearest of an issue's ancestors that waits or is set aside.
 fn obstructed_ancestor(facts: &Facts, issues: &impl Issues, rules: Rules) -> Option<String> {
     let is_held = |ancestor: &Facts| {
-        ancestor.status == "deferred"
-            || ancestor.status == "blocked"
+        // One that is pinned is there to be seen, and not set aside.
+        (ancestor.category == Category::Frozen && ancestor.status != "pinned")
             || deferred(ancestor, rules).is_some()
             || !unfinished(ancestor, issues, rules).is_empty()
     };
@@ -325,11 +325,14 @@ mod tests {
             "a",
             &["it is a part of c which waits or is set aside"],
         );
-        check(
-            &chain(Facts { status: "deferred".to_owned(), category: Category::Frozen, ..open("c") }),
-            "a",
-            &["it is a part of c which waits or is set aside"],
-        );
+        for status in ["deferred", "blocked", "on-ice"] {
+            check(
+                &chain(Facts { status: status.to_owned(), category: Category::Frozen, ..open("c") }),
+                "a",
+                &["it is a part of c which waits or is set aside"],
+            );
+        }
+        check(&chain(Facts { status: "pinned".to_owned(), category: Category::Frozen, ..open("c") }), "a", &[]);
         check(&chain(closed("c")), "a", &[]);
         check(
             &chain(Facts {

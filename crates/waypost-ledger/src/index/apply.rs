@@ -218,6 +218,14 @@ fn precedence(raw: &str) -> Option<(Visibility, Option<Timestamp>, &str)> {
     Some((issue.visibility(), issue.updated_at, raw))
 }
 
+/// Tells whether a copy says that its issue was deleted, or proposed and closed.
+fn is_turned_down(issue: &Issue, terms: &Terms) -> bool {
+    match terms.statuses.category(&issue.status) {
+        Category::Deleted => issue.visibility() != Visibility::Local,
+        category => category.is_over() && issue.visibility() == Visibility::Proposed,
+    }
+}
+
 /// Returns what several lines of one id say together.
 pub(super) fn unite<'a>(lines: impl Iterator<Item = &'a str>) -> Option<String> {
     let records: Vec<Record> = lines.filter_map(|line| Record::parse(line).ok()).collect();
@@ -515,12 +523,15 @@ impl Index {
             let Line::Issue(issue, _) = read(united.as_deref().unwrap_or(first.raw).as_bytes()) else { return None };
             Some((*issue, first.line, first.ledger, united))
         };
+        let copies: Vec<_> = ledgers.into_values().filter_map(said).collect();
+        let is_planned = copies.iter().any(|(issue, ..)| issue.visibility() == Visibility::Local);
         // Two copies that are the same are the first ledger's.
-        let (issue, line, ledger, united) =
-            ledgers.into_values().filter_map(said).max_by_key(|(issue, line, ledger, _)| {
-                let raw = versions.iter().find(|version| version.line == *line).map(|version| version.raw);
-                (issue.visibility(), issue.updated_at, raw, Reverse(*ledger))
-            })?;
+        let (issue, line, ledger, united) = copies.into_iter().max_by_key(|(issue, line, ledger, _)| {
+            let raw = versions.iter().find(|version| version.line == *line).map(|version| version.raw);
+            // What was turned down is its author's planning again.
+            let is_turned_down = is_planned && is_turned_down(issue, &self.terms);
+            (!is_turned_down, issue.visibility(), issue.updated_at, raw, Reverse(*ledger))
+        })?;
         Some(Row::of(issue, line, ledger, united, &self.terms))
     }
 

@@ -4,15 +4,15 @@
 //! another commit only if no file differs there but the ledger, and whoever has commits to push, or files to update, does
 //! that first.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use waypost_core::model::Vcs;
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Kind, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
-use super::{Adapter, MESSAGE, Round, Work};
+use super::{Adapter, MESSAGE, Round, Work, unreachable};
 use crate::config_file::ConfigFile;
-use crate::run::{Tool, hg, sl};
+use crate::run::{Tool, hg, hg_network, sl, sl_network};
 
 /// What is in the tool's directory while something is under way.
 const UNDER_WAY: &[(&str, &str)] = &[
@@ -52,7 +52,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<HgSync<'a>> {
             sync.remote = None;
         }
     } else {
-        sync.branch = sync.tool().arg("branch").stdout()?;
+        sync.branch = sync.tool()?.arg("branch").stdout()?;
     }
     if sync.remote.is_none() {
         work.note("there is no remote, so there is nothing to push to".to_owned());
@@ -68,29 +68,29 @@ impl Adapter for HgSync<'_> {
         if self.remote.is_none() {
             return Ok(None);
         }
-        let unreachable = |error: &Error| {
-            Error::unavailable("cannot pull from the default path")
-                .because(error.full_message())
-                .hint("nothing was changed; try again when the remote can be reached")
-        };
+        let unreachable = |error: &Error| unreachable("cannot pull from the default path", error);
         self.work.say("Pulling");
         if self.is_sapling {
-            self.work.change(self.remotely().args(["pull", "--quiet"]), "").map_err(|error| unreachable(&error))?;
+            self.work.change(self.remotely()?.args(["pull", "--quiet"]), "").map_err(|error| unreachable(&error))?;
             self.upstream = Some(self.log(&self.branch, "{node}")?).filter(|node| !node.is_empty());
             return Ok(self.upstream.clone());
         }
         let rev = format!("--rev={}", self.branch);
-        let known = self.remotely().args(["identify", "--template={id}", &rev, "default"]).stdout();
-        let Ok(tip) = known else {
-            // There may be no such branch yet.
-            self.remotely().args(["identify", "default"]).stdout().map_err(|error| unreachable(&error))?;
-            self.upstream = None;
-            return Ok(None);
+        let known = self.remotely()?.args(["identify", "--template={id}", &rev, "default"]).stdout();
+        let tip = match known {
+            Ok(tip) => tip,
+            Err(error) if error.kind() == Kind::Unavailable => return Err(unreachable(&error)),
+            Err(_) => {
+                // There may be no such branch yet.
+                self.remotely()?.args(["identify", "default"]).stdout().map_err(|error| unreachable(&error))?;
+                self.upstream = None;
+                return Ok(None);
+            }
         };
-        let pull = self.remotely().args(["pull", "--quiet", &format!("--rev={tip}"), "default"]);
+        let pull = self.remotely()?.args(["pull", "--quiet", &format!("--rev={tip}"), "default"]);
         self.work.change(pull, "").map_err(|error| unreachable(&error))?;
         let is_known =
-            !self.work.request.is_rehearsal || self.tool().args(["log", &format!("--rev={tip}")]).succeeds()?;
+            !self.work.request.is_rehearsal || self.tool()?.args(["log", &format!("--rev={tip}")]).succeeds()?;
         self.upstream = Some(tip).filter(|_| is_known);
         Ok(self.upstream.clone())
     }
@@ -112,7 +112,8 @@ impl Adapter for HgSync<'_> {
         self.take_under_control(theirs.is_some())?;
         let mut committed = None;
         if let (Some(upstream), Some(is_merge)) = (&self.upstream, plan) {
-            let target = if is_merge {
+            // Sapling's users put their commits on top of the remote's instead.
+            let target = if is_merge && !self.is_sapling {
                 let merge = self.merge(&parent, upstream, &merged)?;
                 committed = Some(merge.clone());
                 merge
@@ -124,8 +125,11 @@ impl Adapter for HgSync<'_> {
         if self.is_changed()? {
             self.work.say("Committing the ledger");
             let message = format!("--message={}", MESSAGE.trim_end());
-            self.work.change(self.tool().args(["commit", &message, "--", &self.pattern()]), "")?;
+            self.work.change(self.tool()?.args(["commit", &message, "--", &self.pattern()]), "")?;
             committed = Some(if self.work.request.is_rehearsal { "COMMIT".to_owned() } else { self.parent()? });
+        }
+        if let (Some(upstream), Some(true), true) = (&self.upstream, plan, self.is_sapling) {
+            self.hide(&parent, upstream)?;
         }
         let tip = match &committed {
             Some(commit) => commit.clone(),
@@ -155,18 +159,18 @@ impl Adapter for HgSync<'_> {
 }
 
 impl HgSync<'_> {
-    fn tool(&self) -> Tool {
-        self.tool_in(self.work.request.root)
+    fn tool(&self) -> Result<Tool> {
+        let root = self.work.request.root;
+        if self.is_sapling { sl(root) } else { Ok(hg(root)) }
     }
 
-    fn tool_in(&self, root: &Path) -> Tool {
-        if self.is_sapling { sl(root) } else { hg(root) }
-    }
-
-    /// A command that knows the remote. The repository's own configuration, which names it, is not read otherwise.
-    fn remotely(&self) -> Tool {
+    /// A command that knows the remote. Mercurial does not read the repository's own configuration, which names it.
+    fn remotely(&self) -> Result<Tool> {
         let settings = self.remote.iter().flatten().map(|setting| format!("--config={setting}"));
-        self.tool().env("SSH_ASKPASS_REQUIRE", "never").args(settings)
+        let root = self.work.request.root;
+        let own = self.work.request.own;
+        let tool = if self.is_sapling { sl_network(root, own)? } else { hg_network(root, own) };
+        Ok(tool.args(settings))
     }
 
     /// Names the ledger's file, whatever is in its name.
@@ -175,7 +179,7 @@ impl HgSync<'_> {
     }
 
     fn log(&self, revisions: &str, template: &str) -> Result<String> {
-        self.tool().args(["log", &format!("--rev={revisions}"), &format!("--template={template}")]).stdout()
+        self.tool()?.args(["log", &format!("--rev={revisions}"), &format!("--template={template}")]).stdout()
     }
 
     /// Returns the commit that the worktree is based on.
@@ -186,7 +190,7 @@ impl HgSync<'_> {
     /// Returns what the ledger is in a commit.
     fn content(&self, commit: Option<&str>) -> Result<Option<Vec<u8>>> {
         let Some(commit) = commit.filter(|commit| !is_null(commit)) else { return Ok(None) };
-        self.tool().args(["cat", &format!("--rev={commit}"), "--", &self.pattern()]).answer_bytes()
+        self.tool()?.args(["cat", &format!("--rev={commit}"), "--", &self.pattern()]).answer_bytes()
     }
 
     /// Refuses while something is under way.
@@ -194,11 +198,19 @@ impl HgSync<'_> {
         let own = self.work.request.root.join(if self.is_sapling { ".sl" } else { ".hg" });
         let under_way = UNDER_WAY.iter().find(|(mark, _)| own.join(mark).exists()).map(|(_, what)| *what);
         let parents = self.log("parents()", r"{node}\n")?;
-        let under_way = if parents.lines().count() > 1 { Some("a merge") } else { under_way };
-        match under_way {
-            Some(what) => Err(Error::refused(format!("{what} is under way")).hint("finish it, or abort it")),
-            None => Ok(()),
+        let under_way = under_way.or_else(|| (parents.lines().count() > 1).then_some("a merge"));
+        if let Some(what) = under_way {
+            return Err(Error::refused(format!("{what} is under way")).hint("finish it, or abort it"));
         }
+        // An update, or whatever else, may have left conflicts behind.
+        if own.join("merge").exists() {
+            let files = self.tool()?.args(["resolve", "--list"]).stdout()?;
+            if let Some(file) = files.lines().find_map(|line| line.strip_prefix("U ")) {
+                return Err(Error::refused(format!("{file} has a conflict that waits to be resolved"))
+                    .hint(format!("{} resolve --mark {file} takes what is in the file", self.name())));
+            }
+        }
+        Ok(())
     }
 
     /// Returns settings that name the remote.
@@ -227,7 +239,7 @@ impl HgSync<'_> {
         let Some(upstream) = &self.upstream else { return Ok(None) };
         if is_null(parent) {
             return Err(Error::refused("there is no commit here yet, but the remote has some")
-                .hint(format!("{} update, and then way sync", self.name())));
+                .hint(format!("{}, and then way sync", self.goes_on())));
         }
         let is_of_ledger = |files: &str| {
             let mut files = files.split('\0').filter(|file| !file.is_empty()).peekable();
@@ -242,14 +254,19 @@ impl HgSync<'_> {
             return Ok(None);
         }
         let between = [format!("--rev={parent}"), format!("--rev={upstream}")];
-        let differ = self.tool().args(["status", "--no-status", "--print0"]).args(between).stdout()?;
+        let differ = self.tool()?.args(["status", "--no-status", "--print0"]).args(between).stdout()?;
         if !differ.is_empty() && !is_of_ledger(&differ) {
             return Err(Error::refused(
                 "the remote has other files, and the worktree would have to be updated to them",
             )
-            .hint(format!("update first: {} update", self.name())));
+            .hint(format!("update first: {}", self.goes_on())));
         }
         Ok(Some(!own.is_empty()))
+    }
+
+    /// Says how the worktree gets the remote's files.
+    fn goes_on(&self) -> String {
+        if self.is_sapling { format!("sl goto {}", self.branch) } else { "hg update".to_owned() }
     }
 
     fn name(&self) -> &'static str {
@@ -258,7 +275,7 @@ impl HgSync<'_> {
 
     /// Returns the letter that says how the ledger's file is.
     fn status(&self) -> Result<Option<char>> {
-        let said = self.tool().args(["status", "--all", "--", &self.pattern()]).stdout()?;
+        let said = self.tool()?.args(["status", "--all", "--", &self.pattern()]).stdout()?;
         Ok(said.chars().next())
     }
 
@@ -276,33 +293,31 @@ impl HgSync<'_> {
             }
             Some('R') => Err(Error::refused(format!("{path} is marked as removed"))
                 .hint(format!("commit that, or take it back: {} add {path}", self.name()))),
-            Some('?' | 'I') => self.work.change(self.tool().args(["add", "--", &self.pattern()]), "").map(drop),
+            Some('?' | 'I') => self.work.change(self.tool()?.args(["add", "--", &self.pattern()]), "").map(drop),
             _ => Ok(()),
         }
     }
 
     /// Brings the worktree to a commit that differs in the ledger alone, whose file stays.
     fn go_to(&self, commit: &str, merged: &[u8]) -> Result<()> {
-        let update = || self.tool().args(["update", "--quiet", "--merge", "--tool=:local", &format!("--rev={commit}")]);
+        let verb = if self.is_sapling { "goto" } else { "update" };
+        let options = ["--quiet", "--merge", "--tool=:local"];
+        let update = || Ok(self.tool()?.arg(verb).args(options).arg(format!("--rev={commit}")));
         if self.work.request.is_rehearsal {
-            return self.work.change(update(), "").map(drop);
+            return self.work.change(update()?, "").map(drop);
         }
         // Under the ledger's lock: nobody writes a file that is being replaced.
-        (self.work.ledger.change)(&|now| update().stdout().map(|_| now.to_vec()))?;
+        (self.work.ledger.change)(&|now| update()?.stdout().map(|_| now.to_vec()))?;
         let there = self.content(Some(commit))?;
         (self.work.ledger.change)(&|now| (self.work.ledger.merge)(there.as_deref(), now, merged)).map(drop)
     }
 
     /// Merges two commits that differ in the ledger alone, in a worktree of its own: the user's may have changes.
     fn merge(&self, parent: &str, upstream: &str, merged: &[u8]) -> Result<String> {
-        if self.is_sapling {
-            return Err(Error::refused("commits of the ledger here and there have to be merged")
-                .hint(format!("sl rebase --dest {}", self.branch)));
-        }
         let share = self.work.request.checkout.private_dir.join(format!("sync-share-{}", std::process::id()));
         let make = ["share", "--config", "extensions.share=", "--quiet", "--noupdate", "--"];
-        self.work.change(self.tool().args(make).arg(self.work.request.root).arg(&share), "")?;
-        let there = |args: &[&str]| self.work.change(self.tool_in(&share).args(args), "COMMIT");
+        self.work.change(self.tool()?.args(make).arg(self.work.request.root).arg(&share), "")?;
+        let there = |args: &[&str]| self.work.change(hg(&share).args(args), "COMMIT");
         there(&["update", "--quiet", &format!("--rev={parent}")])?;
         there(&["merge", "--quiet", "--tool=:local", &format!("--rev={upstream}")])?;
         if self.work.request.is_rehearsal {
@@ -317,9 +332,21 @@ impl HgSync<'_> {
         Ok(commit)
     }
 
+    /// Hides commits of the ledger whose content is in a newer one now. Bookmarks, and what else stands on them, stay.
+    fn hide(&self, from: &str, upstream: &str) -> Result<()> {
+        let own = format!("only({from}, {upstream})");
+        let unused = format!("{own} - ::(bookmark() + (descendants({own}) - {own}))");
+        let unused = if self.work.request.is_rehearsal { own } else { self.log(&unused, r"{node}\n")? };
+        if unused.is_empty() {
+            return Ok(());
+        }
+        let revisions = unused.lines().map(|commit| format!("--rev={commit}"));
+        self.work.change(self.tool()?.args(["hide", "--quiet"]).args(revisions), "").map(drop)
+    }
+
     fn push(&self, commit: &str) -> Result<()> {
         let rev = format!("--rev={commit}");
-        let push = self.remotely().args(["push", "--quiet", &rev]);
+        let push = self.remotely()?.args(["push", "--quiet", &rev]);
         let push = if self.is_sapling {
             let bookmark = self.branch.split_once('/').map_or(self.branch.as_str(), |(_, bookmark)| bookmark);
             push.arg(format!("--to={bookmark}"))

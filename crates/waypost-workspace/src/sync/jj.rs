@@ -144,7 +144,7 @@ impl JjSync<'_> {
                 said.lines().filter_map(|line| line.split_once('\t')).filter(|(remote, _)| *remote == name);
             if let Some((_, bookmark)) = bookmarks.next() {
                 let branch = format!("refs/heads/{bookmark}");
-                return Ok(Some(Remote { name: name.to_owned(), branch, is_configured: true }));
+                return Ok(Some(Remote { name: name.to_owned(), branch, is_configured: true, pushes_to: None }));
             }
         }
         Ok(None)

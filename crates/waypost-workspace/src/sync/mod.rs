@@ -25,6 +25,9 @@ const ATTEMPTS: usize = 5;
 /// How long another sync is waited for.
 const PATIENCE: Duration = Duration::from_mins(2);
 
+/// What to do about a remote that is slow.
+const LONGER: &str = "way config set sync.timeout 10m waits longer for it";
+
 /// What our commits say.
 const MESSAGE: &str = "Sync the issues\n";
 
@@ -116,6 +119,13 @@ pub fn sync(request: Request<'_>, ledger: Ledger<'_>, say: &dyn Fn(&str)) -> Res
                 return Ok(Synced { upstream: tool.upstream(), is_merged, committed, pushed, notes, commands });
             }
             Round::Moved => work.say("Something changed meanwhile; starting over"),
+            // Whether it was taken, nobody knows.
+            Round::NotTaken(error) if error.kind() == Kind::Unavailable => {
+                return Err(Error::unavailable("the remote did not answer when it was pushed to")
+                    .because(error.full_message())
+                    .hint("the next way sync finds out whether it was taken, and goes on from there")
+                    .hint(LONGER));
+            }
             Round::NotTaken(error) => {
                 work.say("The remote did not take it; looking again");
                 refused = Some((upstream, error));
@@ -217,6 +227,14 @@ impl Work<'_> {
         })?;
         Ok(Some(after))
     }
+}
+
+/// Says that a remote could not be reached. Before that nothing was done.
+fn unreachable(what: &str, error: &Error) -> Error {
+    let said = Error::unavailable(what)
+        .because(error.full_message())
+        .hint("nothing was changed; try again when the remote can be reached");
+    if error.kind() == Kind::Unavailable { said.hint(LONGER) } else { said }
 }
 
 fn lock(checkout: &Checkout) -> Result<FileLock> {

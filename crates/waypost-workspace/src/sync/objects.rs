@@ -3,16 +3,13 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
-use waypost_core::{Error, Result, url_text};
+use waypost_core::{Error, Kind, Result, url_text};
 
-use super::{MESSAGE, Work};
-use crate::run::{Git, Tool};
+use super::{MESSAGE, Work, unreachable};
+use crate::run::{Git, Tool, UPLOAD};
 
 /// Where the commits that were fetched are kept while they are needed.
 const MARKS: &str = "refs/waypost/sync/";
-
-/// What answers at the other end. Left to the repository, it could be any program here.
-const UPLOAD: &str = "--upload-pack=git-upload-pack";
 
 /// Unpushed commits beyond this are taken for the user's, unseen.
 const MANY: usize = 50;
@@ -34,6 +31,8 @@ pub(super) struct Remote {
     pub(super) branch: String,
     /// Whether the user said so, or it is only usual.
     pub(super) is_configured: bool,
+    /// The remote that pushes go to, if that is another one.
+    pub(super) pushes_to: Option<String>,
 }
 
 impl Remote {
@@ -197,22 +196,8 @@ impl<'a> Objects<'a> {
 
     /// Fetches a branch under another name. Returns its commit; none if there is no such branch.
     pub(super) fn fetch(&self, remote: &Remote, mark: &str) -> Result<Option<String>> {
-        let fetch = self.network().args([
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-prune",
-            "--no-prune-tags",
-            "--no-recurse-submodules",
-            "--no-write-fetch-head",
-            "--no-auto-maintenance",
-            // In a partial clone the ledger would be left out.
-            "--no-filter",
-            UPLOAD,
-            "--",
-            &remote.name,
-            &format!("+{}:{mark}", remote.branch),
-        ]);
+        let refspec = format!("+{}:{mark}", remote.branch);
+        let fetch = self.git.fetch(self.work.request.own, &remote.name, &refspec);
         let error = match self.work.change(fetch, "") {
             Ok(_) if self.work.request.is_rehearsal => return Ok(None),
             Ok(_) => return self.resolve(mark),
@@ -220,12 +205,10 @@ impl<'a> Objects<'a> {
         };
         // Fetching fails as well if there is no such branch yet.
         let branches = ["ls-remote", "--exit-code", "--quiet", UPLOAD, "--", &remote.name, &remote.branch];
-        if self.network().args(branches).code()? == Some(2) {
+        if error.kind() != Kind::Unavailable && self.network().args(branches).code()? == Some(2) {
             return Ok(None);
         }
-        Err(Error::unavailable(format!("cannot fetch {}", remote.shown()))
-            .because(error.full_message())
-            .hint("nothing was changed; try again when the remote can be reached"))
+        Err(unreachable(&format!("cannot fetch {}", remote.shown()), &error))
     }
 
     /// Returns the ledger that a branch and its upstream came from.

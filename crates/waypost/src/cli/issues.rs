@@ -175,6 +175,16 @@ impl Cx {
 
     /// Answers with what became of several issues.
     pub(crate) fn answer_changed(&self, desk: &Desk, verb: &str, records: &[(Record, usize)]) -> Result<()> {
+        self.answer_each(desk, |_| verb, records)
+    }
+
+    /// The same with a verb for each, by its id.
+    pub(crate) fn answer_each<'a>(
+        &self,
+        desk: &Desk,
+        verb: impl Fn(&str) -> &'a str,
+        records: &[(Record, usize)],
+    ) -> Result<()> {
         // The same issue may have been named twice.
         let mut shown: Vec<&(Record, usize)> = Vec::new();
         for record in records {
@@ -187,7 +197,8 @@ impl Cx {
         self.ui.answer(&data, |text| {
             for (record, _) in &shown {
                 let title = record.text("title").unwrap_or_default();
-                text.line(format!("{verb} {}  {title}", record.text("id").unwrap_or_default()));
+                let id = record.text("id").unwrap_or_default();
+                text.line(format!("{} {id}  {title}", verb(&id)));
             }
         })
     }

@@ -107,6 +107,7 @@ pub static KEYS: &[Key] = &[
         "whether a store may lie on a network file system",
     ),
     personal("store.wait", ValueKind::Duration, Some("30s"), "how long to wait for other processes"),
+    personal("sync.timeout", ValueKind::Duration, Some("2m"), "how long a remote may take to answer; 0s is for ever"),
     personal("workspaces.path", ValueKind::Path, None, "where jobs get their workspaces"),
 ];
 

@@ -347,6 +347,10 @@ fn what_a_clone_does_not_have_is_said_and_not_fetched() {
     let partial = sandbox.path("partial");
     let canary = sandbox.path("canary");
     sandbox.git(&partial, ["config", "remote.origin.uploadpack", &format!("touch '{}';", canary.display())]);
+    // Git itself gets what it lacks by it.
+    let _ = sandbox.command("git", &partial).args(["cat-file", "blob", &format!("HEAD~1:{LEDGER}")]).output().unwrap();
+    assert!(canary.exists());
+    std::fs::remove_file(&canary).unwrap();
     let run = sandbox.way(&partial, ["log", "a-1"]).fails(8);
     assert!(run.stderr.contains("does not have object"), "{}", run.stderr);
     let run = sandbox.way(&partial, ["show", "none"]).fails(3);
@@ -361,13 +365,17 @@ fn what_a_repository_configures_changes_no_history_and_is_not_run() {
     sandbox.git(&repo, ["init", "-q", "-b", "main"]);
     let canary = sandbox.path("canary");
     let evil = format!("touch '{}';", canary.display());
-    sandbox.write(repo.join(".gitattributes"), "*.jsonl diff=evil -text binary filter=evil\n");
+    sandbox.write(repo.join(".gitattributes"), "*.jsonl diff=evil -text filter=evil\n");
     for title in ["One", "Two"] {
         ledger(&sandbox, &repo, &[&format!(r#"{{"id":"a-1","title":"{title}"}}"#)]);
         commit(&sandbox, &repo, title);
     }
     // Git asks a program about a commit that has a signature, whatever is in it.
-    let signed = sandbox.git(&repo, ["cat-file", "commit", "HEAD"]).replace("\n\n", "\ngpgsig x\n\n");
+    let signature = "\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n";
+    let signed = sandbox.git(&repo, ["cat-file", "commit", "HEAD"]).replace("\n\n", signature);
+    let program = sandbox.path("program");
+    sandbox.write(&program, format!("#!/bin/sh\n{evil}\n"));
+    sandbox.command("chmod", &repo).arg("+x").arg(&program).status().unwrap();
     sandbox.write("signed", signed);
     let signed = sandbox.git(&repo, ["hash-object", "-t", "commit", "-w", "../signed"]);
     sandbox.git(&repo, ["reset", "-q", "--hard", signed.trim()]);
@@ -379,16 +387,27 @@ fn what_a_repository_configures_changes_no_history_and_is_not_run() {
         ("diff.renames", "copies"),
         ("color.ui", "always"),
         ("i18n.logOutputEncoding", "UTF-16"),
-        ("gpg.program", &evil),
+        ("gpg.program", program.to_str().unwrap()),
         ("diff.external", &evil),
         ("diff.evil.textconv", &evil),
         ("diff.evil.command", &evil),
         ("filter.evil.smudge", &evil),
         ("core.fsmonitor", &evil),
-        ("core.pager", &evil),
-        ("core.alternateRefsCommand", &evil),
     ] {
         sandbox.git(&repo, ["config", key, value]);
+    }
+    // Git itself runs all of them.
+    for args in [
+        &["log", "-1"][..],
+        &["-c", "core.fsmonitor=", "diff", "4b825dc642cb6eb9a060e54bf8d69288fbee4904", "HEAD", "--", ".gitattributes"],
+        &["-c", "core.fsmonitor=", "diff", "--ext-diff", "HEAD~1", "HEAD", "--", LEDGER],
+        &["-c", "core.fsmonitor=", "-c", "gpg.program=true", "diff", "--no-ext-diff", "HEAD~1", "HEAD", "--", LEDGER],
+        &["cat-file", "--filters", &format!("HEAD:{LEDGER}")],
+        &["status"],
+    ] {
+        let output = sandbox.command("git", &repo).args(args).output().unwrap();
+        assert!(canary.exists(), "{args:?} runs nothing: {output:?}");
+        std::fs::remove_file(&canary).unwrap();
     }
     assert_eq!(told(&sandbox, &repo, "a-1"), ["Two: title: One → Two", "One: added"]);
     assert!(!canary.exists());
@@ -479,6 +498,12 @@ fn mercurial_tells_the_history_of_an_issue() {
         repo.join(".hg/hgrc"),
         format!("[hooks]\npre-log = {evil}\npre-cat = {evil}\npre-serve = {evil}\n[alias]\nlog = !{evil}\ncat = !{evil}\nserve = !{evil}\n"),
     );
+    for (command, plain) in [("log", "1"), ("cat", "1"), ("log", ""), ("cat", ""), ("serve", "")] {
+        // Either as a hook, or as an alias.
+        let _ = sandbox.command("hg", &repo).args([command, "file"]).env("HGPLAIN", plain).output().unwrap();
+        assert!(canary.exists(), "hg {command} runs nothing");
+        std::fs::remove_file(&canary).unwrap();
+    }
     assert_eq!(told(&sandbox, &repo, "a-1"), steps);
     assert!(!canary.exists());
 }

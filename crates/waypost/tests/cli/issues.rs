@@ -477,3 +477,30 @@ fn words_are_found_in_every_text_and_script() {
     assert_eq!(ids(&sandbox, &repo, &["search", "gateway"]), ["r-1"]);
     assert_eq!(ids(&sandbox, &repo, &["search", "api"]), ["r-3"]);
 }
+
+#[test]
+fn closing_a_closed_issue_says_so_and_changes_nothing() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let [one, two] = ["One", "Two"].map(|title| add(&sandbox, &repo, &[title]));
+    let _ = sandbox.way(&repo, ["close", &one, "--reason", "done"]).ok();
+    let before = std::fs::read(repo.join(LEDGER)).unwrap();
+    let run = sandbox.way(&repo, ["close", &one, "--reason", "again"]).ok();
+    assert_eq!(run.stdout, format!("Already closed {one}  One\n"));
+    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before);
+    let run = sandbox.way(&repo, ["close", &one, &two]).ok();
+    assert_eq!(run.stdout, format!("Already closed {one}  One\nClosed {two}  Two\n"));
+}
+
+#[test]
+fn parts_of_what_is_set_aside_by_a_status_of_ones_own_are_not_ready() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["config", "set", "statuses.frozen", "on-ice"]).ok();
+    let whole = add(&sandbox, &repo, &["Whole"]);
+    let part = add(&sandbox, &repo, &["Part", "--parent", &whole]);
+    let ready = || ids(&sandbox, &repo, &["ready"]).contains(&part);
+    assert!(ready());
+    let _ = sandbox.way(&repo, ["update", &whole, "--status", "on-ice"]).ok();
+    assert!(!ready());
+}

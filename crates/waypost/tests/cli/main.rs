@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use waypost_testkit::Sandbox;
 
@@ -32,15 +32,15 @@ fn sandbox() -> Sandbox {
     Sandbox::new(env!("CARGO_BIN_EXE_way"))
 }
 
-/// The source of this test program.
+/// The source of this test program, by module.
 fn source() -> Vec<(String, String)> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli");
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        files.push((path.file_stem().unwrap().to_str().unwrap().to_owned(), std::fs::read_to_string(&path).unwrap()));
-    }
-    files
+    let files = |dir: &Path| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let module = |path: PathBuf| {
+        let parts = if path.is_dir() { files(&path) } else { vec![path.clone()] };
+        let text = parts.iter().map(|part| std::fs::read_to_string(part).unwrap()).collect();
+        (path.file_stem().unwrap().to_str().unwrap().to_owned(), text)
+    };
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli")).into_iter().map(module).collect()
 }
 
 #[test]

@@ -286,6 +286,8 @@ fn b28_resolve_heals_what_a_merge_without_the_driver_left() {
 fn resolve_stages_the_ledger_and_nothing_else() {
     let sandbox = sandbox();
     let (clone, _) = conflicted(&sandbox, "merge");
+    let doctor = way(&sandbox, &clone, 30, &["doctor"]);
+    assert!(doctor.stdout.contains("conflict marker") && doctor.stdout.contains("way resolve"), "{doctor:#?}");
     sandbox.write("clone/file", "changed\n");
     sandbox.write("clone/other", "new\n");
     let said = way(&sandbox, &clone, 30, &["resolve", "--stage"]).ok();

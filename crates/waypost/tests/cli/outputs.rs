@@ -232,6 +232,7 @@ fn configuration_with_origins() {
             statuses.wip              -       further statuses of issues that somebody works on
             store.network             refuse  whether a store may lie on a network file system
             store.wait                10s     how long to wait for other processes
+            sync.timeout              2m      how long a remote may take to answer; 0s is for ever
             workspaces.path           -       where jobs get their workspaces
         "#]],
     );

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use waypost_testkit::Sandbox;
 
@@ -268,6 +269,74 @@ fn a_crash_between_the_two_writes_of_a_proposal_loses_nothing() {
     assert_eq!(lines(&fork.join(LEDGER)).len(), 2);
 }
 
+/// Runs `way` and kills it: at a random moment, or as soon as something is so. Returns whether it was still at work.
+fn kill(sandbox: &Sandbox, repo: &Path, args: &[&str], random: Option<Duration>, is_so: impl Fn() -> bool) -> bool {
+    let mut command = sandbox.way_command(repo);
+    let mut child = command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + random.unwrap_or(Duration::from_secs(10));
+    while Instant::now() < deadline && (random.is_some() || !is_so()) && child.try_wait().unwrap().is_none() {
+        std::hint::spin_loop();
+    }
+    let was_at_work = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    was_at_work
+}
+
+#[test]
+fn proposing_withdrawing_and_moving_may_be_killed_at_any_moment() {
+    let sandbox = sandbox();
+    let (_, fork, planning) = contributor(&sandbox);
+    let mine = add(&sandbox, &fork, &["Mine", "-d", "with words"]);
+    let other = sandbox.git_repo("other");
+    let _ = sandbox.way(&other, ["config", "--add-repo", "../planning"]).ok();
+    let files = [fork.join(LEDGER), planning.join(LEDGER), other.join(LEDGER)];
+    let all = || files.each_ref().map(|file| std::fs::read_to_string(file).unwrap_or_default());
+    let has = |number: usize| all()[number].contains(&mine);
+    let started = Instant::now();
+    let _ = sandbox.way(&fork, ["show", &mine]).ok();
+    let long = u64::try_from(started.elapsed().as_micros()).unwrap() * 4;
+    let local = all();
+    assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
+    let proposed = all();
+    let _ = sandbox.way(&fork, ["withdraw", &mine]).ok();
+    let filter = format!("id={mine}");
+    let mut seed: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut killed = [0; 4];
+    for round in 0..30 {
+        // Every third time as soon as the first of both files is written, else at random.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let random = (round % 3 != 0).then(|| Duration::from_micros((seed >> 33) % long));
+        let moving: &[&str] = &["migrate", "--move-to", ".", "--filter", &filter];
+        let back: &[&str] = &["migrate", "--move-to", "../planning", "--filter", &filter];
+        for (number, (repo, args, expected)) in [
+            (&fork, &["propose", &mine][..], Some(&proposed)),
+            (&fork, &["withdraw", &mine], Some(&local)),
+            (&other, moving, None),
+            (&other, back, Some(&local)),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let before = all();
+            let place = format!("round {round}, {args:?} after {random:?}");
+            killed[number] += usize::from(kill(&sandbox, repo, args, random, || all() != before));
+            // It is somewhere, whole, and to everybody it is one issue.
+            let listed = sandbox.way(repo, ["list", "--all", "--json"]).data();
+            let titles: Vec<_> = listed.as_array().unwrap().iter().filter(|issue| issue["id"] == *mine).collect();
+            assert!(titles.len() == 1 && titles[0]["description"] == "with words", "{place}: {listed}");
+            let again = sandbox.way(repo, args.iter());
+            // What it had done already, it says it has not to do.
+            assert!([0, 4, 6].contains(&again.code), "{place}: {again:?}");
+            match expected {
+                Some(expected) => assert_eq!(&all(), expected, "{place}"),
+                None => assert_eq!([has(1), has(2)], [false, true], "{place}"),
+            }
+        }
+    }
+    assert!(killed.iter().all(|times| *times >= 5), "hardly ever was it killed in time: {killed:?}");
+}
+
 #[test]
 fn b9_maintainers_accept_and_reject_what_is_proposed() {
     let sandbox = sandbox();
@@ -330,7 +399,6 @@ fn b25_b26_sync_notices_what_became_of_a_proposal() {
     let _ = sandbox.way(&upstream, ["accept", &good]).ok();
     let _ = sandbox.way(&upstream, ["reject", &bad, "--reason", "too big"]).ok();
     sandbox.git(&upstream, ["commit", "-q", "-a", "-m", "decide"]);
-    sandbox.git(&fork, ["pull", "-q"]);
     let run = sandbox.way(&fork, ["sync"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.stderr.contains(&format!("{good} was accepted")), "{run:?}");
@@ -339,11 +407,97 @@ fn b25_b26_sync_notices_what_became_of_a_proposal() {
     assert!(!planned.iter().any(|line| line.contains(&good)), "the planning copy is retired: {planned:?}");
     let mine = planned.iter().find(|line| line.contains(&bad)).unwrap();
     assert!(mine.contains("\"visibility\":\"local\"") && mine.contains("rejected: too big"), "{mine}");
+    sandbox.git(&fork, ["pull", "-q"]);
     assert_eq!(ids(&sandbox, &fork, &["list", "--text", "Better"]), std::slice::from_ref(&good), "once, and canonical");
+    let shown = sandbox.way(&fork, ["show", &bad, "--json"]).data();
+    assert_eq!((&shown["source_repo"], &shown["status"]), (&text(&planning).into(), &"open".into()), "mine again");
     let kept = sandbox.git(&planning, ["log", "-p", "--format="]);
     assert!(kept.contains("Good idea"), "its history is in the planning's version control");
     let again = sandbox.way(&fork, ["sync"]);
     assert!(again.code == 0 && !again.stderr.contains("was accepted"), "{again:?}");
+}
+
+/// Lets somebody who does not know of `way` take a line out of a ledger, and commit that.
+fn take_out(sandbox: &Sandbox, repo: &Path, id: &str) {
+    let left: Vec<String> = lines(&repo.join(LEDGER)).into_iter().filter(|line| !line.contains(id)).collect();
+    sandbox.write(repo.join(LEDGER), format!("{}\n", left.join("\n")));
+    sandbox.git(repo, ["commit", "-q", "-a", "-m", "take out"]);
+}
+
+#[test]
+fn a_proposal_that_the_project_drops_is_planning_again() {
+    let sandbox = sandbox();
+    let (upstream, fork, planning) = contributor(&sandbox);
+    sandbox.git(&fork, ["remote", "remove", "upstream"]);
+    let propose = |title: &str| {
+        let id = add(&sandbox, &fork, &[title]);
+        assert_eq!(sandbox.way(&fork, ["propose", &id]).code, 0);
+        sandbox.git(&fork, ["commit", "-q", "-a", "-m", "propose"]);
+        id
+    };
+    let [deleted, gone, pruned] = ["Deleted", "Taken out", "Accepted, done, pruned"].map(propose);
+    sandbox.git(&upstream, ["pull", "-q", "--no-rebase", "../fork"]);
+    let open = propose("In a pull request");
+    let planned = |id: &str| lines(&planning.join(LEDGER)).into_iter().find(|line| line.contains(id));
+    let sync = || {
+        let run = sandbox.way(&fork, ["sync"]);
+        assert_eq!(run.code, 0, "{run:?}");
+        run.stderr
+    };
+    assert!(!sync().contains(" was "), "nothing was decided yet");
+    let _ = sandbox.way(&upstream, ["delete", &deleted, "--reason", "a duplicate"]).ok();
+    let _ = sandbox.way(&upstream, ["accept", &pruned]).ok();
+    let _ = sandbox.way(&upstream, ["close", &pruned]).ok();
+    sandbox.git(&upstream, ["commit", "-q", "-a", "-m", "decide"]);
+    take_out(&sandbox, &upstream, &gone);
+    take_out(&sandbox, &upstream, &pruned);
+
+    let said = sync();
+    assert!(
+        said.contains(&format!("{deleted} was dropped: deleted: a duplicate; it is your planning again")),
+        "{said}"
+    );
+    assert!(said.contains(&format!("{gone} was dropped: taken out by commit ")), "{said}");
+    assert!(said.contains(&format!("{pruned} was accepted")) && planned(&pruned).is_none(), "{said}");
+    assert!(!said.contains(&open) && planned(&open).unwrap().contains("\"visibility\":\"proposed\""), "{said}");
+    for (id, words) in [(&deleted, "deleted: a duplicate"), (&gone, "taken out by commit ")] {
+        let line = planned(id).unwrap();
+        assert!(line.contains("\"visibility\":\"local\"") && line.contains(words), "{line}");
+    }
+    assert!(!sync().contains(" was "), "it is told once");
+    // The project's tombstone does not hide what is planned.
+    sandbox.git(&fork, ["reset", "-q", "--hard", "origin/main"]);
+    let shown = sandbox.way(&fork, ["show", &deleted, "--json"]).data();
+    assert_eq!((&shown["source_repo"], &shown["status"]), (&text(&planning).into(), &"open".into()));
+    // What was dropped before is not dropped anew by being proposed anew.
+    for id in [&deleted, &gone] {
+        assert_eq!(sandbox.way(&fork, ["propose", id]).code, 0);
+    }
+    assert!(!sync().contains(" was "), "it may be in a pull request again");
+    assert!(planned(&gone).unwrap().contains("\"visibility\":\"proposed\""));
+}
+
+#[test]
+fn a_project_that_cannot_be_fetched_is_warned_of_and_the_rest_is_synced() {
+    let sandbox = sandbox();
+    let (upstream, fork, planning) = contributor(&sandbox);
+    sandbox.git(&fork, ["remote", "remove", "upstream"]);
+    let id = add(&sandbox, &fork, &["Mine"]);
+    let seen = || sandbox.git(&fork, ["rev-parse", "origin/main"]);
+    let before = seen();
+    sandbox.git(&upstream, ["commit", "-q", "--allow-empty", "-m", "more"]);
+    let rehearsed = sandbox.way(&fork, ["sync", "--dry-run", "--json"]).data();
+    let first = rehearsed["commands"][0].as_str().unwrap();
+    assert!(first.contains(" fetch ") && first.ends_with(" +refs/heads/main:refs/remotes/origin/main"), "{first}");
+    assert_eq!(seen(), before);
+    let run = sandbox.way(&fork, ["sync"]);
+    assert!(run.code == 0 && seen() == sandbox.git(&upstream, ["rev-parse", "main"]), "{run:?}");
+
+    sandbox.git(&fork, ["config", "remote.origin.url", "/nowhere"]);
+    let _ = sandbox.way(&fork, ["update", &id, "--title", "Changed"]).ok();
+    let run = sandbox.way(&fork, ["sync"]);
+    assert!(run.code == 0 && run.stderr.contains("cannot fetch origin"), "{run:?}");
+    assert_eq!(sandbox.git(&planning, ["status", "--porcelain", "--", LEDGER]), "", "the planning is committed");
 }
 
 #[test]

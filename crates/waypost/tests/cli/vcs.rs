@@ -112,6 +112,12 @@ fn what_a_mercurial_repository_configures_is_not_run() {
         repo.join(".hg/hgrc"),
         format!("[hooks]\npre-status = {evil}\npre-share = {evil}\nupdate = {evil}\n[alias]\nshare = !{evil}\n"),
     );
+    // Mercurial itself runs all of it.
+    for args in [&["status"][..], &["update"], &["share"]] {
+        let _ = sandbox.command("hg", &repo).args(args).output().unwrap();
+        assert!(canary.exists(), "{args:?} runs nothing");
+        std::fs::remove_file(&canary).unwrap();
+    }
     let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
     let _ = sandbox.way(&repo, ["worktree", "rm", "topic"]).ok();
     assert!(!canary.exists());

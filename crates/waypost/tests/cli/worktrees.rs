@@ -282,14 +282,7 @@ fn nothing_that_the_repository_brought_is_run() {
         std::fs::create_dir_all(repo.join(".git/hooks")).unwrap();
         std::fs::copy(make(hook), repo.join(".git/hooks").join(hook)).unwrap();
     }
-    for key in [
-        "core.fsmonitor",
-        "filter.evil.clean",
-        "filter.evil.smudge",
-        "core.pager",
-        "core.editor",
-        "core.alternateRefsCommand",
-    ] {
+    for key in ["core.fsmonitor", "filter.evil.clean", "filter.evil.smudge"] {
         sandbox.git(&repo, ["config", key, &make(key)]);
     }
     sandbox.git(&repo, ["config", "filter.evil.required", "true"]);
@@ -306,11 +299,13 @@ fn nothing_that_the_repository_brought_is_run() {
     assert_eq!(ran(), Vec::<String>::new());
     // They do run when git itself is asked: the test would notice.
     sandbox.git(&repo, ["worktree", "add", "-q", "../by-git"]);
-    assert!(
-        ran().contains(&"ran-filter.evil.smudge".to_owned()) && ran().contains(&"ran-post-checkout".to_owned()),
-        "{:?}",
-        ran()
-    );
+    sandbox.write(sandbox.path("by-git/file"), "changed\n");
+    sandbox.git(&sandbox.path("by-git"), ["commit", "-q", "-a", "-m", "x"]);
+    let all = ["post-checkout", "reference-transaction", "pre-commit", "post-index-change"];
+    let all = all.iter().chain(&["core.fsmonitor", "filter.evil.clean", "filter.evil.smudge"]);
+    for name in all {
+        assert!(ran().contains(&format!("ran-{name}")), "{name}: {:?}", ran());
+    }
 }
 
 #[test]

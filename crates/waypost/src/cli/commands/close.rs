@@ -6,7 +6,7 @@ use waypost_core::Result;
 
 use crate::cli::Cx;
 use crate::cli::issues::ids;
-use crate::ledger::Change;
+use crate::ledger::{Change, Entry};
 
 /// Close issues; those that waited for them may be ready then
 #[derive(clap::Args)]
@@ -26,6 +26,18 @@ impl Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    cx.change(&args.changes()?, "Closed")?;
+    let changes = args.changes()?;
+    let desk = cx.desk()?;
+    let before = desk.ledger.look(|index| {
+        let named = changes.iter().filter_map(|change| if let Change::Close(id, _) = change { Some(id) } else { None });
+        // What is not there, the change itself complains about.
+        let found = named.filter_map(|id| index.entry_of(id).ok());
+        let is_over = |entry: &Entry| desk.ledger.terms().statuses.category(&entry.issue.status).is_over();
+        Ok(found.filter(is_over).map(|entry| entry.issue.id).collect::<Vec<String>>())
+    })?;
+    let records = desk.apply(&changes)?;
+    cx.prune_if_large(&desk);
+    let verb = |id: &str| if before.iter().any(|known| known == id) { "Already closed" } else { "Closed" };
+    cx.answer_each(&desk, verb, &records)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use waypost_core::ledger::audit::Audit;
+use waypost_core::ledger::audit::{Audit, MARKER};
 use waypost_core::model::Worktree;
 use waypost_core::op::ListWorktrees;
 use waypost_core::{Error, Kind, Result};
@@ -237,6 +237,11 @@ fn ledgers(findings: &mut Vec<Finding>, place: &Place) {
     }
 }
 
+/// What to do about conflict markers.
+const RESOLVE: &str = "way resolve merges what the markers enclose";
+/// What to do about other lines that cannot be read.
+const CORRECT: &str = "correct the line by hand; nothing else in the file is affected";
+
 fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
     if audit.problems.is_empty() && audit.damage.is_empty() {
         findings.push(ok("ledger", format!("{} issues in {}", audit.issues, path.display())));
@@ -255,7 +260,7 @@ fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
             check: "ledger",
             verdict: Verdict::Broken,
             detail: format!("{}:{line}: {damage}", path.display()),
-            action: Some("correct the line by hand; nothing else in the file is affected".to_owned()),
+            action: Some(if damage == MARKER { RESOLVE } else { CORRECT }.to_owned()),
         });
     }
     for (line, problem) in &audit.problems {

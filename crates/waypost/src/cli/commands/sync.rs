@@ -7,16 +7,18 @@ use waypost_core::{Kind, Result, path_text};
 
 use crate::cli::Cx;
 use crate::cli::escape::escape;
+use crate::cli::issues::Desk;
 use crate::cli::ui::Text;
 use crate::proposals::{Outcome, settle};
 use crate::repos::Repo;
-use crate::sync::{Options, Synced, sync};
+use crate::sync::{Fetched, Options, Synced, fetch_project, limit, sync};
 
 /// Bring ledgers together with those of their remotes: fetch, merge, commit, push
 ///
 /// Only the ledger is committed, and only commits of the ledger are pushed. Other files, staged or not, the branch one
 /// is on, stashes and unpushed commits stay as they are. Every repository whose ledger is read is synced, or with --repo
-/// one of them; what a contributor does not write is left to git.
+/// one of them. Of a project that a contributor only proposes to, the default branch is fetched, and what became of
+/// proposals is told.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way sync
@@ -33,9 +35,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run };
+    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run, limit: limit(&desk.place) };
     let numbers = desk.ledger.numbers();
     let is_one = numbers.len() == 1;
+    // Without any planning there are no proposals either.
+    let mut fetched = if desk.ledger.may_write(0) || numbers.is_empty() { None } else { fetch(cx, &desk, options)? };
     let mut synced: Vec<(&Repo, Synced)> = Vec::new();
     for number in numbers {
         let repo = &desk.ledger.repos()[number];
@@ -48,7 +52,11 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
             sync(repo, &desk.place.variables, options, &|step| drop(ui.progress(&escape(step))))
         };
         match one {
-            Ok(one) => synced.push((repo, one)),
+            Ok(mut one) => {
+                let before = fetched.take().map(|fetched| fetched.commands).unwrap_or_default();
+                one.commands.splice(..0, before);
+                synced.push((repo, one));
+            }
             // Of several, one that has nothing to be synced with is no reason to stop.
             Err(error) if !is_one && error.kind() == Kind::NothingToDo => cx.ui.note(&error.full_message()),
             Err(error) if !is_one => return Err(error.within(repo.path().display())),
@@ -83,6 +91,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
             Outcome::Accepted(id) => format!("{id} was accepted: it is the project's now"),
             Outcome::Rejected(id, None) => format!("{id} was rejected"),
             Outcome::Rejected(id, Some(reason)) => format!("{id} was rejected: {reason}"),
+            Outcome::Dropped(id, how) => format!("{id} was dropped: {how}; it is your planning again"),
         };
         if cx.ui.json {
             cx.ui.warn(&words);
@@ -92,6 +101,22 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     }
     cx.ui.answer(&data, |text| synced.iter().for_each(|(_, one)| tell(text, one, args.dry_run)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Fetches the project that proposals go to. If that fails, the rest is synced all the same.
+fn fetch(cx: &mut Cx, desk: &Desk, options: Options) -> Result<Option<Fetched>> {
+    let project = &desk.ledger.repos()[0];
+    if !options.is_rehearsal {
+        cx.ui.progress(&escape(&format!("Fetching {}", project.path().display())))?;
+    }
+    match fetch_project(project, &desk.place.variables, options) {
+        Ok(fetched) => Ok(fetched),
+        Err(error) => {
+            let what = "what became of proposals is as the last fetch saw it";
+            cx.ui.warn(&format!("{what}: {}", error.full_message()));
+            Ok(None)
+        }
+    }
 }
 
 fn tell(text: &mut Text, synced: &Synced, is_rehearsal: bool) {

@@ -1,0 +1,566 @@
+//! Ledgers under git.
+
+use std::fmt::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use waypost_testkit::Sandbox;
+
+use super::*;
+use crate::sandbox;
+
+/// Leaves something staged, unstaged, untracked, stashed and tagged.
+fn make_untidy(sandbox: &Sandbox, repo: &Path) {
+    sandbox.write(repo.join("file"), "stashed\n");
+    sandbox.git(repo, ["stash", "push", "-q"]);
+    sandbox.write(repo.join("other"), "one, staged\ntwo\nthree\n");
+    sandbox.git(repo, ["add", "other"]);
+    sandbox.write(repo.join("other"), "one, staged\ntwo\nthree, not staged\n");
+    sandbox.write(repo.join("file"), "not staged\n");
+    sandbox.write(repo.join("new"), "staged anew\n");
+    sandbox.git(repo, ["add", "new"]);
+    sandbox.write(repo.join("untracked"), "untracked\n");
+    sandbox.git(repo, ["branch", "topic"]);
+    sandbox.git(repo, ["tag", "v1"]);
+}
+
+/// Everything of a user's that sync has no business with.
+fn possessions(sandbox: &Sandbox, repo: &Path) -> String {
+    let mut all = String::new();
+    for args in [
+        &["status", "--porcelain=v2", "--untracked-files=all"][..],
+        &["ls-files", "--stage", "--debug"],
+        &["ls-tree", "-r", "HEAD"],
+        &["for-each-ref"],
+        &["stash", "list"],
+        &["symbolic-ref", "HEAD"],
+        &["config", "--list", "--local"],
+        &["diff", "--", ".", ":(exclude).waypost"],
+        &["diff", "--cached", "--", ".", ":(exclude).waypost"],
+    ] {
+        let said = sandbox.git(repo, args.iter().copied());
+        // Git looks once more at each entry of the index and notes what it saw.
+        let is_known = |line: &&str| !line.contains(LEDGER) && !line.starts_with("  ");
+        // One that died leaves the name of what it fetched, and the next one deletes it.
+        let expected = ["refs/heads/main", "refs/remotes/", "refs/waypost/sync/"];
+        let is_expected = |line: &&str| expected.iter().any(|name| line.contains(name));
+        for line in said.lines().filter(is_known).filter(|line| args[0] != "for-each-ref" || !is_expected(line)) {
+            writeln!(all, "{line}").unwrap();
+        }
+    }
+    for file in ["file", "other", "new", "untracked", ".git/FETCH_HEAD", ".git/ORIG_HEAD"] {
+        writeln!(all, "{file}: {:?}", std::fs::read_to_string(repo.join(file)).ok()).unwrap();
+    }
+    all
+}
+
+/// Expects that git finds the ledger neither changed nor staged.
+#[track_caller]
+fn check_ledger_is_clean(sandbox: &Sandbox, repo: &Path) {
+    assert_eq!(sandbox.git(repo, ["status", "--porcelain", "--", LEDGER]), "");
+}
+
+#[test]
+fn b19_git_clones_converge_and_everything_else_of_the_users_stays() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    for repo in [one, two] {
+        make_untidy(&sandbox, repo);
+    }
+    converge(&sandbox, &repos, possessions);
+    for repo in [one, two] {
+        check_ledger_is_clean(&sandbox, repo);
+        assert_eq!(sync(&sandbox, repo)["upstream"], "origin/main");
+    }
+    assert_eq!(sandbox.git(one, ["rev-parse", "HEAD"]), sandbox.git(two, ["rev-parse", "HEAD"]));
+    assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"]);
+}
+
+#[test]
+fn commits_that_the_user_did_not_push_stay_unpushed() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    commit(&sandbox, one, "secret", "not yet\n");
+    add(&sandbox, one, "From one");
+    let own = sandbox.git(one, ["rev-parse", "HEAD"]);
+    let done = sync(&sandbox, one);
+    assert!(done["committed"].is_string() && done["pushed"].is_string() && done["committed"] != done["pushed"]);
+    assert_eq!(sandbox.git(one, ["rev-parse", "HEAD^"]), own);
+    check_ledger_is_clean(&sandbox, one);
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+    assert!(!two.join("secret").exists());
+    assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"]);
+    // Neither has anything to say, so neither makes a commit.
+    for repo in [one, two] {
+        let again = sync(&sandbox, repo);
+        assert!(again["committed"].is_null() && again["pushed"].is_null(), "{again}");
+    }
+    // The user's own merge finds nothing to do about the ledger.
+    sandbox.git(one, ["pull", "-q", "--no-rebase", "--no-edit"]);
+    sandbox.git(one, ["push", "-q"]);
+    assert_eq!(sync(&sandbox, one)["pushed"], Value::Null);
+    sandbox.git(two, ["pull", "-q", "--no-rebase"]);
+    assert_eq!(ledger(one), ledger(two));
+}
+
+#[test]
+fn a_branch_that_is_behind_gets_the_ledger_and_no_other_file() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    add(&sandbox, two, "From two");
+    sync(&sandbox, two);
+    commit(&sandbox, two, "other", "changed by two\n");
+    sandbox.git(two, ["push", "-q"]);
+    make_untidy(&sandbox, one);
+    add(&sandbox, one, "From one");
+    let before = possessions(&sandbox, one);
+    sync(&sandbox, one);
+    assert_eq!(possessions(&sandbox, one), before);
+    check_ledger_is_clean(&sandbox, one);
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+    assert!(ledger(one).contains("From one") && ledger(one).contains("From two"));
+    assert_eq!(std::fs::read_to_string(two.join("other")).unwrap(), "changed by two\n");
+    assert_eq!(sandbox.git(two, ["log", "--format=%s", "-n1"]), "Sync the issues\n");
+}
+
+#[test]
+fn what_was_undone_after_a_sync_stays_undone_although_the_branches_never_met() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    let id = add(&sandbox, two, "Old title");
+    sync(&sandbox, two);
+    sync(&sandbox, one);
+    commit(&sandbox, one, "secret", "not yet\n");
+    let _ = sandbox.way(two, ["update", &id, "--title", "New title"]).ok();
+    sync(&sandbox, two);
+    sync(&sandbox, one);
+    assert!(ledger(one).contains("New title"));
+    // By its branch alone, nobody here ever touched the title.
+    let _ = sandbox.way(one, ["update", &id, "--title", "Old title"]).ok();
+    sync(&sandbox, one);
+    assert!(title(one, &id) == "Old title", "{}", ledger(one));
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+}
+
+#[test]
+fn without_a_remote_or_a_branch_there_the_ledger_is_committed_here() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("alone");
+    add(&sandbox, &repo, "Here");
+    let run = sandbox.way(&repo, ["sync"]);
+    assert!(run.code == 0 && run.stderr.contains("nothing to push to"), "{run:?}");
+    check_ledger_is_clean(&sandbox, &repo);
+    let blank = sandbox.dir("blank");
+    sandbox.git(&blank, ["init", "-q", "-b", "main"]);
+    add(&sandbox, &blank, "First of all");
+    let _ = sandbox.way(&blank, ["sync"]);
+    assert_eq!(sandbox.git(&blank, ["log", "--format=", "--name-only"]).trim(), LEDGER);
+
+    let one = clones(&sandbox, &["one"]).remove(0);
+    sandbox.git(&one, ["switch", "-q", "-c", "topic"]);
+    add(&sandbox, &one, "On a topic");
+    let run = sandbox.way(&one, ["sync"]);
+    assert!(run.code == 0 && run.stderr.contains("origin/topic is not there yet"), "{run:?}");
+    check_ledger_is_clean(&sandbox, &one);
+    sandbox.git(&one, ["push", "-q", "origin", "topic"]);
+    add(&sandbox, &one, "And on");
+    assert!(sync(&sandbox, &one)["pushed"].is_string());
+
+    // A remote without any commit gets its first one.
+    sandbox.git(&sandbox.path(""), ["init", "-q", "--bare", "-b", "main", "empty.git"]);
+    sandbox.git(&sandbox.path(""), ["clone", "-q", "empty.git", "first"]);
+    let first = sandbox.path("first");
+    add(&sandbox, &first, "The very first");
+    assert!(sync(&sandbox, &first)["pushed"].is_string());
+    assert_eq!(sandbox.git(&sandbox.path("empty.git"), ["log", "--format=", "--name-only", "main"]).trim(), LEDGER);
+}
+
+#[test]
+fn pushing_nothing_leaves_the_remote_alone_and_later_syncs_catch_up() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let tip = || sandbox.git(&sandbox.path("remote.git"), ["rev-parse", "main"]);
+    let before = tip();
+    for repo in &repos {
+        add(&sandbox, repo, "Something");
+        let run = sandbox.way(repo, ["sync", "--no-push"]);
+        assert!(run.code == 0 && run.stderr.contains("nothing was pushed"), "{run:?}");
+        check_ledger_is_clean(&sandbox, repo);
+    }
+    assert_eq!(tip(), before);
+    for repo in [&repos[0], &repos[1], &repos[0]] {
+        sync(&sandbox, repo);
+    }
+    assert_eq!(ledger(&repos[0]), ledger(&repos[1]));
+    assert_eq!(sandbox.git(&repos[0], ["rev-parse", "HEAD"]), sandbox.git(&repos[1], ["rev-parse", "HEAD"]));
+}
+
+#[test]
+fn a_rehearsal_says_what_would_be_run_and_changes_nothing() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    add(&sandbox, &one, "Something");
+    let files = || {
+        let found =
+            sandbox.command("find", &sandbox.path("")).args([".", "-type", "f", "-printf", "%p %s %T@\n"]).output();
+        let mut lines: Vec<String> =
+            String::from_utf8(found.unwrap().stdout).unwrap().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let before = files();
+    let run = sandbox.way(&one, ["sync", "--dry-run"]).ok();
+    assert_eq!(files(), before);
+    for word in [" fetch ", " hash-object -w ", " commit-tree ", " push ", " update-index ", " update-ref "] {
+        assert!(run.stdout.contains(word), "{word} in {}", run.stdout);
+    }
+    for line in run.stdout.lines().filter(|line| line.contains(" read-tree ") || line.contains(" write-tree ")) {
+        assert!(line.starts_with("GIT_INDEX_FILE="), "{line}");
+    }
+    let data = sandbox.way(&one, ["sync", "--dry-run", "--json"]).data();
+    assert_eq!(data["commands"].as_array().unwrap().len(), run.stdout.lines().count());
+    assert_eq!(files(), before);
+    sandbox.git(&one, ["config", "branch.main.remote", "https://me:secret@localhost:1/x"]);
+    let run = sandbox.way(&one, ["sync", "--dry-run", "--verbose"]);
+    assert!(run.code == 0 && run.stdout.contains("https://localhost:1/x"), "{run:?}");
+    assert!(!format!("{run:?}").contains("secret"), "{run:?}");
+}
+
+#[test]
+fn what_is_not_ours_to_decide_is_refused_and_nothing_changes() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    let id = add(&sandbox, &one, "Something");
+    sync(&sandbox, &one);
+    let tip = || sandbox.git(&sandbox.path("remote.git"), ["rev-parse", "main"]);
+    let check = |reason: &str| {
+        let _ = sandbox.way(&one, ["update", &id, "--title", reason]).ok();
+        let (refs, remote, before) = (sandbox.git(&one, ["show-ref"]), tip(), ledger(&one));
+        let run = sandbox.way(&one, ["sync"]).fails(7);
+        assert!(run.stderr.contains(reason), "{reason}: {}", run.stderr);
+        assert!(run.stderr.contains("hint: "), "{}", run.stderr);
+        assert_eq!((sandbox.git(&one, ["show-ref"]), tip(), ledger(&one)), (refs, remote, before), "{reason}");
+    };
+    let git = |args: &[&str]| drop(sandbox.command("git", &one).args(args).output().unwrap());
+
+    git(&["checkout", "-q", "--detach"]);
+    check("no branch is checked out");
+    git(&["checkout", "-q", "main"]);
+
+    git(&["checkout", "-q", "HEAD", "--", LEDGER]);
+    git(&["checkout", "-q", "-b", "side", "HEAD~1"]);
+    commit(&sandbox, &one, "other", "theirs\n");
+    git(&["checkout", "-q", "main"]);
+    commit(&sandbox, &one, "other", "ours\n");
+    commit(&sandbox, &one, "other", "ours, and more\n");
+    for (operation, end, reason) in [
+        (&["merge", "side"][..], &["merge", "--abort"][..], "a merge is under way"),
+        (&["rebase", "--merge", "side"], &["rebase", "--abort"], "a rebase is under way"),
+        (&["rebase", "--apply", "side"], &["rebase", "--abort"], "a rebase is under way"),
+        (&["cherry-pick", "side"], &["cherry-pick", "--abort"], "a cherry-pick is under way"),
+        (&["revert", "--no-edit", "HEAD~1"], &["revert", "--abort"], "a revert is under way"),
+    ] {
+        let stopped = sandbox.command("git", &one).args(operation).output().unwrap();
+        assert!(!stopped.status.success(), "{operation:?} stops");
+        assert!(sandbox.git(&one, ["status", "--short"]).contains("UU other"), "{operation:?} stops at a conflict");
+        check(reason);
+        git(&["checkout", "-q", "HEAD", "--", LEDGER]);
+        sandbox.git(&one, end.iter());
+    }
+    git(&["bisect", "start", "HEAD", "HEAD~2"]);
+    check("a bisection is under way");
+    git(&["checkout", "-q", "HEAD", "--", LEDGER]);
+    sandbox.git(&one, ["bisect", "reset"]);
+
+    let _ = sandbox.way(&one, ["update", &id, "--title", "To be staged"]).ok();
+    git(&["add", LEDGER]);
+    check("is staged by somebody");
+    git(&["reset", "-q"]);
+    git(&["rm", "-q", "--cached", LEDGER]);
+    check("is staged by somebody");
+    git(&["reset", "-q"]);
+
+    for (remote, merge) in
+        [("--upload-pack=touch x", "refs/heads/main"), ("origin", "main"), ("origin", "refs/heads/*")]
+    {
+        git(&["config", "branch.main.remote", remote]);
+        git(&["config", "branch.main.merge", merge]);
+        check("that is no name for a remote and a branch");
+    }
+    git(&["config", "branch.main.remote", "origin"]);
+    git(&["config", "branch.main.merge", "refs/heads/main"]);
+
+    sandbox.write("remote.git/hooks/pre-receive", "#!/bin/sh\necho this branch is protected\nexit 1\n");
+    sandbox.command("chmod", &one).args(["+x", text(&sandbox.path("remote.git/hooks/pre-receive"))]).status().unwrap();
+    check("the remote does not take the ledger");
+    std::fs::remove_file(sandbox.path("remote.git/hooks/pre-receive")).unwrap();
+    let done = sync(&sandbox, &one);
+    assert!(done["pushed"].is_string());
+}
+
+#[test]
+fn a_branch_without_commits_does_not_take_the_place_of_the_remotes() {
+    let sandbox = sandbox();
+    clones(&sandbox, &[]);
+    let late = sandbox.dir("late");
+    sandbox.git(&late, ["init", "-q", "-b", "main"]);
+    sandbox.git(&late, ["remote", "add", "origin", "../remote.git"]);
+    add(&sandbox, &late, "Too early");
+    let run = sandbox.way(&late, ["sync"]).fails(7);
+    assert!(run.stderr.contains("there is no commit here yet"), "{}", run.stderr);
+}
+
+#[test]
+fn a_ledger_that_is_staged_as_it_is_or_ignored_is_understood() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    add(&sandbox, &one, "Something");
+    sandbox.git(&one, ["add", "-N", LEDGER]);
+    assert!(sync(&sandbox, &one)["pushed"].is_string());
+    check_ledger_is_clean(&sandbox, &one);
+    add(&sandbox, &one, "More");
+    sandbox.git(&one, ["add", LEDGER]);
+    assert!(sync(&sandbox, &one)["pushed"].is_string());
+    check_ledger_is_clean(&sandbox, &one);
+
+    let two = sandbox.git_repo("two");
+    add(&sandbox, &two, "Private");
+    sandbox.write(two.join(".git/info/exclude"), "/.waypost/\n");
+    let run = sandbox.way(&two, ["sync"]).fails(7);
+    assert!(run.stderr.contains("is ignored by git here"), "{}", run.stderr);
+    assert_eq!(sandbox.git(&two, ["ls-files"]), "file\n");
+}
+
+#[test]
+fn a_remote_that_cannot_be_reached_changes_nothing() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    add(&sandbox, &one, "Something");
+    let before = (possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"]));
+    for url in
+        ["/nowhere/at/all", "ssh://localhost:1/x", "https://localhost:1/x", "git://localhost:1/x", "-x", "ext::false"]
+    {
+        sandbox.git(&one, ["config", "remote.origin.url", url]);
+        let run = sandbox.way(&one, ["sync"]).fails(8);
+        assert!(run.stderr.contains("cannot fetch origin/main"), "{}", run.stderr);
+        sandbox.git(&one, ["config", "remote.origin.url", text(&sandbox.path("remote.git"))]);
+        assert_eq!((possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"])), before, "{url}");
+    }
+}
+
+/// Tells whether a process is running that was told of this.
+fn is_running(word: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let said = |path: PathBuf| std::fs::read(path.join("cmdline")).unwrap_or_default();
+    processes.map(|entry| said(entry.path())).any(|said| String::from_utf8_lossy(&said).contains(word))
+}
+
+#[test]
+fn a_remote_that_never_answers_is_given_up() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    add(&sandbox, &one, "Something");
+    // It is connected to, and nobody ever reads.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap();
+    let before = (possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"]));
+    for scheme in ["git", "http"] {
+        let url = format!("{scheme}://{silent}/x");
+        sandbox.git(&one, ["config", "remote.origin.url", &url]);
+        let run = sandbox.way(&one, ["sync", "--config", "sync.timeout=1s"]).fails(8);
+        assert!(run.stderr.contains("cannot fetch origin/main: git fetch took longer than 1s"), "{}", run.stderr);
+        assert!(run.stderr.contains("nothing was changed") && run.stderr.contains("sync.timeout"), "{}", run.stderr);
+        sandbox.git(&one, ["config", "remote.origin.url", text(&sandbox.path("remote.git"))]);
+        assert_eq!((possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"])), before, "{url}");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while is_running(&url) {
+            assert!(Instant::now() < deadline, "what it started for {url} goes on");
+            std::thread::yield_now();
+        }
+    }
+    let hook = sandbox.path("remote.git/hooks/pre-receive");
+    sandbox.write(&hook, "#!/bin/sh\nexec tail -f /dev/null\n");
+    sandbox.command("chmod", &one).arg("+x").arg(&hook).status().unwrap();
+    let run = sandbox.way(&one, ["sync", "--config", "sync.timeout=1s"]).fails(8);
+    assert!(run.stderr.contains("git push took longer than 1s"), "{}", run.stderr);
+    std::fs::remove_file(hook).unwrap();
+    assert!(sync(&sandbox, &one)["pushed"].is_string());
+}
+
+#[test]
+fn a_branch_that_is_pushed_elsewhere_is_not_pushed_to_where_it_is_fetched_from() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    sandbox.git(one, ["clone", "-q", "--bare", "../remote.git", "../fork.git"]);
+    sandbox.git(one, ["remote", "add", "fork", "../fork.git"]);
+    sandbox.git(one, ["config", "remote.pushDefault", "fork"]);
+    add(&sandbox, two, "From two");
+    sync(&sandbox, two);
+    let tips = || ["remote.git", "fork.git"].map(|name| sandbox.git(&sandbox.path(name), ["rev-parse", "main"]));
+    let before = tips();
+    for mine in ["", "secret"] {
+        if !mine.is_empty() {
+            commit(&sandbox, one, mine, "not yet\n");
+        }
+        add(&sandbox, one, "From one");
+        let run = sandbox.way(one, ["sync"]);
+        let note = "this branch follows origin/main but is pushed to fork, so nothing was pushed; git push does it";
+        assert!(run.code == 0 && run.stderr.contains(note), "{run:?}");
+        assert_eq!(tips(), before);
+        check_ledger_is_clean(&sandbox, one);
+        assert!(ledger(one).contains("From two") && ledger(one).contains("From one"));
+    }
+    // What is said of the branch counts over what is said of all.
+    sandbox.git(one, ["config", "branch.main.pushRemote", "origin"]);
+    assert!(sync(&sandbox, one)["pushed"].is_string());
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+}
+
+#[test]
+fn from_any_worktree_it_is_the_main_ones_ledger_that_is_synced() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    sandbox.git(one, ["worktree", "add", "-q", "../tree"]);
+    let tree = sandbox.path("tree");
+    add(&sandbox, &tree, "From a worktree");
+    let head = sandbox.git(&tree, ["rev-parse", "HEAD"]);
+    assert!(sync(&sandbox, &tree)["pushed"].is_string());
+    check_ledger_is_clean(&sandbox, one);
+    assert_eq!(
+        (sandbox.git(&tree, ["rev-parse", "HEAD"]), sandbox.git(&tree, ["status", "--short"])),
+        (head, String::new())
+    );
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+}
+
+#[test]
+fn branches_that_look_like_options_are_branches() {
+    let sandbox = sandbox();
+    let one = clones(&sandbox, &["one"]).remove(0);
+    for name in ["-d", "--help", "-"] {
+        let full = format!("refs/heads/{name}");
+        sandbox.git(&one, ["update-ref", &full, "refs/heads/main"]);
+        sandbox.git(&one, ["push", "-q", "origin", &format!("{full}:{full}")]);
+        sandbox.git(&one, ["symbolic-ref", "HEAD", &full]);
+        sandbox.git(&one, ["reset", "-q"]);
+        add(&sandbox, &one, &format!("On {name}"));
+        assert!(sync(&sandbox, &one)["pushed"].is_string(), "{name}");
+        let there = sandbox.git(&sandbox.path("remote.git"), ["rev-parse", &full]);
+        assert_eq!(there, sandbox.git(&one, ["rev-parse", "HEAD"]));
+    }
+}
+
+#[test]
+fn clones_that_change_and_sync_and_die_at_random_become_equal() {
+    for seed in [0x9e37_79b9_7f4a_7c15, 0x2545_f491_4f6c_dd1d, 0xd134_2543_de82_ef95] {
+        let sandbox = sandbox();
+        let repos = clones(&sandbox, &["one", "two", "three"]);
+        // One is tidy, one has changes, and one has changes and a commit of its own.
+        make_untidy(&sandbox, &repos[1]);
+        make_untidy(&sandbox, &repos[2]);
+        sandbox.git(&repos[2], ["commit", "-q", "-m", "mine"]);
+        live(&sandbox, &repos, seed, (20, 150), possessions);
+        for repo in &repos {
+            check_ledger_is_clean(&sandbox, repo);
+            sandbox.git(repo, ["fsck", "--strict", "--no-dangling"]);
+            assert_eq!(sandbox.git(repo, ["for-each-ref", "refs/waypost/sync/"]), "", "seed {seed}");
+        }
+        assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"], "seed {seed}");
+    }
+}
+
+#[test]
+fn clones_that_sync_at_the_same_time_all_succeed() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two", "three"]);
+    for round in 0..3 {
+        // Two at once in each: one waits for the other.
+        let mut running = Vec::new();
+        for repo in repos.iter().chain(&repos) {
+            add(&sandbox, repo, &format!("In round {round}"));
+            let mut command = sandbox.way_command(repo);
+            running.push(command.arg("sync").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        }
+        for child in running {
+            let run = waypost_testkit::Run::of(&child.wait_with_output().unwrap());
+            assert_eq!(run.code, 0, "{run:?}");
+        }
+    }
+    for repo in &repos {
+        sync(&sandbox, repo);
+    }
+    assert_eq!(ledger(&repos[0]).lines().count(), 18);
+    for repo in &repos {
+        assert_eq!(ledger(repo), ledger(&repos[0]));
+        check_ledger_is_clean(&sandbox, repo);
+        assert_eq!(sandbox.git(repo, ["rev-parse", "HEAD"]), sandbox.git(&repos[0], ["rev-parse", "HEAD"]));
+    }
+    assert_eq!(sandbox.git(&repos[0], ["rev-list", "--merges", "HEAD"]), "", "nobody had to merge");
+}
+
+#[test]
+fn a_sync_that_dies_before_any_of_its_commands_is_made_good_by_the_next() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    add(&sandbox, one, "From one");
+    sync(&sandbox, one);
+    add(&sandbox, two, "From two");
+    sandbox.dir("bin");
+    let git = String::from_utf8(sandbox.command("which", one).arg("git").output().unwrap().stdout).unwrap();
+    let script = format!(
+        "#!/bin/sh\ndir=$(dirname \"$0\")\nleft=$(($(cat \"$dir/left\") - 1))\necho $left > \"$dir/left\"\n\
+         if [ $left = 0 ]; then kill -9 $PPID; exit 1; fi\nexec {} \"$@\"\n",
+        git.trim()
+    );
+    sandbox.write("bin/git", script);
+    sandbox.command("chmod", one).args(["+x", text(&sandbox.path("bin/git"))]).status().unwrap();
+    let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
+    for (shape, has_commit) in [("together", false), ("apart", true)] {
+        let repo = sandbox.path(shape);
+        sandbox.command("cp", one).args(["-a", text(two), text(&repo)]).status().unwrap();
+        make_untidy(&sandbox, &repo);
+        if has_commit {
+            sandbox.git(&repo, ["commit", "-q", "-m", "mine"]);
+        }
+        let before = possessions(&sandbox, &repo);
+        let mut last = Vec::new();
+        // The first ones only look.
+        for number in (9..).step_by(3) {
+            let _ = sandbox.way(&repo, ["add", &format!("Number {number}")]).ok();
+            sandbox.write("bin/left", number.to_string());
+            let run = sandbox.way_with(&repo, &[("PATH", path.as_ref())], ["sync"]);
+            assert_eq!(possessions(&sandbox, &repo), before, "{shape}, killed before command {number}");
+            if run.code == 0 {
+                assert!(number > 20, "it was never killed");
+                break;
+            }
+            let _ = sandbox.way(&repo, ["add", &format!("After {number}")]).ok();
+            sync(&sandbox, &repo);
+            check_ledger_is_clean(&sandbox, &repo);
+            assert_eq!(possessions(&sandbox, &repo), before, "{shape}, after being killed before command {number}");
+            last.push(number);
+        }
+        sync(&sandbox, one);
+        assert_eq!(ledger(one), ledger(&repo), "{shape}");
+        assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"], "{shape}");
+        for number in last {
+            let (killed, after) = (format!("Number {number}\""), format!("After {number}\""));
+            assert!(ledger(one).contains(&killed) && ledger(one).contains(&after), "{shape} {number}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Ledgers under Sapling, of which there is only a stand-in here.
+
+use std::path::{Path, PathBuf};
+
+use waypost_testkit::Sandbox;
+
+use super::*;
+use crate::sandbox;
+
+/// A stand-in for Sapling that writes down what it is asked, and answers as one whose remote has another ledger.
+fn sapling(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
+    let repo = sandbox.dir("sapling");
+    sandbox.dir("sapling/.sl");
+    sandbox.dir("bin");
+    sandbox.write(repo.join(".sl/config"), "[paths]\ndefault = https://example.org/r\n");
+    sandbox.write("own", "");
+    sandbox.write("unused", "");
+    sandbox.write("theirs", "{\"id\":\"their-1\",\"title\":\"Theirs\"}\n");
+    let script = r#"#!/bin/sh
+state=$(dirname "$0")/..
+shift 2
+printf '%s\n' "$*" >> "$state/asked"
+while [ "${1#--config=}" != "$1" ]; do shift; done
+node() { printf '%040d' "$1"; }
+at=$(cat "$state/at" 2>/dev/null || echo 1)
+case "$*" in
+    "log --rev=last(::. and remotebookmark()) "*) printf 'remote/main' ;;
+    "log --rev=remote/main "*) node 2 ;;
+    "log --rev=parents() "*) node "$at"; echo ;;
+    "log --rev=. "*) node "$at" ;;
+    "log --rev=ancestor("*) node 1 ;;
+    "log --rev=only("*" - ::("*) cat "$state/unused" ;;
+    "log --rev=only("*) cat "$state/own" ;;
+    "cat --rev=$(node 2) "*) cat "$state/theirs" ;;
+    "cat "*) exit 1 ;;
+    "status --all "*) if [ "$at" = 3 ]; then echo C; else echo M; fi ;;
+    "status --no-status "*) printf '.waypost/issues.jsonl\0' ;;
+    "goto "*) echo 2 > "$state/at" ;;
+    "commit "*) echo 3 > "$state/at" ;;
+    "pull "*) test ! -e "$state/offline" ;;
+esac
+"#;
+    sandbox.write("bin/sl", script);
+    sandbox.command("chmod", &repo).args(["+x", text(&sandbox.path("bin/sl"))]).status().unwrap();
+    (repo, sandbox.path("asked"))
+}
+
+/// Runs `way` with the stand-in for Sapling, in whose repository there is an issue.
+fn with_sapling<'a>(sandbox: &'a Sandbox, repo: &'a Path) -> impl Fn(&[&str]) -> waypost_testkit::Run + 'a {
+    let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
+    let way = move |args: &[&str]| sandbox.way_with(repo, &[("PATH", path.as_ref())], args);
+    let _ = way(&["config", "set", "prefix", "our"]).ok();
+    let _ = way(&["add", "Ours"]).ok();
+    way
+}
+
+/// Returns what Sapling was asked to change.
+fn changes(asked: &Path) -> Vec<String> {
+    let asked = std::fs::read_to_string(asked).unwrap();
+    let is_look = |line: &&str| ["log ", "cat ", "status "].iter().any(|look| line.starts_with(look));
+    asked.lines().filter(|line| !is_look(line)).map(str::to_owned).collect()
+}
+
+const PULL: &str = "--config=paths.default=https://example.org/r pull --quiet";
+
+const GOTO: &str = "goto --quiet --merge --tool=:local --rev=0000000000000000000000000000000000000002";
+
+const COMMIT: &str = "commit --message=Sync the issues -- path:.waypost/issues.jsonl";
+
+const PUSH: &str = "--config=paths.default=https://example.org/r push --quiet \
+                    --rev=0000000000000000000000000000000000000003 --to=main";
+
+#[test]
+fn b19_sapling_is_asked_in_its_own_words() {
+    let sandbox = sandbox();
+    let (repo, asked) = sapling(&sandbox);
+    let way = with_sapling(&sandbox, &repo);
+    sandbox.write("offline", "");
+    let run = way(&["sync"]).fails(8);
+    assert!(run.stderr.contains("cannot pull"), "{}", run.stderr);
+    std::fs::remove_file(sandbox.path("offline")).unwrap();
+    std::fs::remove_file(&asked).unwrap();
+    let done = way(&["sync", "--json"]).data();
+    assert!(done["pushed"].is_string() && done["merged"] == true && done["upstream"] == "remote/main", "{done}");
+    assert!(ledger(&repo).contains("Ours") && ledger(&repo).contains("Theirs"));
+    assert_eq!(changes(&asked), [PULL, GOTO, COMMIT, PUSH]);
+}
+
+#[test]
+fn sapling_puts_a_ledger_that_was_committed_apart_on_top_of_the_remotes() {
+    let sandbox = sandbox();
+    let (repo, asked) = sapling(&sandbox);
+    let way = with_sapling(&sandbox, &repo);
+    sandbox.write("own", format!("{LEDGER}\0\n{LEDGER}\0\n"));
+    // Of both, one has a bookmark.
+    sandbox.write("unused", "0000000000000000000000000000000000000001\n");
+    let done = way(&["sync", "--json"]).data();
+    assert!(done["pushed"].is_string() && done["merged"] == true, "{done}");
+    assert!(ledger(&repo).contains("Ours") && ledger(&repo).contains("Theirs"));
+    let hide = "hide --quiet --rev=0000000000000000000000000000000000000001";
+    assert_eq!(changes(&asked), [PULL, GOTO, COMMIT, hide, PUSH]);
+    let questions = std::fs::read_to_string(&asked).unwrap();
+    let own = "only(0000000000000000000000000000000000000001, 0000000000000000000000000000000000000002)";
+    let unused = format!("--rev={own} - ::(bookmark() + (descendants({own}) - {own}))");
+    assert!(questions.contains(&unused), "{questions}");
+
+    // What is not of the ledger stays where it is.
+    sandbox.write("own", "other\0\n");
+    sandbox.write("at", "1");
+    let run = way(&["sync"]).fails(7);
+    assert!(run.stderr.contains("commits of other files are not pushed yet"), "{}", run.stderr);
+}
+
+#[test]
+fn a_sapling_repository_that_could_run_programs_is_refused_unasked() {
+    let sandbox = sandbox();
+    let (repo, asked) = sapling(&sandbox);
+    let way = with_sapling(&sandbox, &repo);
+    let path = "[paths]\ndefault = https://example.org/r\n";
+    for (hostile, what) in [
+        ("[hooks]\npre-commit = evil\n", "hooks.pre-commit"),
+        ("[extensions]\nx = evil.py\n", "extensions.x"),
+        ("[ui]\nssh = evil\n", "ui.ssh"),
+        ("[ui]\nmerge = evil\n", "ui.merge"),
+        ("%include /evil\n", "%include"),
+        (" [hooks]\n", "[hooks]"),
+    ] {
+        sandbox.write(repo.join(".sl/config"), format!("{path}{hostile}"));
+        let before = ledger(&repo);
+        let run = way(&["sync"]).fails(7);
+        assert!(run.stderr.contains(what) && run.stderr.contains("hint: "), "{hostile}: {}", run.stderr);
+        assert_eq!(ledger(&repo), before);
+        assert!(!asked.exists(), "{hostile}: Sapling was run");
+    }
+    sandbox.write(repo.join(".sl/config"), format!("{path}[ui]\nusername = me\n"));
+    assert_eq!(way(&["sync", "--dry-run"]).code, 0);
+}
