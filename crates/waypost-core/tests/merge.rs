@@ -427,6 +427,15 @@ proptest! {
     }
 }
 
+#[test]
+fn nothing_spelled_in_two_ways_is_kept_the_same_from_either_side() {
+    let left = r#"{"id":"b","status":[1,"a",{}],"updated_at":"2026-01-01T00:00:00Z"}
+{"id":"b"}"#;
+    let right = r#"{"id":"b","status":"","updated_at":"2026-01-01T00:00:00Z"}"#;
+    let [left, right] = [left, right].map(|text| Document::parse(text.as_bytes().to_vec()));
+    assert_eq!(merge(None, &left, &right).to_bytes(), merge(None, &right, &left).to_bytes());
+}
+
 /// Files of all kinds of lines.
 fn file() -> impl Strategy<Value = Vec<u8>> {
     let value = prop::sample::select(vec![

@@ -107,11 +107,6 @@ fn concerning_issues(session: &mut Session) -> Result<Vec<LeaseView>> {
     Ok(leases)
 }
 
-/// Tells the ledger what it has to know, if there may be anything.
-pub fn heal(place: &Place, ledger: &Ledger) -> Result<()> {
-    held_by_others(place, ledger).map(drop)
-}
-
 /// Tells the ledger what became of its issues: of those it has. What belongs to other ledgers waits for them.
 pub fn tell(session: &mut Session, ledger: &Ledger) -> Result<()> {
     for notice in session.read(ListNotices {})?.notices {

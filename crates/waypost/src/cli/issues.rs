@@ -14,7 +14,7 @@ use waypost_ledger::{Index, Summary};
 
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
 use super::{Cx, in_one_line};
-use crate::claims;
+use crate::claims::{self, Held};
 use crate::ledger::{Change, Ledger};
 use crate::merging::ensure_driver;
 use crate::place::Place;
@@ -26,6 +26,8 @@ pub(crate) struct Desk {
     pub(crate) place: Place,
     pub(crate) ledger: Ledger,
     pub(crate) now: Timestamp,
+    /// The issues that others hold.
+    pub(crate) held: Held,
 }
 
 impl Desk {
@@ -90,7 +92,8 @@ impl Cx {
             self.ui.warn(&warning);
         }
         let now = ledger.now();
-        Ok(Desk { place, ledger, now })
+        let held = claims::held_by_others(&place, &ledger)?;
+        Ok(Desk { place, ledger, now, held })
     }
 
     /// Asks about the issues, and says if a part of the ledger could not be read.

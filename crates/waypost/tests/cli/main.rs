@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use waypost_testkit::Sandbox;
 
 mod bad_input;
+mod claims;
 mod config;
 mod exchange;
 mod history;

@@ -105,6 +105,10 @@ fn standing(base: Option<&Register>, left: &Register, right: &Register) -> BTree
         }
         let known = standing.entry(meaning.clone()).or_insert_with(|| candidate.clone());
         known.time = known.time.max(candidate.time);
+        // Of several spellings of the same, one must be chosen that does not depend on the side.
+        if candidate.raw > known.raw {
+            known.raw.clone_from(&candidate.raw);
+        }
     }
     if base.is_none() && !(left.value.meaning.is_empty() && right.value.meaning.is_empty()) {
         // Nobody can tell whether it was taken out or never there.

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use waypost_core::{Kind, Result};
 use waypost_ledger::{Filter, Index, Sort};
 
-use crate::claims;
 use crate::cli::Cx;
 use crate::cli::issues::Column;
 use crate::cli::ui::{BOLD, GOOD, cell, styled};
@@ -27,7 +26,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         return explain(cx, wanted);
     }
     let desk = cx.desk()?;
-    let held = claims::held_by_others(&desk.place, &desk.ledger)?;
+    let held = &desk.held;
     let ready = |index: &Index, limit: Option<usize>| {
         let mut ready = index.ready(desk.now, limit.map(|limit| limit.saturating_add(held.len())))?;
         ready.retain(|issue| !held.contains_key(&issue.id));
@@ -43,7 +42,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 
 fn explain(cx: &mut Cx, wanted: &str) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let held = claims::held_by_others(&desk.place, &desk.ledger)?;
+    let held = &desk.held;
     let explained = cx.look(&desk, |index| {
         let found = if wanted.is_empty() {
             index.list(&Filter::default(), Sort::Id, false, None)?
