@@ -7,8 +7,8 @@ use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::{Error, Result};
 use crate::model::{TaskStatus, Workflow, WorkflowStatus, kind};
-use crate::work::find;
 use crate::work::view::{self, WorkflowView};
+use crate::work::{find, progress};
 
 /// Lets the tasks of a workflow be claimed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,5 +54,7 @@ pub(crate) fn start(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Workflow> {
             cx.change_task(kind::TASK_CHANGED, &task, &queued, json!({}))?;
         }
     }
-    Ok(after)
+    // All of it may have been skipped before.
+    progress::look(cx, &after.id)?;
+    find::workflow(cx, after.id.as_str())
 }
