@@ -7,8 +7,10 @@
 
 #[doc(hidden)]
 pub mod cli;
+pub mod closings;
 pub mod config;
 pub mod environment;
+pub mod epics;
 pub mod history;
 pub mod import;
 pub mod ledger;
