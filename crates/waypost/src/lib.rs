@@ -8,19 +8,23 @@
 pub mod claims;
 #[doc(hidden)]
 pub mod cli;
+pub mod closings;
 pub mod config;
 pub mod environment;
+pub mod epics;
 pub mod history;
 pub mod import;
 pub mod ledger;
 mod merging;
 pub mod migrate;
 pub mod place;
+pub mod plans;
 pub mod proposals;
 pub mod prune;
 pub mod repos;
 pub mod session;
 pub mod survey;
 pub mod sync;
+mod yaml;
 
 pub use waypost_core::{Error, Kind, Result};

@@ -300,6 +300,13 @@ impl Place {
         named.or_else(vcs_user).unwrap_or_else(|| self.variables.user())
     }
 
+    /// Returns the same place, used by another author.
+    #[must_use]
+    pub fn in_name_of(&self, actor: &str) -> Place {
+        let request = Request { actor: Some(actor.to_owned()), ..self.request.clone() };
+        Place { request, ..self.clone() }
+    }
+
     /// Returns the agent in whose name work is claimed and messages are sent, if one was named.
     pub fn agent(&self) -> Option<String> {
         let said = self.request.agent.clone().or_else(|| self.variables.text(WAYPOST_AGENT));

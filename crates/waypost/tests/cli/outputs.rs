@@ -371,7 +371,7 @@ fn version_and_completions() {
     }
     let script = sandbox.way(&sandbox.path(""), ["completions", "bash"]).stdout;
     sandbox.write("way.bash", script);
-    let ask = "source way.bash; COMP_WORDS=(way work); COMP_CWORD=1; _way way work way; echo \"${COMPREPLY[@]}\"";
+    let ask = "source way.bash; COMP_WORDS=(way workt); COMP_CWORD=1; _way way workt way; echo \"${COMPREPLY[@]}\"";
     let output = sandbox.command("bash", &sandbox.path("")).args(["-c", ask]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "worktree", "{output:?}");
 }
