@@ -201,6 +201,8 @@ pub(crate) const ANSWER_PUT: &str = "
 pub(crate) const REPOSITORY_GET: &str = select!(repository, "repositories WHERE id = ?1");
 /// A scan: a store knows few repositories.
 pub(crate) const REPOSITORY_LIST: &str = select!(repository, "repositories ORDER BY name, id");
+/// By primary key.
+pub(crate) const REPOSITORY_REMOVE: &str = "DELETE FROM repositories WHERE id = ?1";
 
 /// By primary key.
 pub(crate) const WORKTREE_GET: &str = select!(worktree, "worktrees WHERE id = ?1");
@@ -224,8 +226,11 @@ pub(crate) const EVENT_LIST_OF_WORKTREE: &str = select!(
     "events WHERE substr(kind, 1, length(?2)) = ?2 AND worktree_id = ?3 ORDER BY sequence DESC LIMIT ?1"
 );
 /// Backwards along `events_by_subject`.
-pub(crate) const EVENT_LIST_OF_SUBJECT: &str =
-    select!(event, "events WHERE substr(kind, 1, length(?2)) = ?2 AND subject = ?3 ORDER BY sequence DESC LIMIT ?1");
+pub(crate) const EVENT_LIST_OF_SUBJECT: &str = select!(
+    event,
+    "events WHERE substr(kind, 1, length(?2)) = ?2 AND subject = ?3 AND ?4 IN (worktree_id, '') \
+     ORDER BY sequence DESC LIMIT ?1"
+);
 /// Along the primary key.
 pub(crate) const EVENT_LIST_SINCE: &str =
     select!(event, "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence > ?3 ORDER BY sequence LIMIT ?1");
@@ -237,7 +242,8 @@ pub(crate) const EVENT_LIST_SINCE_OF_WORKTREE: &str = select!(
 /// Along `events_by_subject`.
 pub(crate) const EVENT_LIST_SINCE_OF_SUBJECT: &str = select!(
     event,
-    "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence > ?3 AND subject = ?4 ORDER BY sequence LIMIT ?1"
+    "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence > ?3 AND subject = ?4 AND ?5 IN (worktree_id, '') \
+     ORDER BY sequence LIMIT ?1"
 );
 
 /// Along `leases_due`, `tasks_due` and `agents_by_silence`; asked before everything, and mostly none.

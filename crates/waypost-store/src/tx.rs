@@ -66,6 +66,10 @@ impl Tx for SqlTx<'_> {
         self.all(sql::REPOSITORY_LIST, &[], repository)
     }
 
+    fn repository_remove(&mut self, id: &RepositoryId) -> Result<()> {
+        self.run(sql::REPOSITORY_REMOVE, cells![id.as_str()])
+    }
+
     fn worktree_get(&mut self, id: &WorktreeId) -> Result<Option<Worktree>> {
         self.one(sql::WORKTREE_GET, cells![id.as_str()], worktree)
     }
@@ -122,13 +126,12 @@ impl Tx for SqlTx<'_> {
             (Some(_), Some(_), _) => sql::EVENT_LIST_SINCE_OF_SUBJECT,
             (Some(_), None, Some(_)) => sql::EVENT_LIST_SINCE_OF_WORKTREE,
         };
-        let key = subject.as_deref().or(worktree_id.as_ref().map(WorktreeId::as_str));
-        parameters.extend(key.map(Cell::from));
-        let mut events = self.all(sql, &parameters, event)?;
-        if let (Some(_), Some(id)) = (subject, worktree_id) {
-            events.retain(|event| event.worktree_id == *id);
+        let worktree = worktree_id.as_ref().map(WorktreeId::as_str);
+        match subject {
+            Some(subject) => parameters.extend([Cell::from(subject), Cell::from(worktree.unwrap_or(""))]),
+            None => parameters.extend(worktree.map(Cell::from)),
         }
-        Ok(events)
+        self.all(sql, &parameters, event)
     }
 
     fn event_last(&mut self) -> Result<u64> {

@@ -23,6 +23,8 @@ macro_rules! conformance {
                 a_dropped_transaction_leaves_nothing,
                 lists_are_ordered,
                 a_worktree_needs_its_repository,
+                a_repository_is_removed_only_if_nothing_refers_to_it,
+                events_of_a_subject_are_filtered_before_they_are_counted,
                 g3_an_event_needs_its_worktree,
                 sequences_have_no_gaps_after_a_rollback,
                 events_are_listed_newest_first_and_by_worktree,
@@ -246,4 +248,46 @@ fn paths_of_any_bytes_survive(store: &mut dyn Store) {
     let repository = Repository { path, ..repository(1) };
     write(store, |tx| tx.repository_put(&repository).unwrap());
     assert_eq!(read(store, |tx| tx.repository_get(&repository.id).unwrap()), Some(repository));
+}
+
+fn a_repository_is_removed_only_if_nothing_refers_to_it(store: &mut dyn Store) {
+    let (used, unused) = (repository(1), repository(2));
+    write(store, |tx| {
+        tx.repository_put(&used).unwrap();
+        tx.repository_put(&unused).unwrap();
+        tx.worktree_put(&worktree(1, &used)).unwrap();
+    });
+    write(store, |tx| tx.repository_remove(&unused.id).unwrap());
+    {
+        let mut tx = store.begin_write().unwrap();
+        let refused = tx.repository_remove(&used.id).is_err() || tx.commit().is_err();
+        assert!(refused);
+    }
+    assert_eq!(read(store, |tx| tx.repository_list().unwrap()), [used]);
+}
+
+fn events_of_a_subject_are_filtered_before_they_are_counted(store: &mut dyn Store) {
+    let repository = repository(1);
+    let (one, other) = (worktree(1, &repository), worktree(2, &repository));
+    write(store, |tx| {
+        tx.repository_put(&repository).unwrap();
+        tx.worktree_put(&one).unwrap();
+        tx.worktree_put(&other).unwrap();
+        for worktree in [&one, &one, &one, &other, &other, &other] {
+            tx.event_append(&event(worktree, "thing")).unwrap();
+        }
+    });
+    let listed = |since, worktree_id: &WorktreeId| EventQuery {
+        since,
+        worktree_id: Some(worktree_id.clone()),
+        subject: Some("thing".to_owned()),
+        limit: 2,
+        ..EventQuery::default()
+    };
+    let sequences = |store: &mut dyn Store, query: &EventQuery| -> Vec<u64> {
+        read(store, |tx| tx.event_list(query).unwrap().into_iter().map(|event| event.sequence).collect())
+    };
+    assert_eq!(sequences(store, &listed(None, &one.id)), [3, 2]);
+    assert_eq!(sequences(store, &listed(Some(0), &other.id)), [4, 5]);
+    assert_eq!(sequences(store, &listed(Some(5), &other.id)), [6]);
 }
