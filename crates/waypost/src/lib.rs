@@ -21,5 +21,6 @@ pub mod repos;
 pub mod session;
 pub mod survey;
 pub mod sync;
+pub mod templates;
 
 pub use waypost_core::{Error, Kind, Result};

@@ -18,6 +18,7 @@ mod filter;
 mod graph;
 mod issues;
 mod pages;
+mod spans;
 mod ui;
 
 use ui::{Color, Ui};
@@ -145,9 +146,14 @@ commands! {
     "search" => search;
     "stale" => stale;
     "stats" => stats;
+    "agent" => agent;
+    "msg" ["message"] => msg;
+    "template" => template;
     "status" => status;
+    "events" => events;
     "where" => r#where;
     "worktree" => worktree;
+    "repo" => repo;
     "init" => init;
     "config" => config;
     "db" => db;
@@ -226,10 +232,15 @@ fn run(cx: &mut Cx, matches: &ArgMatches) -> Result<ExitCode> {
     let Some((name, matches)) = matches.subcommand() else {
         return Err(Error::invalid("no command was given").hint("way --help"));
     };
-    let filters = name == "status" || (name == "worktree" && matches.subcommand_name() == Some("list"));
+    let filters =
+        matches!(name, "status" | "events") || (name == "worktree" && matches.subcommand_name() == Some("list"));
     if cx.global.worktree.is_some() && !filters {
         return Err(Error::invalid("--worktree has no meaning for this command")
-            .hint("it filters way status and way worktree list"));
+            .hint("it filters way status, way events and way worktree list"));
+    }
+    if matches!(name, "agent" | "msg") {
+        // Of these it is the role of agents, which is nobody's role in the repository.
+        cx.global.role = None;
     }
     match COMMANDS.iter().find(|entry| entry.name == name) {
         Some(entry) => (entry.run)(cx, matches),

@@ -8,20 +8,24 @@ use std::path::Path;
 
 use waypost_testkit::Sandbox;
 
+mod agents;
 mod bad_input;
 mod config;
+mod events;
 mod exchange;
 mod history;
 mod index;
 mod issues;
 mod ledger;
 mod merging;
+mod messages;
 mod outputs;
 mod places;
 mod processes;
 mod repos;
 mod stores;
 mod sync;
+mod templates;
 mod vcs;
 mod worktrees;
 
