@@ -14,6 +14,13 @@ use crate::store::{Store, Tx};
 use crate::time::Timestamp;
 use crate::work::settle;
 
+/// How often a request is asked again after a store was out of reach. Each time waits until it is there, or patience ends.
+const TRIES: u32 = 20;
+/// How long answers are remembered for those who ask again.
+const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+/// Old answers are forgotten every so many events.
+const FORGET_EVERY: u64 = 64;
+
 /// Who asks, and from where.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -66,6 +73,32 @@ pub fn write<O: Operation>(
     operation: O,
 ) -> Result<O::Answer> {
     debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
+    // Where an answer can get lost, every request has a key: asked again, it is not done again.
+    let own = (key.is_none() && store.is_remote()).then(|| format!("own-{}", draw(entropy)));
+    let key = key.or(own.as_deref());
+    for _ in 0..TRIES {
+        match write_at_once(store, caller, entropy, key, operation.clone()) {
+            Err(error) if error.is_retriable() && (key.is_some() || !error.is_outcome_unknown()) => {}
+            done => return done,
+        }
+    }
+    write_at_once(store, caller, entropy, key, operation)
+}
+
+/// Returns 80 random bits as text.
+fn draw(entropy: &mut dyn Entropy) -> String {
+    let mut bytes = [0; 10];
+    entropy.fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn write_at_once<O: Operation>(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    key: Option<&str>,
+    operation: O,
+) -> Result<O::Answer> {
     let request = check_arguments(&operation)?;
     let request = key.map(|key| Keyed { key, request: digest(&request) });
     if let Some(Keyed { key, .. }) = &request
@@ -101,6 +134,9 @@ pub fn write<O: Operation>(
             worktree_id: caller.worktree.id.clone(),
             created_at: now,
         })?;
+        if tx.event_last()?.is_multiple_of(FORGET_EVERY) {
+            tx.answer_forget(Timestamp::from_millis(now.as_millis() - KEPT_MS))?;
+        }
     }
     tx.worktree_touch(&caller.worktree.id, now)?;
     tx.commit()?;

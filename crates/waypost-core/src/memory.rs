@@ -88,6 +88,17 @@ impl Tx for MemoryTx<'_> {
         Ok(repositories)
     }
 
+    fn repository_remove(&mut self, id: &RepositoryId) -> Result<()> {
+        let is_needed = self.rows.worktrees.values().any(|worktree| worktree.repository_id == *id)
+            || self.rows.workflow_repositories.iter().any(|(_, repository)| repository == id)
+            || self.rows.tasks.values().any(|task| task.repository_id.as_ref() == Some(id));
+        if is_needed {
+            return Err(Error::internal(format!("something refers to repository {id}")));
+        }
+        self.rows.repositories.remove(id);
+        Ok(())
+    }
+
     fn worktree_get(&mut self, id: &WorktreeId) -> Result<Option<Worktree>> {
         Ok(self.rows.worktrees.get(id).cloned())
     }

@@ -42,6 +42,8 @@ pub trait Tx {
     fn repository_put(&mut self, repository: &Repository) -> Result<()>;
     /// Returns all repositories, ordered by name, then id.
     fn repository_list(&mut self) -> Result<Vec<Repository>>;
+    /// Deletes a repository that nothing refers to.
+    fn repository_remove(&mut self, id: &RepositoryId) -> Result<()>;
 
     /// Returns a worktree.
     fn worktree_get(&mut self, id: &WorktreeId) -> Result<Option<Worktree>>;

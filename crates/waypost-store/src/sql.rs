@@ -201,6 +201,8 @@ pub(crate) const ANSWER_PUT: &str = "
 pub(crate) const REPOSITORY_GET: &str = select!(repository, "repositories WHERE id = ?1");
 /// A scan: a store knows few repositories.
 pub(crate) const REPOSITORY_LIST: &str = select!(repository, "repositories ORDER BY name, id");
+/// By primary key.
+pub(crate) const REPOSITORY_REMOVE: &str = "DELETE FROM repositories WHERE id = ?1";
 
 /// By primary key.
 pub(crate) const WORKTREE_GET: &str = select!(worktree, "worktrees WHERE id = ?1");

@@ -82,6 +82,10 @@ impl Tx for SqlTx<'_> {
         self.all(sql::REPOSITORY_LIST, &[], repository)
     }
 
+    fn repository_remove(&mut self, id: &RepositoryId) -> Result<()> {
+        self.run(sql::REPOSITORY_REMOVE, cells![id.as_str()])
+    }
+
     fn worktree_get(&mut self, id: &WorktreeId) -> Result<Option<Worktree>> {
         self.one(sql::WORKTREE_GET, cells![id.as_str()], worktree)
     }

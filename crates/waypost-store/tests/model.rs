@@ -406,7 +406,7 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             ttl_ms: None,
         }),
         Step::Inbox => world.ask(ListInbox { limit: 5, peek: false }),
-        Step::Ack(index) => world.ask(AckMessage { message: choice.messages.get(index)?.clone() }),
+        Step::Ack(index) => world.ask(AckMessage { messages: vec![choice.messages.get(index)?.clone()] }),
         Step::ClaimIssue(index) => world.ask(ClaimIssue { issue: ISSUES[index].to_owned(), ttl_ms: None }),
         Step::ReleaseIssue(index) => {
             world.ask(ReleaseIssue { issue: ISSUES[index].to_owned(), force: false, reason: None })

@@ -12,11 +12,12 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use waypost_core::model::{Lease, News, Notice};
-use waypost_core::op::{ClaimIssue, ConfirmNotice, LeaseView, ListLeases, ListNotices, ReleaseIssue};
+use waypost_core::op::{ClaimIssue, ConfirmNotice, LeaseView, ListLeases, ListNotices, ListWorktrees, ReleaseIssue};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 
 use crate::ledger::{Change, Ledger};
+use crate::merging::ensure_driver;
 use crate::place::{Location, Place, Scope};
 use crate::session::Session;
 
@@ -30,7 +31,7 @@ pub type Held = BTreeMap<String, (String, Timestamp)>;
 pub fn claim(place: &Place, ledger: &Ledger, wanted: Option<&str>, ttl_ms: Option<u64>) -> Result<(String, Lease)> {
     let mut session = Session::open(place.clone())?;
     set_mark(place)?;
-    tell(&mut session, ledger)?;
+    tell(&mut session)?;
     let ids = match wanted {
         Some(wanted) => vec![ledger.look(|index| index.find(wanted))?],
         None => ledger.look(|index| index.takeable(ledger.now(), TRIES))?,
@@ -81,12 +82,12 @@ pub fn release(place: &Place, issues: &[String], why: &str) -> Result<()> {
 }
 
 /// Returns the issues that somebody else holds, after telling the ledger what it has to know.
-pub fn held_by_others(place: &Place, ledger: &Ledger) -> Result<Held> {
+pub fn held_by_others(place: &Place) -> Result<Held> {
     if !is_marked(place) {
         return Ok(Held::new());
     }
     let mut session = Session::open(place.clone())?;
-    tell(&mut session, ledger)?;
+    tell(&mut session)?;
     let us = place.agent().unwrap_or_else(|| place.actor());
     let held = concerning_issues(&mut session)?;
     if held.is_empty() && session.read(ListNotices {})?.notices.is_empty() {
@@ -107,37 +108,65 @@ fn concerning_issues(session: &mut Session) -> Result<Vec<LeaseView>> {
     Ok(leases)
 }
 
-/// Tells the ledger what became of its issues: of those it has. What belongs to other ledgers waits for them.
-pub fn tell(session: &mut Session, ledger: &Ledger) -> Result<()> {
-    for notice in session.read(ListNotices {})?.notices {
-        let Some(result) = told(ledger, &notice)? else { continue };
-        session.write(ConfirmNotice { issue: notice.issue, created_at: notice.created_at, result })?;
-    }
-    Ok(())
+/// Something the ledger was told.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// What.
+    pub notice: Notice,
+    /// What it did, or why it could not.
+    pub result: Result<String>,
 }
 
-/// Tells the ledger one thing, and returns what it did; nothing if it does not have the issue.
-fn told(ledger: &Ledger, notice: &Notice) -> Result<Option<String>> {
-    let known = match ledger.get(&notice.issue) {
-        Ok(issue) if issue.id == notice.issue => issue,
-        Ok(_) => return Ok(None),
-        Err(error) if error.kind() == Kind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let change = match notice.news {
-        News::Finished => Change::Close(notice.issue.clone(), Some(notice.reason.clone())),
-        News::Abandoned if known.assignee.as_deref() == Some(notice.actor.as_str()) => {
-            Change::Release(notice.issue.clone(), true)
-        }
-        News::Abandoned => return Ok(Some("somebody else has it by now".to_owned())),
-    };
-    match ledger.apply(&[change]) {
-        Ok(_) if notice.news == News::Finished => Ok(Some("closed".to_owned())),
-        Ok(_) => Ok(Some("released".to_owned())),
-        // Somebody closed, deleted or released it already.
-        Err(error) if error.kind() == Kind::Conflict => Ok(Some(error.full_message())),
-        Err(error) => Err(error),
+/// Tells the ledger what became of its issues, in the name of who did it. What belongs to other ledgers waits for them.
+pub fn tell(session: &mut Session) -> Result<Vec<Told>> {
+    let notices = session.read(ListNotices {})?.notices;
+    if notices.is_empty() || session.place.checkout.is_none() {
+        return Ok(Vec::new());
     }
+    let worktrees = session.read(ListWorktrees {})?.worktrees;
+    let repository = session.repository().id.clone();
+    let is_ours = |notice: &Notice| {
+        let worktree = worktrees.iter().find(|worktree| worktree.id == notice.worktree_id);
+        worktree.is_some_and(|worktree| worktree.repository_id == repository)
+    };
+    let mut told = Vec::new();
+    for notice in notices {
+        let result = match tell_one(&session.place, &notice) {
+            Ok(result) => Ok(result),
+            // It is not here, and will not be later either.
+            Err(error) if error.kind() == Kind::NotFound && is_ours(&notice) => Ok(error.full_message()),
+            Err(error) if error.kind() == Kind::NotFound => continue,
+            // Somebody closed, deleted or released it already.
+            Err(error) if error.kind() == Kind::Conflict => Ok(error.full_message()),
+            Err(error) => Err(error),
+        };
+        if let Ok(result) = result.clone() {
+            let (issue, created_at) = (notice.issue.clone(), notice.created_at);
+            session.write(ConfirmNotice { issue, created_at, result })?;
+        }
+        told.push(Told { notice, result });
+    }
+    Ok(told)
+}
+
+/// Tells the ledger one thing, and returns what it did.
+fn tell_one(place: &Place, notice: &Notice) -> Result<String> {
+    let place = place.in_name_of(&notice.actor);
+    let ledger = Ledger::of(&place)?;
+    let issue = ledger.get(&notice.issue)?;
+    if issue.id != notice.issue {
+        return Err(Error::not_found(format!("there is no issue {:?}", notice.issue)));
+    }
+    let (change, done) = match notice.news {
+        News::Finished => (Change::Close(issue.id, Some(notice.reason.clone())), "closed"),
+        News::Abandoned if issue.assignee.as_deref() == Some(notice.actor.as_str()) => {
+            (Change::Release(issue.id, true), "released")
+        }
+        News::Abandoned => return Ok("somebody else has it by now".to_owned()),
+    };
+    ledger.apply(&[change])?;
+    ensure_driver(&place);
+    Ok(done.to_owned())
 }
 
 /// Says that there may be something to ask the store about. Call it before anything is written there.

@@ -8,7 +8,6 @@
 pub mod claims;
 #[doc(hidden)]
 pub mod cli;
-pub mod closings;
 pub mod config;
 pub mod environment;
 pub mod epics;
@@ -25,6 +24,7 @@ pub mod repos;
 pub mod session;
 pub mod survey;
 pub mod sync;
+pub mod templates;
 mod yaml;
 
 pub use waypost_core::{Error, Kind, Result};

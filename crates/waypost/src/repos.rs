@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
+use waypost_core::id::RepositoryId;
 use waypost_core::ledger::role::{self, Role};
+use waypost_core::model::Repository;
 use waypost_core::{Error, Result};
 use waypost_ledger::LedgerFile;
 use waypost_workspace::{Checkout, detect};
@@ -32,6 +34,18 @@ impl Repo {
     /// Returns the path that names it.
     pub fn path(&self) -> &Path {
         self.checkout.repository_path()
+    }
+
+    /// Returns it as a store knows it.
+    pub fn as_known(&self, id: RepositoryId) -> Repository {
+        Repository {
+            id,
+            name: self.checkout.repository_name(),
+            path: self.checkout.repository_path().to_owned(),
+            vcs: self.checkout.repository_vcs(),
+            remote_url: self.checkout.remote_url.clone(),
+            default_branch: self.checkout.default_branch.clone(),
+        }
     }
 
     /// Returns what the ids of its new issues begin with.

@@ -74,6 +74,8 @@ pub mod kind {
         REPOSITORY_REGISTERED = "repository.registered";
         /// A repository's path, name, remote or default branch is another.
         REPOSITORY_CHANGED = "repository.changed";
+        /// A repository that nothing refers to was forgotten.
+        REPOSITORY_REMOVED = "repository.removed";
         /// A worktree was seen for the first time.
         WORKTREE_REGISTERED = "worktree.registered";
         /// A worktree's path, name or branch is another.

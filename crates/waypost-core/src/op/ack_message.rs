@@ -1,4 +1,4 @@
-//! Says that the caller is done with a message. It is not shown again.
+//! Says that the caller is done with messages.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,24 +10,38 @@ use crate::model::{MessageState, kind};
 use crate::op::Letter;
 use crate::work::{agents, inbox};
 
-/// Says that the caller is done with a message. It is not shown again.
+/// Says that the caller is done with messages. They are not shown again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AckMessage {
-    /// Which one.
-    pub message: MessageId,
+    /// Which ones. If one of them is not the caller's, none is marked.
+    pub messages: Vec<MessageId>,
+}
+
+/// The answer to [`AckMessage`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acked {
+    /// The messages, as they are now.
+    pub messages: Vec<Letter>,
+    /// How many still wait.
+    pub unread: u64,
 }
 
 impl Operation for AckMessage {
     const NAME: &'static str = "ack_message";
-    const SUMMARY: &'static str = "Say that a message is dealt with";
+    const SUMMARY: &'static str = "Say that messages are dealt with";
     const EFFECT: Effect = Effect::Write;
-    type Answer = Letter;
+    type Answer = Acked;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Letter> {
+    fn run(self, cx: &mut Cx<'_>) -> Result<Acked> {
         let reader = agents::caller(cx)?;
-        let mut messages = [inbox::own(cx, &reader, &self.message)?];
+        let mut messages = Vec::new();
+        for (at, id) in self.messages.iter().enumerate() {
+            if !self.messages[..at].contains(id) {
+                messages.push(inbox::own(cx, &reader, id)?);
+            }
+        }
         inbox::advance(cx, &mut messages, MessageState::Acted, kind::MESSAGE_ACTED)?;
-        let [message] = messages;
-        Letter::of(cx, message)
+        let messages = messages.into_iter().map(|message| Letter::of(cx, message)).collect::<Result<_>>()?;
+        Ok(Acked { messages, unread: cx.tx.message_count(&reader.id, cx.now)? })
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Effect, Operation};
 use crate::engine::Cx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{Repository, kind};
 
 /// Makes a repository known without going there.
@@ -22,6 +22,13 @@ impl Operation for AddRepository {
     type Answer = Repository;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<Repository> {
+        if !cx.caller.is_shared && self.repository.id != cx.caller.repository.id {
+            return Err(Error::refused(format!(
+                "this store belongs to {} alone, and {} is another repository",
+                cx.caller.repository.name, self.repository.name
+            ))
+            .hint("way --global repo add PATH, or use a PostgreSQL store"));
+        }
         let known = cx.tx.repository_get(&self.repository.id)?;
         if known.as_ref() != Some(&self.repository) {
             cx.tx.repository_put(&self.repository)?;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::Result;
-use crate::model::Source;
+use crate::model::{Source, Template, Variable};
 use crate::op::{CreateWorkflow, show_template};
 use crate::work::plan::Plan;
 use crate::work::template;
@@ -18,6 +19,9 @@ use crate::work::view::WorkflowView;
 pub struct ApplyTemplate {
     /// The template.
     pub template: String,
+    /// What it says, if it is not one of the store.
+    #[serde(default)]
+    pub content: Option<TemplateContent>,
     /// What to call the workflow; like the template if nobody says.
     #[serde(default)]
     pub name: Option<String>,
@@ -29,6 +33,18 @@ pub struct ApplyTemplate {
     pub start: bool,
 }
 
+/// A template that somebody else keeps, for example in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TemplateContent {
+    /// Where it is kept, for whoever asks later.
+    pub origin: String,
+    /// The plan.
+    pub body: Value,
+    /// What can be filled in; found in the plan if nobody says.
+    #[serde(default)]
+    pub variables: Vec<Variable>,
+}
+
 impl Operation for ApplyTemplate {
     const NAME: &'static str = "apply_template";
     const SUMMARY: &'static str = "Make a workflow from a template";
@@ -36,13 +52,18 @@ impl Operation for ApplyTemplate {
     type Answer = WorkflowView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
-        let template = show_template::find(cx, &self.template)?;
-        let body = template::render(&template.body, &template.variables, &self.values)?;
+        let TemplateContent { origin, body, variables } = if let Some(content) = self.content {
+            content
+        } else {
+            let Template { name, version, body, variables, .. } = show_template::find(cx, &self.template)?;
+            TemplateContent { origin: format!("{name} version {version}"), body, variables }
+        };
+        let body = template::render(&body, &template::declared(&body, variables), &self.values)?;
         let values = serde_json::to_value(&self.values).unwrap_or_default();
         let workflow = CreateWorkflow {
-            name: self.name.unwrap_or_else(|| template.name.clone()),
+            name: self.name.unwrap_or(self.template),
             source: Some(Source::Template),
-            source_ref: Some(format!("{} version {}", template.name, template.version)),
+            source_ref: Some(origin),
             source_content: None,
             summary: None,
             max_parallel: None,

@@ -7,7 +7,7 @@ use crate::engine::Cx;
 use crate::error::{Error, Result};
 use crate::model::{Event, EventQuery};
 
-/// Reads the newest part of the history.
+/// Reads the history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ListEvents {
     /// Which events.
@@ -17,15 +17,17 @@ pub struct ListEvents {
 /// The answer to [`ListEvents`].
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventList {
-    /// The events, newest first.
+    /// The events: newest first, or oldest first after [`EventQuery::since`].
     pub events: Vec<Event>,
+    /// Asking since here goes on where these end, without missing or repeating any.
+    pub next: u64,
     /// The sequence of the store's newest event, which is also how many there are.
     pub last: u64,
 }
 
 impl Operation for ListEvents {
     const NAME: &'static str = "list_events";
-    const SUMMARY: &'static str = "Read the newest part of the history";
+    const SUMMARY: &'static str = "Read the history";
     const EFFECT: Effect = Effect::Read;
     type Answer = EventList;
 
@@ -35,6 +37,13 @@ impl Operation for ListEvents {
         {
             return Err(Error::not_found(format!("no worktree {id}")));
         }
-        Ok(EventList { events: cx.tx.event_list(&self.query)?, last: cx.tx.event_last()? })
+        let (events, last) = (cx.tx.event_list(&self.query)?, cx.tx.event_last()?);
+        let is_full = events.len() >= usize::try_from(self.query.limit).unwrap_or(usize::MAX);
+        // Unless there may be more on this page's side, everything up to the newest one was looked at.
+        let next = match (self.query.since, events.last()) {
+            (Some(_), Some(newest)) if is_full => newest.sequence,
+            _ => last,
+        };
+        Ok(EventList { events, next, last })
     }
 }

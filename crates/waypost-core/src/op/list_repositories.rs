@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::Result;
-use crate::model::Repository;
+use crate::model::{Repository, WorkflowQuery, WorkflowStatus};
 
 /// Lists the repositories that the store knows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -15,7 +15,19 @@ pub struct ListRepositories {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositoryList {
     /// The repositories, by name.
-    pub repositories: Vec<Repository>,
+    pub repositories: Vec<RepositoryView>,
+}
+
+/// A repository, and what refers to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepositoryView {
+    /// The repository.
+    #[serde(flatten)]
+    pub repository: Repository,
+    /// How many worktrees of it the store has heard of, without those that were removed.
+    pub worktrees: u64,
+    /// How many workflows that are not over concern it.
+    pub live_workflows: u64,
 }
 
 impl Operation for ListRepositories {
@@ -25,6 +37,23 @@ impl Operation for ListRepositories {
     type Answer = RepositoryList;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<RepositoryList> {
-        Ok(RepositoryList { repositories: cx.tx.repository_list()? })
+        let worktrees = cx.tx.worktree_list()?;
+        let live: Vec<_> = WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect();
+        let mut repositories = Vec::new();
+        for repository in cx.tx.repository_list()? {
+            let workflows = cx.tx.workflow_list(&WorkflowQuery {
+                statuses: live.clone(),
+                repository_id: Some(repository.id.clone()),
+                limit: u32::MAX,
+                ..WorkflowQuery::default()
+            })?;
+            let present = worktrees.iter().filter(|one| one.removed_at.is_none() && one.repository_id == repository.id);
+            repositories.push(RepositoryView {
+                worktrees: present.count() as u64,
+                live_workflows: workflows.len() as u64,
+                repository,
+            });
+        }
+        Ok(RepositoryList { repositories })
     }
 }

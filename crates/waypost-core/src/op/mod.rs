@@ -54,6 +54,7 @@ pub(crate) mod register;
 mod register_agent;
 mod release_issue;
 mod release_task;
+mod remove_repository;
 mod remove_task;
 mod remove_worktree;
 mod reopen_task;
@@ -72,12 +73,12 @@ mod skip_task;
 pub(crate) mod start_workflow;
 mod summarize_workflow;
 
-pub use ack_message::AckMessage;
+pub use ack_message::{AckMessage, Acked};
 pub use add_repository::AddRepository;
 pub use add_task::AddTask;
 pub use add_workflow_repository::AddWorkflowRepository;
 pub use answer_question::AnswerQuestion;
-pub use apply_template::ApplyTemplate;
+pub use apply_template::{ApplyTemplate, TemplateContent};
 pub use ask_question::AskQuestion;
 pub use assign_task::AssignTask;
 pub use broadcast_message::{Broadcast, BroadcastMessage};
@@ -91,7 +92,7 @@ pub use create_workflow::CreateWorkflow;
 pub use fail_task::FailTask;
 pub use finish_task::FinishTask;
 pub use get_context::GetContext;
-pub use get_status::{GetStatus, Status};
+pub use get_status::{GetStatus, Status, Totals};
 pub use heartbeat::{Alive, Heartbeat};
 pub use list_agents::{AgentList, AgentView, Held, ListAgents};
 pub use list_checkpoints::{CheckpointList, ListCheckpoints};
@@ -99,7 +100,7 @@ pub use list_events::{EventList, ListEvents};
 pub use list_inbox::{Inbox, Letter, ListInbox};
 pub use list_leases::{LeaseList, LeaseView, ListLeases};
 pub use list_notices::{ListNotices, NoticeList};
-pub use list_repositories::{ListRepositories, RepositoryList};
+pub use list_repositories::{ListRepositories, RepositoryList, RepositoryView};
 pub use list_tasks::{ListTasks, TaskList};
 pub use list_templates::{ListTemplates, TemplateList};
 pub use list_workflows::{ListWorkflows, WorkflowList};
@@ -115,6 +116,7 @@ pub use register::{Register, Registered};
 pub use register_agent::RegisterAgent;
 pub use release_issue::{ReleaseIssue, ReleasedIssue};
 pub use release_task::ReleaseTask;
+pub use remove_repository::RemoveRepository;
 pub use remove_task::RemoveTask;
 pub use remove_worktree::{RemoveWorktree, Removed};
 pub use reopen_task::ReopenTask;
@@ -218,6 +220,7 @@ pub static TABLE: &[Entry] = &[
     entry::<RegisterAgent>(),
     entry::<ReleaseIssue>(),
     entry::<ReleaseTask>(),
+    entry::<RemoveRepository>(),
     entry::<RemoveTask>(),
     entry::<RemoveWorktree>(),
     entry::<ReopenTask>(),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
 use crate::engine::Cx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{MessageState, kind};
 use crate::op::Letter;
@@ -25,7 +25,14 @@ impl Operation for ReadMessage {
 
     fn run(self, cx: &mut Cx<'_>) -> Result<Letter> {
         let reader = agents::caller(cx)?;
-        let mut messages = [inbox::own(cx, &reader, &self.message)?];
+        let message = inbox::own(cx, &reader, &self.message)?;
+        if let Some(expires_at) = message.expires_at.filter(|moment| *moment <= cx.now)
+            && message.state < MessageState::Read
+        {
+            return Err(Error::not_found(format!("message {} was of use until {expires_at}", message.id))
+                .hint("ask its sender again"));
+        }
+        let mut messages = [message];
         inbox::advance(cx, &mut messages, MessageState::Read, kind::MESSAGE_READ)?;
         let [message] = messages;
         Letter::of(cx, message)

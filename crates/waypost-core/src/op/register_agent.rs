@@ -5,9 +5,12 @@ use serde_json::{Value, json};
 
 use super::{Effect, Operation};
 use crate::engine::Cx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{Agent, ProcessIdentity, Role, kind};
 use crate::work::{agents, changes, described};
+
+/// The shortest silence that means something.
+const SHORTEST_MS: u64 = 1_000;
 
 /// Makes an agent known, or says what is new about it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,12 +48,21 @@ impl Operation for RegisterAgent {
     type Answer = Agent;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<Agent> {
+        if self.timeout_ms.is_some_and(|timeout| timeout < SHORTEST_MS) {
+            return Err(Error::invalid("an agent that may be silent for less than a second is never there")
+                .hint("--timeout 15m is usual"));
+        }
+        if self.max_claims == Some(0) {
+            return Err(Error::invalid("an agent that may hold nothing cannot work"));
+        }
+        // Whoever registers without any name is the person at the keyboard.
+        let role = if self.name.is_none() && cx.caller.agent.is_none() { Role::Human } else { Role::Worker };
         let caller = cx.caller.agent.clone();
         let name = self.name.or(caller).unwrap_or_else(|| cx.caller.actor.clone());
         let known = cx.tx.agent_named(&name)?;
         let mut agent = match &known {
             Some(agent) => agent.clone(),
-            None => agents::new(cx, &name, self.role.unwrap_or(Role::Worker))?,
+            None => agents::new(cx, &name, self.role.unwrap_or(role))?,
         };
         let before = agent.clone();
         agent.runtime = self.runtime.or(agent.runtime);
@@ -62,7 +74,7 @@ impl Operation for RegisterAgent {
             agent.metadata = self.metadata;
         }
         agent.process = self.process.or(agent.process);
-        agent.timeout_ms = self.timeout_ms.unwrap_or(agent.timeout_ms).max(1_000);
+        agent.timeout_ms = self.timeout_ms.unwrap_or(agent.timeout_ms);
         agent.max_claims = self.max_claims.or(agent.max_claims);
         agent.retired_at = None;
         agents::touch(cx, &mut agent)?;

@@ -1,6 +1,6 @@
 //! Saves a plan with variables, or a finished workflow as one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::{Error, Result};
-use crate::id::TemplateId;
-use crate::model::{Template, Variable, Workflow, kind};
+use crate::id::{TaskId, TemplateId};
+use crate::model::{DependencyKind, Template, Variable, Workflow, kind};
 use crate::work::plan::{Graph, Plan, PlannedTask};
 use crate::work::{check_name, find, template, view};
 
@@ -52,16 +52,17 @@ impl Operation for SaveTemplate {
             }
         };
         let used = template::names(&body);
-        let mut variables = self.variables;
-        for name in &used {
-            if !variables.iter().any(|variable| variable.name == *name) {
-                variables.push(Variable { name: name.clone(), description: None, default: None });
-            }
+        let variables = template::declared(&body, self.variables);
+        if let Some(unused) = variables.iter().find(|variable| !used.contains(&variable.name)) {
+            return Err(Error::invalid(format!("the plan has no {{{{{}}}}}", unused.name)).hint(if used.is_empty() {
+                "it has no variables at all".to_owned()
+            } else {
+                format!("it has: {}", used.join(", "))
+            }));
         }
         // What it says must be a plan once it is filled in.
         let filled = used.iter().map(|name| (name.clone(), name.clone())).collect();
-        let declared: Vec<_> = variables.iter().filter(|variable| used.contains(&variable.name)).cloned().collect();
-        let plan = Plan::from_value(template::render(&body, &declared, &filled)?)?;
+        let plan = Plan::from_value(template::render(&body, &variables, &filled)?)?;
         Graph::check(&plan.tasks, &BTreeSet::new())?.check_circles()?;
         let version = cx.tx.template_list(Some(&self.name))?.first().map_or(0, |known| known.version) + 1;
         let template = Template {
@@ -82,9 +83,18 @@ impl Operation for SaveTemplate {
 
 /// Returns the plan of a workflow as somebody would write it.
 pub(crate) fn planned(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Value> {
-    let tasks: Vec<PlannedTask> = view::tasks(cx, workflow)?
+    let seen = view::tasks(cx, workflow)?;
+    let names: BTreeMap<_, _> = seen.iter().map(|seen| (seen.task.id.clone(), seen.task.name.clone())).collect();
+    let informs: Vec<_> =
+        cx.tx.dependency_list(&workflow.id)?.into_iter().filter(|it| it.kind == DependencyKind::Informs).collect();
+    let informed_by = |id: &TaskId| {
+        let of = informs.iter().filter(|dependency| dependency.task_id == *id);
+        of.filter_map(|dependency| names.get(&dependency.depends_on).cloned()).collect()
+    };
+    let tasks: Vec<PlannedTask> = seen
         .into_iter()
         .map(|seen| PlannedTask {
+            informed_by: informed_by(&seen.task.id),
             name: seen.task.name,
             description: seen.task.description,
             depends_on: seen.depends_on,

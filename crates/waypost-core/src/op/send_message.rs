@@ -60,11 +60,15 @@ impl Operation for SendMessage {
             },
         };
         let recipient = match (&self.to, &answered) {
-            (Some(to), _) => find::agent(cx, to)?.id,
-            (None, Some(answered)) if answered.sender == sender.id => answered.recipient.clone(),
-            (None, Some(answered)) => answered.sender.clone(),
+            (Some(to), _) => find::agent(cx, to)?,
+            (None, Some(answered)) if answered.sender == sender.id => find::agent(cx, answered.recipient.as_str())?,
+            (None, Some(answered)) => find::agent(cx, answered.sender.as_str())?,
             (None, None) => return Err(Error::invalid("a message needs a recipient").hint("way msg send AGENT TEXT")),
         };
+        if recipient.retired_at.is_some() {
+            return Err(Error::conflict(format!("agent {} has retired, and would never read it", recipient.name))
+                .hint("way agent list"));
+        }
         let kind = match (self.kind, &answered) {
             (Some(kind), _) => kind,
             (None, Some(answered)) if answered.kind == MessageKind::Query => MessageKind::Response,
@@ -73,7 +77,7 @@ impl Operation for SendMessage {
         let subject = self.subject.or_else(|| answered.as_ref().map(|answered| answered.subject.clone()));
         let draft =
             draft(cx, kind, self.priority, subject, self.body, self.workflow, self.task, self.ttl_ms, answered)?;
-        inbox::send(cx, &sender, &recipient, &draft)
+        inbox::send(cx, &sender, &recipient.id, &draft)
     }
 }
 

@@ -73,10 +73,14 @@ fn fresh(cx: &mut Cx<'_>, name: &str, role: Role) -> Agent {
     }
 }
 
-/// Notes a sign of life. Silence is counted from here, and never ends before the agent's leases do.
+/// Notes a sign of life, from which silence is counted. Who set a timeout is offline exactly after it, and its leases
+/// with it; the usual one gives way to leases that were granted for longer.
 pub(crate) fn touch(cx: &mut Cx<'_>, agent: &mut Agent) -> Result<()> {
     let held = cx.tx.lease_list(Some(&agent.id))?;
-    let patience = held.iter().map(|lease| lease.ttl_ms).fold(agent.timeout_ms, u64::max);
+    let patience = match agent.timeout_ms {
+        TIMEOUT_MS => held.iter().map(|lease| lease.ttl_ms).fold(TIMEOUT_MS, u64::max),
+        said => said,
+    };
     agent.status = if held.is_empty() { AgentStatus::Online } else { AgentStatus::Busy };
     agent.last_heartbeat = cx.now;
     agent.silent_at = Some(cx.now.plus(patience));

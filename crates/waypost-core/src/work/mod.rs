@@ -41,14 +41,17 @@ impl Cx<'_> {
     /// Stores a changed task, with the event that says what changed.
     pub(crate) fn change_task(&mut self, kind: &'static str, before: &Task, after: &Task, more: Value) -> Result<()> {
         self.tx.task_put(after)?;
-        self.event(kind, after.id.as_str(), described(changes(before, after), more))?;
+        let mut data = described(changes(before, after), more);
+        data["name"] = json!(after.name);
+        self.event(kind, after.id.as_str(), data)?;
         Ok(())
     }
 
     /// Stores a changed workflow, with the event that says what changed.
     pub(crate) fn change_workflow(&mut self, kind: &'static str, before: &Workflow, after: &Workflow) -> Result<()> {
         self.tx.workflow_put(after)?;
-        self.event(kind, after.id.as_str(), described(changes(before, after), Value::Null))?;
+        let data = described(changes(before, after), json!({ "name": after.name }));
+        self.event(kind, after.id.as_str(), data)?;
         Ok(())
     }
 }

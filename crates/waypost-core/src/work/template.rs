@@ -64,6 +64,16 @@ fn fill_text(text: &str, values: &BTreeMap<&str, &str>) -> Result<String> {
     Ok(filled)
 }
 
+/// Returns the variables of a body: those that were declared, then those that were not, in order.
+pub fn declared(body: &Value, mut variables: Vec<Variable>) -> Vec<Variable> {
+    for name in names(body) {
+        if !variables.iter().any(|variable| variable.name == name) {
+            variables.push(Variable { name, description: None, default: None });
+        }
+    }
+    variables
+}
+
 /// Returns the names of all `{{variables}}` in a body, in order.
 pub fn names(body: &Value) -> Vec<String> {
     let mut names = Vec::new();

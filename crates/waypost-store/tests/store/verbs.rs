@@ -556,3 +556,45 @@ pub(crate) fn texts_that_cannot_be_stored_are_refused(store: &mut dyn Store) {
     let error = tx.repository_put(&Repository { name: "a\0b".to_owned(), ..repository(1) }).unwrap_err();
     assert_eq!(error.kind(), waypost_core::Kind::Invalid);
 }
+
+pub(crate) fn a_repository_is_removed_only_if_nothing_refers_to_it(store: &mut dyn Store) {
+    let (used, unused) = (repository(1), repository(2));
+    write(store, |tx| {
+        tx.repository_put(&used).unwrap();
+        tx.repository_put(&unused).unwrap();
+        tx.worktree_put(&worktree(1, &used)).unwrap();
+    });
+    write(store, |tx| tx.repository_remove(&unused.id).unwrap());
+    {
+        let mut tx = store.begin_write().unwrap();
+        let refused = tx.repository_remove(&used.id).is_err() || tx.commit().is_err();
+        assert!(refused);
+    }
+    assert_eq!(read(store, |tx| tx.repository_list().unwrap()), [used]);
+}
+
+pub(crate) fn events_of_a_subject_are_filtered_before_they_are_counted(store: &mut dyn Store) {
+    let repository = repository(1);
+    let (one, other) = (worktree(1, &repository), worktree(2, &repository));
+    write(store, |tx| {
+        tx.repository_put(&repository).unwrap();
+        tx.worktree_put(&one).unwrap();
+        tx.worktree_put(&other).unwrap();
+        for worktree in [&one, &one, &one, &other, &other, &other] {
+            tx.event_append(&event(worktree, "thing")).unwrap();
+        }
+    });
+    let listed = |since, worktree_id: &WorktreeId| EventQuery {
+        since,
+        worktree_id: Some(worktree_id.clone()),
+        subject: Some("thing".to_owned()),
+        limit: 2,
+        ..EventQuery::default()
+    };
+    let sequences = |store: &mut dyn Store, query: &EventQuery| -> Vec<u64> {
+        read(store, |tx| tx.event_list(query).unwrap().into_iter().map(|event| event.sequence).collect())
+    };
+    assert_eq!(sequences(store, &listed(None, &one.id)), [3, 2]);
+    assert_eq!(sequences(store, &listed(Some(0), &other.id)), [4, 5]);
+    assert_eq!(sequences(store, &listed(Some(5), &other.id)), [6]);
+}

@@ -92,7 +92,7 @@ impl Cx {
             self.ui.warn(&warning);
         }
         let now = ledger.now();
-        let held = claims::held_by_others(&place, &ledger)?;
+        let held = claims::held_by_others(&place)?;
         Ok(Desk { place, ledger, now, held })
     }
 

@@ -18,6 +18,7 @@ mod filter;
 mod graph;
 mod issues;
 mod pages;
+mod spans;
 mod ui;
 mod work;
 
@@ -154,9 +155,14 @@ commands! {
     "checkpoint" => checkpoint;
     "context" => context;
     "prime" => prime;
+    "agent" => agent;
+    "msg" ["message"] => msg;
+    "template" => template;
     "status" => status;
+    "events" => events;
     "where" => r#where;
     "worktree" => worktree;
+    "repo" => repo;
     "init" => init;
     "config" => config;
     "db" => db;
@@ -236,13 +242,17 @@ fn run(cx: &mut Cx, matches: &ArgMatches) -> Result<ExitCode> {
         return Err(Error::invalid("no command was given").hint("way --help"));
     };
     let is_filtered = match (name, matches.subcommand_name()) {
-        ("status", _) => true,
+        ("status" | "events", _) => true,
         (name, Some("list")) => ["worktree", "workflow", "task"].contains(&name),
         _ => false,
     };
     if cx.global.worktree.is_some() && !is_filtered {
         return Err(Error::invalid("--worktree has no meaning for this command")
-            .hint("it filters way status, and the lists of worktrees, workflows and tasks"));
+            .hint("it filters way status, way events, and the lists of worktrees, workflows and tasks"));
+    }
+    if matches!(name, "agent" | "msg") {
+        // Of these it is the role of agents, which is nobody's role in the repository.
+        cx.global.role = None;
     }
     match COMMANDS.iter().find(|entry| entry.name == name) {
         Some(entry) => (entry.run)(cx, matches),

@@ -5,9 +5,10 @@ use std::io::{self, IsTerminal, Write};
 
 use anstyle::AnsiColor;
 pub(crate) use anstyle::Style;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::{Value, json};
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use waypost_core::{Error, Result};
 
 use super::escape::escape;
@@ -51,18 +52,43 @@ impl Ui {
 
     /// Gives the command's answer: `data` for programs, what `text` writes for people.
     pub(crate) fn answer(&self, data: &impl Serialize, text: impl FnOnce(&mut Text)) -> Result<()> {
+        self.answer_with(data, None, text)
+    }
+
+    /// Gives one page of a long answer, with where the next one begins.
+    pub(crate) fn answer_page(&self, data: &impl Serialize, next: u64, text: impl FnOnce(&mut Text)) -> Result<()> {
+        self.answer_with(data, Some(next), text)
+    }
+
+    fn answer_with(&self, data: &impl Serialize, next: Option<u64>, text: impl FnOnce(&mut Text)) -> Result<()> {
         let output = if self.json {
             // Written directly: numbers of other tools would not survive a detour over values.
-            let answer = Answer { schema: SCHEMA, data, warnings: &self.warnings };
+            let answer = Answer { schema: SCHEMA, data, next, warnings: &self.warnings };
             let answer = serde_json::to_string(&answer)
                 .map_err(|error| Error::internal("the answer cannot be written as JSON").because(error))?;
             format!("{answer}\n")
         } else {
-            let mut page = Text { out: String::new(), color: self.colors(&io::stdout()) };
+            let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: width_of_terminal() };
             text(&mut page);
             page.out
         };
         print(&output)
+    }
+
+    /// Gives one part of an answer that has no end: a line of JSON for programs, what `text` writes for people.
+    ///
+    /// Returns whether somebody still reads.
+    pub(crate) fn stream(&self, data: &impl Serialize, text: impl FnOnce(&mut Text)) -> Result<bool> {
+        let output = if self.json {
+            let line = serde_json::to_string(data)
+                .map_err(|error| Error::internal("the answer cannot be written as JSON").because(error))?;
+            format!("{line}\n")
+        } else {
+            let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: width_of_terminal() };
+            text(&mut page);
+            page.out
+        };
+        print_while_read(output.as_bytes())
     }
 
     /// Prints one line of a long answer at once, for people only.
@@ -153,13 +179,26 @@ pub(crate) fn print_document(content: &[u8]) -> Result<()> {
 }
 
 fn print_bytes(output: &[u8]) -> Result<()> {
+    print_while_read(output).map(drop)
+}
+
+/// Prints to stdout, and returns whether somebody still reads.
+fn print_while_read(output: &[u8]) -> Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(output).and_then(|()| stdout.flush()) {
         // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Error::unavailable("cannot write to standard output").because(error)),
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(true),
     }
+}
+
+/// Tells whether nobody can read any more what is printed.
+pub(crate) fn is_closed() -> bool {
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&at_once)).is_ok() && fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
 }
 
 /// What programs get on stdout.
@@ -167,6 +206,8 @@ fn print_bytes(output: &[u8]) -> Result<()> {
 struct Answer<'a, T: Serialize> {
     schema: &'static str,
     data: &'a T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
     warnings: &'a [String],
 }
 
@@ -174,6 +215,18 @@ struct Answer<'a, T: Serialize> {
 pub(crate) struct Text {
     out: String,
     color: bool,
+    /// How many columns a line has.
+    width: usize,
+}
+
+/// How wide a page is that nobody looks at on a terminal.
+const WIDTH: usize = 80;
+/// A column that is cut keeps at least this much.
+const NARROWEST: usize = 12;
+
+fn width_of_terminal() -> usize {
+    let known = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    if known == 0 { WIDTH } else { known }
 }
 
 impl Text {
@@ -192,6 +245,20 @@ impl Text {
     /// Writes an empty line.
     pub(crate) fn gap(&mut self) {
         self.out.push('\n');
+    }
+
+    /// Writes rows in aligned columns; of one column only as much as there is room for on a line.
+    pub(crate) fn fitted(&mut self, mut rows: Vec<Vec<Cell>>, column: usize) {
+        let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widths = (0..columns).filter(|other| *other != column);
+        let others: usize = widths
+            .map(|column| rows.iter().filter_map(|row| row.get(column)).map(Cell::width).max().unwrap_or(0) + 2)
+            .sum();
+        let room = self.width.saturating_sub(others).max(NARROWEST);
+        for cell in rows.iter_mut().filter_map(|row| row.get_mut(column)) {
+            cell.cut(room);
+        }
+        self.table(&rows);
     }
 
     /// Writes rows in aligned columns, two spaces apart.
@@ -222,11 +289,31 @@ impl Text {
 pub(crate) struct Cell {
     text: String,
     style: Style,
+    /// Which part of it is left out where there is no room.
+    keeps_end: bool,
 }
 
 impl Cell {
     fn width(&self) -> usize {
         self.text.width()
+    }
+
+    /// Leaves out what goes beyond a width.
+    fn cut(&mut self, width: usize) {
+        if self.width() <= width {
+            return;
+        }
+        let mut left = width.saturating_sub(1);
+        let mut fits = |char: &char| {
+            let taken = char.width().unwrap_or(0);
+            left.checked_sub(taken).inspect(|rest| left = *rest).is_some()
+        };
+        self.text = if self.keeps_end {
+            let kept: Vec<char> = self.text.chars().rev().take_while(&mut fits).collect();
+            std::iter::once('…').chain(kept.into_iter().rev()).collect()
+        } else {
+            self.text.chars().take_while(&mut fits).chain(['…']).collect()
+        };
     }
 }
 
@@ -237,7 +324,12 @@ pub(crate) fn cell(text: impl Display) -> Cell {
 
 /// Makes a cell with a style.
 pub(crate) fn styled(style: Style, text: impl Display) -> Cell {
-    Cell { text: escape(&text.to_string()).into_owned(), style }
+    Cell { text: escape(&text.to_string()).into_owned(), style, keeps_end: false }
+}
+
+/// Makes a cell whose end says more than its beginning, as of a path.
+pub(crate) fn ending(text: impl Display) -> Cell {
+    Cell { keeps_end: true, ..cell(text) }
 }
 
 fn painted(style: Style, text: &str, color: bool) -> String {

@@ -16,7 +16,7 @@ use waypost_core::{Error, Result};
 use super::issues::{file_or_stdin, text_or_stdin};
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
 use super::{Cx, in_one_line};
-use crate::closings;
+use crate::claims;
 use crate::session::Session;
 use crate::survey::{find, survey};
 
@@ -79,7 +79,7 @@ impl Cx {
     /// what was asked for; finishing a task warns of it.
     pub(crate) fn work(&mut self) -> Result<Session> {
         let mut session = self.session()?;
-        if let Err(error) = closings::deliver(&mut session) {
+        if let Err(error) = claims::tell(&mut session) {
             log::debug!("issues of finished tasks were not closed: {}", error.full_message());
         }
         Ok(session)

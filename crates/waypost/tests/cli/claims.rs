@@ -28,7 +28,7 @@ fn a_claim_is_a_lease_and_says_until_when() {
     // Claiming what one holds renews it.
     let renewed = at(&sandbox, &repo, 5, "ada", &["claim", &id, "--json"]).data();
     assert_eq!(renewed["lease"]["epoch"], 1);
-    at(&sandbox, &repo, 12, "bob", &["claim", &id]).fails(4);
+    let _ = at(&sandbox, &repo, 12, "bob", &["claim", &id]).fails(4);
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_claim_that_ends_frees_the_issue_in_the_ledger_too() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Fix it"]);
-    at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
     assert_eq!(at(&sandbox, &repo, 9, "bob", &["ready"]).code, 6);
     // Nobody was heard of: whoever looks next finds it free, and so does the ledger.
     let ready = at(&sandbox, &repo, 10, "bob", &["ready", "--json"]).data();
@@ -46,8 +46,8 @@ fn a_claim_that_ends_frees_the_issue_in_the_ledger_too() {
     let taken = at(&sandbox, &repo, 11, "bob", &["claim", "--json"]).data();
     assert_eq!(taken["lease"]["epoch"], 2, "the first holder's epoch is never used again");
     // What ada finds out when it comes back.
-    at(&sandbox, &repo, 12, "ada", &["claim", &id]).fails(4);
-    at(&sandbox, &repo, 12, "ada", &["release", &id]).fails(7);
+    let _ = at(&sandbox, &repo, 12, "ada", &["claim", &id]).fails(4);
+    let _ = at(&sandbox, &repo, 12, "ada", &["release", &id]).fails(7);
 }
 
 #[test]
@@ -55,9 +55,9 @@ fn an_issue_taken_over_by_hand_is_not_given_back_when_the_old_claim_ends() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Fix it"]);
-    at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
-    at(&sandbox, &repo, 1, "bob", &["update", &id, "--assignee", "bob"]).ok();
-    at(&sandbox, &repo, 20, "cyd", &["ready"]).fails(6);
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
+    let _ = at(&sandbox, &repo, 1, "bob", &["update", &id, "--assignee", "bob"]).ok();
+    let _ = at(&sandbox, &repo, 20, "cyd", &["ready"]).fails(6);
     let shown = at(&sandbox, &repo, 20, "cyd", &["show", &id, "--json"]).data();
     assert_eq!((&shown["status"], &shown["assignee"]), (&"in_progress".into(), &"bob".into()));
 }
@@ -67,14 +67,14 @@ fn closing_and_releasing_end_the_lease() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let (one, two) = (add(&sandbox, &repo, &["One"]), add(&sandbox, &repo, &["Two"]));
-    at(&sandbox, &repo, 0, "ada", &["claim", &one]).ok();
-    at(&sandbox, &repo, 0, "ada", &["claim", &two]).ok();
-    at(&sandbox, &repo, 1, "ada", &["close", &one]).ok();
-    at(&sandbox, &repo, 1, "ada", &["release", &two]).ok();
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &one]).ok();
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &two]).ok();
+    let _ = at(&sandbox, &repo, 1, "ada", &["close", &one]).ok();
+    let _ = at(&sandbox, &repo, 1, "ada", &["release", &two]).ok();
     let taken = at(&sandbox, &repo, 2, "bob", &["claim", &two, "--json"]).data();
     assert_eq!(taken["lease"]["epoch"], 2);
-    at(&sandbox, &repo, 2, "bob", &["reopen", &one]).ok();
-    at(&sandbox, &repo, 2, "bob", &["claim", &one]).ok();
+    let _ = at(&sandbox, &repo, 2, "bob", &["reopen", &one]).ok();
+    let _ = at(&sandbox, &repo, 2, "bob", &["claim", &one]).ok();
 }
 
 #[test]
@@ -88,14 +88,14 @@ fn clones_that_share_a_store_do_not_take_the_same_issue() {
     sandbox.git(&sandbox.path(""), ["clone", "--quiet", "first", "second"]);
     let store = sandbox.path("shared.db");
     let store = store.to_str().unwrap();
-    at(&sandbox, &first, 0, "ada", &["claim", "--db", store]).ok();
+    let _ = at(&sandbox, &first, 0, "ada", &["claim", "--db", store]).ok();
     // The second clone's ledger has not heard of it, but the store has.
     assert_eq!(ids(&sandbox, &second, &["ready", "--db", store]), [two.as_str()]);
     let explained = at(&sandbox, &second, 1, "bob", &["ready", "--explain", &one, "--db", store]).ok().stdout;
     assert!(explained.contains("leased to ada until"), "{explained}");
     let taken = at(&sandbox, &second, 1, "bob", &["claim", "--db", store, "--json"]).data();
     assert_eq!(taken["id"].as_str(), Some(two.as_str()));
-    at(&sandbox, &second, 1, "bob", &["claim", &one, "--db", store]).fails(4);
+    let _ = at(&sandbox, &second, 1, "bob", &["claim", &one, "--db", store]).fails(4);
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn the_life_of_an_issue() {
     );
     let _ = sandbox.way(&repo, ["claim", &base, "--actor", "robot"]).ok();
     let run = sandbox.way(&repo, ["claim", &base, "--actor", "other"]).fails(4);
-    assert!(run.stderr.contains("robot works on issue"), "{}", run.stderr);
+    assert!(run.stderr.contains("is held by robot until"), "{}", run.stderr);
     let run = sandbox.way(&repo, ["claim", &next]).fails(4);
     assert!(run.stderr.contains("is not ready"), "{}", run.stderr);
     let run = sandbox.way(&repo, ["claim"]).fails(6);
@@ -561,7 +561,7 @@ fn parts_of_each_other_and_other_contradictions_are_refused() {
     let _ = sandbox.way(&repo, ["dep", "add", &a, "--blocked-by", &b]).ok();
     let _ = sandbox.way(&repo, ["claim", &a, "--actor", "me"]).ok();
     let run = sandbox.way(&repo, ["claim", &a, "--actor", "you"]).fails(4);
-    assert!(run.stderr.contains("me works on issue"), "{}", run.stderr);
+    assert!(run.stderr.contains("is held by me until"), "{}", run.stderr);
     // An actor without a name is nobody.
     let data = sandbox.way(&repo, ["claim", &b, "--actor", " ", "--json"]).data();
     assert_eq!(data["assignee"], "tester");

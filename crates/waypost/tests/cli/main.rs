@@ -8,15 +8,18 @@ use std::path::{Path, PathBuf};
 
 use waypost_testkit::Sandbox;
 
+mod agents;
 mod bad_input;
 mod claims;
 mod config;
+mod events;
 mod exchange;
 mod history;
 mod index;
 mod issues;
 mod ledger;
 mod merging;
+mod messages;
 mod outputs;
 mod places;
 mod processes;
@@ -24,6 +27,7 @@ mod repos;
 mod servers;
 mod stores;
 mod sync;
+mod templates;
 mod vcs;
 mod worktrees;
 

@@ -66,13 +66,12 @@ fn status_of_a_repository_with_two_worktrees() {
         &sandbox,
         &sandbox.way(&repo, ["status"]),
         &expect![[r#"
-            Store
-              /sandbox/repo/.git/waypost/state.db  default: one store per repository, shared by its worktrees  3 events
-
             Worktrees
-              NAME        BRANCH  STATE    SEEN  ID               PATH
-            * repo        main    here     now   wt_000000000001  /sandbox/repo
-              repo-topic  topic   present  now   wt_000000000002  /sandbox/repo-topic
+            * repo        main   here     now  /sandbox/repo
+              repo-topic  topic  present  now  /sandbox/repo-topic
+
+            Store
+              /sandbox/repo/.git/waypost/state.db  3 events
 
             Latest
               3  worktree.registered    repo-topic  by tester in repo-topic  now
@@ -90,7 +89,7 @@ fn status_as_json() {
         &sandbox,
         &sandbox.way(&repo, ["status", "--json"]),
         &expect![[r#"
-            {"schema":"waypost/1","data":{"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","events":2},"worktrees":[{"id":"wt_000000000001","name":"repo","path":"/sandbox/repo","branch":"main","repository":"repo","repository_id":"rp_000000000002","state":"here","last_seen":1767225600000}],"issues":null,"events":[{"sequence":2,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"worktree.registered","subject":"wt_000000000001","data":{"after":{"id":"wt_000000000001","repository_id":"rp_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","first_seen":1767225600000,"last_seen":1767225600000,"removed_at":null}}},{"sequence":1,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"repository.registered","subject":"rp_000000000002","data":{"after":{"id":"rp_000000000002","name":"repo","path":"/sandbox/repo","vcs":"git","remote_url":null,"default_branch":null}}}]},"warnings":[]}
+            {"schema":"waypost/1","data":{"questions":[],"dead":[],"messages":[],"stuck":[],"working":[],"ready":[],"waiting":[],"workflows":[],"agents":[],"issues":null,"issues_in_work":[],"totals":{"questions":0,"dead":0,"messages":0,"stuck":0,"working":0,"ready":0,"waiting":0,"workflows":0,"agents":0,"issues":0},"worktrees":[{"id":"wt_000000000001","name":"repo","path":"/sandbox/repo","branch":"main","repository":"repo","repository_id":"rp_000000000002","state":"here","last_seen":1767225600000}],"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","events":2},"events":[{"sequence":2,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"worktree.registered","subject":"wt_000000000001","data":{"after":{"id":"wt_000000000001","repository_id":"rp_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","first_seen":1767225600000,"last_seen":1767225600000,"removed_at":null}}},{"sequence":1,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"repository.registered","subject":"rp_000000000002","data":{"after":{"id":"rp_000000000002","name":"repo","path":"/sandbox/repo","vcs":"git","remote_url":null,"default_branch":null}}}]},"warnings":[]}
         "#]],
     );
 }
@@ -182,7 +181,6 @@ fn store_facts() {
             agents                 0 rows
             answers                0 rows
             checkpoints            0 rows
-            closings               0 rows
             dependencies           0 rows
             events                 3 rows
             leases                 0 rows

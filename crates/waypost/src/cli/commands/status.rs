@@ -1,30 +1,44 @@
 //! `way status`
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use waypost_core::model::EventQuery;
-use waypost_core::op::ListEvents;
+use waypost_core::id::WorktreeId;
+use waypost_core::model::{EventQuery, TaskStatus, WorkflowStatus};
+use waypost_core::op::{GetStatus, ListEvents, Status};
 use waypost_core::time::Timestamp;
+use waypost_core::work::view::{TaskView, WorkflowView};
 use waypost_core::{Error, Result};
 
-use super::worktree::table_of;
+use super::events::{Names, summary};
 use crate::cli::Cx;
-use crate::cli::ui::{DIM, cell, styled};
+use crate::cli::spans::{ahead, roughly};
+use crate::cli::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, ending, styled};
 use crate::ledger::Ledger;
 use crate::session::Session;
-use crate::survey::{State, find, survey};
+use crate::survey::{State, Surveyed, find, survey};
 
 /// How much of the history is shown.
 const RECENT: u32 = 5;
 
-/// Show what is there, across all worktrees
+/// Show what is there, across all worktrees: what needs you first
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "Examples:
+  way status
+  way status --worktree topic      only what belongs to it
+  way --global status              over all repositories of the global store
+  way status --limit 50 --json")]
+pub(crate) struct Args {
+    /// At most this many lines of each kind
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
 
-pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let mut worktrees = survey(&mut session)?;
+    let all = survey(&mut session)?;
+    let mut worktrees = all.clone();
     let mut worktree_id = None;
     if let Some(wanted) = &cx.global.worktree {
         let one = find(&worktrees, wanted, &session.place.cwd)?.clone();
@@ -34,12 +48,28 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
         worktree_id.clone_from(&one.id);
         worktrees = vec![one];
     }
+    let status = session.read(GetStatus { worktree_id: worktree_id.clone(), limit: args.limit })?;
     let history =
         session.read(ListEvents { query: EventQuery { worktree_id, limit: RECENT, ..EventQuery::default() } })?;
+    let names = Names::of(&mut session)?;
     let now = session.now()?;
     let issues = issues(&session, now)?;
     let choice = &session.choice;
+    let Status { questions, dead, messages, stuck, working, ready, waiting, workflows, agents, .. } = &status;
     let data = json!({
+        "questions": questions,
+        "dead": dead,
+        "messages": messages,
+        "stuck": stuck,
+        "working": working,
+        "ready": ready,
+        "waiting": waiting,
+        "workflows": workflows,
+        "agents": agents,
+        "issues": issues,
+        "issues_in_work": status.issues,
+        "totals": status.totals,
+        "worktrees": worktrees,
         "store": {
             "path": choice.location.to_string(),
             "kind": choice.location.kind(),
@@ -48,39 +78,18 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
             "because": choice.source.because,
             "events": history.last,
         },
-        "worktrees": worktrees,
-        "issues": issues,
         "events": history.events,
     });
-    let (hidden, shown): (Vec<_>, Vec<_>) = worktrees.iter().cloned().partition(|one| one.state == State::Removed);
-    let shown = if cx.global.worktree.is_some() { worktrees.clone() } else { shown };
-    // Ids of worktrees and of the repository are shown as their names; other subjects are what they are.
-    let name_of = |id: &str| {
-        let worktree = worktrees.iter().find(|one| one.id.as_ref().is_some_and(|known| known.as_str() == id));
-        let repository = worktrees.iter().find(|one| one.repository_id.as_str() == id);
-        let name = worktree.map(|one| &one.name).or_else(|| repository.map(|one| &one.repository));
-        name.cloned().unwrap_or_else(|| id.to_owned())
-    };
+    let page = Page { status: &status, places: places(&all), now };
     cx.ui.answer(&data, |text| {
+        page.attention(text);
+        page.work(text);
+        if issues.is_some() || !status.issues.is_empty() {
+            page.issues(text, issues.as_ref());
+        }
+        page.worktrees(text, &worktrees, cx.global.worktree.is_some());
         text.heading("Store");
-        text.table(&[vec![
-            cell(format!("  {}", choice.location)),
-            styled(DIM, &choice.source),
-            styled(DIM, format!("{} events", history.last)),
-        ]]);
-        if let Some(issues) = &issues {
-            text.gap();
-            text.heading("Issues");
-            let counts = ["ready", "open", "in_progress", "closed"]
-                .map(|key| cell(format!("  {} {}", issues[key], key.replace('_', " "))));
-            text.table(&[Vec::from(counts)]);
-        }
-        text.gap();
-        text.heading("Worktrees");
-        text.table(&table_of(&shown, now));
-        if !hidden.is_empty() && shown.len() < worktrees.len() {
-            text.line(format!("  and {} removed: way worktree list", hidden.len()));
-        }
+        text.fitted(vec![vec![cell(""), ending(&choice.location), styled(DIM, format!("{} events", history.last))]], 1);
         if !history.events.is_empty() {
             text.gap();
             text.heading("Latest");
@@ -88,19 +97,269 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
                 .events
                 .iter()
                 .map(|event| {
+                    let said = summary(event);
+                    let what = if said.is_empty() { names.get(&event.subject).to_owned() } else { said };
                     vec![
                         styled(DIM, format!("  {}", event.sequence)),
                         cell(&event.kind),
-                        cell(name_of(&event.subject)),
-                        styled(DIM, format!("by {} in {}", event.actor, name_of(event.worktree_id.as_str()))),
+                        cell(what),
+                        styled(DIM, format!("by {} in {}", event.actor, names.get(event.worktree_id.as_str()))),
                         styled(DIM, event.time.ago(now)),
                     ]
                 })
                 .collect();
-            text.table(&rows);
+            text.fitted(rows, 2);
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is shown, part by part.
+struct Page<'a> {
+    status: &'a Status,
+    /// What worktrees are called here: with their repository, if there are several.
+    places: BTreeMap<WorktreeId, String>,
+    now: Timestamp,
+}
+
+impl Page<'_> {
+    /// What needs whoever looks.
+    fn attention(&self, text: &mut Text) {
+        let Status { questions, dead, messages, stuck, totals, .. } = self.status;
+        let mut rows: Vec<Vec<Cell>> = Vec::new();
+        let mut add = |style: Style, what: &str, of: String, says: &str, place: &str, when: String| {
+            rows.push(vec![
+                styled(style, format!("  {what}")),
+                cell(of),
+                cell(says.lines().next().unwrap_or_default()),
+                styled(DIM, place),
+                styled(DIM, when),
+            ]);
+        };
+        for seen in questions {
+            let says = seen.task.question.as_deref().unwrap_or_default();
+            add(WARN, "question", name(seen), says, self.place(seen), seen.task.updated_at.ago(self.now));
+        }
+        for seen in dead {
+            let says = seen.task.error.as_deref().unwrap_or_default();
+            add(BAD, "dead", name(seen), says, self.place(seen), seen.task.updated_at.ago(self.now));
+        }
+        for letter in messages {
+            let message = &letter.message;
+            let place = self.places.get(&message.worktree_id).map_or("", String::as_str);
+            add(
+                WARN,
+                "message",
+                format!("from {}", letter.from),
+                &message.subject,
+                place,
+                message.created_at.ago(self.now),
+            );
+        }
+        for seen in stuck {
+            let holder = seen.holder.as_deref().unwrap_or("nobody");
+            let left = seen.expires_at.map_or_else(String::new, |moment| ahead(moment, self.now));
+            add(
+                BAD,
+                "stuck",
+                name(seen),
+                &format!("{holder} is silent, its lease ends {left}"),
+                self.place(seen),
+                String::new(),
+            );
+        }
+        if rows.is_empty() {
+            return;
+        }
+        text.heading("Needs attention");
+        text.fitted(rows, 2);
+        let shown = [questions.len(), dead.len(), messages.len(), stuck.len()].iter().sum::<usize>() as u64;
+        more(text, totals.questions + totals.dead + totals.messages + totals.stuck, shown, "way status --limit 50");
+        text.gap();
+    }
+
+    /// What goes on, what could, and who is there.
+    fn work(&self, text: &mut Text) {
+        let Status { working, ready, waiting, workflows, agents, totals, .. } = self.status;
+        self.section(text, "Working", working, totals.working, "way task list", |seen| {
+            let since = seen.task.started_at.map_or_else(String::new, |moment| moment.ago(self.now));
+            let left = seen.expires_at.map_or_else(String::new, |moment| format!("ends {}", ahead(moment, self.now)));
+            vec![cell(seen.holder.as_deref().unwrap_or("-")), styled(DIM, since), styled(DIM, left)]
+        });
+        self.section(text, "Ready", ready, totals.ready, "way task list", |seen| {
+            vec![
+                styled(DIM, format!("P{}", seen.task.priority)),
+                styled(DIM, format!("since {}", seen.task.queued_at.ago(self.now))),
+            ]
+        });
+        self.section(text, "Waiting", waiting, totals.waiting, "way task list", |seen| {
+            let why = match (seen.task.status, seen.task.due_at) {
+                (TaskStatus::Failed, Some(due)) => format!("next attempt {}", ahead(due, self.now)),
+                (status, _) => status.to_string(),
+            };
+            vec![styled(WARN, why), styled(DIM, seen.task.updated_at.ago(self.now))]
+        });
+        if !workflows.is_empty() {
+            text.heading("Workflows");
+            let rows: Vec<_> = workflows.iter().map(|seen| self.workflow(seen)).collect();
+            text.fitted(rows, 1);
+            more(text, totals.workflows, workflows.len() as u64, "way workflow list");
+            text.gap();
+        }
+        if !agents.is_empty() {
+            text.heading("Agents");
+            let rows: Vec<_> = agents
+                .iter()
+                .map(|seen| {
+                    let holds: Vec<_> = seen.holds.iter().map(|held| held.name.as_str()).collect();
+                    vec![
+                        cell(format!("  {}", seen.agent.name)),
+                        cell(seen.agent.role),
+                        styled(GOOD, seen.agent.status),
+                        cell(if holds.is_empty() { String::new() } else { format!("holds {}", holds.join(", ")) }),
+                        styled(DIM, self.places.get(&seen.agent.worktree_id).map_or("", String::as_str)),
+                        styled(DIM, seen.agent.last_heartbeat.ago(self.now)),
+                    ]
+                })
+                .collect();
+            text.fitted(rows, 3);
+            more(text, totals.agents, agents.len() as u64, "way agent list");
+            text.gap();
+        }
+    }
+
+    fn section(
+        &self,
+        text: &mut Text,
+        title: &str,
+        tasks: &[TaskView],
+        total: u64,
+        all: &str,
+        detail: impl Fn(&TaskView) -> Vec<Cell>,
+    ) {
+        if tasks.is_empty() {
+            return;
+        }
+        text.heading(title);
+        let rows: Vec<_> = tasks
+            .iter()
+            .map(|seen| {
+                let mut row = vec![cell(""), cell(name(seen))];
+                row.extend(detail(seen));
+                row.push(styled(DIM, self.place(seen)));
+                row
+            })
+            .collect();
+        text.fitted(rows, 1);
+        more(text, total, tasks.len() as u64, all);
+        text.gap();
+    }
+
+    fn workflow(&self, seen: &WorkflowView) -> Vec<Cell> {
+        const WIDTH: u64 = 10;
+        let filled = usize::try_from((seen.done * WIDTH).checked_div(seen.total).unwrap_or(0)).unwrap_or(0);
+        let bar: String = (0..10).map(|at| if at < filled { '█' } else { '░' }).collect();
+        let style = match seen.workflow.status {
+            WorkflowStatus::InProgress => GOOD,
+            WorkflowStatus::Paused | WorkflowStatus::AwaitingMerge => WARN,
+            _ => PLAIN,
+        };
+        let age = roughly(self.now.since(seen.workflow.created_at));
+        vec![
+            cell(""),
+            cell(&seen.workflow.name),
+            styled(style, seen.workflow.status),
+            styled(style, bar),
+            cell(format!("{}/{}", seen.done, seen.total)),
+            styled(DIM, age),
+            styled(DIM, self.places.get(&seen.workflow.worktree_id).map_or("", String::as_str)),
+        ]
+    }
+
+    fn issues(&self, text: &mut Text, counts: Option<&Value>) {
+        text.heading("Issues");
+        if let Some(counts) = counts {
+            let counts = ["ready", "open", "in_progress", "closed"]
+                .map(|key| cell(format!("  {} {}", counts[key], key.replace('_', " "))));
+            text.table(&[Vec::from(counts)]);
+        }
+        let rows: Vec<_> = self
+            .status
+            .issues
+            .iter()
+            .map(|seen| {
+                vec![
+                    cell(""),
+                    cell(&seen.lease.subject),
+                    cell(&seen.holder_name),
+                    styled(DIM, format!("ends {}", ahead(seen.lease.expires_at, self.now))),
+                    styled(DIM, self.places.get(&seen.lease.worktree_id).map_or("", String::as_str)),
+                ]
+            })
+            .collect();
+        text.fitted(rows, 1);
+        more(text, self.status.totals.issues, self.status.issues.len() as u64, "way list --status in_progress");
+        text.gap();
+    }
+
+    fn worktrees(&self, text: &mut Text, worktrees: &[Surveyed], is_filtered: bool) {
+        text.heading("Worktrees");
+        let shown = worktrees.iter().filter(|one| is_filtered || one.state != State::Removed);
+        let rows: Vec<_> = shown
+            .map(|one| {
+                let (mark, style) = match one.state {
+                    State::Here => ("*", GOOD),
+                    State::Present => (" ", PLAIN),
+                    State::New => (" ", DIM),
+                    State::Gone | State::Unreachable => (" ", BAD),
+                    State::Removed => (" ", WARN),
+                };
+                let place = one.id.as_ref().and_then(|id| self.places.get(id)).unwrap_or(&one.name);
+                vec![
+                    styled(style, format!("{mark} {place}")),
+                    cell(one.branch.as_deref().unwrap_or("-")),
+                    styled(style, one.state.as_str()),
+                    styled(DIM, one.last_seen.map_or_else(|| "-".to_owned(), |seen| seen.ago(self.now))),
+                    ending(one.path.display()),
+                ]
+            })
+            .collect();
+        let hidden = worktrees.len() - rows.len();
+        text.fitted(rows, 4);
+        if hidden > 0 {
+            text.line(format!("  and {hidden} removed: way worktree list"));
+        }
+        text.gap();
+    }
+
+    fn place(&self, seen: &TaskView) -> &str {
+        self.places.get(&seen.task.worktree_id).map_or("", String::as_str)
+    }
+}
+
+/// What a task is called among those of all workflows.
+fn name(seen: &TaskView) -> String {
+    format!("{}/{}", seen.workflow, seen.task.name)
+}
+
+fn more(text: &mut Text, total: u64, shown: u64, command: &str) {
+    if total > shown {
+        text.line(format!("  and {} more: {command}", total - shown));
+    }
+}
+
+/// Returns what worktrees are called: with their repository, if there are several.
+fn places(worktrees: &[Surveyed]) -> BTreeMap<WorktreeId, String> {
+    let several = worktrees.iter().any(|one| one.repository_id != worktrees[0].repository_id);
+    let named = worktrees.iter().filter_map(|one| {
+        let name = if several && one.repository != one.name {
+            format!("{}/{}", one.repository, one.name)
+        } else {
+            one.name.clone()
+        };
+        Some((one.id.clone()?, name))
+    });
+    named.collect()
 }
 
 /// Counts the issues, if there is a ledger.

@@ -11,6 +11,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 
 use super::{checkpoint, context};
+use crate::claims::{self, Told};
 use crate::cli::Cx;
 use crate::cli::issues::text_or_stdin;
 use crate::cli::ui::{BOLD, DIM, Text, cell, styled};
@@ -18,7 +19,6 @@ use crate::cli::work::{
     EpochArg, TaskArg, Within, in_time, json_or_text, lasting, said, span, task_line, task_table, wait_for, word,
     write_lines,
 };
-use crate::closings;
 use crate::session::Session;
 
 /// Claim tasks, note how far they got, and finish them
@@ -512,6 +512,10 @@ fn claim(cx: &mut Cx, args: &ClaimArgs) -> Result<()> {
     } else {
         session.write(operation)?
     };
+    if claimed.task.task.issue.is_some() {
+        // Whoever asks about issues has to know of it, also if nobody comes to tell the ledger of the finish.
+        claims::set_mark(&session.place)?;
+    }
     cx.ui.answer(&claimed, |text| {
         let lease = &claimed.lease;
         text.line(format!(
@@ -607,13 +611,14 @@ fn done(cx: &mut Cx, args: &DoneArgs) -> Result<()> {
     let task = session.write_once(args.key.as_deref(), operation)?;
     // It is done whatever becomes of its issue.
     let mut closed = Vec::new();
-    match closings::deliver(&mut session) {
-        Ok(delivered) => {
-            for one in delivered {
-                match one.result {
-                    Ok(()) => closed.push(one.closing.issue),
+    match claims::tell(&mut session) {
+        Ok(told) => {
+            for Told { notice, result } in told {
+                match result {
+                    Ok(done) if done == "closed" => closed.push(notice.issue),
+                    Ok(why) => cx.ui.warn(&format!("issue {} was not closed: {why}", notice.issue)),
                     Err(error) => {
-                        cx.ui.warn(&format!("issue {} was not closed: {}", one.closing.issue, error.full_message()));
+                        cx.ui.warn(&format!("issue {} was not closed: {}", notice.issue, error.full_message()));
                     }
                 }
             }

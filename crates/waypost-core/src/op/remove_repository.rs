@@ -1,0 +1,45 @@
+//! Forgets a repository that nothing refers to.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::create_workflow::find_repository;
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::model::{Repository, WorkflowQuery, kind};
+
+/// Forgets a repository that nothing refers to. Nothing in the repository itself changes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RemoveRepository {
+    /// Which one: its id, name or path.
+    pub repository: String,
+}
+
+impl Operation for RemoveRepository {
+    const NAME: &'static str = "remove_repository";
+    const SUMMARY: &'static str = "Forget a repository";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Repository;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<Repository> {
+        let id = find_repository(cx, &self.repository)?;
+        let Some(repository) = cx.tx.repository_get(&id)? else {
+            return Err(Error::not_found(format!("no repository {id}")));
+        };
+        let refused = |why: String| Error::refused(format!("repository {} is in use: {why}", repository.name));
+        let worktrees = cx.tx.worktree_list()?;
+        if let Some(one) = worktrees.iter().find(|worktree| worktree.repository_id == id) {
+            return Err(refused(format!("its worktree {} is part of the history", one.name))
+                .hint("history is never deleted, nor what it names"));
+        }
+        let query = WorkflowQuery { repository_id: Some(id.clone()), limit: 1, ..WorkflowQuery::default() };
+        if let Some(workflow) = cx.tx.workflow_list(&query)?.first() {
+            return Err(refused(format!("workflow {} concerns it", workflow.name))
+                .hint(format!("way workflow show {}", workflow.id)));
+        }
+        cx.tx.repository_remove(&id)?;
+        cx.event(kind::REPOSITORY_REMOVED, id.as_str(), json!({ "before": repository }))?;
+        Ok(repository)
+    }
+}

@@ -1,0 +1,32 @@
+//! Telling processes apart. A number alone may be another process by now.
+
+use rustix::process::{Pid, test_kill_process};
+
+/// Returns when a process began, in clock ticks after the machine's start; none if there is no such process.
+///
+/// Where the system does not say, it is 0 for every process that is there.
+pub fn process_start(pid: u32) -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    if let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        // The second field is the program's name in parentheses, which may have spaces and parentheses in it.
+        return stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok();
+    }
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    match test_kill_process(pid) {
+        Ok(()) | Err(rustix::io::Errno::PERM) => Some(0),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_one_start_and_one_that_is_not_there_has_none() {
+        let own = process_start(std::process::id());
+        assert!(own.is_some());
+        assert_eq!(process_start(std::process::id()), own);
+        assert_eq!(process_start(u32::MAX), None);
+    }
+}

@@ -1,0 +1,27 @@
+//! Time spans and moments, as people type and read them.
+
+use waypost_core::time::Timestamp;
+use waypost_core::work::plan::millis;
+
+use super::in_one_line;
+
+/// Reads a time span from the command line.
+pub(crate) fn span(text: &str) -> Result<u64, String> {
+    millis(text).map_err(in_one_line)
+}
+
+/// Says a time span roughly: `45s`, `12m`, `3h`, `2d`.
+pub(crate) fn roughly(millis: u64) -> String {
+    let seconds = millis / 1000;
+    match seconds {
+        ..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Says how far ahead a moment is: `in 9m`, or `over`.
+pub(crate) fn ahead(moment: Timestamp, now: Timestamp) -> String {
+    if moment <= now { "over".to_owned() } else { format!("in {}", roughly(moment.since(now))) }
+}
