@@ -38,7 +38,7 @@ impl WorkflowStatus {
             Planning => &[Ready, Cancelled],
             Ready => &[InProgress, Cancelled],
             InProgress => &[Paused, AwaitingMerge, Completed, Failed, Cancelled],
-            Paused => &[InProgress, Completed, Failed, Cancelled],
+            Paused => &[InProgress, AwaitingMerge, Completed, Failed, Cancelled],
             AwaitingMerge => &[Completed, InProgress, Cancelled],
             // Reopening one of its tasks takes it back to work.
             Completed | Failed => &[InProgress],
@@ -104,6 +104,11 @@ pub struct Workflow {
 }
 
 impl Workflow {
+    /// Tells whether it is over only when what it delivers is merged: its configuration has `"awaits_merge": true`.
+    pub fn awaits_merge(&self) -> bool {
+        self.config.get("awaits_merge").and_then(Value::as_bool) == Some(true)
+    }
+
     /// Moves it to a status, if that is allowed.
     pub fn move_to(&mut self, status: WorkflowStatus, now: Timestamp) -> Result<()> {
         if !self.status.next().contains(&status) {

@@ -46,7 +46,9 @@ impl Operation for AddTask {
         let ids: BTreeMap<_, _> = tasks.iter().map(|task| (task.id.clone(), task.name.clone())).collect();
         let mut on: BTreeMap<String, Vec<String>> = names.iter().map(|name| (name.clone(), Vec::new())).collect();
         for dependency in cx.tx.dependency_list(&workflow.id)? {
-            if let Some(list) = on.get_mut(&ids[&dependency.task_id]) {
+            if dependency.kind == DependencyKind::Blocks
+                && let Some(list) = on.get_mut(&ids[&dependency.task_id])
+            {
                 list.push(ids[&dependency.depends_on].clone());
             }
         }

@@ -70,6 +70,7 @@ mod show_thread;
 mod show_workflow;
 mod skip_task;
 pub(crate) mod start_workflow;
+mod summarize_workflow;
 
 pub use ack_message::AckMessage;
 pub use add_repository::AddRepository;
@@ -130,6 +131,7 @@ pub use show_thread::{ShowThread, Thread};
 pub use show_workflow::{ShowWorkflow, WorkflowPage};
 pub use skip_task::SkipTask;
 pub use start_workflow::StartWorkflow;
+pub use summarize_workflow::{SummarizeWorkflow, WorkflowSummary};
 
 /// Something that can be asked of a store.
 pub trait Operation: Clone + Serialize + DeserializeOwned {
@@ -232,6 +234,7 @@ pub static TABLE: &[Entry] = &[
     entry::<ShowWorkflow>(),
     entry::<SkipTask>(),
     entry::<StartWorkflow>(),
+    entry::<SummarizeWorkflow>(),
 ];
 
 fn run_json<O: Operation>(cx: &mut Cx<'_>, arguments: Value) -> Result<Value> {

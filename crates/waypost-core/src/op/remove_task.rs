@@ -1,14 +1,12 @@
 //! Takes a task that was never begun out of its workflow. Those that waited for it wait for what it waited for.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::{Error, Result};
-use crate::model::{Dependency, TaskStatus, kind};
+use crate::model::{Dependency, DependencyKind, TaskStatus, kind};
 use crate::work::view::{self, TaskView};
 use crate::work::{find, progress};
 
@@ -44,22 +42,24 @@ impl Operation for RemoveTask {
             .into_iter()
             .filter(|dependency| dependency.task_id == task.id || dependency.depends_on == task.id)
             .partition(|dependency| dependency.task_id == task.id);
-        let known: BTreeSet<_> = waiting.iter().map(|dependency| dependency.task_id.clone()).collect();
         for dependency in own.iter().chain(&waiting) {
             cx.tx.dependency_remove(&dependency.task_id, &dependency.depends_on)?;
             cx.event(kind::TASK_DEPENDENCY_REMOVED, dependency.task_id.as_str(), json!({ "before": dependency }))?;
         }
-        for dependent in known {
-            let has = cx.tx.dependency_list_of(&dependent)?;
-            for through in &own {
-                if !has.iter().any(|dependency| dependency.depends_on == through.depends_on) {
-                    let bridge = Dependency {
-                        task_id: dependent.clone(),
-                        depends_on: through.depends_on.clone(),
-                        kind: through.kind,
-                    };
+        for dependency in &waiting {
+            let has = cx.tx.dependency_list_of(&dependency.task_id)?;
+            for through in own.iter().filter(|through| through.depends_on != dependency.task_id) {
+                // Whoever only wanted to know of it waits for nothing behind it.
+                let blocks = [dependency.kind, through.kind].iter().all(|kind| *kind == DependencyKind::Blocks);
+                let bridge = Dependency {
+                    task_id: dependency.task_id.clone(),
+                    depends_on: through.depends_on.clone(),
+                    kind: if blocks { DependencyKind::Blocks } else { DependencyKind::Informs },
+                };
+                let known = has.iter().find(|known| known.depends_on == bridge.depends_on).map(|known| known.kind);
+                if known.is_none() || (blocks && known == Some(DependencyKind::Informs)) {
                     cx.tx.dependency_put(&bridge)?;
-                    cx.event(kind::TASK_DEPENDENCY_ADDED, dependent.as_str(), json!({ "after": bridge }))?;
+                    cx.event(kind::TASK_DEPENDENCY_ADDED, bridge.task_id.as_str(), json!({ "after": bridge }))?;
                 }
             }
         }

@@ -51,7 +51,7 @@ impl Operation for ReopenTask {
             lease.epoch += 1;
             cx.tx.lease_put(&lease)?;
         }
-        if workflow.status.is_final() {
+        if workflow.status.is_final() || workflow.status == WorkflowStatus::AwaitingMerge {
             let mut reopened = workflow.clone();
             reopened.move_to(WorkflowStatus::InProgress, cx.now)?;
             reopened.reason = None;

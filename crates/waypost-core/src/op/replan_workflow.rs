@@ -9,7 +9,7 @@ use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::{Error, Result};
 use crate::id::TaskId;
-use crate::model::{Dependency, Task, TaskStatus, WorkflowStatus, kind};
+use crate::model::{Dependency, DependencyKind, Task, TaskStatus, WorkflowStatus, kind};
 use crate::work::plan::{self as plans, Graph, Plan, PlannedTask};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{changes, described, find, progress};
@@ -67,7 +67,8 @@ impl Operation for ReplanWorkflow {
         let names: BTreeMap<TaskId, String> = tasks.iter().map(|task| (task.id.clone(), task.name.clone())).collect();
         let mut graph = Graph::check(&planned, &kept_names)?;
         for task in tasks.iter().filter(|task| kept.contains(&task.id)) {
-            let on = dependencies.iter().filter(|dependency| dependency.task_id == task.id);
+            let blocks = |dependency: &&Dependency| dependency.kind == DependencyKind::Blocks;
+            let on = dependencies.iter().filter(|dependency| dependency.task_id == task.id).filter(blocks);
             graph.add(task.name.clone(), on.map(|dependency| names[&dependency.depends_on].clone()).collect());
         }
         graph.check_circles()?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::Result;
-use crate::model::{TaskStatus, kind};
+use crate::model::{Task, TaskStatus, WorkflowStatus, kind};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, progress};
 
@@ -37,7 +37,20 @@ impl Operation for SkipTask {
         }
         let reason = self.reason.unwrap_or_default();
         let task = attempt::withdraw(cx, &task, TaskStatus::Skipped, kind::TASK_SKIPPED, &reason)?;
+        revive(cx, &task)?;
         progress::look(cx, &task.workflow_id)?;
         view::task(cx, task)
     }
+}
+
+/// Lets a workflow go on that failed because of this task. If something else stands in its way, it fails again.
+fn revive(cx: &mut Cx<'_>, task: &Task) -> Result<()> {
+    let workflow = find::workflow_of(cx, task)?;
+    if workflow.status != WorkflowStatus::Failed {
+        return Ok(());
+    }
+    let mut after = workflow.clone();
+    after.move_to(WorkflowStatus::InProgress, cx.now)?;
+    after.reason = None;
+    cx.change_workflow(kind::WORKFLOW_REOPENED, &workflow, &after)
 }

@@ -16,7 +16,7 @@ use crate::model::{
 const PAGE: u32 = 50;
 
 /// Why a task cannot be claimed by an agent, beyond waiting for others.
-fn objection(cx: &mut Cx<'_>, task: &Task, workflow: &Workflow, agent: &Agent) -> Result<Option<String>> {
+fn objection(cx: &mut Cx<'_>, task: &Task, agent: &Agent) -> Result<Option<String>> {
     if let Some(assignee) = task.assignee.clone().filter(|assignee| *assignee != agent.id) {
         return Ok(Some(format!("is assigned to {}", lease::name(cx, &assignee)?)));
     }
@@ -29,19 +29,16 @@ fn objection(cx: &mut Cx<'_>, task: &Task, workflow: &Workflow, agent: &Agent) -
     if !missing.is_empty() {
         return Ok(Some(format!("needs {}, which {} did not register", missing.join(", "), agent.name)));
     }
-    if let Some(most) = workflow.max_parallel {
-        let running = cx.tx.task_count(&workflow.id)?.into_iter();
-        let running =
-            running.filter(|(status, _)| *status == TaskStatus::InProgress).map(|(_, count)| count).sum::<u64>();
-        if running >= u64::from(most) {
-            return Ok(Some(format!(
-                "would be number {} of {most} that may run at once in {}",
-                running + 1,
-                workflow.name
-            )));
-        }
-    }
     Ok(None)
+}
+
+/// Why no further task of a workflow can be claimed.
+fn fullness(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Option<String>> {
+    let Some(most) = workflow.max_parallel else { return Ok(None) };
+    let counts = cx.tx.task_count(&workflow.id)?.into_iter();
+    let running: u64 = counts.filter(|(status, _)| *status == TaskStatus::InProgress).map(|(_, count)| count).sum();
+    let is_full = running >= u64::from(most);
+    Ok(is_full.then(|| format!("would be number {} of {most} that may run at once in {}", running + 1, workflow.name)))
 }
 
 /// Refuses an agent that holds as much as it may.
@@ -60,6 +57,10 @@ pub(crate) fn task(cx: &mut Cx<'_>, task: &Task, agent: &mut Agent, ttl_ms: Opti
     let known = cx.tx.lease_get(task.id.as_str())?.filter(|lease| lease.holder.is_some());
     match known {
         Some(mut held) if held.holder.as_ref() == Some(&agent.id) => {
+            if let Some(ttl_ms) = ttl_ms {
+                lease::check_ttl(ttl_ms)?;
+                held.ttl_ms = ttl_ms;
+            }
             lease::renew(cx, &mut held)?;
             agents::touch(cx, agent)?;
             let data =
@@ -95,7 +96,11 @@ pub(crate) fn task(cx: &mut Cx<'_>, task: &Task, agent: &mut Agent, ttl_ms: Opti
         let names: Vec<_> = blockers.iter().map(|blocker| format!("{} ({})", blocker.name, blocker.status)).collect();
         return Err(Error::conflict(format!("task {} waits for {}", task.name, names.join(", "))));
     }
-    if let Some(objection) = objection(cx, task, &workflow, agent)? {
+    let objection = match objection(cx, task, agent)? {
+        Some(objection) => Some(objection),
+        None => fullness(cx, &workflow)?,
+    };
+    if let Some(objection) = objection {
         return Err(Error::conflict(format!("task {} {objection}", task.name)));
     }
     check_cap(cx, agent)?;
@@ -124,16 +129,17 @@ pub(crate) fn candidates(
     limit: usize,
 ) -> Result<Vec<Task>> {
     let mut found = Vec::new();
-    let mut workflows: BTreeMap<WorkflowId, Workflow> = BTreeMap::new();
+    let mut is_full: BTreeMap<WorkflowId, bool> = BTreeMap::new();
     let mut query = CandidateQuery { workflow_id: workflow.map(|workflow| workflow.id.clone()), skip: 0, limit: PAGE };
     loop {
         let page = cx.tx.task_list_claimable(&query)?;
         let is_last = page.len() < PAGE as usize;
         for task in page {
-            if !workflows.contains_key(&task.workflow_id) {
-                workflows.insert(task.workflow_id.clone(), find::workflow_of(cx, &task)?);
+            if !is_full.contains_key(&task.workflow_id) {
+                let workflow = find::workflow_of(cx, &task)?;
+                is_full.insert(task.workflow_id.clone(), fullness(cx, &workflow)?.is_some());
             }
-            if objection(cx, &task, &workflows[&task.workflow_id], agent)?.is_none() {
+            if !is_full[&task.workflow_id] && objection(cx, &task, agent)?.is_none() {
                 found.push(task);
                 if found.len() >= limit {
                     return Ok(found);

@@ -8,11 +8,11 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{claim, find};
+use super::{agents, claim, find};
 use crate::engine::Cx;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
-use crate::model::{Checkpoint, DependencyKind, Task, TaskStatus, Workflow};
+use crate::model::{Agent, Checkpoint, DependencyKind, Task, TaskStatus, Workflow};
 
 /// Bytes counted as one token.
 pub const BYTES_PER_TOKEN: usize = 4;
@@ -48,22 +48,23 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    /// Begins with nothing. The sections are shown in the order in which they are first added to.
-    pub(crate) fn new(budget: u32) -> Result<Packer> {
+    /// Begins with nothing. The sections are shown in this order, whichever is filled first.
+    pub(crate) fn new(budget: u32, sections: &[&'static str]) -> Result<Packer> {
         if budget < LEAST {
             return Err(
                 Error::invalid(format!("a budget of {budget} tokens is too small")).hint(format!("at least {LEAST}"))
             );
         }
         let room = (budget as usize).saturating_mul(BYTES_PER_TOKEN) - RESERVE;
-        Ok(Packer { budget, room, sections: Vec::new(), left_out: Vec::new() })
+        let sections = sections.iter().map(|title| (*title, Vec::new())).collect();
+        Ok(Packer { budget, room, sections, left_out: Vec::new() })
     }
 
     /// Adds a piece if it fits, shortened if it is out of proportion. Tells whether it did.
     pub(crate) fn add(&mut self, section: &'static str, piece: &str) -> bool {
         let most = (self.budget as usize * BYTES_PER_TOKEN / SHARE).max(64);
         let piece = shorten(piece.trim_end(), most);
-        let is_new = !self.sections.iter().any(|(title, _)| *title == section);
+        let is_new = !self.sections.iter().any(|(title, pieces)| *title == section && !pieces.is_empty());
         // A heading is `## title` between empty lines.
         let cost = piece.len() + 1 + if is_new { section.len() + 6 } else { 0 };
         if cost > self.room {
@@ -91,7 +92,7 @@ impl Packer {
     /// Returns everything as one text.
     pub(crate) fn finish(self) -> Context {
         let mut text = String::new();
-        for (title, pieces) in &self.sections {
+        for (title, pieces) in self.sections.iter().filter(|(_, pieces)| !pieces.is_empty()) {
             if !title.is_empty() {
                 text += if text.is_empty() { "## " } else { "\n## " };
                 text += title;
@@ -126,11 +127,17 @@ fn shorten(text: &str, most: usize) -> String {
 
 /// Packs what whoever works on a task has to know.
 pub(crate) fn pack(cx: &mut Cx<'_>, task: &Task, reader: Option<&AgentId>, budget: u32) -> Result<Context> {
-    let mut packer = Packer::new(budget)?;
+    let sections = [TASK, WORKFLOW, CHECKPOINTS, OUTCOMES, MESSAGES, OTHERS];
+    let mut packer = Packer::new(budget, &sections)?;
     let workflow = find::workflow_of(cx, task)?;
+    packer.add(TASK, &format!("{} ({}), {}, attempt {}", task.name, task.id, task.status, task.attempts + 1));
+    // Whoever goes on needs the last one first: however long the rest is, there is room for it.
+    let latest = cx.tx.checkpoint_list(&task.id, None, 3)?;
+    let (last, before_it) = latest.split_at(latest.len().min(1));
+    checkpoints(&mut packer, last);
     about_task(&mut packer, task);
     about_workflow(cx, &mut packer, &workflow)?;
-    latest_checkpoints(cx, &mut packer, task, 3)?;
+    checkpoints(&mut packer, before_it);
     outcomes(cx, &mut packer, task)?;
     messages(cx, &mut packer, reader)?;
     earlier_checkpoints(cx, &mut packer, task, 3)?;
@@ -138,32 +145,33 @@ pub(crate) fn pack(cx: &mut Cx<'_>, task: &Task, reader: Option<&AgentId>, budge
     Ok(packer.finish())
 }
 
+const TASK: &str = "Task";
+const WORKFLOW: &str = "Workflow";
+const CHECKPOINTS: &str = "Checkpoints, latest first";
+const OUTCOMES: &str = "What came before";
+const MESSAGES: &str = "Messages";
+const OTHERS: &str = "Other tasks";
+
 fn about_task(packer: &mut Packer, task: &Task) {
-    const SECTION: &str = "Task";
-    packer.add(SECTION, &format!("{} ({}), {}, attempt {}", task.name, task.id, task.status, task.attempts + 1));
-    packer.add(SECTION, &task.description);
-    let list = |packer: &mut Packer, title: &str, items: &[String]| {
-        if !items.is_empty() {
-            packer.add(SECTION, &format!("{title}: {}", items.join("; ")));
+    let listed = |title: &str, items: &[String]| (!items.is_empty()).then(|| format!("{title}: {}", items.join("; ")));
+    let titled = |title: &str, text: &Option<String>| text.as_ref().map(|text| format!("{title}: {text}"));
+    let value = |title: &str, value: &Value| (!is_nothing(value)).then(|| format!("{title}: {}", plain(value)));
+    let parts = [
+        Some(task.description.clone()).filter(|text| !text.trim().is_empty()),
+        listed("Done when", &task.acceptance),
+        task.needs_evidence.then(|| "Completing it needs evidence.".to_owned()),
+        titled("Last error", &task.error),
+        titled("Asked", &task.question),
+        titled("Answered", &task.answer),
+        value("Plan", &task.plan),
+        value("Context", &task.context),
+        listed("Files", &task.files),
+        titled("Issue", &task.issue),
+    ];
+    for part in parts.into_iter().flatten() {
+        if !packer.add(TASK, &part) {
+            packer.leave_out("parts of the task", 1);
         }
-    };
-    list(packer, "Done when", &task.acceptance);
-    if task.needs_evidence {
-        packer.add(SECTION, "Completing it needs evidence.");
-    }
-    for (title, text) in [("Last error", &task.error), ("Asked", &task.question), ("Answered", &task.answer)] {
-        if let Some(text) = text {
-            packer.add(SECTION, &format!("{title}: {text}"));
-        }
-    }
-    for (title, value) in [("Plan", &task.plan), ("Context", &task.context)] {
-        if !is_nothing(value) {
-            packer.add(SECTION, &format!("{title}: {}", plain(value)));
-        }
-    }
-    list(packer, "Files", &task.files);
-    if let Some(issue) = &task.issue {
-        packer.add(SECTION, &format!("Issue: {issue}"));
     }
 }
 
@@ -172,22 +180,19 @@ fn about_workflow(cx: &mut Cx<'_>, packer: &mut Packer, workflow: &Workflow) -> 
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     let done: u64 = counts.iter().filter(|(status, _)| status.satisfies()).map(|(_, count)| count).sum();
     let name = format!("{} ({}), {}, {done} of {total} tasks done", workflow.name, workflow.id, workflow.status);
-    packer.add("Workflow", &name);
+    packer.add(WORKFLOW, &name);
     if let Some(summary) = &workflow.summary {
-        packer.add("Workflow", summary);
+        packer.add(WORKFLOW, summary);
     }
     Ok(())
 }
 
-const CHECKPOINTS: &str = "Checkpoints, latest first";
-
-fn latest_checkpoints(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task, count: u32) -> Result<()> {
-    for checkpoint in cx.tx.checkpoint_list(&task.id, None, count)? {
-        if !packer.add(CHECKPOINTS, &shown(&checkpoint)) {
+fn checkpoints(packer: &mut Packer, checkpoints: &[Checkpoint]) {
+    for checkpoint in checkpoints {
+        if !packer.add(CHECKPOINTS, &shown(checkpoint)) {
             packer.leave_out("checkpoints", 1);
         }
     }
-    Ok(())
 }
 
 fn earlier_checkpoints(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task, skip: u32) -> Result<()> {
@@ -238,7 +243,7 @@ fn outcomes(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
             TaskStatus::Skipped => "skipped",
             _ => "not done yet",
         });
-        if !packer.add("What came before", &format!("{}: {outcome}", other.name)) {
+        if !packer.add(OUTCOMES, &format!("{}: {outcome}", other.name)) {
             packer.leave_out("outcomes", 1);
         }
     }
@@ -255,7 +260,7 @@ fn messages(cx: &mut Cx<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> R
         let sender = super::lease::name(cx, &message.sender)?;
         let piece =
             format!("{} from {sender} [{}]: {}\n   {}", message.id, message.priority, message.subject, message.body);
-        if !packer.add("Messages", &piece) {
+        if !packer.add(MESSAGES, &piece) {
             packer.leave_out("messages", 1);
         }
     }
@@ -268,61 +273,72 @@ fn siblings(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
     let others: Vec<_> = all.iter().filter(|other| other.id != task.id).collect();
     packer.leave_out("other tasks", others.len().saturating_sub(MANY) as u64);
     for other in others.into_iter().take(MANY) {
-        if !packer.add("Other tasks", &format!("{} [{}]", other.name, other.status)) {
+        if !packer.add(OTHERS, &format!("{} [{}]", other.name, other.status)) {
             packer.leave_out("other tasks", 1);
         }
     }
     Ok(())
 }
 
+/// How many leases are told of one by one.
+const MOST_HELD: usize = 5;
+
+/// What to type.
+const HOW: [&str; 6] = [
+    "way task claim: take the next task; prints its lease epoch N and all you need to know",
+    "way task checkpoint TASK --epoch N --type progress --summary TEXT: note how far you got, often",
+    "way task done TASK --epoch N --outcome TEXT · fail --error TEXT · ask --question TEXT · release",
+    "way ready · show ISSUE · claim ISSUE · close ISSUE · add TITLE: the project's issues",
+    "way msg inbox · msg send AGENT TEXT · context TASK · way --help",
+    "Exit code 5: you lost the lease, stop working on that task. 6: nothing to do.",
+];
+
 /// Packs what an agent that knows nothing has to know: who it is, what it holds, what waits.
-pub(crate) fn prime(cx: &mut Cx<'_>, agent: Option<&crate::model::Agent>, name: &str, budget: u32) -> Result<Context> {
-    let mut packer = Packer::new(budget)?;
-    packer.add("", &format!("You are {name}. Waypost keeps the plan, who works on what, and how far it got."));
-    let held = match agent {
+pub(crate) fn prime(cx: &mut Cx<'_>, agent: Option<&Agent>, name: &str, budget: u32) -> Result<Context> {
+    let [who, held, waiting, next, questions, how] =
+        ["", "You hold", "Waiting", "Next tasks", "Questions to people", "How"];
+    let mut packer = Packer::new(budget, &[who, held, waiting, next, questions, how])?;
+    packer.add(who, &format!("You are {name}. Waypost keeps the plan, who works on what, and how far it got."));
+    // However busy the store is, there is room for these.
+    for line in HOW {
+        packer.add(how, line);
+    }
+    let leases = match agent {
         Some(agent) => cx.tx.lease_list(Some(&agent.id))?,
         None => Vec::new(),
     };
-    for lease in held {
-        let Some(task) = lease.subject.parse().ok().map(|id| cx.tx.task_get(&id)).transpose()?.flatten() else {
-            packer.add("You hold", &format!("issue {} until {}", lease.subject, lease.expires_at));
-            continue;
+    for (number, lease) in leases.iter().enumerate() {
+        let task = lease.subject.parse().ok().map(|id| cx.tx.task_get(&id)).transpose()?.flatten();
+        let line = match &task {
+            Some(task) => format!("{} ({}), epoch {}, until {}", task.name, task.id, lease.epoch, lease.expires_at),
+            None => format!("issue {} until {}", lease.subject, lease.expires_at),
         };
-        let held = format!("{} ({}), epoch {}, until {}", task.name, task.id, lease.epoch, lease.expires_at);
-        if !packer.add("You hold", &held) {
+        if number >= MOST_HELD || !packer.add(held, &line) {
             packer.leave_out("leases", 1);
             continue;
         }
+        let Some(task) = task else { continue };
         if let Some(last) = cx.tx.checkpoint_list(&task.id, None, 1)?.first() {
-            packer.add("You hold", &format!("   last checkpoint: {}", shorten(&last.summary, 200)));
+            packer.add(held, &format!("   last checkpoint: {}", shorten(&last.summary, 200)));
         }
     }
     if let Some(agent) = agent {
         let unread = cx.tx.message_count(&agent.id, cx.now)?;
         if unread > 0 {
-            packer.add("Waiting", &format!("{unread} unread messages: way msg inbox"));
+            packer.add(waiting, &format!("{unread} unread messages: way msg inbox"));
         }
-        let next = claim::candidates(cx, None, agent, 4)?;
-        for task in &next[..next.len().min(3)] {
-            packer.add("Next tasks", &format!("{} ({}), priority {}", task.name, task.id, task.priority));
-        }
-        if next.len() > 3 {
-            packer.add("Next tasks", "and more");
-        }
+    }
+    let reader = agent.cloned().unwrap_or_else(|| agents::stranger(cx));
+    let candidates = claim::candidates(cx, None, &reader, 4)?;
+    for task in &candidates[..candidates.len().min(3)] {
+        packer.add(next, &format!("{} ({}), priority {}", task.name, task.id, task.priority));
+    }
+    if candidates.len() > 3 {
+        packer.add(next, "and more: way task next");
     }
     for task in cx.tx.task_list_in(TaskStatus::WaitingInput, 3)? {
         let question = task.question.as_deref().unwrap_or_default();
-        packer.add("Questions to people", &format!("{} ({}): {}", task.name, task.id, shorten(question, 120)));
-    }
-    for line in [
-        "way task claim: take the next task; prints its lease epoch N and all you need to know",
-        "way task checkpoint TASK --epoch N --type progress --summary TEXT: note how far you got, often",
-        "way task done TASK --epoch N --outcome TEXT · fail --error TEXT · ask --question TEXT · release",
-        "way ready · show ISSUE · claim ISSUE · close ISSUE · add TITLE: the project's issues",
-        "way msg inbox · msg send AGENT TEXT · context TASK · way help",
-        "Exit code 5: you lost the lease, stop working on that task. 6: nothing to do.",
-    ] {
-        packer.add("How", line);
+        packer.add(questions, &format!("{} ({}): {}", task.name, task.id, shorten(question, 120)));
     }
     Ok(packer.finish())
 }
@@ -348,7 +364,7 @@ mod tests {
     #[test]
     fn a_text_never_exceeds_its_budget_and_says_what_is_missing() {
         for budget in [100, 101, 500, 2_000] {
-            let mut packer = Packer::new(budget).unwrap();
+            let mut packer = Packer::new(budget, &["Pieces"]).unwrap();
             for number in 0..1_000 {
                 if !packer.add("Pieces", &format!("{number} {}", "ä".repeat(number % 90))) {
                     packer.leave_out("pieces", 1);
@@ -359,6 +375,6 @@ mod tests {
             assert!(context.text.len() > budget as usize * 2, "{} bytes of {budget} tokens", context.text.len());
             assert_eq!(context.left_out.len(), 1);
         }
-        Packer::new(10).unwrap_err();
+        Packer::new(10, &[]).unwrap_err();
     }
 }

@@ -15,10 +15,7 @@ const LONGEST_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// Grants a lease that nobody holds. Its epoch is higher than any before it.
 pub(crate) fn grant(cx: &mut Cx<'_>, subject: &str, agent: &Agent, ttl_ms: Option<u64>) -> Result<Lease> {
     let ttl_ms = ttl_ms.unwrap_or(TTL_MS);
-    if !(SHORTEST_MS..=LONGEST_MS).contains(&ttl_ms) {
-        return Err(Error::invalid(format!("a lease of {ttl_ms} ms is too short or too long"))
-            .hint("between 1 second and 7 days"));
-    }
+    check_ttl(ttl_ms)?;
     let epoch = cx.tx.lease_get(subject)?.map_or(0, |before| before.epoch) + 1;
     let lease = Lease {
         subject: subject.to_owned(),
@@ -33,6 +30,14 @@ pub(crate) fn grant(cx: &mut Cx<'_>, subject: &str, agent: &Agent, ttl_ms: Optio
     };
     cx.tx.lease_put(&lease)?;
     Ok(lease)
+}
+
+/// Refuses what is no time for a lease.
+pub(crate) fn check_ttl(ttl_ms: u64) -> Result<()> {
+    if (SHORTEST_MS..=LONGEST_MS).contains(&ttl_ms) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a lease of {ttl_ms} ms is too short or too long")).hint("between 1 second and 7 days"))
 }
 
 /// Lets a lease last for its whole time from now on.

@@ -9,7 +9,7 @@ use super::check_name;
 use crate::engine::Cx;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, TaskId};
-use crate::model::{Dependency, DependencyKind, Task, TaskStatus, Workflow, kind};
+use crate::model::{Dependency, DependencyKind, Task, TaskStatus, Workflow, WorkflowStatus, kind};
 use crate::nearest;
 
 /// How many tasks one plan may have.
@@ -306,6 +306,7 @@ impl Graph {
 pub(crate) fn task(cx: &mut Cx<'_>, workflow: &Workflow, planned: &PlannedTask, sequence: u32) -> Result<Task> {
     let repository_id = repository(cx, workflow, planned)?;
     let p = planned.clone();
+    let queue_timeout = p.queue_timeout;
     let object = |value: Value| if value.is_null() { json!({}) } else { value };
     Ok(Task {
         id: TaskId::generate(cx.entropy),
@@ -344,7 +345,7 @@ pub(crate) fn task(cx: &mut Cx<'_>, workflow: &Workflow, planned: &PlannedTask, 
         queued_at: cx.now,
         started_at: None,
         finished_at: None,
-        due_at: None,
+        due_at: queue_timeout.filter(|_| workflow.status == WorkflowStatus::InProgress).map(|wait| cx.now.plus(wait)),
     })
 }
 

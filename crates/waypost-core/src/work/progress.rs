@@ -18,8 +18,13 @@ pub(crate) fn look(cx: &mut Cx<'_>, id: &WorkflowId) -> Result<()> {
     let total: u64 = counts.values().sum();
     let mut after = workflow.clone();
     if total > 0 && of(TaskStatus::Completed) + of(TaskStatus::Skipped) == total {
-        after.move_to(WorkflowStatus::Completed, cx.now)?;
-        return cx.change_workflow(kind::WORKFLOW_COMPLETED, &workflow, &after);
+        let (status, event) = if workflow.awaits_merge() {
+            (WorkflowStatus::AwaitingMerge, kind::WORKFLOW_AWAITS_MERGE)
+        } else {
+            (WorkflowStatus::Completed, kind::WORKFLOW_COMPLETED)
+        };
+        after.move_to(status, cx.now)?;
+        return cx.change_workflow(event, &workflow, &after);
     }
     let is_moving =
         of(TaskStatus::InProgress) + of(TaskStatus::Paused) + of(TaskStatus::WaitingInput) + of(TaskStatus::Failed);

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::{attempt, lease};
+use super::{attempt, find, lease};
 use crate::engine::Cx;
 use crate::error::Result;
-use crate::model::{AgentStatus, Lease, News, Notice, TaskStatus, kind};
+use crate::model::{AgentStatus, DependencyKind, Lease, News, Notice, Task, TaskStatus, WorkflowStatus, kind};
 use crate::time::Timestamp;
 
 /// How much one look takes on itself.
@@ -43,13 +43,42 @@ pub(crate) fn settle(cx: &mut Cx<'_>) -> Result<()> {
                 attempt::requeue(cx, &task)?;
             }
             TaskStatus::Pending => {
-                let error = format!("nobody claimed it within {} ms", task.queue_timeout_ms.unwrap_or_default());
-                attempt::fail(cx, &task, None, attempt::End::Hopeless, &error)?;
+                let patience = task.queue_timeout_ms.unwrap_or_default();
+                match waiting_since(cx, &task)? {
+                    Some(since) if since.plus(patience) <= cx.now => {
+                        let error = format!("nobody claimed it within {patience} ms");
+                        attempt::fail(cx, &task, None, attempt::End::Hopeless, &error)?;
+                    }
+                    since => {
+                        let mut patient = task.clone();
+                        patient.due_at = Some(since.unwrap_or(cx.now).plus(patience));
+                        cx.change_task(kind::TASK_CHANGED, &task, &patient, json!({}))?;
+                    }
+                }
             }
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Returns since when a task could have been claimed: those it waited for are done. None if it cannot be yet.
+fn waiting_since(cx: &mut Cx<'_>, task: &Task) -> Result<Option<Timestamp>> {
+    if find::workflow_of(cx, task)?.status != WorkflowStatus::InProgress {
+        return Ok(None);
+    }
+    let mut since = task.queued_at;
+    for dependency in cx.tx.dependency_list_of(&task.id)? {
+        if dependency.kind == DependencyKind::Blocks
+            && let Some(blocker) = cx.tx.task_get(&dependency.depends_on)?
+        {
+            if !blocker.status.satisfies() {
+                return Ok(None);
+            }
+            since = since.max(blocker.finished_at.unwrap_or(since));
+        }
+    }
+    Ok(Some(since))
 }
 
 fn why_it_ended(cx: &mut Cx<'_>, held: &Lease) -> Result<String> {

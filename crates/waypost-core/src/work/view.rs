@@ -25,6 +25,8 @@ pub struct TaskView {
     pub blocked_by: Vec<String>,
     /// Whether it could be claimed now, by somebody.
     pub is_claimable: bool,
+    /// Who alone may claim it.
+    pub assigned_to: Option<String>,
     /// Who works on it.
     pub holder: Option<String>,
     /// The epoch of its lease, if it was ever claimed.
@@ -110,7 +112,9 @@ fn shown(
         Some((holder, lease)) => (Some(lease::name(cx, &holder)?), Some(lease.expires_at)),
         None => (None, None),
     };
+    let assigned_to = task.assignee.as_ref().map(|assignee| lease::name(cx, assignee)).transpose()?;
     Ok(TaskView {
+        assigned_to,
         workflow: workflow.name.clone(),
         depends_on: on.into_iter().filter(|(.., kind)| blocks(kind)).map(|(name, ..)| name).collect(),
         is_claimable: task.status == TaskStatus::Pending
