@@ -16,11 +16,13 @@ pub mod ledger;
 mod merging;
 pub mod migrate;
 pub mod place;
+pub mod plans;
 pub mod proposals;
 pub mod prune;
 pub mod repos;
 pub mod session;
 pub mod survey;
 pub mod sync;
+mod yaml;
 
 pub use waypost_core::{Error, Kind, Result};

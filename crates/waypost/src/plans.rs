@@ -1,0 +1,102 @@
+//! Plans as people write them: JSON, YAML, or the short form.
+
+use std::io::Read;
+use std::path::Path;
+
+use waypost_core::work::plan::Plan;
+use waypost_core::{Error, Result};
+
+use crate::yaml;
+
+/// No plan is longer.
+const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// How a plan is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Json,
+    Yaml,
+    Short,
+}
+
+/// Reads a plan from a file, or from standard input for `-`.
+pub fn read_file(path: &Path) -> Result<Plan> {
+    let cannot = |error: std::io::Error| Error::invalid(format!("cannot read {}", path.display())).because(error);
+    let mut text = Vec::new();
+    let form = if path.as_os_str() == "-" {
+        std::io::stdin().take(LONGEST + 1).read_to_end(&mut text).map_err(cannot)?;
+        None
+    } else {
+        let file = std::fs::File::open(path).map_err(cannot)?;
+        file.take(LONGEST + 1).read_to_end(&mut text).map_err(cannot)?;
+        named(path)
+    };
+    if text.len() as u64 > LONGEST {
+        return Err(Error::invalid(format!("{} is too large to be a plan", path.display())));
+    }
+    let text = String::from_utf8(text)
+        .map_err(|_| Error::invalid(format!("{} is not text, so it is no plan", path.display())))?;
+    // A mark that some editors begin files with.
+    let text = text.trim_start_matches('\u{feff}');
+    if text.trim().is_empty() {
+        return Err(Error::invalid("the plan is empty")
+            .hint("a task a line, `name: description`; below it, indented, `needs: other, tasks`"));
+    }
+    read(text, form.unwrap_or_else(|| sniffed(text)))
+}
+
+fn read(text: &str, form: Form) -> Result<Plan> {
+    match form {
+        Form::Json => Plan::from_value(
+            serde_json::from_str(text).map_err(|error| Error::invalid("the plan is not JSON").because(error))?,
+        ),
+        Form::Yaml => yaml::read(text).map_err(|error| error.within("the plan")).and_then(Plan::from_value),
+        Form::Short => Plan::from_text(text),
+    }
+}
+
+/// The form that a file's name tells.
+fn named(path: &Path) -> Option<Form> {
+    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "json" => Some(Form::Json),
+        "yaml" | "yml" => Some(Form::Yaml),
+        _ => None,
+    }
+}
+
+/// The form that a text looks like. Of the forms only YAML has a line that begins with `tasks:` or `- name:`.
+fn sniffed(text: &str) -> Form {
+    if text.trim_start().starts_with(['{', '[']) {
+        return Form::Json;
+    }
+    let is_yaml = |line: &str| line.starts_with("tasks:") || line.starts_with("- name:") || line.starts_with("---");
+    if text.lines().any(is_yaml) { Form::Yaml } else { Form::Short }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c9_the_same_plan_in_three_forms_is_the_same() {
+        let json = r#"{"summary": "Ship it", "tasks": [
+            {"name": "build", "description": "Compile everything"},
+            {"name": "test", "description": "Run the tests", "depends_on": ["build"], "timeout": "10m", "files": ["a", "b"]}]}"#;
+        let yaml = "summary: Ship it\ntasks:\n- name: build\n  description: Compile everything\n- name: test\n  \
+                    description: Run the tests\n  depends_on: build\n  timeout: 10m\n  files: [a, b]\n";
+        let short = "# Ship it\nbuild: Compile everything\ntest: Run the tests\n  needs: build\n  timeout: 10m\n  files: a, b\n";
+        let plans = [json, yaml, short].map(|text| read(text, sniffed(text)).unwrap());
+        assert_eq!(plans[0], plans[1]);
+        assert_eq!(plans[0], plans[2]);
+        assert_eq!(plans[0].tasks[1].timeout, Some(600_000));
+    }
+
+    #[test]
+    fn a_name_decides_and_else_the_text() {
+        assert_eq!(named(Path::new("plan.YML")), Some(Form::Yaml));
+        assert_eq!(named(Path::new("plan.txt")), None);
+        assert_eq!(sniffed("  [\n"), Form::Json);
+        assert_eq!(sniffed("- name: a\n"), Form::Yaml);
+        assert_eq!(sniffed("build: all\n- test: it\n"), Form::Short);
+    }
+}

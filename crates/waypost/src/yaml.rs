@@ -1,0 +1,237 @@
+//! YAML as JSON values: what JSON can say too, within bounds of depth and size.
+//!
+//! The parser tells event by event, so nothing is built that was not counted first. References to anchors are copies, and
+//! copies count: a few lines that stand for a billion are refused.
+
+use std::collections::BTreeMap;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
+use serde_json::{Map, Number, Value};
+use waypost_core::{Error, Result};
+
+/// Plans are flat; whatever is deeper was not written by hand.
+const DEEPEST: usize = 64;
+/// How much one text may stand for: values and bytes of text, copies included.
+const LARGEST: usize = 32 * 1024 * 1024;
+/// What a value counts for besides its text.
+const COST: usize = 64;
+
+/// Reads one YAML document.
+pub(crate) fn read(text: &str) -> Result<Value> {
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| malformed(&error))?;
+        builder.take(event).map_err(|error| at(error, &span.start))?;
+    }
+    Ok(builder.document.unwrap_or(Value::Null))
+}
+
+fn malformed(error: &ScanError) -> Error {
+    at(Error::invalid("this is not YAML").because(error.info()), error.marker())
+}
+
+fn at(error: Error, marker: &Marker) -> Error {
+    error.within(format!("line {}", marker.line()))
+}
+
+#[derive(Default)]
+struct Builder {
+    document: Option<Value>,
+    open: Vec<Open>,
+    anchors: BTreeMap<usize, (Value, usize)>,
+    size: usize,
+}
+
+/// A list or an object that is not complete.
+struct Open {
+    anchor: usize,
+    /// What was counted before it.
+    before: usize,
+    items: Items,
+}
+
+enum Items {
+    List(Vec<Value>),
+    Object(Map<String, Value>, Option<String>),
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>) -> Result<()> {
+        match event {
+            Event::DocumentStart(_) if self.document.is_some() => {
+                Err(Error::invalid("a second document begins, and one is expected"))
+            }
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
+                Ok(())
+            }
+            Event::SequenceStart(anchor, _) => self.begin(anchor, Items::List(Vec::new())),
+            Event::MappingStart(anchor, _) => self.begin(anchor, Items::Object(Map::new(), None)),
+            Event::SequenceEnd | Event::MappingEnd => self.end(),
+            Event::Scalar(text, style, anchor, tag) => {
+                let before = self.size;
+                self.count(text.len() + COST)?;
+                // A name is what is written, be it a number.
+                let value = if self.expects_name() {
+                    Value::String(text.into_owned())
+                } else {
+                    scalar(&text, style, tag.as_deref())?
+                };
+                self.complete(anchor, before, value)
+            }
+            Event::Alias(anchor) => {
+                let Some((value, size)) = self.anchors.get(&anchor) else {
+                    return Err(Error::invalid("a part refers to itself"));
+                };
+                let (value, size) = (value.clone(), *size);
+                self.count(size)?;
+                self.put(value)
+            }
+        }
+    }
+
+    fn count(&mut self, size: usize) -> Result<()> {
+        self.size = self.size.saturating_add(size);
+        if self.size <= LARGEST { Ok(()) } else { Err(Error::invalid("this stands for more than can be meant")) }
+    }
+
+    fn begin(&mut self, anchor: usize, items: Items) -> Result<()> {
+        if self.open.len() >= DEEPEST {
+            return Err(Error::invalid(format!("this is nested deeper than {DEEPEST} levels")));
+        }
+        if self.expects_name() {
+            return Err(Error::invalid("a name is a text, not a list or an object"));
+        }
+        let before = self.size;
+        self.count(COST)?;
+        self.open.push(Open { anchor, before, items });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(Open { anchor, before, items }) = self.open.pop() else { return Ok(()) };
+        let value = match items {
+            Items::List(list) => Value::Array(list),
+            Items::Object(object, _) => Value::Object(object),
+        };
+        self.complete(anchor, before, value)
+    }
+
+    /// Puts a complete value where it belongs, and keeps it if it is referred to.
+    fn complete(&mut self, anchor: usize, before: usize, value: Value) -> Result<()> {
+        if anchor > 0 {
+            let size = self.size - before;
+            self.count(size)?;
+            self.anchors.insert(anchor, (value.clone(), size));
+        }
+        self.put(value)
+    }
+
+    fn expects_name(&self) -> bool {
+        matches!(self.open.last(), Some(Open { items: Items::Object(_, None), .. }))
+    }
+
+    fn put(&mut self, value: Value) -> Result<()> {
+        match self.open.last_mut().map(|open| &mut open.items) {
+            None => self.document = Some(value),
+            Some(Items::List(list)) => list.push(value),
+            Some(Items::Object(object, name)) => match (name.take(), value) {
+                (Some(name), value) => {
+                    object.insert(name, value);
+                }
+                (None, Value::String(new)) if object.contains_key(&new) => {
+                    return Err(Error::invalid(format!("{new:?} stands here twice")));
+                }
+                (None, Value::String(new)) => *name = Some(new),
+                (None, _) => return Err(Error::invalid("a name is a text, not a list or an object")),
+            },
+        }
+        Ok(())
+    }
+}
+
+/// Returns what a text means, by the core schema of YAML 1.2: `yes` and `1e3` are no surprises.
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value> {
+    match tag {
+        Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => return Ok(Value::String(text.to_owned())),
+        Some(tag) if tag.is_yaml_core_schema() => {}
+        Some(tag) if tag.handle.is_empty() && tag.suffix == "!" => return Ok(Value::String(text.to_owned())),
+        Some(tag) => return Err(Error::invalid(format!("the tag {}{} means nothing here", tag.handle, tag.suffix))),
+        None if style != ScalarStyle::Plain => return Ok(Value::String(text.to_owned())),
+        None => {}
+    }
+    Ok(match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Bool(true),
+        "false" | "False" | "FALSE" => Value::Bool(false),
+        _ => number(text).map_or_else(|| Value::String(text.to_owned()), Value::Number),
+    })
+}
+
+fn number(text: &str) -> Option<Number> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if let Some(hex) = text.strip_prefix("0x") {
+        return i64::from_str_radix(hex, 16).ok().filter(|_| !hex.starts_with(['+', '-'])).map(Number::from);
+    }
+    if let Some(octal) = text.strip_prefix("0o") {
+        return i64::from_str_radix(octal, 8).ok().filter(|_| !octal.starts_with(['+', '-'])).map(Number::from);
+    }
+    if !digits.starts_with(|char: char| char.is_ascii_digit() || char == '.') {
+        return None;
+    }
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
+        return whole.ok();
+    }
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'));
+    text.parse().ok().filter(|_| is_plain).and_then(Number::from_f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn yaml_says_what_json_says() {
+        let text = "a: 1\nb: [true, ~, 'x', \"y\\n\", 1.5, -3, 0x10]\nc:\n  - d: |\n      two\n      lines\n  - yes\n1: *nothing";
+        assert!(read(text).unwrap_err().to_string().contains("line 8"), "an anchor nobody set");
+        let text = &text[..text.rfind('\n').unwrap()];
+        let value =
+            json!({ "a": 1, "b": [true, null, "x", "y\n", 1.5, -3, 16], "c": [{ "d": "two\nlines\n" }, "yes"] });
+        assert_eq!(read(text).unwrap(), value);
+        assert_eq!(read("").unwrap(), Value::Null);
+        assert_eq!(read("a: &x [1]\nb: *x").unwrap(), json!({ "a": [1], "b": [1] }));
+        assert_eq!(read("1: one\nnull: two").unwrap(), json!({ "1": "one", "null": "two" }));
+        assert_eq!(read("a: 1_000\nb: 1:30\nc: .\nd: 12e\nf: !!str 5").unwrap()["f"], "5");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_its_line() {
+        for (text, wanted) in [
+            ("a: 1\na: 2", "line 2: \"a\" stands here twice"),
+            ("a: 1\n---\nb: 2", "line 2: a second document begins, and one is expected"),
+            ("a: &x [*x]", "line 1: a part refers to itself"),
+            ("[1, 2]: 3", "line 1: a name is a text, not a list or an object"),
+            ("a: !lua print", "line 1: the tag !lua means nothing here"),
+        ] {
+            assert_eq!(read(text).unwrap_err().to_string(), wanted, "{text}");
+        }
+        assert!(read("a: [1").unwrap_err().full_message().contains("this is not YAML"));
+    }
+
+    #[test]
+    fn a_few_lines_cannot_stand_for_a_billion() {
+        let mut laughs = String::from("a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
+        for level in 1..12 {
+            let before = format!("*a{}", level - 1);
+            writeln!(laughs, "a{level}: &a{level} [{}]", [before.as_str(); 9].join(", ")).unwrap();
+        }
+        assert!(read(&laughs).unwrap_err().to_string().contains("more than can be meant"));
+        for deep in ["- ".repeat(200_000), "[".repeat(200_000), "? ".repeat(200_000), "{a: ".repeat(100_000)] {
+            read(&deep).unwrap_err();
+        }
+    }
+}
