@@ -10,6 +10,7 @@ pub mod claims;
 pub mod cli;
 pub mod config;
 pub mod environment;
+pub mod epics;
 pub mod history;
 pub mod import;
 pub mod ledger;

@@ -19,6 +19,7 @@ mod graph;
 mod issues;
 mod pages;
 mod ui;
+mod work;
 
 use ui::{Color, Ui};
 
@@ -30,6 +31,9 @@ Start with: way status";
 const EXAMPLES: &str = "Examples:
   way add 'Fix the login'     write down an issue
   way ready                   what can be worked on now
+  way workflow create x --plan plan.yaml --start
+  way task claim --agent me   take the next task, with all one has to know
+  way prime --agent me        what a new agent has to know
   way status                  what is there, across all worktrees
   way where                   where everything lives, and why
   way worktree add topic      a worktree for a branch, sharing all state
@@ -145,6 +149,11 @@ commands! {
     "search" => search;
     "stale" => stale;
     "stats" => stats;
+    "workflow" => workflow;
+    "task" => task;
+    "checkpoint" => checkpoint;
+    "context" => context;
+    "prime" => prime;
     "status" => status;
     "where" => r#where;
     "worktree" => worktree;
@@ -226,10 +235,14 @@ fn run(cx: &mut Cx, matches: &ArgMatches) -> Result<ExitCode> {
     let Some((name, matches)) = matches.subcommand() else {
         return Err(Error::invalid("no command was given").hint("way --help"));
     };
-    let filters = name == "status" || (name == "worktree" && matches.subcommand_name() == Some("list"));
-    if cx.global.worktree.is_some() && !filters {
+    let is_filtered = match (name, matches.subcommand_name()) {
+        ("status", _) => true,
+        (name, Some("list")) => ["worktree", "workflow", "task"].contains(&name),
+        _ => false,
+    };
+    if cx.global.worktree.is_some() && !is_filtered {
         return Err(Error::invalid("--worktree has no meaning for this command")
-            .hint("it filters way status and way worktree list"));
+            .hint("it filters way status, and the lists of worktrees, workflows and tasks"));
     }
     match COMMANDS.iter().find(|entry| entry.name == name) {
         Some(entry) => (entry.run)(cx, matches),

@@ -182,11 +182,11 @@ fn store_facts() {
             agents                 0 rows
             answers                0 rows
             checkpoints            0 rows
-            closings               0 rows
             dependencies           0 rows
             events                 3 rows
             leases                 0 rows
             messages               0 rows
+            notices                0 rows
             repositories           1 row
             tasks                  0 rows
             templates              0 rows
@@ -371,7 +371,7 @@ fn version_and_completions() {
     }
     let script = sandbox.way(&sandbox.path(""), ["completions", "bash"]).stdout;
     sandbox.write("way.bash", script);
-    let ask = "source way.bash; COMP_WORDS=(way work); COMP_CWORD=1; _way way work way; echo \"${COMPREPLY[@]}\"";
+    let ask = "source way.bash; COMP_WORDS=(way workt); COMP_CWORD=1; _way way workt way; echo \"${COMPREPLY[@]}\"";
     let output = sandbox.command("bash", &sandbox.path("")).args(["-c", ask]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "worktree", "{output:?}");
 }
