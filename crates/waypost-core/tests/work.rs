@@ -378,3 +378,17 @@ fn an_assignment_is_shown_by_name() {
         waypost_core::op::AssignTask { task: "a".to_owned(), workflow: None, agent: Some("agent1".to_owned()) };
     assert_eq!(bench.write("person", assign).unwrap().assigned_to.as_deref(), Some("agent1"));
 }
+
+#[test]
+fn what_a_task_waits_for_is_named_in_the_order_of_the_plan() {
+    let mut bench = Bench::new();
+    let first: Vec<String> = ["d", "a", "c", "b"].map(str::to_owned).into();
+    let mut tasks: Vec<_> = first.iter().map(|name| json!({ "name": name })).collect();
+    tasks.push(json!({ "name": "last", "depends_on": ["a", "b", "c", "d"] }));
+    bench.start(&json!(tasks));
+    assert_eq!(bench.task("last").blocked_by, first);
+    let page = bench.read(ShowWorkflow { workflow: "w".to_owned() }).unwrap();
+    assert_eq!(page.tasks[4].depends_on, first);
+    let error = bench.claim("agent1", "last").unwrap_err();
+    assert_eq!(error.to_string(), "task last waits for d (pending), a (pending), c (pending), b (pending)");
+}

@@ -24,6 +24,9 @@ use crate::session::Session;
 /// How many ready issues are tried before giving up on finding a free one.
 const TRIES: u32 = 200;
 
+/// What a ledger did with an issue whose task is done.
+pub const CLOSED: &str = "closed";
+
 /// Who holds an issue, and until when.
 pub type Held = BTreeMap<String, (String, Timestamp)>;
 
@@ -158,7 +161,7 @@ fn tell_one(place: &Place, notice: &Notice) -> Result<String> {
         return Err(Error::not_found(format!("there is no issue {:?}", notice.issue)));
     }
     let (change, done) = match notice.news {
-        News::Finished => (Change::Close(issue.id, Some(notice.reason.clone())), "closed"),
+        News::Finished => (Change::Close(issue.id, Some(notice.reason.clone())), CLOSED),
         News::Abandoned if issue.assignee.as_deref() == Some(notice.actor.as_str()) => {
             (Change::Release(issue.id, true), "released")
         }

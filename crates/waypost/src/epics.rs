@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::ready::NO_AUTO_CLAIM;
 use waypost_core::ledger::vocabulary::{Category, Terms};
+use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_core::{Error, Result};
 use waypost_ledger::Index;
@@ -22,14 +24,15 @@ pub struct FromIssue {
 
 /// Makes a plan of an issue: of an epic a task for each of its open parts, of any other issue one task more.
 ///
-/// An epic is no task itself: whoever waits for it waits for its parts, and its parts wait for what it waits for.
-pub fn plan(index: &Index, terms: &Terms, wanted: &str) -> Result<FromIssue> {
+/// What may be worked on is what would be ready in the ledger. So an epic is no task itself, and whoever waits for it
+/// waits for its parts; and a part waits for what the issues above it wait for.
+pub fn plan(index: &Index, terms: &Terms, wanted: &str, now: Timestamp) -> Result<FromIssue> {
     let root = index.entry_of(wanted)?.issue;
     if terms.statuses.category(&root.status).is_over() {
         return Err(Error::conflict(format!("issue {} is {}", root.id, root.status))
             .hint(format!("open it again: way reopen {}", root.id)));
     }
-    let mut family = Family { index, terms, members: Vec::new(), known: BTreeSet::new(), set_aside: Vec::new() };
+    let mut family = Family { index, terms, now, members: Vec::new(), known: BTreeSet::new(), set_aside: Vec::new() };
     family.add(root.clone(), None)?;
     let members = family.members;
     let tasks: BTreeSet<&str> =
@@ -42,12 +45,16 @@ pub fn plan(index: &Index, terms: &Terms, wanted: &str) -> Result<FromIssue> {
     if !family.set_aside.is_empty() {
         warnings.push(format!("set aside, and left out: {}", family.set_aside.join(", ")));
     }
+    let chosen = members.iter().filter(|member| !member.is_epic && member.issue.has_label(NO_AUTO_CLAIM));
+    let chosen: Vec<_> = chosen.map(|member| member.issue.id.as_str()).collect();
+    if !chosen.is_empty() {
+        warnings.push(format!("labelled {NO_AUTO_CLAIM}, but any agent may claim the task: {}", chosen.join(", ")));
+    }
     let by_id: BTreeMap<&str, &Member> = members.iter().map(|member| (member.issue.id.as_str(), member)).collect();
     let mut outside: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut planned = Vec::new();
     for member in members.iter().filter(|member| !member.is_epic) {
         let mut on = BTreeSet::new();
-        // What the epics above it wait for, it waits for too.
         let mut next = Some(member);
         while let Some(waiting) = next {
             for blocker in waiting.issue.blockers() {
@@ -59,17 +66,13 @@ pub fn plan(index: &Index, terms: &Terms, wanted: &str) -> Result<FromIssue> {
                     None => {}
                 }
             }
-            next =
-                waiting.parent.as_deref().and_then(|parent| by_id.get(parent)).copied().filter(|above| above.is_epic);
+            next = waiting.parent.as_deref().and_then(|parent| by_id.get(parent)).copied();
         }
-        // Whoever is no epic but has parts is done after them.
-        let parts = members.iter().filter(|part| part.parent.as_deref() == Some(&member.issue.id));
-        on.extend(parts.flat_map(|part| tasks_of(part, &members)));
         on.remove(&member.issue.id);
         planned.push(task(&member.issue, on));
     }
-    for (blocker, waiting) in outside {
-        let mut waiting = waiting;
+    for (blocker, mut waiting) in outside {
+        waiting.sort();
         waiting.dedup();
         warnings.push(format!("{} waits for {blocker}, which is open and no part of this", waiting.join(", ")));
     }
@@ -86,6 +89,7 @@ struct Member {
 struct Family<'a> {
     index: &'a Index,
     terms: &'a Terms,
+    now: Timestamp,
     members: Vec<Member>,
     known: BTreeSet<String>,
     set_aside: Vec<String>,
@@ -102,6 +106,10 @@ impl Family<'_> {
             let mut parts = Vec::new();
             for id in self.index.parts(&issue.id)? {
                 let Some(part) = self.index.get(&id)?.map(|entry| entry.issue) else { continue };
+                if let Some(until) = part.defer_until.filter(|until| *until > self.now) {
+                    self.set_aside.push(format!("{} (until {until})", part.id));
+                    continue;
+                }
                 match self.terms.statuses.category(&part.status) {
                     Category::Done | Category::Deleted => {}
                     Category::Active | Category::Wip => parts.push(part),
@@ -120,14 +128,16 @@ impl Family<'_> {
     }
 }
 
-/// Returns the tasks that an issue stands for: itself, or all parts of an epic.
+/// Returns the tasks that an issue stands for: itself, or of an epic all that is below it.
 fn tasks_of(member: &Member, members: &[Member]) -> Vec<String> {
+    if !member.is_epic {
+        return vec![member.issue.id.clone()];
+    }
     let mut tasks = Vec::new();
     let mut stack = vec![member];
     while let Some(member) = stack.pop() {
-        if member.is_epic {
-            stack.extend(members.iter().filter(|part| part.parent.as_deref() == Some(&member.issue.id)));
-        } else {
+        stack.extend(members.iter().filter(|part| part.parent.as_deref() == Some(&member.issue.id)));
+        if !member.is_epic {
             tasks.push(member.issue.id.clone());
         }
     }

@@ -114,7 +114,7 @@ fn check_unused(cx: &mut Cx<'_>, name: &str) -> Result<()> {
         Some(known) => {
             Err(Error::conflict(format!("there is a workflow {name} in this worktree, and it is {}", known.status))
                 .hint(format!("go on with it: way workflow show {}", known.id))
-                .hint("or end it first: way workflow cancel"))
+                .hint(format!("or end it first: way workflow cancel {}", known.id)))
         }
     }
 }

@@ -215,5 +215,6 @@ pub(crate) fn blockers(cx: &mut Cx<'_>, task: &Task) -> Result<Vec<Task>> {
             blockers.push(blocker);
         }
     }
+    blockers.sort_by_key(|blocker| blocker.sequence);
     Ok(blockers)
 }

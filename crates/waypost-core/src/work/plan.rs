@@ -83,6 +83,31 @@ pub struct PlannedTask {
     pub needs_evidence: bool,
 }
 
+/// What can be said of a task.
+const FIELDS: &[&str] = &[
+    "name",
+    "description",
+    "depends_on",
+    "informed_by",
+    "context_from",
+    "parallel_group",
+    "priority",
+    "plan",
+    "acceptance",
+    "acceptance_criteria",
+    "context",
+    "capabilities",
+    "files",
+    "repository",
+    "issue",
+    "max_attempts",
+    "backoff",
+    "timeout",
+    "queue_timeout",
+    "stall_timeout",
+    "needs_evidence",
+];
+
 /// How many attempts a task has if nobody says.
 const ATTEMPTS: u32 = 3;
 
@@ -123,22 +148,46 @@ pub fn millis(text: &str) -> Result<u64> {
     if let Some(days) = days {
         return days.checked_mul(86_400_000).ok_or_else(wrong);
     }
-    let span: jiff::SignedDuration = text.parse().map_err(|error| wrong().because(error))?;
+    let span: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
     u64::try_from(span.as_millis()).map_err(|_| wrong())
 }
 
 impl Plan {
     /// Reads a plan from JSON that was decoded before, from whatever it was written in.
     pub fn from_value(value: Value) -> Result<Plan> {
+        /// A plan whose tasks were not looked at.
+        #[derive(Default, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        struct Outline {
+            summary: Option<String>,
+            max_parallel: Option<u32>,
+            tasks: Vec<Value>,
+        }
         let value = match value {
             Value::Array(tasks) => json!({ "tasks": tasks }),
             other => other,
         };
-        serde_json::from_value(value).map_err(|error| {
-            Error::invalid("this is not a plan").because(error).hint(
-                r#"for example {"summary": "...", "tasks": [{"name": "build"}, {"name": "test", "depends_on": ["build"]}]}"#,
-            )
-        })
+        let example = r#"for example {"summary": "...", "tasks": [{"name": "build"}, {"name": "test", "depends_on": ["build"]}]}"#;
+        let outline: Outline = serde_json::from_value(value)
+            .map_err(|error| Error::invalid("this is not a plan").because(error).hint(example))?;
+        let mut tasks = Vec::new();
+        for (number, task) in (1..).zip(outline.tasks) {
+            // Whoever made the mistake has to find it among many.
+            let name = task.get("name").and_then(Value::as_str).map(|name| format!(" ({name})")).unwrap_or_default();
+            let unknown = task.as_object().and_then(|fields| fields.keys().find(|key| !FIELDS.contains(&key.as_str())));
+            if let Some(unknown) = unknown {
+                let error = Error::invalid(format!("task {number}{name} of the plan has an unknown field {unknown:?}"));
+                return Err(match nearest::nearest(unknown, FIELDS.iter().copied()) {
+                    Some(near) => error.hint(format!("did you mean {near}?")),
+                    None => error.hint(format!("the fields of a task are {}", FIELDS.join(", "))),
+                });
+            }
+            let task = serde_json::from_value(task).map_err(|error| {
+                Error::invalid(format!("task {number}{name} of the plan cannot be read")).because(error).hint(example)
+            })?;
+            tasks.push(task);
+        }
+        Ok(Plan { summary: outline.summary, max_parallel: outline.max_parallel, tasks })
     }
 
     /// Reads the short form: a task a line, `name: description`, and indented below it what else is known.
@@ -420,4 +469,40 @@ pub(crate) fn depend(
         cx.event(kind::TASK_DEPENDENCY_ADDED, task.id.as_str(), json!({ "after": dependency }))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_of_a_planned_task_is_known_by_name() {
+        let Ok(Value::Object(fields)) = serde_json::to_value(PlannedTask::default()) else { panic!("an object") };
+        let named: BTreeSet<&str> = fields.keys().map(String::as_str).chain(["acceptance_criteria"]).collect();
+        assert_eq!(named, FIELDS.iter().copied().collect());
+    }
+
+    #[test]
+    fn a_mistake_in_a_plan_is_found_by_the_task_it_is_in() {
+        let error = |plan: Value| Plan::from_value(plan).unwrap_err();
+        let plan = json!([{ "name": "a" }, { "name": "b", "depend_on": ["a"] }]);
+        assert_eq!(error(plan.clone()).to_string(), "task 2 (b) of the plan has an unknown field \"depend_on\"");
+        assert_eq!(error(plan).hints(), ["did you mean depends_on?"]);
+        let plan = json!({ "tasks": [{ "name": 5 }] });
+        assert_eq!(error(plan).to_string(), "task 1 of the plan cannot be read");
+        assert_eq!(error(json!({ "task": [] })).to_string(), "this is not a plan");
+        assert_eq!(error(json!([7])).to_string(), "task 1 of the plan cannot be read");
+    }
+
+    #[test]
+    fn time_spans_are_written_as_people_do() {
+        for (text, wanted) in
+            [("90s", 90_000), ("10m", 600_000), ("2h", 7_200_000), ("1d", 86_400_000), ("1h30m", 5_400_000)]
+        {
+            assert_eq!(millis(text).unwrap(), wanted, "{text}");
+        }
+        for text in ["", "10", "m", "-5m", "1 fortnight", "99999999999999999999d", "999999999999999999d"] {
+            assert_eq!(millis(text).unwrap_err().to_string(), format!("{text:?} is not a time span"));
+        }
+    }
 }

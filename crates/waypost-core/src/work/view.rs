@@ -63,8 +63,8 @@ pub(crate) fn workflow(cx: &mut Cx<'_>, workflow: Workflow) -> Result<WorkflowVi
 /// Shows all tasks of a workflow, in the order of the plan.
 pub(crate) fn tasks(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Vec<TaskView>> {
     let tasks = cx.tx.task_list(&workflow.id)?;
-    let known: BTreeMap<TaskId, (String, TaskStatus)> =
-        tasks.iter().map(|task| (task.id.clone(), (task.name.clone(), task.status))).collect();
+    let known: BTreeMap<TaskId, (u32, String, TaskStatus)> =
+        tasks.iter().map(|task| (task.id.clone(), (task.sequence, task.name.clone(), task.status))).collect();
     let mut dependencies: BTreeMap<TaskId, Vec<(TaskId, DependencyKind)>> = BTreeMap::new();
     for dependency in cx.tx.dependency_list(&workflow.id)? {
         dependencies.entry(dependency.task_id).or_default().push((dependency.depends_on, dependency.kind));
@@ -72,11 +72,13 @@ pub(crate) fn tasks(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Vec<TaskView
     tasks
         .into_iter()
         .map(|task| {
-            let on: Vec<_> = dependencies
+            let on = dependencies
                 .remove(&task.id)
                 .unwrap_or_default()
                 .into_iter()
-                .filter_map(|(id, kind)| known.get(&id).map(|(name, status)| (name.clone(), *status, kind)))
+                .filter_map(|(id, kind)| {
+                    known.get(&id).map(|(sequence, name, status)| (*sequence, name.clone(), *status, kind))
+                })
                 .collect();
             shown(cx, task, workflow, on)
         })
@@ -89,7 +91,7 @@ pub(crate) fn task(cx: &mut Cx<'_>, task: Task) -> Result<TaskView> {
     let mut on = Vec::new();
     for dependency in cx.tx.dependency_list_of(&task.id)? {
         if let Some(other) = cx.tx.task_get(&dependency.depends_on)? {
-            on.push((other.name, other.status, dependency.kind));
+            on.push((other.sequence, other.name, other.status, dependency.kind));
         }
     }
     shown(cx, task, &workflow, on)
@@ -99,13 +101,15 @@ fn shown(
     cx: &mut Cx<'_>,
     task: Task,
     workflow: &Workflow,
-    on: Vec<(String, TaskStatus, DependencyKind)>,
+    mut on: Vec<(u32, String, TaskStatus, DependencyKind)>,
 ) -> Result<TaskView> {
+    // In the order of the plan: that of the rows says nothing.
+    on.sort();
     let blocks = |kind: &DependencyKind| *kind == DependencyKind::Blocks;
     let blocked_by: Vec<_> = on
         .iter()
-        .filter(|(_, status, kind)| blocks(kind) && !status.satisfies() && !task.status.is_final())
-        .map(|(name, ..)| name.clone())
+        .filter(|(_, _, status, kind)| blocks(kind) && !status.satisfies() && !task.status.is_final())
+        .map(|(_, name, ..)| name.clone())
         .collect();
     let lease = cx.tx.lease_get(task.id.as_str())?;
     let (holder, expires_at) = match lease.as_ref().and_then(|lease| lease.holder.clone().map(|by| (by, lease))) {
@@ -116,7 +120,7 @@ fn shown(
     Ok(TaskView {
         assigned_to,
         workflow: workflow.name.clone(),
-        depends_on: on.into_iter().filter(|(.., kind)| blocks(kind)).map(|(name, ..)| name).collect(),
+        depends_on: on.into_iter().filter(|(.., kind)| blocks(kind)).map(|(_, name, ..)| name).collect(),
         is_claimable: task.status == TaskStatus::Pending
             && workflow.status == WorkflowStatus::InProgress
             && blocked_by.is_empty(),

@@ -17,6 +17,8 @@ use super::issues::{file_or_stdin, text_or_stdin};
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
 use super::{Cx, in_one_line};
 use crate::claims;
+use crate::ledger::Ledger;
+use crate::merging::ensure_driver;
 use crate::session::Session;
 use crate::survey::{find, survey};
 
@@ -75,12 +77,12 @@ pub(crate) fn json_or_text(what: &str, given: &str) -> Result<Value> {
 }
 
 impl Cx {
-    /// Opens the store for work, and tells the ledger what it is still owed. That it could not be told is no failure of
-    /// what was asked for; finishing a task warns of it.
+    /// Opens the store for work, and tells the ledger what it has still to be told. That it could not be told is no
+    /// failure of what was asked for; finishing a task warns of it.
     pub(crate) fn work(&mut self) -> Result<Session> {
         let mut session = self.session()?;
         if let Err(error) = claims::tell(&mut session) {
-            log::debug!("issues of finished tasks were not closed: {}", error.full_message());
+            log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
         }
         Ok(session)
     }
@@ -244,6 +246,9 @@ pub(crate) fn in_time(moment: Timestamp, now: Timestamp) -> String {
 
 /// A time span as people say it.
 pub(crate) fn lasting(millis: u64) -> String {
+    if millis < 1000 {
+        return format!("{millis}ms");
+    }
     match millis / 1000 {
         seconds @ ..120 => format!("{seconds}s"),
         seconds @ 120..7200 => format!("{}m", seconds / 60),

@@ -185,6 +185,7 @@ fn store_facts() {
             events                 3 rows
             leases                 0 rows
             messages               0 rows
+            notices                0 rows
             repositories           1 row
             tasks                  0 rows
             templates              0 rows

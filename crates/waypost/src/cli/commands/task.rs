@@ -11,7 +11,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 
 use super::{checkpoint, context};
-use crate::claims::{self, Told};
+use crate::claims::{self, CLOSED, Told};
 use crate::cli::Cx;
 use crate::cli::issues::text_or_stdin;
 use crate::cli::ui::{BOLD, DIM, Text, cell, styled};
@@ -133,10 +133,10 @@ struct CheckpointArgs {
     #[arg(long = "type", value_name = "TYPE", value_parser = word::<CheckpointKind>, default_value = "progress")]
     kind: CheckpointKind,
     /// One line; - for standard input
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     summary: String,
     /// Everything else: words or JSON, @FILE, or - for standard input
-    #[arg(long, value_name = "JSON")]
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     detail: Option<String>,
     /// A file that was changed
     #[arg(long, value_name = "PATH")]
@@ -174,10 +174,10 @@ struct DoneArgs {
     #[command(flatten)]
     epoch: EpochArg,
     /// What came out; - for standard input
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     outcome: String,
     /// What shows that it did, for example a command and what it printed
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     evidence: Option<String>,
     /// Do it once: the same key gives the same answer, also after a crash
     #[arg(long, value_name = "KEY")]
@@ -192,7 +192,7 @@ struct FailArgs {
     #[command(flatten)]
     epoch: EpochArg,
     /// What went wrong; - for standard input
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     error: String,
     /// No further attempt can succeed
     #[arg(long)]
@@ -213,7 +213,7 @@ struct ReleaseArgs {
     #[arg(long)]
     force: bool,
     /// Why
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
@@ -225,7 +225,7 @@ struct PauseArgs {
     #[command(flatten)]
     epoch: EpochArg,
     /// Why
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
@@ -235,7 +235,7 @@ struct SkipArgs {
     #[command(flatten)]
     task: TaskArg,
     /// Why
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
@@ -245,7 +245,7 @@ struct ReopenArgs {
     #[command(flatten)]
     task: TaskArg,
     /// Why
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
@@ -257,7 +257,7 @@ struct AskArgs {
     #[command(flatten)]
     epoch: EpochArg,
     /// What to know; - for standard input
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     question: String,
 }
 
@@ -465,7 +465,9 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
     {
         text.gap();
         text.heading(title);
-        write_lines(text, &body);
+        for line in body.lines() {
+            text.line(format!("  {line}"));
+        }
     }
     if !page.checkpoints.is_empty() {
         text.gap();
@@ -486,6 +488,8 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
 
 fn claim(cx: &mut Cx, args: &ClaimArgs) -> Result<()> {
     let mut session = cx.work()?;
+    // The task may stand for an issue, which is nobody else's then.
+    claims::set_mark(&session.place)?;
     let operation = ClaimTask {
         task: args.task.clone(),
         workflow: args.within.workflow.clone(),
@@ -512,10 +516,6 @@ fn claim(cx: &mut Cx, args: &ClaimArgs) -> Result<()> {
     } else {
         session.write(operation)?
     };
-    if claimed.task.task.issue.is_some() {
-        // Whoever asks about issues has to know of it, also if nobody comes to tell the ledger of the finish.
-        claims::set_mark(&session.place)?;
-    }
     cx.ui.answer(&claimed, |text| {
         let lease = &claimed.lease;
         text.line(format!(
@@ -601,6 +601,7 @@ fn write_alive(text: &mut Text, alive: &Alive) {
 
 fn done(cx: &mut Cx, args: &DoneArgs) -> Result<()> {
     let mut session = cx.work()?;
+    claims::set_mark(&session.place)?;
     let operation = FinishTask {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
@@ -610,24 +611,25 @@ fn done(cx: &mut Cx, args: &DoneArgs) -> Result<()> {
     };
     let task = session.write_once(args.key.as_deref(), operation)?;
     // It is done whatever becomes of its issue.
-    let mut closed = Vec::new();
-    match claims::tell(&mut session) {
-        Ok(told) => {
-            for Told { notice, result } in told {
+    let mut closed = None;
+    match (claims::tell(&mut session), &task.task.issue) {
+        (Ok(told), Some(issue)) => {
+            for Told { result, .. } in told.into_iter().filter(|told| told.notice.issue == *issue) {
                 match result {
-                    Ok(done) if done == "closed" => closed.push(notice.issue),
-                    Ok(why) => cx.ui.warn(&format!("issue {} was not closed: {why}", notice.issue)),
-                    Err(error) => {
-                        cx.ui.warn(&format!("issue {} was not closed: {}", notice.issue, error.full_message()));
-                    }
+                    Ok(done) if done == CLOSED => closed = Some(issue),
+                    Ok(why) => cx.ui.warn(&format!("issue {issue} was not closed: {why}")),
+                    Err(error) => cx.ui.warn(&format!("issue {issue} was not closed yet: {}", error.full_message())),
                 }
             }
         }
-        Err(error) => cx.ui.warn(&format!("the issue was not closed: {}", error.full_message())),
+        (Err(error), Some(issue)) => {
+            cx.ui.warn(&format!("issue {issue} was not closed yet: {}", error.full_message()));
+        }
+        (_, None) => {}
     }
     cx.ui.answer(&task, |text| {
         text.line(task_line("Finished", &task));
-        for issue in &closed {
+        if let Some(issue) = closed {
             text.line(format!("Closed {issue}"));
         }
     })
@@ -660,15 +662,17 @@ fn wait(cx: &mut Cx, args: &WaitArgs) -> Result<()> {
     let operation = ShowTask { task: args.task.task.clone(), workflow: args.task.within.workflow.clone() };
     // By its id from here on: a name may come to mean another.
     let task = session.read(operation)?.task.task.id.to_string();
+    let mut status = TaskStatus::Pending;
     let over = wait_for(&mut session, args.timeout, |session| {
         let seen = session.read(ShowTask { task: task.clone(), workflow: None })?.task;
+        status = seen.task.status;
         let is_over = seen.task.status.is_final() || seen.task.status == TaskStatus::WaitingInput;
         Ok(is_over.then_some(seen))
     })?;
     let Some(over) = over else {
         let waited = lasting(args.timeout.unwrap_or_default());
-        return Err(Error::new(Kind::NothingToDo, format!("task {task} is not over after {waited}"))
-            .hint(format!("way task show {task}")));
+        let message = format!("task {task} is not over after {waited}: {}", said(status.as_str()));
+        return Err(Error::new(Kind::NothingToDo, message));
     };
     let (name, status) = (&over.task.name, over.task.status);
     if status.satisfies() {

@@ -96,7 +96,7 @@ struct CreateArgs {
     #[arg(long, requires = "plan")]
     start: bool,
     /// The plan in a few words
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     summary: Option<String>,
     /// What it was made from: prompt, issue, template, github or custom
     #[arg(long, value_name = "SOURCE", value_parser = word::<Source>)]
@@ -105,7 +105,7 @@ struct CreateArgs {
     #[arg(long, value_name = "REF")]
     source_ref: Option<String>,
     /// What it said there; - for standard input
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     source_content: Option<String>,
     /// How many of its tasks may be worked on at once
     #[arg(long, value_name = "N")]
@@ -114,7 +114,7 @@ struct CreateArgs {
     #[arg(long, value_name = "REPO")]
     repo_of: Vec<String>,
     /// Settings of its own, for whoever drives it; "awaits_merge": true lets it end only when it is merged
-    #[arg(long, value_name = "JSON")]
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     config_json: Option<String>,
     /// Do it once: the same key gives the same answer, also after a crash
     #[arg(long, value_name = "KEY")]
@@ -160,7 +160,7 @@ struct CancelArgs {
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
     /// Why
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
@@ -177,7 +177,7 @@ struct ReplanArgs {
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
     /// Why the plan changes
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: String,
 }
 
@@ -193,7 +193,7 @@ struct AddTaskArgs {
     /// What to call the task; unique in the workflow
     name: String,
     /// What is to be done; - for standard input
-    #[arg(short, long, value_name = "TEXT")]
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     description: Option<String>,
     /// Tasks that must be done first
     #[arg(long, value_name = "TASKS", value_delimiter = ',')]
@@ -214,13 +214,13 @@ struct AddTaskArgs {
     #[arg(short, long, value_name = "N")]
     priority: Option<u32>,
     /// How it is meant to be done: words or JSON, @FILE, or - for standard input
-    #[arg(long, value_name = "TEXT|JSON")]
+    #[arg(long, value_name = "TEXT|JSON", allow_hyphen_values = true)]
     how: Option<String>,
     /// When it is done
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     acceptance: Vec<String>,
     /// What its worker should know: words or JSON, @FILE, or - for standard input
-    #[arg(long, value_name = "TEXT|JSON")]
+    #[arg(long, value_name = "TEXT|JSON", allow_hyphen_values = true)]
     know: Option<String>,
     /// What its worker must be able to do
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -292,9 +292,9 @@ struct WaitArgs {
 
 /// Make a workflow of an issue: of an epic, a task for each open part
 ///
-/// Parts are found by their parent, recursively. A task has its issue's id as its name, needs what its issue waits for,
-/// and closes its issue when it is done. Issues that are closed are left out. An epic with open parts is no task itself
-/// and stays open; any other issue becomes a task, after its parts if it has some.
+/// Parts are found by their parent, recursively. A task has its issue's id as its name, needs what its issue and those
+/// above it wait for, and closes its issue when it is done. Issues that are closed or set aside are left out. An epic
+/// with open parts is no task itself and stays open. Open issues that are no part of it but block one are warned about.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way workflow from-issue way-12 --start
@@ -614,8 +614,7 @@ fn repos(cx: &mut Cx, args: &ReposArgs) -> Result<()> {
         None => session.read(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.repositories,
     };
     let known = session.read(ListRepositories {})?.repositories;
-    let concerned: Vec<_> =
-        known.into_iter().map(|seen| seen.repository).filter(|known| concerned.contains(&known.id)).collect();
+    let concerned: Vec<_> = known.into_iter().filter(|known| concerned.contains(&known.id)).collect();
     cx.ui.answer(&concerned, |text| {
         let row = |one: &waypost_core::model::Repository| {
             vec![styled(DIM, &one.id), styled(BOLD, &one.name), cell(path_text::to_text(&one.path))]
@@ -653,7 +652,7 @@ fn wait(cx: &mut Cx, args: &WaitArgs) -> Result<()> {
 
 fn from_issue(cx: &mut Cx, args: &FromIssueArgs) -> Result<()> {
     let desk = cx.desk()?;
-    let made = cx.look(&desk, |index| epics::plan(index, desk.ledger.terms(), &args.issue))?;
+    let made = cx.look(&desk, |index| epics::plan(index, desk.ledger.terms(), &args.issue, desk.now))?;
     for warning in &made.warnings {
         cx.ui.warn(warning);
     }

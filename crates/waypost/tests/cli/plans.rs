@@ -1,0 +1,212 @@
+//! Plans: three forms, what is refused, and what can be changed later.
+
+use serde_json::{Value, json};
+
+use crate::work::Team;
+
+const JSON: &str = r#"{"summary": "Ship it", "tasks": [
+    {"name": "build", "description": "Compile: everything", "files": ["src/lib.rs", "src/main.rs"], "priority": 1},
+    {"name": "test", "description": "Run the tests", "depends_on": ["build"], "timeout": "10m", "capabilities": ["linux"],
+     "acceptance": "all green", "needs_evidence": true, "max_attempts": 5, "backoff": "30s"},
+    {"name": "notes", "informed_by": ["build"], "context_from": ["test"], "parallel_group": "docs",
+     "queue_timeout": "2h", "stall_timeout": "90s", "plan": "by hand", "issue": "way-1"}]}"#;
+
+const YAML: &str = "\
+summary: Ship it
+tasks:
+  - name: build
+    description: 'Compile: everything'
+    files: [src/lib.rs, src/main.rs]
+    priority: 1
+  - name: test
+    description: Run the tests
+    depends_on: build
+    timeout: 10m
+    capabilities: [linux]
+    acceptance: all green
+    needs_evidence: true
+    max_attempts: 5
+    backoff: 30s
+  - name: notes
+    informed_by: [build]
+    context_from: [test]
+    parallel_group: docs
+    queue_timeout: 2h
+    stall_timeout: 90s
+    plan: by hand
+    issue: way-1
+";
+
+const SHORT: &str = "\
+# Ship it
+
+build: Compile: everything
+    files: src/lib.rs, src/main.rs
+    priority: 1
+test: Run the tests
+    needs: build
+    timeout: 10m
+    capabilities: linux
+    acceptance: all green
+    evidence: required
+    max_attempts: 5
+    backoff: 30s
+notes:
+    informed_by: build
+    context_from: test
+    parallel_group: docs
+    queue_timeout: 2h
+    stall_timeout: 90s
+    plan: by hand
+    issue: way-1
+";
+
+/// A workflow without what is different for each.
+fn essence(mut workflow: Value) -> Value {
+    fn strip(value: &mut Value) {
+        if let Value::Object(fields) = value {
+            for key in ["id", "workflow_id", "name_of_file", "repository_id"] {
+                fields.remove(key);
+            }
+            fields.values_mut().for_each(strip);
+        } else if let Value::Array(items) = value {
+            items.iter_mut().for_each(strip);
+        }
+    }
+    strip(&mut workflow);
+    workflow
+}
+
+#[test]
+fn c9_a_plan_in_three_forms_makes_equal_workflows() {
+    let mut seen = Vec::new();
+    for (file, text) in [("plan.json", JSON), ("plan.yaml", YAML), ("plan.txt", SHORT), ("plan", YAML), ("-", JSON)] {
+        let team = Team::new();
+        team.sandbox.write("repo/plan", "");
+        if file != "-" {
+            team.sandbox.write(team.repo.join(file), text);
+        }
+        let _ = team.fed(&format!("workflow create w --plan {file} --json"), text).data();
+        let mut workflow = essence(team.data("workflow show w"));
+        workflow["repositories"] = json!([]);
+        let text = workflow.to_string().replace(workflow["worktree_id"].as_str().unwrap(), "wt");
+        seen.push(text);
+    }
+    for other in &seen[1..] {
+        assert_eq!(other, &seen[0]);
+    }
+    assert!(seen[0].contains("\"run_timeout_ms\":600000") && seen[0].contains("\"acceptance\":[\"all green\"]"));
+}
+
+#[test]
+fn c9_a_plan_that_cannot_be_carried_out_is_refused_and_nothing_of_it_stored() {
+    let team = Team::new();
+    for (plan, message, hint) in [
+        ("a: x\n  needs: c\nb: x\n  needs: a\nc: x\n  needs: b\n", "goes round in a circle", "a → c → b → a"),
+        ("a: x\n  needs: a\n", "task a depends on itself", ""),
+        ("a: x\na: y\n", "two tasks of the plan are called \"a\"", ""),
+        ("build: x\ntest: y\n  needs: biuld\n", "names \"biuld\", which the plan has not", "did you mean build?"),
+        ("a: x\nb: y\n  needs: a, a\n", "depends on a twice", ""),
+        ("a: x\n  context_from: b\n", "names \"b\", which the plan has not", ""),
+        ("a: x\n  priority: 7\n", "a priority is a number from 0 to 4", ""),
+        ("a: x\n  priority: high\n", "priority is a number, not \"high\"", ""),
+        ("a: x\n  max_attempts: 0\n", "at least one attempt", ""),
+        ("a: x\n  prio: 1\n", "unknown field \"prio\"", ""),
+        ("    needs: a\n", "indented below no task", ""),
+        ("", "the plan is empty", ""),
+        ("{\"tasks\": []}", "at least one task", ""),
+        ("{\"tasks\": ", "is not JSON", ""),
+        ("tasks:\n- name: a\n  timeout: soon\n", "task 1 (a) of the plan cannot be read", ""),
+        ("tasks:\n- name: a\n  name: b\n", "line 3: \"name\" stands here twice", ""),
+        ("tasks: [", "this is not YAML", ""),
+        ("---\n&a [*a]", "refers to itself", ""),
+        ("a\u{7}: x\n", "cannot be the name of a task", ""),
+    ] {
+        for line in ["workflow create w --plan - --json", "workflow create w --plan - --start --json"] {
+            let error = team.fed(line, plan).fails(2).error();
+            assert!(error["message"].as_str().unwrap().contains(message), "{plan:?}: {error}");
+            let hints = error["hints"].as_array().unwrap();
+            assert!(hint.is_empty() || hints.iter().any(|said| said == hint), "{plan:?}: {error}");
+        }
+    }
+    assert_eq!(team.data("workflow list --all"), json!([]));
+    assert_eq!(team.data("task list"), json!([]));
+    let _ = team.refused(2, "workflow create w --plan nowhere.json");
+    let _ = team.refused(2, "workflow create w --config-json '{'");
+    assert_eq!(team.data("status")["events"].as_array().unwrap().len(), 2, "only that the worktree is known");
+}
+
+#[test]
+fn a_few_lines_of_yaml_that_stand_for_a_billion_are_refused() {
+    let team = Team::new();
+    let mut bomb = String::from("tasks: []\na: &a [x, x, x, x, x, x, x, x, x]\n");
+    for (name, before) in ('b'..='k').zip('a'..) {
+        let line = format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 9].join(", "));
+        bomb.push_str(&line);
+    }
+    let error = team.fed("workflow create w --plan - --json", &bomb).fails(2).error();
+    assert!(error["message"].as_str().unwrap().contains("more than can be meant"), "{error}");
+    let deep = format!("tasks:\n{}", "- ".repeat(100_000));
+    let error = team.fed("workflow create w --plan - --json", &deep).fails(2).error();
+    assert!(error["message"].as_str().unwrap().contains("nested deeper"), "{error}");
+}
+
+#[test]
+fn planning_anew_keeps_what_was_begun_and_what_it_waits_for() {
+    let team = Team::with("a: one\nb: two\n  needs: a\nc: three\n  needs: b\nd: four\n");
+    let _ = team.data("task claim a --agent ann");
+    team.sandbox.write("repo/new.txt", "b: changed\n  needs: a\ne: five\n  needs: b\n");
+    let _ = team.way("workflow replan w --plan new.txt").fails(2);
+    let replanned = team.data("workflow replan w --plan new.txt --reason 'c is done elsewhere'");
+    assert_eq!(replanned["added"], json!(["e"]));
+    assert_eq!(replanned["changed"], json!(["b"]));
+    assert_eq!(replanned["removed"], json!(["c", "d"]));
+    assert_eq!(replanned["kept"], json!(["a"]));
+    let tasks = team.data("task list --workflow w");
+    let names: Vec<_> = tasks.as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a", "b", "e"]);
+    assert_eq!(team.data("task show e")["blocked_by"], json!(["b"]));
+    let _ = team.data("task done a --agent ann --outcome x");
+    team.sandbox.write("repo/circle.txt", "b: x\n  needs: e\ne: y\n  needs: b\n");
+    let error = team.refused(2, "workflow replan w --plan circle.txt --reason y");
+    assert_eq!(error["hints"], json!(["b → e → b"]));
+}
+
+#[test]
+fn tasks_are_added_between_others_and_taken_out_again() {
+    let team = Team::with("a: one\nc: three\n  needs: a\n");
+    let line = "workflow add-task w b --description 'in between' --needs a --before c --priority 0 --capability linux,gpu \
+                --acceptance 'it works' --acceptance 'it is fast' --file x --file y --max-attempts 1 --backoff 5s \
+                --timeout 1h --queue-timeout 1d --stall-timeout 10m --needs-evidence --issue way-1 --parallel-group g \
+                --how 'carefully' --know '{\"host\": \"x\"}' --context-from a";
+    let added = team.data(line);
+    for (field, wanted) in [
+        ("description", json!("in between")),
+        ("priority", json!(0)),
+        ("capabilities", json!(["linux", "gpu"])),
+        ("acceptance", json!(["it works", "it is fast"])),
+        ("files", json!(["x", "y"])),
+        ("max_attempts", json!(1)),
+        ("backoff_ms", json!(5_000)),
+        ("run_timeout_ms", json!(3_600_000)),
+        ("queue_timeout_ms", json!(86_400_000)),
+        ("stall_timeout_ms", json!(600_000)),
+        ("needs_evidence", json!(true)),
+        ("issue", json!("way-1")),
+        ("parallel_group", json!("g")),
+        ("plan", json!("carefully")),
+        ("context", json!({ "host": "x" })),
+        ("context_from", json!(["a"])),
+        ("blocked_by", json!(["a"])),
+    ] {
+        assert_eq!(added[field], wanted, "{field}");
+    }
+    assert_eq!(team.data("task show c")["blocked_by"], json!(["a", "b"]));
+    assert_eq!(team.refused(4, "workflow add-task w b")["code"], "conflict");
+    assert_eq!(team.refused(3, "workflow add-task w d --before nothing")["code"], "not_found");
+    assert_eq!(team.refused(2, "workflow add-task w d --needs c --before a")["code"], "invalid");
+    let _ = team.data("workflow remove-task w/b");
+    assert_eq!(team.data("task show c")["blocked_by"], json!(["a"]));
+    let _ = team.data("task claim a --agent ann");
+    assert_eq!(team.refused(4, "workflow remove-task a")["code"], "conflict");
+}

@@ -1,0 +1,150 @@
+//! Agents that are killed, and others that go on where they were.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use waypost_testkit::Run;
+
+use crate::work::Team;
+
+const PLAN: &str = "build: Compile\npublish: Out\n  needs: build\n";
+
+/// What has to happen to each task, in this order.
+const STEPS: [(&str, &[&str]); 2] = [("build", &["fetch", "compile", "link"]), ("publish", &["sign", "upload"])];
+
+/// The commands of one agent that does everything, as they would be typed.
+fn script(agent: &str) -> Vec<String> {
+    let mut lines = vec!["workflow create w --plan plan.txt --start --key create-w".to_owned()];
+    for (task, steps) in STEPS {
+        lines.push(format!("task claim {task} --agent {agent}"));
+        for step in steps {
+            lines.push(format!("task checkpoint {task} --agent {agent} --summary {step} --key {task}-{step}"));
+        }
+        lines.push(format!("task done {task} --agent {agent} --outcome {task}-is-done"));
+    }
+    lines
+}
+
+/// Goes on from whatever is there, as an agent who knows nothing but what the store says.
+fn take_over(team: &Team, agent: &str) {
+    let _ = team.data("workflow create w --plan plan.txt --start --key create-w");
+    loop {
+        let run = team.way(&format!("task claim --agent {agent} --json"));
+        if run.code == 6 {
+            break;
+        }
+        let claimed = run.data();
+        let (name, epoch) = (claimed["task"]["name"].as_str().unwrap(), &claimed["lease"]["epoch"]);
+        let done = team.data(&format!("checkpoint list {name}"));
+        let done: Vec<&str> = done.as_array().unwrap().iter().map(|one| one["summary"].as_str().unwrap()).collect();
+        let context = claimed["context"]["text"].as_str().unwrap();
+        if let Some(last) = done.first() {
+            assert!(context.contains(&format!("] {last}\n")), "the last checkpoint is there: {context}");
+        }
+        let (_, steps) = STEPS.iter().find(|(task, _)| *task == name).unwrap();
+        for step in steps.iter().filter(|step| !done.contains(step)) {
+            // Another key than the first agent's: it is not the same request.
+            let _ = team.data(&format!("task checkpoint {name} --agent {agent} --epoch {epoch} --summary {step}"));
+        }
+        let _ = team.data(&format!("task done {name} --agent {agent} --epoch {epoch} --outcome {name}-is-done"));
+    }
+}
+
+/// Every step was done once, by whomever.
+fn check(team: &Team, round: usize) {
+    assert_eq!(team.data("workflow list --all").as_array().unwrap().len(), 1, "round {round}");
+    assert_eq!(team.data("workflow show w")["status"], "completed", "round {round}");
+    for (task, steps) in STEPS {
+        let list = team.data(&format!("checkpoint list {task}"));
+        let mut made: Vec<&str> = list.as_array().unwrap().iter().map(|one| one["summary"].as_str().unwrap()).collect();
+        made.reverse();
+        assert_eq!(made, steps, "round {round}: each once, and in order");
+    }
+    let mut counts: BTreeMap<(String, String), u32> = BTreeMap::new();
+    let db = rusqlite::Connection::open(team.repo.join(".git/waypost/state.db")).unwrap();
+    let mut rows = db.prepare("SELECT kind, subject FROM events WHERE kind = 'task.completed'").unwrap();
+    for row in rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap() {
+        *counts.entry(row.unwrap()).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 2, "round {round}");
+    assert!(counts.values().all(|count| *count == 1), "round {round}: {counts:?}");
+}
+
+fn team() -> Team {
+    let team = Team::new();
+    team.sandbox.write("repo/plan.txt", PLAN);
+    team
+}
+
+#[test]
+fn a19_an_agent_killed_after_any_step_is_replaced_and_no_step_is_repeated() {
+    let lines = script("first");
+    for killed_after in 1..lines.len() {
+        let team = team();
+        for line in &lines[..killed_after] {
+            let _ = team.data(line);
+        }
+        // Nothing more is ever heard of it.
+        team.pass(3_600);
+        take_over(&team, "second");
+        check(&team, killed_after);
+        // It was only slow, and comes back.
+        for line in &lines[killed_after..] {
+            let run = team.way(line);
+            assert!(line.contains("create") || matches!(run.code, 4 | 5), "{line}: {run:#?}");
+        }
+        check(&team, killed_after);
+    }
+}
+
+#[test]
+fn c10_an_agent_killed_within_any_step_has_done_it_or_not_and_is_replaced() {
+    let lines = script("first");
+    for killed_within in 0..lines.len() {
+        for is_late in [false, true] {
+            let team = team();
+            for line in &lines[..killed_within] {
+                let _ = team.data(line);
+            }
+            let mut child =
+                team.command(&lines[killed_within]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+            if is_late {
+                // It is somewhere between its start and its end: at the first sign that it wrote something.
+                let log = team.repo.join(".git/waypost/state.db-wal");
+                let size = || std::fs::metadata(&log).map_or(0, |log| log.len());
+                let before = size();
+                while size() == before && child.try_wait().unwrap().is_none() {
+                    std::thread::yield_now();
+                }
+            }
+            child.kill().unwrap();
+            let _ = Run::of(&child.wait_with_output().unwrap());
+            team.pass(3_600);
+            take_over(&team, "second");
+            check(&team, killed_within);
+        }
+    }
+}
+
+#[test]
+fn c10_the_next_holder_knows_all_and_the_last_one_can_write_no_more() {
+    let team = team();
+    let _ = team.data("workflow create w --plan plan.txt --start");
+    let first = team.data("task claim build --agent first --ttl 1m");
+    let line = "task checkpoint build --agent first --summary 'two of three files' --file a.c --detail";
+    let _ = team.data(&format!("{line} '{{\"left\": [\"c.c\"]}}'"));
+    team.pass(60);
+    let second = team.data("task claim --agent second");
+    assert_eq!(second["task"]["name"], "build");
+    assert_eq!(second["task"]["attempts"], 1);
+    let epoch = |claimed: &Value| claimed["lease"]["epoch"].as_u64().unwrap();
+    assert!(epoch(&second) > epoch(&first));
+    let context = second["context"]["text"].as_str().unwrap();
+    for wanted in ["two of three files", "files: a.c", r#"{"left":["c.c"]}"#, "attempt 2", "the lease of first ended"] {
+        assert!(context.contains(wanted), "{wanted}: {context}");
+    }
+    assert_eq!(team.refused(5, "task done build --agent first --epoch 1 --outcome x")["code"], "lease_lost");
+    let _ = team.data("task done build --agent second --epoch 2 --outcome x");
+    assert_eq!(team.data("task list --claimable")[0]["name"], json!("publish"));
+}

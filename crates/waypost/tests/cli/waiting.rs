@@ -1,0 +1,151 @@
+//! Commands that wait: they end soon after what they wait for, or when their time is up.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use waypost_testkit::Run;
+
+use crate::work::Team;
+
+/// Longer than any look takes on a busy machine, and shorter than waiting in vain.
+const SOON: Duration = Duration::from_secs(10);
+
+fn waiting(team: &Team, line: &str) -> Child {
+    team.command(&format!("{line} --json")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits until a process sleeps in the kernel, as one does that waits for others.
+#[cfg(target_os = "linux")]
+fn until_it_waits(child: &mut Child) {
+    let stat = format!("/proc/{}/stat", child.id());
+    let begun = Instant::now();
+    loop {
+        let state = std::fs::read_to_string(&stat).unwrap_or_default();
+        let wait = std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap_or_default();
+        let is_asleep = state.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S'));
+        if is_asleep && wait.contains("poll") {
+            return;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it does not wait");
+        // Where the kernel does not tell, having begun a while ago has to do.
+        if begun.elapsed() > Duration::from_secs(2) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn until_it_waits(_child: &mut Child) {}
+
+#[track_caller]
+fn ended(child: Child, since: Instant) -> Run {
+    let run = Run::of(&child.wait_with_output().unwrap());
+    assert!(since.elapsed() < SOON, "it took {:?}: {run:#?}", since.elapsed());
+    run
+}
+
+#[test]
+fn whoever_waits_for_a_workflow_hears_of_its_end_at_once() {
+    let team = Team::with("a: one\n");
+    let _ = team.data("task claim --agent ann");
+    let mut waiters = [waiting(&team, "workflow wait w --timeout 10m"), waiting(&team, "task wait a")];
+    waiters.iter_mut().for_each(until_it_waits);
+    let since = Instant::now();
+    let _ = team.data("task done a --agent ann --outcome x");
+    for waiter in waiters {
+        assert_eq!(ended(waiter, since).data()["status"], "completed");
+    }
+}
+
+#[test]
+fn whoever_waits_for_work_gets_it_and_only_one_does() {
+    let team = Team::with("a: one\nb: two\n  needs: a\n");
+    let _ = team.data("task claim a --agent ann");
+    let mut waiters: Vec<Child> = (0..3)
+        .map(|number| waiting(&team, &format!("task claim --agent w{number} --wait --timeout 10m")))
+        .chain([waiting(&team, "task claim b --agent named --wait --timeout 10m")])
+        .collect();
+    waiters.iter_mut().for_each(until_it_waits);
+    let since = Instant::now();
+    let _ = team.data("task done a --agent ann --outcome x");
+    let first = loop {
+        if let Some(first) = waiters.iter_mut().position(|waiter| waiter.try_wait().unwrap().is_some()) {
+            break first;
+        }
+        assert!(since.elapsed() < SOON);
+        std::thread::yield_now();
+    };
+    let claimed = ended(waiters.remove(first), since).data();
+    assert_eq!(claimed["task"]["name"], "b");
+    // The others go on waiting, until there is more.
+    assert!(waiters.iter_mut().all(|waiter| waiter.try_wait().unwrap().is_none()));
+    for waiter in &mut waiters {
+        waiter.kill().unwrap();
+        waiter.wait().unwrap();
+    }
+}
+
+#[test]
+fn waiting_ends_when_its_time_is_up_with_6() {
+    let team = Team::with("a: one\n");
+    let _ = team.data("task claim --agent ann");
+    for line in [
+        "workflow wait w --timeout 300ms",
+        "task wait a --timeout 300ms",
+        "task claim --agent bob --wait --timeout 300ms",
+    ] {
+        let since = Instant::now();
+        let error = ended(waiting(&team, line), since);
+        assert!(since.elapsed() >= Duration::from_millis(300), "{line}");
+        assert_eq!(error.fails(6).error()["code"], "nothing_to_do", "{line}");
+    }
+    // Who is named and held by another is still refused for that reason.
+    let since = Instant::now();
+    let error = ended(waiting(&team, "task claim a --agent bob --wait --timeout 300ms"), since).fails(4).error();
+    assert!(error["message"].as_str().unwrap().contains("is held by ann"), "{error}");
+    let _ = team.data("task done a --agent ann --outcome x");
+    let since = Instant::now();
+    let _ = ended(waiting(&team, "task claim a --agent bob --wait"), since).fails(4);
+    let _ = team.way("task claim a --timeout 1s").fails(2);
+}
+
+#[test]
+fn time_alone_ends_a_wait_although_nobody_writes() {
+    let team = Team::with("a: one\n  backoff: 1200ms\n");
+    let real = |line: &str| {
+        let mut command = team.command(&format!("{line} --json"));
+        command.env("WAYPOST_TEST_CLOCK", "").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let since = Instant::now();
+    let _ = ended(real("task claim --agent ann"), since).data();
+    let failed = ended(real("task fail a --agent ann --error x"), since).data();
+    assert_eq!(failed["status"], "failed");
+    let claimed = ended(real("task claim --agent bob --wait --timeout 1m"), since).data();
+    assert_eq!((claimed["task"]["name"].as_str(), claimed["lease"]["epoch"].as_u64()), (Some("a"), Some(2)));
+    assert!(since.elapsed() >= Duration::from_millis(1200));
+}
+
+#[test]
+fn an_interrupt_ends_a_wait_at_once() {
+    let team = Team::with("a: one\n");
+    for line in
+        ["workflow wait w", "task wait a", "task claim nobody --wait", "task claim --agent x --workflow w --wait"]
+    {
+        let _ = team.way("task claim a --agent ann");
+        let mut child = waiting(&team, line);
+        if line.contains("nobody") {
+            assert_eq!(ended(child, Instant::now()).code, 3, "what is not there is not waited for");
+            continue;
+        }
+        until_it_waits(&mut child);
+        let since = Instant::now();
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::INT).unwrap();
+        let run = ended(child, since);
+        assert_eq!((run.code, run.stdout.as_str()), (-1, ""), "{line}: {run:#?}");
+    }
+    assert_eq!(team.status("a"), "in_progress");
+}
