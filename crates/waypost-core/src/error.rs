@@ -91,12 +91,24 @@ struct Inner {
     message: String,
     hints: Vec<String>,
     cause: Option<String>,
+    loss: Loss,
+}
+
+/// What is known of a request that did not get through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// It got through, and this is the answer.
+    None,
+    /// It had no effect.
+    Request,
+    /// It may have had its effect.
+    Answer,
 }
 
 impl Error {
     /// Makes an error of a kind with its message.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, message: message.into(), hints: Vec::new(), cause: None }))
+        Error(Box::new(Inner { kind, message: message.into(), hints: Vec::new(), cause: None, loss: Loss::None }))
     }
 
     /// A defect of ours.
@@ -160,6 +172,35 @@ impl Error {
         self
     }
 
+    /// Says that nothing happened, and that the same request may succeed a moment later.
+    #[must_use]
+    pub fn transient(mut self) -> Self {
+        self.0.loss = Loss::Request;
+        self
+    }
+
+    /// Says that everything may have happened although no answer came.
+    #[must_use]
+    pub fn outcome_unknown(mut self) -> Self {
+        self.0.loss = Loss::Answer;
+        self
+    }
+
+    /// Tells whether nothing happened, and the same request may succeed a moment later.
+    pub fn is_transient(&self) -> bool {
+        self.0.loss == Loss::Request
+    }
+
+    /// Tells whether everything may have happened: only asking again under the same key is safe.
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.0.loss == Loss::Answer
+    }
+
+    /// Tells whether it makes sense to ask again under the same key.
+    pub fn is_retriable(&self) -> bool {
+        self.0.loss != Loss::None
+    }
+
     /// Returns the kind.
     pub fn kind(&self) -> Kind {
         self.0.kind
@@ -208,5 +249,15 @@ mod tests {
         let error = Error::unavailable("cannot open the store").because("disk is on fire");
         assert_eq!(error.to_string(), "cannot open the store");
         assert_eq!(error.full_message(), "cannot open the store: disk is on fire");
+    }
+
+    #[test]
+    fn only_what_was_lost_on_its_way_is_asked_again() {
+        let check = |error: Error, expected: [bool; 3]| {
+            assert_eq!([error.is_retriable(), error.is_transient(), error.is_outcome_unknown()], expected);
+        };
+        check(Error::unavailable("no"), [false, false, false]);
+        check(Error::unavailable("no").transient().hint("later"), [true, true, false]);
+        check(Error::unavailable("no").outcome_unknown().within("here"), [true, false, true]);
     }
 }

@@ -159,6 +159,6 @@ pub trait Tx {
     /// Deletes what the ledger was told.
     fn notice_remove(&mut self, issue: &str) -> Result<()>;
 
-    /// Makes everything last. When this returns, it is on disk.
+    /// Makes everything last. When this returns, it is on disk. After a verb has failed, databases refuse it.
     fn commit(self: Box<Self>) -> Result<()>;
 }

@@ -7,16 +7,35 @@ pub fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
     };
+    if scheme.starts_with("postgres") {
+        return format!("{scheme}://{}", postgres_without_password(rest));
+    }
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let Some((user, host)) = authority.rsplit_once('@') else {
         return url.to_owned();
     };
     match user.split(':').next() {
-        Some(name) if scheme.contains("ssh") || scheme.starts_with("postgres") => {
-            format!("{scheme}://{name}@{host}{path}")
-        }
+        Some(name) if scheme.contains("ssh") => format!("{scheme}://{name}@{host}{path}"),
         _ => format!("{scheme}://{host}{path}"),
     }
+}
+
+/// PostgreSQL's URLs are read loosely: a password may contain any sign but `@`, and may be a parameter as well.
+fn postgres_without_password(rest: &str) -> String {
+    let first_at = rest.find('@').unwrap_or(0);
+    let query = rest[first_at..].find('?').map_or(rest.len(), |at| first_at + at);
+    let (address, query) = rest.split_at(query);
+    let mut shown = match address.rsplit_once('@') {
+        Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
+        None => address.to_owned(),
+    };
+    let is_public = |parameter: &&str| !parameter.split('=').next().is_some_and(|key| key.contains("password"));
+    let parameters: Vec<_> = query.trim_start_matches('?').split('&').filter(is_public).collect();
+    if parameters.iter().any(|parameter| !parameter.is_empty()) {
+        shown.push('?');
+        shown.push_str(&parameters.join("&"));
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -32,6 +51,10 @@ mod tests {
         check("ssh://git:secret@example.org:22/a", "ssh://git@example.org:22/a");
         check("git@example.org:a/b", "git@example.org:a/b");
         check("postgres://me:secret@host/db?sslmode=verify-full", "postgres://me@host/db?sslmode=verify-full");
+        check("postgres://me:se/cr?e#t@host/db", "postgres://me@host/db");
+        check("postgres://me:s@cret@host:5432/db", "postgres://me@host:5432/db");
+        check("postgres:///db?host=/tmp&password=secret&user=me", "postgres:///db?host=/tmp&user=me");
+        check("postgresql://host/db?password=secret", "postgresql://host/db");
         check("/srv/repository", "/srv/repository");
     }
 }
