@@ -32,8 +32,11 @@ impl Tools {
 
 /// Finds every tool, or installs it. What cannot be had is said loudly; tests that need it say so again.
 pub(crate) fn install() -> Tools {
-    let missing: Vec<&str> =
+    let mut missing: Vec<&str> =
         PACKAGES.iter().filter(|(_, program)| !is_there(program)).map(|(package, _)| *package).collect();
+    if !has_postgres() {
+        missing.push("postgresql");
+    }
     if !missing.is_empty() {
         install_packages(&missing);
     }
@@ -41,6 +44,9 @@ pub(crate) fn install() -> Tools {
     let complete = jj.is_some() && is_there("git") && is_there("hg");
     if !complete {
         eprintln!("WARNING: not every version control tool could be had; tests that need a missing one are SKIPPED");
+    }
+    if !has_postgres() {
+        eprintln!("WARNING: there is no PostgreSQL; tests that need it FAIL, unless WAYPOST_TEST_POSTGRES has a URL");
     }
     Tools { jj, complete }
 }
@@ -73,6 +79,12 @@ fn find_jj() -> Option<PathBuf> {
         }
     }
     Some(jj)
+}
+
+/// Debian keeps the server's programs apart, by version.
+fn has_postgres() -> bool {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    is_there("initdb") || versions.map(|version| version.path().join("bin/initdb")).any(|initdb| initdb.is_file())
 }
 
 fn is_there(program: &str) -> bool {

@@ -2,9 +2,10 @@
 //!
 //! A backend carries rows and decides nothing. Statements and the reading of rows are shared (`sql.rs`, `tx.rs`); each
 //! backend has its own way to open, its own numbered migrations, and its own way to let writers take turns. All pass the
-//! one conformance suite in `tests/conformance.rs`.
+//! one conformance suite in `tests/conformance/`.
 
 mod cell;
+pub mod postgres;
 mod sql;
 pub mod sqlite;
 mod tx;

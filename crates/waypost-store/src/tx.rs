@@ -2,7 +2,6 @@
 //!
 //! What a database has to know for itself, it says through [`Database`]; what a row looks like is here, once.
 
-use waypost_core::Result;
 use waypost_core::id::{AgentId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use waypost_core::model::{
     Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Lease, Message, NewEvent, Notice, Repository,
@@ -11,6 +10,7 @@ use waypost_core::model::{
 use waypost_core::path_text;
 use waypost_core::store::Tx;
 use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
 
 use crate::cell::{Cell, Row, cells, json};
 use crate::sql;
@@ -19,36 +19,52 @@ use crate::sql;
 pub(crate) trait Database {
     /// Runs a statement and returns its rows.
     fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>>;
-    /// Returns what the clock of the store says.
+    /// Returns the store's time: never earlier than any event that was there when the transaction began.
     fn clock(&mut self) -> Result<Timestamp>;
     /// Makes everything last.
     fn commit(self: Box<Self>) -> Result<()>;
 }
 
-pub(crate) struct SqlTx<'a>(pub(crate) Box<dyn Database + 'a>);
+pub(crate) struct SqlTx<'a> {
+    database: Box<dyn Database + 'a>,
+    /// The time of the last event that this transaction appended.
+    appended: Option<Timestamp>,
+    has_failed: bool,
+}
 
-impl SqlTx<'_> {
+impl<'a> SqlTx<'a> {
+    pub(crate) fn new(database: impl Database + 'a) -> SqlTx<'a> {
+        SqlTx { database: Box::new(database), appended: None, has_failed: false }
+    }
+
     fn all<T>(&mut self, sql: &'static str, parameters: &[Cell], read: fn(&mut Row) -> Result<T>) -> Result<Vec<T>> {
-        self.0.query(sql, parameters)?.iter_mut().map(read).collect()
+        self.query(sql, parameters)?.iter_mut().map(read).collect()
     }
 
     fn one<T>(&mut self, sql: &'static str, parameters: &[Cell], read: fn(&mut Row) -> Result<T>) -> Result<Option<T>> {
-        self.0.query(sql, parameters)?.first_mut().map(read).transpose()
+        self.query(sql, parameters)?.first_mut().map(read).transpose()
     }
 
     fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()> {
-        self.0.query(sql, parameters).map(drop)
+        self.query(sql, parameters).map(drop)
     }
 
-    fn last_event(&mut self) -> Result<Option<(u64, Timestamp)>> {
-        self.one(sql::EVENT_LAST, &[], |row| Ok((row.number()?, row.moment()?)))
+    fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
+        // PostgreSQL cannot keep it, and SQLite's functions stop at it: what works must work on both.
+        let answer = if parameters.iter().any(|cell| matches!(cell, Cell::Text(text) if text.contains('\0'))) {
+            Err(Error::invalid("a text contains the character NUL, which cannot be stored"))
+        } else {
+            self.database.query(sql, parameters)
+        };
+        self.has_failed |= answer.is_err();
+        answer
     }
 }
 
 impl Tx for SqlTx<'_> {
     fn now(&mut self) -> Result<Timestamp> {
-        let now = self.0.clock()?;
-        Ok(self.last_event()?.map_or(now, |(_, time)| now.max(time)))
+        let now = self.database.clock()?;
+        Ok(self.appended.map_or(now, |time| now.max(time)))
     }
 
     fn repository_get(&mut self, id: &RepositoryId) -> Result<Option<Repository>> {
@@ -107,6 +123,7 @@ impl Tx for SqlTx<'_> {
             json(data)?,
         ];
         let sequence = self.one(sql::EVENT_APPEND, parameters, Row::number)?;
+        self.appended = self.appended.max(Some(*time));
         Ok(sequence.unwrap_or_default())
     }
 
@@ -132,7 +149,7 @@ impl Tx for SqlTx<'_> {
     }
 
     fn event_last(&mut self) -> Result<u64> {
-        Ok(self.last_event()?.map_or(0, |(sequence, _)| sequence))
+        Ok(self.one(sql::EVENT_LAST, &[], Row::number)?.unwrap_or_default())
     }
 
     fn due_count(&mut self, now: Timestamp) -> Result<u64> {
@@ -500,7 +517,11 @@ impl Tx for SqlTx<'_> {
     }
 
     fn commit(self: Box<Self>) -> Result<()> {
-        self.0.commit()
+        // On PostgreSQL nothing of it would last; on SQLite what did not fail would.
+        if self.has_failed {
+            return Err(Error::internal("a transaction in which something failed cannot be committed"));
+        }
+        self.database.commit()
     }
 }
 

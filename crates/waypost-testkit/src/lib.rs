@@ -3,10 +3,12 @@
 //! Not published. Panics are how it fails, and how a test that uses it fails.
 #![expect(clippy::missing_panics_doc, reason = "everything here panics when it fails")]
 
+mod postgres;
 mod run;
 mod sandbox;
 mod tools;
 
+pub use postgres::{Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;
 pub use tools::{corpus, hg, jj, skipped};

@@ -12,7 +12,7 @@ use crate::run::Run;
 use crate::{hg, jj};
 
 /// A user that owns nothing.
-const NOBODY: u32 = 65534;
+pub(crate) const NOBODY: u32 = 65534;
 
 /// A directory with a home of its own.
 pub struct Sandbox {
@@ -228,7 +228,7 @@ impl Sandbox {
 }
 
 /// Tells whether file permissions do not stop us.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }

@@ -100,7 +100,7 @@ impl SqliteStore {
 
     fn tx<'a>(&'a self, transaction: rusqlite::Transaction<'a>, gate: Option<FileLock>) -> Box<dyn Tx + 'a> {
         let tx = tx::SqliteTx { transaction, gate, store: self, path: &self.path, clock: &*self.clock };
-        Box::new(SqlTx(Box::new(tx)))
+        Box::new(SqlTx::new(tx))
     }
 
     fn lock_gate(&self) -> Result<FileLock> {

@@ -10,6 +10,7 @@ use waypost_fs::FileLock;
 
 use super::{SqliteStore, error};
 use crate::cell::{Cell, Row};
+use crate::sql;
 use crate::tx::Database;
 
 pub(super) struct SqliteTx<'a> {
@@ -38,7 +39,11 @@ impl Database for SqliteTx<'_> {
     }
 
     fn clock(&mut self) -> Result<Timestamp> {
-        Ok(self.clock.now())
+        let now = self.clock.now();
+        let mut last = self.query(sql::EVENT_LAST, &[])?;
+        let Some(last) = last.first_mut() else { return Ok(now) };
+        last.int()?;
+        Ok(now.max(last.moment()?))
     }
 
     fn commit(self: Box<Self>) -> Result<()> {

@@ -9,6 +9,7 @@ use waypost_core::memory::MemoryStore;
 use waypost_core::model::{EventQuery, NewEvent, Repository, Vcs, Worktree};
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::{FixedClock, Timestamp};
+use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::{Options, SqliteStore};
 
 /// Stamps the cases for one backend. `$open` makes an empty store with the given clock and keeps it alive.
@@ -50,6 +51,11 @@ conformance!(sqlite, |clock: FixedClock, case: &mut dyn FnMut(&mut dyn Store)| {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
     case(&mut SqliteStore::open(&path, Options::default(), Box::new(clock)).unwrap());
+});
+
+conformance!(postgres, |_: FixedClock, case: &mut dyn FnMut(&mut dyn Store)| {
+    let url = waypost_testkit::postgres_url();
+    case(&mut PostgresStore::open(&url, waypost_store::postgres::Options::default()).unwrap());
 });
 
 struct Numbers(u8);
@@ -231,13 +237,16 @@ fn events_are_listed_newest_first_and_by_worktree(store: &mut dyn Store) {
 fn time_never_goes_back(store: &mut dyn Store) {
     let repository = repository(1);
     let worktree = worktree(2, &repository);
-    write(store, |tx| {
-        assert_eq!(tx.now().unwrap().as_millis(), 1_000, "the clock's own time");
+    let ahead = write(store, |tx| {
+        let ahead = tx.now().unwrap().plus(3_600_000);
         tx.repository_put(&repository).unwrap();
         tx.worktree_put(&worktree).unwrap();
-        tx.event_append(&NewEvent { time: Timestamp::from_millis(5_000), ..event(&worktree, "ahead") }).unwrap();
+        tx.event_append(&NewEvent { time: ahead, ..event(&worktree, "ahead") }).unwrap();
+        assert_eq!(tx.now().unwrap(), ahead, "within the transaction");
+        ahead
     });
-    assert_eq!(read(store, |tx| tx.now().unwrap()).as_millis(), 5_000, "the clock stepped back, the store did not");
+    assert_eq!(read(store, |tx| tx.now().unwrap()), ahead, "the clock stepped back, the store did not");
+    assert_eq!(write(store, |tx| tx.now().unwrap()), ahead);
 }
 
 fn paths_of_any_bytes_survive(store: &mut dyn Store) {

@@ -1,0 +1,232 @@
+//! Which server, database and schema a URL means, and how safe the way there is.
+//!
+//! Off this machine the server must prove who it is, and the connection is encrypted, whatever `sslmode` says; only
+//! `sslmode=disable`, written out, turns that off, for networks that are safe by other means. On this machine, over a
+//! Unix socket or the loopback, the connection is plain unless `sslmode` asks for more.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use ::postgres::Config;
+use ::postgres::config::{Host, SslMode, TargetSessionAttrs};
+use waypost_core::{Error, Result, url_text};
+
+/// How long to wait for a server that does not answer the knock.
+const KNOCK: Duration = Duration::from_secs(10);
+/// How long sent bytes may stay unacknowledged before the connection counts as lost.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
+/// The identifiers of PostgreSQL are cut here.
+const LONGEST_NAME: usize = 63;
+/// Where a server on this machine listens if the URL does not say.
+const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+/// Where a store is. Has the password, so it cannot be printed.
+pub(super) struct Address {
+    pub(super) config: Config,
+    pub(super) schema: String,
+    pub(super) security: Security,
+    shown: String,
+}
+
+/// What is asked of the connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Security {
+    /// Nothing: it does not leave this machine, or the URL says so.
+    Plain,
+    /// The server proves who it is, to these authorities or to those the system trusts.
+    Verified { authorities: Option<PathBuf> },
+}
+
+impl Address {
+    pub(super) fn parse(url: &str, patience: Duration) -> Result<Address> {
+        let shown = url_text::without_password(url);
+        // What the driver says of a bad URL may quote it, so only its shortest words are kept.
+        let invalid = |why: &str| Error::invalid(format!("{shown} is not a URL of a store: {why}"));
+        let (rest, own) = split(url).map_err(|why| invalid(&why))?;
+        let mut config = Config::from_str(&rest).map_err(|error| {
+            invalid(&std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string))
+        })?;
+        let schema = own.schema.unwrap_or_else(|| "waypost".to_owned());
+        check_schema(&schema).map_err(|why| invalid(&why))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            config.host_path(SOCKETS.iter().find(|dir| Path::new(dir).is_dir()).unwrap_or(&SOCKETS[1]));
+        }
+        let is_local =
+            config.get_hosts().iter().all(is_this_machine) && config.get_hostaddrs().iter().all(IpAddr::is_loopback);
+        let security = match own.sslmode.as_deref() {
+            Some("disable") => Security::Plain,
+            None | Some("allow" | "prefer") if is_local => Security::Plain,
+            None | Some("allow" | "prefer" | "require" | "verify-ca" | "verify-full") => {
+                Security::Verified { authorities: own.sslrootcert.filter(|file| file.as_os_str() != "system") }
+            }
+            Some(_) => return Err(invalid("sslmode is disable or verify-full")),
+        };
+        config.ssl_mode(if security == Security::Plain { SslMode::Disable } else { SslMode::Require });
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(KNOCK.min(patience.max(Duration::from_secs(1))));
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(UNACKNOWLEDGED);
+        }
+        config.keepalives(true).keepalives_idle(UNACKNOWLEDGED).keepalives_interval(Duration::from_secs(5));
+        config.keepalives_retries(3);
+        if config.get_application_name().is_none() {
+            // Whoever waits for us is told this name.
+            config.application_name(&format!("way, process {}", std::process::id()));
+        }
+        if config.get_hosts().len() > 1 {
+            // Of several servers only the one that takes writes knows the truth.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        Ok(Address { config, schema, security, shown })
+    }
+
+    /// Returns the URL as it may be shown.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Returns a name in our schema, as SQL.
+    pub(super) fn qualified(&self, name: &str) -> String {
+        format!("\"{}\".{name}", self.schema)
+    }
+
+    /// Returns the number of the lock that writers of this schema take.
+    pub(super) fn lock(&self) -> i64 {
+        // FNV-1a: the same in every version of this program.
+        let text = format!("waypost {}", self.schema);
+        let hash = text
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        hash.cast_signed()
+    }
+
+    /// Returns the channel on which writers of this schema tell of their writes.
+    pub(super) fn channel(&self) -> String {
+        format!("waypost_{:016x}", self.lock())
+    }
+}
+
+/// The parameters that the driver does not know, or knows differently.
+#[derive(Default)]
+struct Own {
+    schema: Option<String>,
+    sslmode: Option<String>,
+    sslrootcert: Option<PathBuf>,
+}
+
+/// Takes our parameters off a URL.
+fn split(url: &str) -> Result<(String, Own), String> {
+    // As the driver reads it: the password ends at the first `@`, whatever is in it.
+    let after_user = url.find('@').map_or(0, |at| at + 1);
+    let Some(mark) = url[after_user..].find('?').map(|at| after_user + at) else {
+        return Ok((url.to_owned(), Own::default()));
+    };
+    let mut own = Own::default();
+    let mut others = Vec::new();
+    for parameter in url[mark + 1..].split('&').filter(|parameter| !parameter.is_empty()) {
+        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        match key {
+            "schema" => own.schema = Some(decode(value)?),
+            "sslmode" => own.sslmode = Some(decode(value)?),
+            "sslrootcert" => own.sslrootcert = Some(decode(value)?.into()),
+            _ => others.push(parameter),
+        }
+    }
+    Ok((format!("{}?{}", &url[..mark], others.join("&")), own))
+}
+
+fn decode(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let code = after.first_chunk::<2>().and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => bytes.push(*first),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| "a parameter is not UTF-8".to_owned())
+}
+
+fn check_schema(name: &str) -> Result<(), String> {
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_plain = name.bytes().all(is_word) && !name.is_empty() && name.len() <= LONGEST_NAME;
+    if is_plain && !name.starts_with("pg_") && name != "information_schema" {
+        Ok(())
+    } else {
+        Err(format!("{name:?} is not a name for a schema: letters a-z, digits and _"))
+    }
+}
+
+fn is_this_machine(host: &Host) -> bool {
+    match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Address> {
+        Address::parse(url, Duration::from_secs(30))
+    }
+
+    fn security(url: &str) -> Security {
+        parse(url).unwrap().security
+    }
+
+    #[test]
+    fn t37_another_machine_must_prove_who_it_is() {
+        for mode in ["", "?sslmode=prefer", "?sslmode=require", "?sslmode=verify-full", "?sslrootcert=system"] {
+            let url = format!("postgres://me@db.example.org/way{mode}");
+            assert_eq!(security(&url), Security::Verified { authorities: None }, "{url}");
+            assert_eq!(parse(&url).unwrap().config.get_ssl_mode(), SslMode::Require);
+        }
+        let named = security("postgres://me@10.0.0.7/way?sslrootcert=%2Fetc%2Fca.pem&connect_timeout=3");
+        assert_eq!(named, Security::Verified { authorities: Some("/etc/ca.pem".into()) });
+        assert_eq!(security("postgres://me@localhost,db.example.org/way"), Security::Verified { authorities: None });
+        assert_eq!(security("postgres://me@localhost/way?hostaddr=10.0.0.7"), Security::Verified { authorities: None });
+    }
+
+    #[test]
+    fn this_machine_is_trusted_unless_more_is_asked() {
+        for host in ["localhost", "127.0.0.1:5433", "[::1]", "%2Ftmp%2Fsockets", ""] {
+            assert_eq!(security(&format!("postgres://me@{host}/way")), Security::Plain, "{host}");
+        }
+        assert_eq!(
+            security("postgres://me@localhost/way?sslmode=verify-full"),
+            Security::Verified { authorities: None }
+        );
+        assert_eq!(security("postgres://me@db.example.org/way?sslmode=disable"), Security::Plain);
+    }
+
+    #[test]
+    fn a_schema_is_named_in_the_url() {
+        assert_eq!(parse("postgres://me@localhost/way").unwrap().schema, "waypost");
+        let other = parse("postgres://me@localhost/way?schema=team_2").unwrap();
+        assert_eq!(other.schema, "team_2");
+        assert_ne!(other.lock(), parse("postgres://me@localhost/way").unwrap().lock());
+        for bad in ["", "Team", "a-b", "a%22b", "pg_x", &"x".repeat(64)] {
+            parse(&format!("postgres://me@localhost/way?schema={bad}")).err().expect(bad);
+        }
+    }
+
+    #[test]
+    fn p29_no_complaint_about_a_url_has_its_password() {
+        for bad in ["sslmode=no", "port=x", "nonsense=1", "schema=A", "password=secret&port=x"] {
+            let error = parse(&format!("postgres://me:secret@localhost/way?{bad}")).err().expect(bad);
+            assert!(!error.full_message().contains("secret"), "{}", error.full_message());
+        }
+        let address = parse("postgres://me:secret@localhost/way").unwrap();
+        assert!(!format!("{:?} {}", address.config, address.shown()).contains("secret"));
+    }
+}

@@ -1,0 +1,274 @@
+//! One connection, and the texts that begin and end transactions on it in one round trip each.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ::postgres::types::Type;
+use ::postgres::{Client, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement};
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+
+use super::address::{Address, Security};
+use super::{error, tls};
+use crate::cell::Cell;
+
+/// PostgreSQL 13.
+const OLDEST_SERVER: u32 = 130_000;
+/// PostgreSQL 14 looks whether a client is still there while it works for it.
+const CAN_CHECK_CLIENT: u32 = 140_000;
+const CHECK_CLIENT: &str = "SET LOCAL client_connection_check_interval TO '1s';";
+/// How long a transaction may do nothing before the server ends it. Ours never wait for anything but the server, so this
+/// is how long a stopped process can keep the others waiting.
+const IDLE: Duration = Duration::from_secs(10);
+/// How much longer a statement may take than waiting for a lock.
+const WORK: Duration = Duration::from_secs(15);
+
+/// What a transaction may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    Read,
+    Write,
+}
+
+/// What the server said when a transaction began.
+pub(super) struct Begun {
+    pub(super) now: Timestamp,
+    pub(super) version: i64,
+}
+
+/// Why there is no connection.
+pub(super) enum Failure {
+    /// The driver says why.
+    Driver(::postgres::Error),
+    /// We say why.
+    Ours(Error),
+}
+
+impl Failure {
+    pub(super) fn into_error(self, address: &Address) -> Error {
+        match self {
+            Failure::Driver(error) => error::at(address, "cannot reach", &error),
+            Failure::Ours(error) => error,
+        }
+    }
+}
+
+pub(super) struct Connection {
+    pub(super) client: Client,
+    pub(super) server: Server,
+    statements: HashMap<&'static str, Prepared>,
+    /// The server's process behind this connection in the last transaction.
+    process: Option<String>,
+    /// Whether that process changes, so that nothing can be left with it.
+    is_pooled: bool,
+}
+
+/// What was found out about a server.
+pub(super) struct Server {
+    pub(super) version: u32,
+    acknowledges_early: bool,
+}
+
+/// A statement with its parameters written as PostgreSQL wants them.
+enum Prepared {
+    /// Sent as text. One round trip, where preparing it would take two: most commands send a statement once.
+    Text(String),
+    /// Known to the server by name.
+    Named(Statement),
+}
+
+impl Connection {
+    /// Connects and looks at who is there.
+    pub(super) fn open(address: &Address) -> Result<Connection, Failure> {
+        let mut client = client(address)?;
+        let rows = client
+            .simple_query(
+                "SELECT current_setting('server_version_num'), current_setting('synchronous_commit'),
+                    current_setting('server_encoding'), pg_catalog.pg_is_in_recovery()",
+            )
+            .map_err(Failure::Driver)?;
+        let server = last_row(&rows)
+            .ok_or_else(|| Error::internal("the server does not say what it is"))
+            .and_then(|row| Server::examine(row, address))
+            .map_err(Failure::Ours)?;
+        Ok(Connection { client, server, statements: HashMap::new(), process: None, is_pooled: false })
+    }
+
+    /// Begins a transaction: its settings, its turn and its time, in one round trip.
+    pub(super) fn begin(
+        &mut self,
+        address: &Address,
+        effect: Effect,
+        patience: Duration,
+    ) -> Result<Begun, ::postgres::Error> {
+        let rows = self.client.simple_query(&self.beginning(address, effect, patience))?;
+        let row = last_row(&rows);
+        let number = |column: usize| row.and_then(|row| row.get(column)).and_then(|text| text.parse::<i64>().ok());
+        // The clock is read after our turn has come. It may go back; the store's time does not.
+        let now = number(0).max(number(1)).unwrap_or_default();
+        self.meet(row.and_then(|row| row.get(2)));
+        Ok(Begun { now: Timestamp::from_millis(now), version: number(3).unwrap_or_default() })
+    }
+
+    fn beginning(&self, address: &Address, effect: Effect, patience: Duration) -> String {
+        let mode = match effect {
+            Effect::Read => "REPEATABLE READ READ ONLY",
+            // Each statement sees what was committed before it, so all of them see what those before us did.
+            Effect::Write => "READ COMMITTED READ WRITE",
+        };
+        let lock = match effect {
+            Effect::Read => String::new(),
+            Effect::Write => format!("SELECT pg_catalog.pg_advisory_xact_lock({});", address.lock()),
+        };
+        format!(
+            "BEGIN ISOLATION LEVEL {mode}; {}{lock}
+            SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+                (SELECT time FROM events ORDER BY sequence DESC LIMIT 1), pg_backend_pid(),
+                (SELECT version FROM about)",
+            self.settings(address, patience)
+        )
+    }
+
+    /// Returns the settings that hold until the transaction ends. The session may be somebody else's after that.
+    pub(super) fn settings(&self, address: &Address, patience: Duration) -> String {
+        let millis = |duration: Duration| duration.as_millis().clamp(1, i32::MAX.cast_unsigned().into());
+        let mut settings = format!(
+            "SET LOCAL search_path TO pg_catalog, \"{}\", pg_temp; SET LOCAL lock_timeout TO {};
+            SET LOCAL statement_timeout TO {}; SET LOCAL idle_in_transaction_session_timeout TO {};",
+            address.schema,
+            millis(patience),
+            millis(patience.saturating_add(WORK)),
+            millis(IDLE)
+        );
+        if self.server.version >= CAN_CHECK_CLIENT {
+            settings += CHECK_CLIENT;
+        }
+        if self.server.acknowledges_early {
+            settings += "SET LOCAL synchronous_commit TO on;";
+        }
+        settings
+    }
+
+    /// Notes which process of the server works for us. If it is another one, prepared statements are not there.
+    fn meet(&mut self, process: Option<&str>) {
+        let is_another = self.process.as_deref().is_some_and(|known| Some(known) != process);
+        if is_another {
+            self.is_pooled = true;
+            self.statements.clear();
+        }
+        self.process = process.map(str::to_owned);
+    }
+
+    /// Runs a statement.
+    pub(super) fn query(
+        &mut self,
+        sql: &'static str,
+        parameters: &[Cell],
+    ) -> Result<Vec<::postgres::Row>, ::postgres::Error> {
+        match self.statements.get_mut(sql) {
+            None => {
+                let text = with_dollars(sql);
+                let rows = query_text(&mut self.client, &text, parameters)?;
+                self.statements.insert(sql, Prepared::Text(text));
+                Ok(rows)
+            }
+            Some(Prepared::Text(text)) if self.is_pooled => query_text(&mut self.client, text, parameters),
+            Some(prepared) => {
+                if let Prepared::Text(text) = prepared {
+                    let types: Vec<_> = parameters.iter().map(type_of).collect();
+                    *prepared = Prepared::Named(self.client.prepare_typed(text, &types)?);
+                }
+                let Prepared::Named(statement) = prepared else { unreachable!("it was prepared just now") };
+                let parameters: Vec<_> = parameters.iter().map(|cell| cell as _).collect();
+                self.client.query(statement, &parameters)
+            }
+        }
+    }
+
+    /// Makes everything last, and tells those who wait if there was a write.
+    pub(super) fn commit(&mut self, notify: Option<&str>) -> Result<(), ::postgres::Error> {
+        match notify {
+            Some(channel) => self.client.batch_execute(&format!("NOTIFY {channel}; COMMIT")),
+            None => self.client.batch_execute("COMMIT"),
+        }
+    }
+
+    pub(super) fn roll_back(&mut self) -> Result<(), ::postgres::Error> {
+        self.client.batch_execute("ROLLBACK")
+    }
+
+    /// Returns who has the turn that did not come to us, if the server tells.
+    pub(super) fn holder(&mut self, address: &Address) -> Option<String> {
+        self.roll_back().ok()?;
+        let lock = address.lock();
+        let (high, low) = (lock.cast_unsigned() >> 32, lock.cast_unsigned() & 0xffff_ffff);
+        let rows = self
+            .client
+            .simple_query(&format!(
+                "SELECT a.application_name, coalesce(a.client_addr::text, 'this machine'),
+                    round(extract(epoch FROM clock_timestamp() - a.xact_start))
+                FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+                WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {high} AND l.objid = {low}
+                    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"
+            ))
+            .ok()?;
+        let row = last_row(&rows)?;
+        Some(format!("{} on {} has it since {} s", row.get(0)?, row.get(1)?, row.get(2)?))
+    }
+}
+
+impl Server {
+    fn examine(row: &SimpleQueryRow, address: &Address) -> Result<Server> {
+        let refused = |why: &str| Error::unavailable(format!("the store {} cannot be used: {why}", address.shown()));
+        let version = row.get(0).and_then(|text| text.parse().ok()).unwrap_or(0);
+        if version < OLDEST_SERVER {
+            return Err(refused(&format!("it is PostgreSQL {}, and 13 or newer is needed", version / 10_000)));
+        }
+        if row.get(2) != Some("UTF8") {
+            return Err(refused(&format!("its encoding is {}", row.get(2).unwrap_or_default()))
+                .hint("make a database with: createdb --encoding UTF8 --template template0 NAME"));
+        }
+        if row.get(3) == Some("t") {
+            // It may be behind, and a lease that is seen too late is held twice.
+            return Err(refused("it is a standby").hint("name the primary server"));
+        }
+        Ok(Server { version, acknowledges_early: row.get(1) == Some("off") })
+    }
+}
+
+fn client(address: &Address) -> Result<Client, Failure> {
+    match &address.security {
+        Security::Plain => address.config.connect(NoTls).map_err(Failure::Driver),
+        Security::Verified { authorities } => {
+            let connector = tls::connector(authorities.as_deref()).map_err(Failure::Ours)?;
+            address.config.connect(connector).map_err(Failure::Driver)
+        }
+    }
+}
+
+fn query_text(client: &mut Client, text: &str, parameters: &[Cell]) -> Result<Vec<::postgres::Row>, ::postgres::Error> {
+    let parameters: Vec<_> = parameters.iter().map(|cell| (cell as _, type_of(cell))).collect();
+    client.query_typed(text, &parameters)
+}
+
+/// Returns the type of a parameter; nothing has the type that the statement wants there.
+fn type_of(cell: &Cell) -> Type {
+    match cell {
+        Cell::Null => Type::UNKNOWN,
+        Cell::Int(_) => Type::INT8,
+        Cell::Real(_) => Type::FLOAT8,
+        Cell::Text(_) => Type::TEXT,
+    }
+}
+
+/// Writes `?1` as `$1`.
+fn with_dollars(sql: &str) -> String {
+    sql.replace('?', "$")
+}
+
+pub(super) fn last_row(messages: &[SimpleQueryMessage]) -> Option<&SimpleQueryRow> {
+    messages.iter().rev().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    })
+}

@@ -1,0 +1,143 @@
+//! What PostgreSQL's errors mean for the person in front of the screen.
+//!
+//! The driver's own words are kept; they never contain a password.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use ::postgres::error::SqlState;
+use waypost_core::{Error, Kind};
+
+use super::address::Address;
+use super::connection::Effect;
+
+/// Turns the driver's errors into ours: `what` failed for the store.
+pub(super) fn at(address: &Address, what: &str, error: &::postgres::Error) -> Error {
+    let (kind, hint) = classify(error);
+    let mut ours = Error::new(kind, format!("{what} the store {}", address.shown())).because(words(error));
+    if let Some(hint) = hint {
+        ours = ours.hint(hint);
+    }
+    if is_loss(error) || is_contention(error) { ours.transient() } else { ours }
+}
+
+/// A transaction that did not begin.
+pub(super) fn begin(
+    address: &Address,
+    error: &::postgres::Error,
+    effect: Effect,
+    patience: Duration,
+    holder: Option<String>,
+) -> Error {
+    if !is_lock_timeout(error) {
+        return at(address, if effect == Effect::Read { "cannot read" } else { "cannot write" }, error);
+    }
+    let waited = format!("waited {patience:?} for the store {} in vain", address.shown());
+    let error = Error::unavailable(waited).transient();
+    match holder {
+        Some(holder) => error.because(holder),
+        None => error.hint("others are writing; try again, or wait longer with store.wait"),
+    }
+}
+
+/// A commit that failed. Whoever lost the connection does not know whether it happened.
+pub(super) fn commit(address: &Address, error: &::postgres::Error) -> Error {
+    let ours = at(address, "cannot write", error);
+    if is_loss(error) { ours.outcome_unknown() } else { ours }
+}
+
+/// Tells whether the connection is gone, or never was.
+pub(super) fn is_loss(error: &::postgres::Error) -> bool {
+    match error.code() {
+        Some(code) => {
+            code.code().starts_with("08")
+                || [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT]
+                    .contains(code)
+                || is_worth_waiting(error)
+        }
+        None => error.is_closed() || source_of::<std::io::Error>(error).is_some_and(|io| !is_tls(io)),
+    }
+}
+
+/// Tells whether the server is there, but not for us yet.
+pub(super) fn is_worth_waiting(error: &::postgres::Error) -> bool {
+    error.code().is_some_and(|code| [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS].contains(code))
+}
+
+pub(super) fn is_lock_timeout(error: &::postgres::Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
+/// Tells whether others were in the way, or the prepared statements of a pooled connection.
+fn is_contention(error: &::postgres::Error) -> bool {
+    error.code().is_some_and(|code| {
+        [
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+            SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::INVALID_SQL_STATEMENT_NAME,
+            SqlState::DUPLICATE_PSTATEMENT,
+        ]
+        .contains(code)
+    })
+}
+
+fn classify(error: &::postgres::Error) -> (Kind, Option<&'static str>) {
+    let Some(code) = error.code() else { return classify_without_code(error) };
+    match (code.code(), code.code().get(..2).unwrap_or_default()) {
+        ("42501", _) => (Kind::Unavailable, Some("the role in the URL has not the rights for it")),
+        ("3D000", _) => (Kind::Unavailable, Some("make the database first, with createdb")),
+        ("42P01" | "3F000", _) => (Kind::Unavailable, Some("its schema was deleted or changed by somebody else")),
+        ("25006", _) => (Kind::Unavailable, Some("the server takes no writes: name the primary server")),
+        ("57014", _) => (Kind::Unavailable, Some("it took too long")),
+        ("53100", _) => (Kind::Unavailable, Some("the server's disk is full")),
+        ("53300", _) => (Kind::Unavailable, Some("the server has no connection left for us")),
+        ("26000" | "42P05" | "55P03" | "57P01" | "57P02" | "57P03", _)
+        | (_, "08" | "25" | "28" | "40" | "53" | "58") => (Kind::Unavailable, None),
+        ("XX001" | "XX002", _) => (Kind::Damaged, Some("restore the database from a backup")),
+        _ => (Kind::Internal, None),
+    }
+}
+
+/// What did not come from the server is told apart by the driver's words, because it keeps its kinds to itself.
+fn classify_without_code(error: &::postgres::Error) -> (Kind, Option<&'static str>) {
+    let io = source_of::<std::io::Error>(error);
+    match error.to_string().as_str() {
+        "error performing TLS handshake" if io.is_some_and(is_tls) => (
+            Kind::Unavailable,
+            Some("if its certificate is from an authority of your own, name that with sslrootcert=FILE in the URL"),
+        ),
+        "error performing TLS handshake" => (
+            Kind::Unavailable,
+            Some("a server on another machine must offer TLS; sslmode=disable in the URL does without"),
+        ),
+        "authentication error" | "invalid configuration" => {
+            (Kind::Unavailable, Some("is the user in the URL the right one, and its password?"))
+        }
+        words if words.starts_with("error deserializing") => (Kind::Damaged, None),
+        _ if io.is_some() || error.is_closed() => (Kind::Unavailable, None),
+        _ => (Kind::Internal, None),
+    }
+}
+
+/// Returns what the server or the system said.
+fn words(error: &::postgres::Error) -> String {
+    if let Some(error) = error.as_db_error() {
+        return match error.detail() {
+            Some(detail) => format!("{} ({detail})", error.message()),
+            None => error.message().to_owned(),
+        };
+    }
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+fn is_tls(error: &std::io::Error) -> bool {
+    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
+}
+
+fn source_of<E: std::error::Error + 'static>(error: &::postgres::Error) -> Option<&E> {
+    error.source()?.downcast_ref()
+}

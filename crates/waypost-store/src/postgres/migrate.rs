@@ -1,0 +1,114 @@
+//! Bringing a schema up to date, all of it or nothing, also when many processes open it at once.
+
+use std::time::Duration;
+
+use ::postgres::error::SqlState;
+use waypost_core::{Error, Result};
+
+use super::address::Address;
+use super::connection::{Begun, Connection, last_row};
+use super::error;
+
+/// The migrations in order; the n-th brings a schema to version n. One that has shipped is never edited.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_foundation.sql"), include_str!("migrations/0002_work.sql")];
+
+/// The schema version this program reads and writes.
+#[expect(clippy::cast_possible_wrap, reason = "a handful of migrations")]
+pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// Says in the schema whose it is.
+const APPLICATION: &str = "waypost";
+
+/// Makes the schema ours and current. Asks once, and changes nothing, if it is.
+pub(super) fn bring_up_to_date(connection: &mut Connection, address: &Address, patience: Duration) -> Result<()> {
+    match version(connection, address)? {
+        Some(version) if version > SCHEMA_VERSION => Err(too_new(version, address)),
+        Some(SCHEMA_VERSION) => Ok(()),
+        _ => apply(connection, address, patience, MIGRATIONS),
+    }
+}
+
+/// Refuses a schema that another program changed since we opened it.
+pub(super) fn check(begun: &Begun, address: &Address) -> Result<()> {
+    if begun.version == SCHEMA_VERSION { Ok(()) } else { Err(too_new(begun.version, address)) }
+}
+
+fn too_new(version: i64, address: &Address) -> Error {
+    Error::unavailable(format!(
+        "the store {} has schema version {version}, and this program knows versions up to {SCHEMA_VERSION}",
+        address.shown()
+    ))
+    .hint("a newer way wrote it: upgrade this one")
+}
+
+/// Reads the version, if the schema has one, after making sure that it is ours.
+fn version(connection: &mut Connection, address: &Address) -> Result<Option<i64>> {
+    let about = address.qualified("about");
+    let rows = match connection.client.simple_query(&format!("SELECT version, application FROM {about}")) {
+        Ok(rows) => rows,
+        Err(failed) if failed.code() == Some(&SqlState::UNDEFINED_TABLE) => return Ok(None),
+        Err(failed) if failed.code() == Some(&SqlState::UNDEFINED_COLUMN) => return Err(not_ours(address)),
+        Err(failed) => return Err(error::at(address, "cannot read", &failed)),
+    };
+    let row = last_row(&rows).filter(|row| row.get(1) == Some(APPLICATION)).ok_or_else(|| not_ours(address))?;
+    let version = row.get(0).and_then(|text| text.parse().ok()).ok_or_else(|| not_ours(address))?;
+    Ok(Some(version))
+}
+
+fn not_ours(address: &Address) -> Error {
+    Error::invalid(format!("the schema {} of {} is not a Waypost store", address.schema, address.shown()))
+        .hint("name another one with schema=NAME in the URL")
+}
+
+/// Applies what is missing, in one transaction, while no other program writes.
+fn apply(connection: &mut Connection, address: &Address, patience: Duration, migrations: &[&str]) -> Result<()> {
+    let applied = try_to_apply(connection, address, patience, migrations);
+    if applied.is_err() {
+        let _ = connection.roll_back();
+    }
+    applied
+}
+
+fn try_to_apply(connection: &mut Connection, address: &Address, patience: Duration, migrations: &[&str]) -> Result<()> {
+    let failed = |failed: ::postgres::Error| error::at(address, "cannot bring up to date", &failed);
+    let Address { schema, .. } = address;
+    let settings = connection.settings(address, patience);
+    let lock = address.lock();
+    let rows = connection
+        .client
+        .simple_query(&format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {settings} SELECT pg_catalog.pg_advisory_xact_lock({lock});
+            SELECT to_regnamespace('\"{schema}\"') IS NOT NULL, to_regclass('\"{schema}\".about') IS NOT NULL,
+                EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace('\"{schema}\"'))"
+        ))
+        .map_err(failed)?;
+    let is = |column: usize| last_row(&rows).and_then(|row| row.get(column)) == Some("t");
+    let (has_schema, has_about, has_tables) = (is(0), is(1), is(2));
+    // Once more, now that nobody else changes it.
+    let version = match (has_about, has_tables) {
+        (true, _) => version(connection, address)?.unwrap_or_default(),
+        (false, true) => return Err(not_ours(address)),
+        (false, false) => 0,
+    };
+    // The first schema of the path is the one that things are made in.
+    let mut steps = vec![format!("SET LOCAL search_path TO \"{schema}\", pg_catalog, pg_temp")];
+    if !has_schema {
+        steps.push(format!("CREATE SCHEMA \"{schema}\""));
+    }
+    if !has_about {
+        steps.push("CREATE TABLE about (application TEXT NOT NULL, version BIGINT NOT NULL)".to_owned());
+        steps.push(format!("INSERT INTO about VALUES ('{APPLICATION}', 0)"));
+    }
+    for (number, migration) in (1_i64..).zip(migrations).filter(|(number, _)| *number > version) {
+        steps.push((*migration).to_owned());
+        steps.push(format!("UPDATE about SET version = {number}"));
+    }
+    steps.push("COMMIT".to_owned());
+    connection.client.batch_execute(&steps.join(";\n")).map_err(|failed| {
+        let error = error::at(address, "cannot bring up to date", &failed);
+        if has_schema || failed.code() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+            return error;
+        }
+        error.hint(format!("let an administrator run: CREATE SCHEMA {schema} AUTHORIZATION the_role"))
+    })
+}

@@ -1,0 +1,183 @@
+//! The store as a schema of a PostgreSQL database.
+//!
+//! Writers take turns here too: the first thing a write does is to wait for a lock of the schema, which the server hands
+//! out in order and takes back when the transaction ends, however it ends. So no rule can be broken by two writes that
+//! did not see each other, and the history has no gaps. Nothing is kept in the server's session, which may be another one
+//! in the next transaction where connections are pooled.
+
+mod address;
+mod connection;
+mod error;
+mod migrate;
+mod tls;
+mod tx;
+mod upkeep;
+mod wait;
+
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, poll};
+use waypost_core::Result;
+use waypost_core::store::{Store, Tx};
+
+use self::address::Address;
+use self::connection::{Begun, Connection, Effect};
+use crate::tx::SqlTx;
+
+pub use migrate::SCHEMA_VERSION;
+pub use upkeep::Info;
+
+/// How long to wait before asking again a server that is not there: at first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+
+/// How to open a store.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long to wait for others before giving up.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { patience: Duration::from_secs(30) }
+    }
+}
+
+/// An open store.
+pub struct PostgresStore {
+    address: Address,
+    patience: Duration,
+    /// None after it was lost; the next transaction makes another.
+    connection: Option<Connection>,
+    /// The one that hears of others' writes, once somebody waits for them.
+    listener: Option<wait::Listener>,
+}
+
+impl PostgresStore {
+    /// Opens the store at a URL, making its schema first if there is none.
+    ///
+    /// Parameters of the URL that are ours: `schema`, `sslmode`, `sslrootcert`.
+    pub fn open(url: &str, options: Options) -> Result<PostgresStore> {
+        let address = Address::parse(url, options.patience)?;
+        let mut store = PostgresStore { address, patience: options.patience, connection: None, listener: None };
+        let connection = store.connect(error::is_worth_waiting)?;
+        let connection = store.connection.insert(connection);
+        migrate::bring_up_to_date(connection, &store.address, store.patience)?;
+        Ok(store)
+    }
+
+    /// Returns the URL as it may be shown: without a password.
+    pub fn url(&self) -> &str {
+        self.address.shown()
+    }
+
+    /// Sets how long to wait for others, and returns how long it was.
+    pub fn set_patience(&mut self, patience: Duration) -> Duration {
+        std::mem::replace(&mut self.patience, patience)
+    }
+
+    /// Connects; while the server is away in a way that is worth waiting for, again and again.
+    fn connect(&self, is_worth_waiting: fn(&::postgres::Error) -> bool) -> Result<Connection> {
+        let mut pauses = Pauses::new(self.patience);
+        loop {
+            match Connection::open(&self.address) {
+                Err(connection::Failure::Driver(error)) if is_worth_waiting(&error) && pauses.pause() => {}
+                Err(failure) => return Err(failure.into_error(&self.address)),
+                Ok(connection) => return Ok(connection),
+            }
+        }
+    }
+
+    /// Begins a transaction, on a new connection if the old one was lost while nobody used it.
+    fn begin(&mut self, effect: Effect) -> Result<Begun> {
+        let begun = self.try_to_begin(effect);
+        if begun.is_err() {
+            self.roll_back();
+        }
+        begun
+    }
+
+    fn try_to_begin(&mut self, effect: Effect) -> Result<Begun> {
+        let mut pauses = Pauses::new(self.patience);
+        loop {
+            let connection = match self.connection.take() {
+                Some(connection) => connection,
+                None => self.connect(error::is_loss)?,
+            };
+            let connection = self.connection.insert(connection);
+            let failed = match connection.begin(&self.address, effect, self.patience) {
+                Ok(begun) => return migrate::check(&begun, &self.address).map(|()| begun),
+                Err(failed) => failed,
+            };
+            if !error::is_loss(&failed) {
+                let holder = if error::is_lock_timeout(&failed) { connection.holder(&self.address) } else { None };
+                return Err(error::begin(&self.address, &failed, effect, self.patience, holder));
+            }
+            // Nothing has happened yet, so it can be done again.
+            self.connection = None;
+            if !pauses.pause() {
+                return Err(error::at(&self.address, "cannot reach", &failed));
+            }
+        }
+    }
+
+    /// Ends a transaction without effect. A connection on which that fails is of no use any more.
+    fn roll_back(&mut self) {
+        if self.connection.as_mut().is_some_and(|connection| connection.roll_back().is_err()) {
+            self.connection = None;
+        }
+    }
+
+    fn tx(&mut self, effect: Effect) -> Result<Box<dyn Tx + '_>> {
+        let begun = self.begin(effect)?;
+        Ok(Box::new(SqlTx::new(tx::PostgresTx::new(self, effect, begun.now))))
+    }
+}
+
+impl Store for PostgresStore {
+    fn begin_read(&mut self) -> Result<Box<dyn Tx + '_>> {
+        self.tx(Effect::Read)
+    }
+
+    fn begin_write(&mut self) -> Result<Box<dyn Tx + '_>> {
+        self.tx(Effect::Write)
+    }
+
+    fn wait(&mut self, last: u64, at_most: Duration) -> Result<()> {
+        wait::wait(self, last, at_most)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+}
+
+/// Pauses between attempts, each longer than the one before, until patience ends.
+struct Pauses {
+    end: Option<Instant>,
+    next: Duration,
+}
+
+impl Pauses {
+    fn new(patience: Duration) -> Pauses {
+        Pauses { end: Instant::now().checked_add(patience), next: PAUSE.0 }
+    }
+
+    /// Waits a little. Returns false at once if patience has ended.
+    fn pause(&mut self) -> bool {
+        let left = self.end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            return false;
+        }
+        pause(self.next.min(left));
+        self.next = (self.next * 2).min(PAUSE.1);
+        true
+    }
+}
+
+/// Waits. Nobody tells when a server is back, so there is nothing to wait for but time.
+fn pause(at_most: Duration) {
+    let timeout = Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: i64::from(at_most.subsec_nanos()) };
+    // Interrupted is as good as over: the caller looks again.
+    let _ = poll(&mut [], Some(&timeout));
+}

@@ -1,0 +1,96 @@
+//! A transaction of PostgreSQL.
+
+use ::postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+
+use super::connection::Effect;
+use super::{PostgresStore, error};
+use crate::cell::{Cell, Row};
+use crate::tx::Database;
+
+pub(super) struct PostgresTx<'a> {
+    store: &'a mut PostgresStore,
+    effect: Effect,
+    now: Timestamp,
+    has_written: bool,
+    is_over: bool,
+}
+
+impl<'a> PostgresTx<'a> {
+    pub(super) fn new(store: &'a mut PostgresStore, effect: Effect, now: Timestamp) -> PostgresTx<'a> {
+        PostgresTx { store, effect, now, has_written: false, is_over: false }
+    }
+}
+
+impl Database for PostgresTx<'_> {
+    fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
+        let PostgresStore { connection, address, .. } = &mut *self.store;
+        let connection = connection.as_mut().ok_or_else(|| Error::internal("a lost connection was used"))?;
+        let is_read = sql.trim_start().starts_with("SELECT");
+        self.has_written |= !is_read;
+        let failed = |failed| error::at(address, if is_read { "cannot read" } else { "cannot write" }, &failed);
+        let rows = connection.query(sql, parameters).map_err(failed)?;
+        rows.iter()
+            .map(|row| (0..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>().map(Row::new))
+            .collect::<Result<_, _>>()
+            .map_err(failed)
+    }
+
+    fn clock(&mut self) -> Result<Timestamp> {
+        Ok(self.now)
+    }
+
+    fn commit(mut self: Box<Self>) -> Result<()> {
+        let PostgresStore { connection, address, .. } = &mut *self.store;
+        let connection = connection.as_mut().ok_or_else(|| Error::internal("a lost connection was used"))?;
+        let channel = (self.effect == Effect::Write && self.has_written).then(|| address.channel());
+        let committed = connection.commit(channel.as_deref()).map_err(|failed| error::commit(address, &failed));
+        // After a failure it is rolled back, which also tells whether the connection is still good.
+        self.is_over = committed.is_ok();
+        committed
+    }
+}
+
+impl Drop for PostgresTx<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.store.roll_back();
+        }
+    }
+}
+
+impl ToSql for Cell {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Cell::Null => Ok(IsNull::Yes),
+            Cell::Int(number) => number.to_sql_checked(kind, out),
+            Cell::Real(number) => number.to_sql_checked(kind, out),
+            Cell::Text(text) => text.to_sql_checked(kind, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Cell {
+    fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Cell, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(match *kind {
+            Type::INT8 => Cell::Int(i64::from_sql(kind, raw)?),
+            Type::FLOAT8 => Cell::Real(f64::from_sql(kind, raw)?),
+            _ => Cell::Text(String::from_sql(kind, raw)?),
+        })
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Cell, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Cell::Null)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        matches!(*kind, Type::INT8 | Type::FLOAT8 | Type::TEXT)
+    }
+}

@@ -1,0 +1,73 @@
+//! What a schema is and how large.
+
+use waypost_core::Result;
+
+use super::connection::{Effect, last_row};
+use super::{PostgresStore, error};
+
+/// Facts about an open store.
+#[derive(Debug)]
+pub struct Info {
+    /// The version of its schema.
+    pub schema_version: i64,
+    /// The name of its schema.
+    pub schema: String,
+    /// The version of the server.
+    pub server_version: String,
+    /// The settings that its promises rest on, as PostgreSQL names them.
+    pub settings: Vec<(&'static str, String)>,
+    /// Bytes of its tables and indexes.
+    pub bytes: u64,
+    /// How many rows each table has, by table name.
+    pub rows: Vec<(String, u64)>,
+}
+
+impl PostgresStore {
+    /// Returns facts about the schema.
+    pub fn info(&mut self) -> Result<Info> {
+        let begun = self.begin(Effect::Read)?;
+        let read = self.read_info(begun.version);
+        self.roll_back();
+        read
+    }
+
+    fn read_info(&mut self, schema_version: i64) -> Result<Info> {
+        let PostgresStore { connection, address, .. } = self;
+        let failed = |failed: ::postgres::Error| error::at(address, "cannot read", &failed);
+        let Some(connection) = connection else {
+            return Err(waypost_core::Error::internal("a lost connection was used"));
+        };
+        let client = &mut connection.client;
+        let names = ["fsync", "full_page_writes", "synchronous_commit"];
+        let mut settings = Vec::new();
+        for name in names {
+            let rows = client.simple_query(&format!("SHOW {name}")).map_err(failed)?;
+            let value = last_row(&rows).and_then(|row| row.get(0)).unwrap_or_default().to_owned();
+            settings.push((name, value));
+        }
+        let rows = client.simple_query("SHOW server_version").map_err(failed)?;
+        let server_version = last_row(&rows).and_then(|row| row.get(0)).unwrap_or_default().to_owned();
+        let tables = client
+            .query(
+                "SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
+                WHERE relkind = 'r' AND relnamespace = to_regnamespace($1) ORDER BY relname::text COLLATE \"C\"",
+                &[&address.schema],
+            )
+            .map_err(failed)?;
+        let mut rows = Vec::new();
+        let mut bytes = 0;
+        for table in tables {
+            let (name, size): (String, i64) = (table.get(0), table.get(1));
+            bytes += size.cast_unsigned();
+            if name == "about" {
+                continue;
+            }
+            // A name from our own schema, quoted: identifiers cannot be bound.
+            let count = format!("SELECT count(*) FROM {}", address.qualified(&format!("\"{name}\"")));
+            let count: i64 = client.query_one(&count, &[]).map_err(failed)?.get(0);
+            rows.push((name, count.cast_unsigned()));
+        }
+        let schema = address.schema.clone();
+        Ok(Info { schema_version, schema, server_version, settings, bytes, rows })
+    }
+}

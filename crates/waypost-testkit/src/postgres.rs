@@ -1,0 +1,143 @@
+//! A PostgreSQL server of the tests' own, on a socket in a temporary directory.
+//!
+//! It is stopped when the process that started it ends, however it ends: a shell waits for that. `WAYPOST_TEST_POSTGRES`
+//! is the URL of a server to use instead, for tests that do not stop it. Without any server tests fail.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
+
+use crate::sandbox::{NOBODY, is_root};
+
+/// A running server.
+pub struct Postgres {
+    /// Deleted by the shell, which outlives us.
+    dir: PathBuf,
+    programs: PathBuf,
+    /// Ends when the pipe to it is closed, and the server with it.
+    keeper: Child,
+}
+
+impl Postgres {
+    /// Starts a server with further settings, each as `name=value`.
+    pub fn start(settings: &[&str]) -> Postgres {
+        let programs = programs();
+        let dir = tempfile::Builder::new().prefix("waypost-pg-").tempdir().map(TempDir::keep).expect("a directory");
+        if is_root() {
+            std::os::unix::fs::chown(&dir, Some(NOBODY), Some(NOBODY)).expect("a directory for somebody else");
+        }
+        let data = dir.join("data");
+        let mut initdb = unprivileged(&programs.join("initdb"), &dir);
+        // Time is lost neither on syncing what nobody relies on yet, nor on a locale.
+        initdb.args(["--no-sync", "--no-instructions", "--auth=trust", "--username=postgres", "--encoding=UTF8"]);
+        check(initdb.args(["--locale=C.UTF-8", "--pgdata"]).arg(&data));
+        let keeper = unprivileged(Path::new("/bin/sh"), &dir)
+            .args([
+                "-c",
+                "read -r _; \"$1\" stop --silent --mode=immediate --pgdata=\"$2/data\"; rm -rf \"$2\"",
+                "keeper",
+            ])
+            .args([programs.join("pg_ctl"), dir.clone()])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            // What interrupts the tests does not interrupt it.
+            .process_group(0)
+            .spawn()
+            .expect("a shell");
+        let server = Postgres { dir, programs, keeper };
+        let sockets = format!("unix_socket_directories={}", server.dir.display());
+        let own = [sockets.as_str(), "listen_addresses=", "max_connections=200"];
+        let options: Vec<_> = own.iter().chain(settings).map(|setting| format!("-c {setting}")).collect();
+        check(server.pg_ctl("start").arg("--log").arg(server.dir.join("log")).arg("--options").arg(options.join(" ")));
+        server
+    }
+
+    /// Returns the server that the tests of this process share.
+    pub fn shared() -> &'static Postgres {
+        static SHARED: OnceLock<Postgres> = OnceLock::new();
+        SHARED.get_or_init(|| Postgres::start(&[]))
+    }
+
+    /// Returns the URL of an empty schema of this server.
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@{}/postgres?schema={}", encoded(&self.dir), fresh_name())
+    }
+
+    /// Returns the directory of the server's socket, in which its data is as well.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Kills the server and starts it again, as after a crash.
+    pub fn crash(&self) {
+        check(self.pg_ctl("restart").arg("--mode=immediate").arg("--log").arg(self.dir.join("log")));
+    }
+
+    fn pg_ctl(&self, what: &str) -> Command {
+        let mut command = unprivileged(&self.programs.join("pg_ctl"), &self.dir);
+        command.args([what, "--silent", "--wait", "--timeout=60", "--pgdata"]).arg(self.dir.join("data"));
+        command
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+/// Returns the URL of an empty schema, on the server named by `WAYPOST_TEST_POSTGRES` or on the shared one.
+pub fn postgres_url() -> String {
+    match std::env::var("WAYPOST_TEST_POSTGRES") {
+        Ok(url) => format!("{url}{}schema={}", if url.contains('?') { "&" } else { "?" }, fresh_name()),
+        Err(_) => Postgres::shared().url(),
+    }
+}
+
+/// Returns a name that no other schema has.
+fn fresh_name() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(1);
+    let since = std::fs::metadata("/proc/self").and_then(|own| own.modified()).expect("a process");
+    let since = since.duration_since(std::time::UNIX_EPOCH).expect("a clock").as_millis();
+    format!("test_{}_{since}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Returns the directory of PostgreSQL's programs: that of the newest version.
+fn programs() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut debian: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|version| version.path().join("bin"))
+        .collect();
+    debian.sort();
+    let found = debian.into_iter().rev().chain(std::env::split_paths(&path)).find(|dir| dir.join("initdb").is_file());
+    found.expect("PostgreSQL is not installed; cargo xtask test installs it, or set WAYPOST_TEST_POSTGRES to a URL")
+}
+
+/// Returns a command that PostgreSQL's programs do not refuse: they want no part of root.
+fn unprivileged(program: &Path, dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(dir).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null()).stdout(Stdio::null());
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+#[track_caller]
+fn check(command: &mut Command) {
+    let output = command.stderr(Stdio::piped()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn encoded(dir: &Path) -> String {
+    dir.to_str().expect("a temporary directory with a plain name").replace('/', "%2F")
+}
