@@ -204,6 +204,10 @@ impl Tx for MemoryTx<'_> {
         if self.rows.tasks.values().find(is_twin).is_some() {
             return Err(Error::internal(format!("there is a task {} already", task.name)));
         }
+        if let Some(id) = task.repository_id.as_ref().filter(|id| !self.rows.repositories.contains_key(*id)) {
+            return Err(unknown("repository", id));
+        }
+        task.assignee.as_ref().map_or(Ok(()), |agent| self.need_agent(agent))?;
         self.rows.tasks.insert(task.id.clone(), task.clone());
         Ok(())
     }
@@ -215,7 +219,8 @@ impl Tx for MemoryTx<'_> {
     fn task_remove(&mut self, id: &TaskId) -> Result<()> {
         let is_needed = self.rows.dependencies.keys().any(|(task, on)| task == id || on == id)
             || self.rows.checkpoints.values().any(|checkpoint| checkpoint.task_id == *id)
-            || self.rows.messages.values().any(|message| message.task_id.as_ref() == Some(id));
+            || self.rows.messages.values().any(|message| message.task_id.as_ref() == Some(id))
+            || self.rows.notices.values().any(|notice| notice.task_id.as_ref() == Some(id));
         if is_needed {
             return Err(Error::internal(format!("something refers to task {id}")));
         }
@@ -284,11 +289,8 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn dependency_put(&mut self, dependency: &Dependency) -> Result<()> {
-        for task in [&dependency.task_id, &dependency.depends_on] {
-            if !self.rows.tasks.contains_key(task) {
-                return Err(unknown("task", task));
-            }
-        }
+        self.need_task(&dependency.task_id)?;
+        self.need_task(&dependency.depends_on)?;
         let key = (dependency.task_id.clone(), dependency.depends_on.clone());
         self.rows.dependencies.insert(key, dependency.kind);
         Ok(())
@@ -309,10 +311,12 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn checkpoint_put(&mut self, checkpoint: &Checkpoint) -> Result<()> {
-        if !self.rows.tasks.contains_key(&checkpoint.task_id) {
-            return Err(unknown("task", &checkpoint.task_id));
-        }
-        let is_twin = |other: &Checkpoint| other.task_id == checkpoint.task_id && other.sequence == checkpoint.sequence;
+        self.need_worktree(&checkpoint.worktree_id)?;
+        self.need_task(&checkpoint.task_id)?;
+        self.need_agent(&checkpoint.agent_id)?;
+        let is_twin = |other: &Checkpoint| {
+            other.id == checkpoint.id || (other.task_id == checkpoint.task_id && other.sequence == checkpoint.sequence)
+        };
         if self.rows.checkpoints.values().any(is_twin) {
             return Err(Error::internal(format!("there is a checkpoint {} already", checkpoint.sequence)));
         }
@@ -365,11 +369,7 @@ impl Tx for MemoryTx<'_> {
 
     fn lease_put(&mut self, lease: &Lease) -> Result<()> {
         self.need_worktree(&lease.worktree_id)?;
-        if let Some(holder) = &lease.holder
-            && !self.rows.agents.contains_key(holder)
-        {
-            return Err(unknown("agent", holder));
-        }
+        lease.holder.as_ref().map_or(Ok(()), |holder| self.need_agent(holder))?;
         self.rows.leases.insert(lease.subject.clone(), lease.clone());
         Ok(())
     }
@@ -396,10 +396,17 @@ impl Tx for MemoryTx<'_> {
 
     fn message_put(&mut self, message: &Message) -> Result<()> {
         self.need_worktree(&message.worktree_id)?;
-        for agent in [&message.sender, &message.recipient] {
-            if !self.rows.agents.contains_key(agent) {
-                return Err(unknown("agent", agent));
-            }
+        self.need_agent(&message.sender)?;
+        self.need_agent(&message.recipient)?;
+        message.task_id.as_ref().map_or(Ok(()), |task| self.need_task(task))?;
+        if let Some(id) = message.workflow_id.as_ref().filter(|id| !self.rows.workflows.contains_key(*id)) {
+            return Err(unknown("workflow", id));
+        }
+        if let Some(id) = message.reply_to.as_ref().filter(|id| !self.rows.messages.contains_key(*id)) {
+            return Err(unknown("message", id));
+        }
+        if self.rows.messages.values().any(|other| other.number == message.number && other.id != message.id) {
+            return Err(Error::internal(format!("there is a message number {} already", message.number)));
         }
         self.rows.messages.insert(message.id.clone(), message.clone());
         Ok(())
@@ -432,6 +439,12 @@ impl Tx for MemoryTx<'_> {
 
     fn template_put(&mut self, template: &Template) -> Result<()> {
         self.need_worktree(&template.worktree_id)?;
+        let is_twin = |other: &Template| {
+            other.id == template.id || (other.name == template.name && other.version == template.version)
+        };
+        if self.rows.templates.values().any(is_twin) {
+            return Err(Error::internal(format!("there is a template {} {} already", template.name, template.version)));
+        }
         self.rows.templates.insert(template.id.clone(), template.clone());
         Ok(())
     }
@@ -448,6 +461,7 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn answer_put(&mut self, answer: &SavedAnswer) -> Result<()> {
+        self.need_worktree(&answer.worktree_id)?;
         if self.rows.answers.insert(answer.key.clone(), answer.clone()).is_some() {
             return Err(Error::internal(format!("there is an answer to {} already", answer.key)));
         }
@@ -465,6 +479,7 @@ impl Tx for MemoryTx<'_> {
 
     fn notice_put(&mut self, notice: &Notice) -> Result<()> {
         self.need_worktree(&notice.worktree_id)?;
+        notice.task_id.as_ref().map_or(Ok(()), |task| self.need_task(task))?;
         self.rows.notices.insert(notice.issue.clone(), notice.clone());
         Ok(())
     }
@@ -489,6 +504,14 @@ impl Tx for MemoryTx<'_> {
 impl MemoryTx<'_> {
     fn need_worktree(&self, id: &WorktreeId) -> Result<()> {
         if self.rows.worktrees.contains_key(id) { Ok(()) } else { Err(unknown("worktree", id)) }
+    }
+
+    fn need_task(&self, id: &TaskId) -> Result<()> {
+        if self.rows.tasks.contains_key(id) { Ok(()) } else { Err(unknown("task", id)) }
+    }
+
+    fn need_agent(&self, id: &AgentId) -> Result<()> {
+        if self.rows.agents.contains_key(id) { Ok(()) } else { Err(unknown("agent", id)) }
     }
 
     fn dependencies(&self, is_wanted: impl Fn(&TaskId) -> bool) -> Vec<Dependency> {

@@ -224,8 +224,11 @@ pub(crate) const EVENT_LIST_OF_WORKTREE: &str = select!(
     "events WHERE substr(kind, 1, length(?2)) = ?2 AND worktree_id = ?3 ORDER BY sequence DESC LIMIT ?1"
 );
 /// Backwards along `events_by_subject`.
-pub(crate) const EVENT_LIST_OF_SUBJECT: &str =
-    select!(event, "events WHERE substr(kind, 1, length(?2)) = ?2 AND subject = ?3 ORDER BY sequence DESC LIMIT ?1");
+pub(crate) const EVENT_LIST_OF_SUBJECT: &str = select!(
+    event,
+    "events WHERE substr(kind, 1, length(?2)) = ?2 AND subject = ?3 AND (?4 = '' OR worktree_id = ?4)
+    ORDER BY sequence DESC LIMIT ?1"
+);
 /// Along the primary key.
 pub(crate) const EVENT_LIST_SINCE: &str =
     select!(event, "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence > ?3 ORDER BY sequence LIMIT ?1");
@@ -237,7 +240,9 @@ pub(crate) const EVENT_LIST_SINCE_OF_WORKTREE: &str = select!(
 /// Along `events_by_subject`.
 pub(crate) const EVENT_LIST_SINCE_OF_SUBJECT: &str = select!(
     event,
-    "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence > ?3 AND subject = ?4 ORDER BY sequence LIMIT ?1"
+    "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence > ?3 AND subject = ?4
+        AND (?5 = '' OR worktree_id = ?5)
+    ORDER BY sequence LIMIT ?1"
 );
 
 /// Along `leases_due`, `tasks_due` and `agents_by_silence`; asked before everything, and mostly none.

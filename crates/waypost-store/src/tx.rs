@@ -139,13 +139,13 @@ impl Tx for SqlTx<'_> {
             (Some(_), Some(_), _) => sql::EVENT_LIST_SINCE_OF_SUBJECT,
             (Some(_), None, Some(_)) => sql::EVENT_LIST_SINCE_OF_WORKTREE,
         };
-        let key = subject.as_deref().or(worktree_id.as_ref().map(WorktreeId::as_str));
-        parameters.extend(key.map(Cell::from));
-        let mut events = self.all(sql, &parameters, event)?;
-        if let (Some(_), Some(id)) = (subject, worktree_id) {
-            events.retain(|event| event.worktree_id == *id);
+        parameters.extend(subject.as_deref().map(Cell::from));
+        match (subject, worktree_id) {
+            (None, None) => {}
+            (_, Some(id)) => parameters.push(Cell::from(id.as_str())),
+            (Some(_), None) => parameters.push(Cell::from("")),
         }
-        Ok(events)
+        self.all(sql, &parameters, event)
     }
 
     fn event_last(&mut self) -> Result<u64> {

@@ -89,6 +89,8 @@ fn classify(error: &::postgres::Error) -> (Kind, Option<&'static str>) {
         ("3D000", _) => (Kind::Unavailable, Some("make the database first, with createdb")),
         ("42P01" | "3F000", _) => (Kind::Unavailable, Some("its schema was deleted or changed by somebody else")),
         ("25006", _) => (Kind::Unavailable, Some("the server takes no writes: name the primary server")),
+        // An entry of an index has an end that a row has not.
+        ("54000", _) => (Kind::Invalid, Some("a name, key or subject is longer than PostgreSQL can find again")),
         ("57014", _) => (Kind::Unavailable, Some("it took too long")),
         ("53100", _) => (Kind::Unavailable, Some("the server's disk is full")),
         ("53300", _) => (Kind::Unavailable, Some("the server has no connection left for us")),

@@ -1,0 +1,195 @@
+//! The same random history in a store and in the reference; then every question gets the same answer.
+
+use waypost_core::model::{CandidateQuery, EventQuery, TaskStatus, WorkflowQuery, WorkflowStatus, kind};
+use waypost_core::store::{Store, Tx};
+
+use crate::rows::{Dice, World};
+use crate::{read, reference, write};
+
+const ROUNDS: u64 = 6;
+/// How many rows a round puts, and how many questions it asks.
+const STEPS: usize = 60;
+
+pub(crate) fn every_verb_answers_as_the_reference_does(store: &mut dyn Store) {
+    let mut model = reference();
+    let mut world = World::small(&mut Dice::new(7));
+    for store in [&mut *store, &mut model] {
+        write(store, |tx| world.put(tx));
+    }
+    for seed in 1..=ROUNDS {
+        // The same dice twice: both stores are asked for the same.
+        let before = world.clone();
+        for (store, world) in [(&mut *store, &mut before.clone()), (&mut model, &mut world)] {
+            let mut dice = Dice::new(seed);
+            write(store, |tx| (0..STEPS).for_each(|_| step(tx, world, &mut dice)));
+        }
+        for step in 0..STEPS {
+            let number = seed * 1_000 + u64::try_from(step).unwrap();
+            let found = read(store, |tx| ask(tx, &world, &mut Dice::new(number)));
+            let expected = read(&mut model, |tx| ask(tx, &world, &mut Dice::new(number)));
+            assert_eq!(found, expected, "seed {seed}, question {step}");
+        }
+    }
+}
+
+/// Puts, replaces or removes one row.
+fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
+    match dice.roll(20) {
+        0 => {
+            world.repositories.push(World::repository(dice));
+            tx.repository_put(world.repositories.last().unwrap()).unwrap();
+        }
+        1 => {
+            world.worktrees.push(world.worktree(dice));
+            tx.worktree_put(world.worktrees.last().unwrap()).unwrap();
+        }
+        2 => tx.worktree_touch(&dice.pick(&world.worktrees).id, dice.moment()).unwrap(),
+        3 | 4 => {
+            tx.event_append(&world.event(dice)).unwrap();
+        }
+        5 => {
+            world.agents.push(world.agent(dice));
+            tx.agent_put(world.agents.last().unwrap()).unwrap();
+        }
+        6 => {
+            let at = dice.roll(world.agents.len());
+            let (id, name) = (world.agents[at].id.clone(), world.agents[at].name.clone());
+            world.agents[at] = waypost_core::model::Agent { id, name, ..world.agent(dice) };
+            tx.agent_put(&world.agents[at]).unwrap();
+        }
+        7 => {
+            world.workflows.push(world.workflow(dice));
+            tx.workflow_put(world.workflows.last().unwrap()).unwrap();
+        }
+        8 => tx.workflow_repository_put(&dice.pick(&world.workflows).id, &dice.pick(&world.repositories).id).unwrap(),
+        9 | 10 => {
+            world.tasks.push(world.task(dice));
+            tx.task_put(world.tasks.last().unwrap()).unwrap();
+        }
+        11 => {
+            let at = dice.roll(world.tasks.len());
+            let (id, name) = (world.tasks[at].id.clone(), world.tasks[at].name.clone());
+            let workflow_id = world.tasks[at].workflow_id.clone();
+            world.tasks[at] = waypost_core::model::Task { id, name, workflow_id, ..world.task(dice) };
+            tx.task_put(&world.tasks[at]).unwrap();
+        }
+        12 => {
+            if let Some(dependency) = world.dependency(dice) {
+                tx.dependency_put(&dependency).unwrap();
+            }
+        }
+        13 => tx.dependency_remove(&dice.pick(&world.tasks).id, &dice.pick(&world.tasks).id).unwrap(),
+        14 => {
+            world.checkpoints.push(world.checkpoint(dice));
+            tx.checkpoint_put(world.checkpoints.last().unwrap()).unwrap();
+        }
+        15 => {
+            world.leases.push(world.lease(dice));
+            tx.lease_put(world.leases.last().unwrap()).unwrap();
+        }
+        16 => {
+            world.messages.push(world.message(dice));
+            tx.message_put(world.messages.last().unwrap()).unwrap();
+        }
+        17 => {
+            world.templates.push(world.template(dice));
+            tx.template_put(world.templates.last().unwrap()).unwrap();
+        }
+        18 => {
+            world.answers.push(world.answer(dice));
+            tx.answer_put(world.answers.last().unwrap()).unwrap();
+        }
+        _ if dice.roll(3) == 0 => tx.notice_remove(&dice.text()).unwrap(),
+        _ => tx.notice_put(&world.notice(dice)).unwrap(),
+    }
+}
+
+/// Asks one question and returns the answer as text.
+fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
+    let limit = dice.pick(&[0, 1, 3, 1_000, u32::MAX]);
+    let moment = dice.moment();
+    let (task, workflow) = (dice.pick(&world.tasks), dice.pick(&world.workflows));
+    let agent = dice.pick(&world.agents).id;
+    match dice.roll(24) {
+        0 => format!("{:?}", tx.repository_get(&dice.pick(&world.repositories).id).unwrap()),
+        1 => format!("{:?}", tx.repository_list().unwrap()),
+        2 => format!("{:?}", tx.worktree_get(&dice.pick(&world.worktrees).id).unwrap()),
+        3 => format!("{:?}", tx.worktree_list().unwrap()),
+        4 | 5 => {
+            let query = EventQuery {
+                since: dice.maybe(|dice| u64::try_from(dice.roll(20)).unwrap()),
+                worktree_id: dice.maybe(|dice| dice.pick(&world.worktrees).id),
+                kind: dice.maybe(|dice| {
+                    let kind = dice.pick(kind::ALL);
+                    kind[..dice.roll(kind.len())].to_owned()
+                }),
+                subject: dice.maybe(Dice::text),
+                limit,
+            };
+            format!("{:?} {}", tx.event_list(&query).unwrap(), tx.event_last().unwrap())
+        }
+        6 => format!("{:?}", tx.workflow_get(&workflow.id).unwrap()),
+        7 => {
+            let query = WorkflowQuery {
+                statuses: (0..dice.roll(4)).map(|_| dice.pick(WorkflowStatus::ALL)).collect(),
+                worktree_id: dice.maybe(|dice| dice.pick(&world.worktrees).id),
+                repository_id: dice.maybe(|dice| dice.pick(&world.repositories).id),
+                name: dice.maybe(|_| workflow.name.clone()).filter(|name| !name.is_empty()),
+                limit,
+            };
+            format!("{:?}", tx.workflow_list(&query).unwrap())
+        }
+        8 => format!("{:?}", tx.workflow_repository_list(&workflow.id).unwrap()),
+        9 => format!("{:?}", tx.task_get(&task.id).unwrap()),
+        10 => format!("{:?}", tx.task_list(&workflow.id).unwrap()),
+        11 => format!("{:?}", tx.task_list_named(&task.name, limit).unwrap()),
+        12 => format!("{:?}", tx.task_list_in(dice.pick(TaskStatus::ALL), limit).unwrap()),
+        13 | 14 => {
+            let query = CandidateQuery {
+                workflow_id: dice.maybe(|_| workflow.id.clone()),
+                skip: dice.pick(&[0, 0, 1, 5]),
+                limit,
+            };
+            format!("{:?}", tx.task_list_claimable(&query).unwrap())
+        }
+        15 => format!("{:?}", tx.task_list_due(moment, limit).unwrap()),
+        16 => format!("{:?}", tx.task_count(&workflow.id).unwrap()),
+        17 => format!("{:?} {:?}", tx.dependency_list(&workflow.id).unwrap(), tx.dependency_list_of(&task.id).unwrap()),
+        18 => {
+            let before = dice.maybe(|dice| dice.pick(&[0, 1, 5, u32::MAX]));
+            format!("{:?}", tx.checkpoint_list(&task.id, before, limit).unwrap())
+        }
+        19 => {
+            let name = dice.pick(&world.agents).name;
+            format!("{:?} {:?}", tx.agent_get(&agent).unwrap(), tx.agent_named(&name).unwrap())
+        }
+        20 => format!("{:?} {:?}", tx.agent_list().unwrap(), tx.agent_list_silent(moment, limit).unwrap()),
+        21 => format!(
+            "{:?} {:?} {:?}",
+            tx.lease_get(task.id.as_str()).unwrap(),
+            tx.lease_list(dice.maybe(|_| &agent)).unwrap(),
+            tx.lease_list_due(moment, limit).unwrap()
+        ),
+        22 => {
+            let message = world.messages.first();
+            format!(
+                "{:?} {} {:?} {:?} {:?}",
+                message.map(|message| tx.message_get(&message.id).unwrap()),
+                tx.message_last().unwrap(),
+                tx.message_list(&agent, moment, limit).unwrap(),
+                tx.message_count(&agent, moment).unwrap(),
+                message.map(|message| tx.message_list_thread(&message.thread).unwrap()),
+            )
+        }
+        _ => {
+            let name = world.templates.first().map(|template| template.name.clone()).filter(|name| !name.is_empty());
+            let answer = world.answers.last();
+            format!(
+                "{:?} {:?} {:?}",
+                tx.template_list(dice.maybe(|_| name.as_deref()).flatten()).unwrap(),
+                answer.map(|answer| tx.answer_get(&answer.key).unwrap()),
+                tx.notice_list().unwrap(),
+            )
+        }
+    }
+}

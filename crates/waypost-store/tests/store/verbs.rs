@@ -1,0 +1,558 @@
+//! The verbs of a transaction, one fact each.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use waypost_core::Result;
+use waypost_core::id::{Entropy, MessageId, RepositoryId, TaskId, WorktreeId};
+use waypost_core::model::{
+    Agent, CandidateQuery, Checkpoint, Dependency, DependencyKind, EventQuery, Lease, Message, MessageState, NewEvent,
+    Notice, Repository, SavedAnswer, Task, TaskStatus, Template, Vcs, Workflow, Worktree,
+};
+use waypost_core::store::{Store, Tx};
+use waypost_core::time::Timestamp;
+
+use crate::rows::{Dice, World};
+use crate::{read, write};
+
+struct Numbers(u8);
+
+impl Entropy for Numbers {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        bytes.fill(self.0);
+    }
+}
+
+fn repository(number: u8) -> Repository {
+    Repository {
+        id: RepositoryId::generate(&mut Numbers(number)),
+        name: format!("repository {number}"),
+        path: PathBuf::from("/r"),
+        vcs: Vcs::Git,
+        remote_url: Some("ssh://example.org/r".to_owned()),
+        default_branch: None,
+    }
+}
+
+fn worktree(number: u8, of: &Repository) -> Worktree {
+    Worktree {
+        id: WorktreeId::generate(&mut Numbers(number)),
+        repository_id: of.id.clone(),
+        name: format!("worktree {number}"),
+        path: PathBuf::from("/w"),
+        branch: Some("topic".to_owned()),
+        first_seen: Timestamp::from_millis(10),
+        last_seen: Timestamp::from_millis(20),
+        removed_at: None,
+    }
+}
+
+fn event(of: &Worktree, subject: &str) -> NewEvent {
+    NewEvent {
+        time: Timestamp::from_millis(1_000),
+        actor: "somebody".to_owned(),
+        worktree_id: of.id.clone(),
+        kind: "store.probed",
+        subject: subject.to_owned(),
+        data: json!({ "z": 1, "a": [null, "ü"] }),
+    }
+}
+
+fn all() -> EventQuery {
+    EventQuery { limit: 100, ..EventQuery::default() }
+}
+
+pub(crate) fn rows_are_read_back_as_they_were_put(store: &mut dyn Store) {
+    let repository = repository(1);
+    let worktree = Worktree { removed_at: Some(Timestamp::from_millis(-5)), branch: None, ..worktree(2, &repository) };
+    write(store, |tx| {
+        tx.repository_put(&repository).unwrap();
+        tx.worktree_put(&worktree).unwrap();
+        assert_eq!(tx.event_append(&event(&worktree, "it")).unwrap(), 1);
+    });
+    read(store, |tx| {
+        assert_eq!(tx.repository_get(&repository.id).unwrap(), Some(repository.clone()));
+        assert_eq!(tx.worktree_get(&worktree.id).unwrap(), Some(worktree.clone()));
+        let events = tx.event_list(&all()).unwrap();
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0].data, json!({ "z": 1, "a": [null, "ü"] }));
+        assert_eq!(
+            (events[0].sequence, events[0].kind.as_str(), events[0].subject.as_str()),
+            (1, "store.probed", "it")
+        );
+        assert_eq!(tx.repository_get(&RepositoryId::generate(&mut Numbers(9))).unwrap(), None);
+    });
+}
+
+pub(crate) fn putting_again_replaces_and_keeps_references(store: &mut dyn Store) {
+    let repository = repository(1);
+    let worktree = worktree(2, &repository);
+    let moved = Repository { path: PathBuf::from("/elsewhere"), ..repository.clone() };
+    write(store, |tx| {
+        tx.repository_put(&repository).unwrap();
+        tx.worktree_put(&worktree).unwrap();
+        tx.event_append(&event(&worktree, "it")).unwrap();
+    });
+    write(store, |tx| {
+        tx.repository_put(&moved).unwrap();
+        tx.worktree_put(&Worktree { name: "new name".to_owned(), ..worktree.clone() }).unwrap();
+        tx.worktree_touch(&worktree.id, Timestamp::from_millis(99)).unwrap();
+    });
+    read(store, |tx| {
+        assert_eq!(tx.repository_list().unwrap(), std::slice::from_ref(&moved));
+        let now = tx.worktree_get(&worktree.id).unwrap().unwrap();
+        assert_eq!((now.name.as_str(), now.last_seen.as_millis()), ("new name", 99));
+        assert_eq!(tx.event_list(&all()).unwrap().len(), 1);
+    });
+}
+
+pub(crate) fn a_dropped_transaction_leaves_nothing(store: &mut dyn Store) {
+    let mut tx = store.begin_write().unwrap();
+    tx.repository_put(&repository(1)).unwrap();
+    drop(tx);
+    assert_eq!(read(store, |tx| tx.repository_list().unwrap()), []);
+}
+
+pub(crate) fn lists_are_ordered(store: &mut dyn Store) {
+    let repositories = [repository(3), repository(1), repository(2)];
+    let worktrees = [
+        worktree(5, &repositories[0]),
+        worktree(4, &repositories[0]),
+        Worktree { first_seen: Timestamp::from_millis(1), ..worktree(6, &repositories[1]) },
+    ];
+    write(store, |tx| {
+        for repository in &repositories {
+            tx.repository_put(repository).unwrap();
+        }
+        for worktree in &worktrees {
+            tx.worktree_put(worktree).unwrap();
+        }
+    });
+    read(store, |tx| {
+        let names: Vec<_> = tx.repository_list().unwrap().into_iter().map(|repository| repository.name).collect();
+        assert_eq!(names, ["repository 1", "repository 2", "repository 3"]);
+        let names: Vec<_> = tx.worktree_list().unwrap().into_iter().map(|worktree| worktree.name).collect();
+        assert_eq!(names, ["worktree 6", "worktree 4", "worktree 5"]);
+    });
+}
+
+pub(crate) fn sequences_have_no_gaps_after_a_rollback(store: &mut dyn Store) {
+    let repository = repository(1);
+    let worktree = worktree(2, &repository);
+    write(store, |tx| {
+        tx.repository_put(&repository).unwrap();
+        tx.worktree_put(&worktree).unwrap();
+        assert_eq!(tx.event_last().unwrap(), 0);
+        assert_eq!(tx.event_append(&event(&worktree, "one")).unwrap(), 1);
+    });
+    let mut tx = store.begin_write().unwrap();
+    assert_eq!(tx.event_append(&event(&worktree, "lost")).unwrap(), 2);
+    drop(tx);
+    assert_eq!(write(store, |tx| tx.event_append(&event(&worktree, "two")).unwrap()), 2);
+    assert_eq!(read(store, |tx| tx.event_last().unwrap()), 2);
+}
+
+pub(crate) fn events_are_listed_by_every_filter(store: &mut dyn Store) {
+    let repository = repository(1);
+    let (here, there) = (worktree(2, &repository), worktree(3, &repository));
+    write(store, |tx| {
+        tx.repository_put(&repository).unwrap();
+        for (worktree, subject, kind) in [
+            (&here, "a", "task.claimed"),
+            (&there, "b", "task.completed"),
+            (&here, "b", "workflow.created"),
+            (&there, "b", "task_like"),
+        ] {
+            tx.worktree_put(worktree).unwrap();
+            tx.event_append(&NewEvent { kind, ..event(worktree, subject) }).unwrap();
+        }
+    });
+    let mut check = |query: EventQuery, expected: &[u64]| {
+        let found: Vec<_> =
+            read(store, |tx| tx.event_list(&query).unwrap()).into_iter().map(|event| event.sequence).collect();
+        assert_eq!(found, expected, "{query:?}");
+    };
+    let (all, b, tasks) = (all(), Some("b".to_owned()), Some("task.".to_owned()));
+    check(all.clone(), &[4, 3, 2, 1]);
+    check(EventQuery { limit: 2, ..all.clone() }, &[4, 3]);
+    check(EventQuery { limit: 0, ..all.clone() }, &[]);
+    check(EventQuery { since: Some(0), limit: 2, ..all.clone() }, &[1, 2]);
+    check(EventQuery { since: Some(4), ..all.clone() }, &[]);
+    check(EventQuery { worktree_id: Some(here.id.clone()), ..all.clone() }, &[3, 1]);
+    check(EventQuery { since: Some(1), worktree_id: Some(here.id.clone()), ..all.clone() }, &[3]);
+    check(EventQuery { subject: b.clone(), ..all.clone() }, &[4, 3, 2]);
+    check(EventQuery { since: Some(2), subject: b.clone(), ..all.clone() }, &[3, 4]);
+    check(EventQuery { kind: tasks.clone(), ..all.clone() }, &[2, 1]);
+    check(EventQuery { kind: tasks, subject: b.clone(), ..all.clone() }, &[2]);
+    // The limit counts what is wanted, not what was looked at.
+    check(EventQuery { subject: b, worktree_id: Some(here.id.clone()), limit: 1, ..all }, &[3]);
+}
+
+pub(crate) fn time_never_goes_back(store: &mut dyn Store) {
+    let repository = repository(1);
+    let worktree = worktree(2, &repository);
+    let ahead = write(store, |tx| {
+        let ahead = tx.now().unwrap().plus(3_600_000);
+        tx.repository_put(&repository).unwrap();
+        tx.worktree_put(&worktree).unwrap();
+        tx.event_append(&NewEvent { time: ahead, ..event(&worktree, "ahead") }).unwrap();
+        assert_eq!(tx.now().unwrap(), ahead, "within the transaction");
+        ahead
+    });
+    assert_eq!(read(store, |tx| tx.now().unwrap()), ahead, "the clock stepped back, the store did not");
+    assert_eq!(write(store, |tx| tx.now().unwrap()), ahead);
+}
+
+pub(crate) fn paths_of_any_bytes_survive(store: &mut dyn Store) {
+    use std::os::unix::ffi::OsStringExt as _;
+    let path = PathBuf::from(std::ffi::OsString::from_vec(b"/tmp/\xff \n%41".to_vec()));
+    let repository = Repository { path, ..repository(1) };
+    write(store, |tx| tx.repository_put(&repository).unwrap());
+    assert_eq!(read(store, |tx| tx.repository_get(&repository.id).unwrap()), Some(repository));
+}
+
+pub(crate) fn what_was_committed_is_there_and_what_was_not_is_not(store: &mut dyn Store) {
+    let world = World::small(&mut Dice::new(1));
+    write(store, |tx| world.put(tx));
+    let mut tx = store.begin_write().unwrap();
+    let other = Task { description: "other".to_owned(), ..world.tasks[0].clone() };
+    tx.task_put(&other).unwrap();
+    tx.task_remove(&world.tasks[1].id).unwrap();
+    assert_eq!(tx.task_get(&other.id).unwrap().as_ref(), Some(&other), "a transaction sees what it did itself");
+    drop(tx);
+    read(store, |tx| {
+        for task in &world.tasks {
+            assert_eq!(tx.task_get(&task.id).unwrap().as_ref(), Some(task));
+        }
+    });
+    write(store, |tx| tx.task_remove(&world.tasks[1].id).unwrap());
+    assert_eq!(read(store, |tx| tx.task_get(&world.tasks[1].id).unwrap()), None);
+}
+
+/// A row that is put by a verb of its own.
+type Put = Box<dyn Fn(&mut dyn Tx) -> Result<()>>;
+
+#[track_caller]
+fn all_fail(store: &mut dyn Store, puts: Vec<(&str, Put)>) {
+    for (name, put) in puts {
+        let mut tx = store.begin_write().unwrap();
+        assert!(put(&mut *tx).is_err(), "{name} was accepted");
+    }
+}
+
+/// Makes a row with one field changed, and the verb that puts it.
+macro_rules! put {
+    ($name:literal, $verb:ident, $row:expr) => {{
+        let row = $row;
+        ($name, Box::new(move |tx: &mut dyn Tx| tx.$verb(&row)) as Put)
+    }};
+}
+
+pub(crate) fn g3_every_reference_must_be_there(store: &mut dyn Store) {
+    let dice = &mut Dice::new(2);
+    let (mut world, unknown) = (World::small(dice), World::small(dice));
+    world.messages.push(world.message(dice));
+    write(store, |tx| {
+        world.put(tx);
+        tx.message_put(&world.messages[0]).unwrap();
+    });
+    let nowhere = unknown.worktrees[0].id.clone();
+    let (task, agent) = (unknown.tasks[0].id.clone(), unknown.agents[0].id.clone());
+    let (workflow, repository) = (unknown.workflows[0].id.clone(), unknown.repositories[0].id.clone());
+    let (known, linked) = (world.tasks[0].id.clone(), world.workflows[0].id.clone());
+    let lone = workflow.clone();
+    let event = NewEvent { worktree_id: nowhere.clone(), ..world.event(dice) };
+    all_fail(
+        store,
+        vec![
+            put!("worktree", worktree_put, Worktree { repository_id: repository.clone(), ..world.worktree(dice) }),
+            ("event", Box::new(move |tx| tx.event_append(&event).map(drop))),
+            put!("workflow", workflow_put, Workflow { worktree_id: nowhere.clone(), ..world.workflow(dice) }),
+            ("a workflow's repository", Box::new(move |tx| tx.workflow_repository_put(&linked, &repository))),
+            ("a repository's workflow", {
+                let known = world.repositories[0].id.clone();
+                Box::new(move |tx| tx.workflow_repository_put(&lone, &known))
+            }),
+            put!("agent", agent_put, Agent { worktree_id: nowhere.clone(), ..world.agent(dice) }),
+            put!("task", task_put, Task { worktree_id: nowhere.clone(), ..world.task(dice) }),
+            put!("task of workflow", task_put, Task { workflow_id: workflow.clone(), ..world.task(dice) }),
+            put!(
+                "task in repository",
+                task_put,
+                Task { repository_id: Some(unknown.repositories[0].id.clone()), ..world.task(dice) }
+            ),
+            put!("task for agent", task_put, Task { assignee: Some(agent.clone()), ..world.task(dice) }),
+            put!(
+                "dependency of",
+                dependency_put,
+                Dependency { task_id: task.clone(), depends_on: known.clone(), kind: DependencyKind::Blocks }
+            ),
+            put!(
+                "dependency on",
+                dependency_put,
+                Dependency { task_id: known, depends_on: task.clone(), kind: DependencyKind::Informs }
+            ),
+            put!("checkpoint of task", checkpoint_put, Checkpoint { task_id: task.clone(), ..world.checkpoint(dice) }),
+            put!(
+                "checkpoint by agent",
+                checkpoint_put,
+                Checkpoint { agent_id: agent.clone(), ..world.checkpoint(dice) }
+            ),
+            put!("checkpoint", checkpoint_put, Checkpoint { worktree_id: nowhere.clone(), ..world.checkpoint(dice) }),
+            put!("lease", lease_put, Lease { worktree_id: nowhere.clone(), ..world.lease(dice) }),
+            put!("lease of agent", lease_put, Lease { holder: Some(agent.clone()), ..world.lease(dice) }),
+            put!("message", message_put, Message { worktree_id: nowhere.clone(), ..world.message(dice) }),
+            put!("message from", message_put, Message { sender: agent.clone(), ..world.message(dice) }),
+            put!("message to", message_put, Message { recipient: agent, ..world.message(dice) }),
+            put!("message on workflow", message_put, Message { workflow_id: Some(workflow), ..world.message(dice) }),
+            put!("message on task", message_put, Message { task_id: Some(task.clone()), ..world.message(dice) }),
+            put!(
+                "answering message",
+                message_put,
+                Message { reply_to: Some(MessageId::generate(dice)), ..world.message(dice) }
+            ),
+            put!("template", template_put, Template { worktree_id: nowhere.clone(), ..world.template(dice) }),
+            put!("answer", answer_put, SavedAnswer { worktree_id: nowhere.clone(), ..world.answer(dice) }),
+            put!("notice", notice_put, Notice { worktree_id: nowhere, ..world.notice(dice) }),
+            put!("notice of task", notice_put, Notice { task_id: Some(task), ..world.notice(dice) }),
+        ],
+    );
+}
+
+pub(crate) fn what_must_be_unique_is(store: &mut dyn Store) {
+    let dice = &mut Dice::new(3);
+    let world = World::small(dice);
+    let (checkpoint, message) = (world.checkpoint(dice), world.message(dice));
+    let (template, answer) = (world.template(dice), world.answer(dice));
+    write(store, |tx| {
+        world.put(tx);
+        tx.checkpoint_put(&checkpoint).unwrap();
+        tx.message_put(&message).unwrap();
+        tx.template_put(&template).unwrap();
+        tx.answer_put(&answer).unwrap();
+    });
+    let (task, agent) = (&world.tasks[0], &world.agents[0]);
+    all_fail(
+        store,
+        vec![
+            put!(
+                "a task's name in a workflow",
+                task_put,
+                Task { name: task.name.clone(), workflow_id: task.workflow_id.clone(), ..world.task(dice) }
+            ),
+            put!("an agent's name", agent_put, Agent { name: agent.name.clone(), ..world.agent(dice) }),
+            put!(
+                "a checkpoint's sequence",
+                checkpoint_put,
+                Checkpoint {
+                    sequence: checkpoint.sequence,
+                    task_id: checkpoint.task_id.clone(),
+                    ..world.checkpoint(dice)
+                }
+            ),
+            put!("a checkpoint", checkpoint_put, Checkpoint { sequence: 9, ..checkpoint }),
+            put!("a message's number", message_put, Message { number: message.number, ..world.message(dice) }),
+            put!(
+                "a template's version",
+                template_put,
+                Template { name: template.name.clone(), version: template.version, ..world.template(dice) }
+            ),
+            put!("a template", template_put, Template { version: 9, ..template }),
+            put!("an answer's key", answer_put, answer),
+        ],
+    );
+}
+
+pub(crate) fn a_task_that_something_refers_to_is_not_removed(store: &mut dyn Store) {
+    let dice = &mut Dice::new(4);
+    let world = World::small(dice);
+    write(store, |tx| world.put(tx));
+    let [one, other] = [&world.tasks[0].id, &world.tasks[1].id];
+    let mut check = |put: &dyn Fn(&mut dyn Tx) -> Result<()>, removed: &TaskId| {
+        let mut tx = store.begin_write().unwrap();
+        put(&mut *tx).unwrap();
+        tx.task_remove(removed).unwrap_err();
+    };
+    let dependency = Dependency { task_id: one.clone(), depends_on: other.clone(), kind: DependencyKind::Informs };
+    check(&|tx| tx.dependency_put(&dependency), one);
+    check(&|tx| tx.dependency_put(&dependency), other);
+    let checkpoint = Checkpoint { task_id: one.clone(), ..world.checkpoint(dice) };
+    check(&|tx| tx.checkpoint_put(&checkpoint), one);
+    let message = Message { task_id: Some(one.clone()), ..world.message(dice) };
+    check(&|tx| tx.message_put(&message), one);
+    let notice = Notice { task_id: Some(one.clone()), ..world.notice(dice) };
+    check(&|tx| tx.notice_put(&notice), one);
+    write(store, |tx| {
+        tx.dependency_put(&dependency).unwrap();
+        tx.dependency_remove(one, other).unwrap();
+        tx.task_remove(one).unwrap();
+    });
+    assert_eq!(read(store, |tx| tx.task_list(&world.workflows[0].id).unwrap()).len(), 1);
+}
+
+pub(crate) fn claimable_tasks_wait_for_nothing(store: &mut dyn Store) {
+    let dice = &mut Dice::new(5);
+    let world = World::small(dice);
+    let (mut first, mut second) = (world.tasks[0].clone(), world.tasks[1].clone());
+    (first.priority, second.priority) = (3, 0);
+    write(store, |tx| {
+        world.put(tx);
+        tx.task_put(&first).unwrap();
+        tx.task_put(&second).unwrap();
+    });
+    let mut claimable = |dependency: Option<DependencyKind>, blocker: TaskStatus, workflow_id| -> Vec<TaskId> {
+        let mut tx = store.begin_write().unwrap();
+        let text = Some(String::new());
+        let (outcome, evidence, error) = (text.clone(), text.clone(), text);
+        tx.task_put(&Task { status: blocker, outcome, evidence, error, ..first.clone() }).unwrap();
+        if let Some(kind) = dependency {
+            let (task_id, depends_on) = (second.id.clone(), first.id.clone());
+            tx.dependency_put(&Dependency { task_id, depends_on, kind }).unwrap();
+        }
+        let query = CandidateQuery { workflow_id, skip: 0, limit: 9 };
+        tx.task_list_claimable(&query).unwrap().into_iter().map(|task| task.id).collect()
+    };
+    let ids = (first.id.clone(), second.id.clone());
+    assert_eq!(claimable(None, TaskStatus::Pending, None), [ids.1.clone(), ids.0.clone()], "the urgent one first");
+    assert_eq!(claimable(Some(DependencyKind::Informs), TaskStatus::InProgress, None), std::slice::from_ref(&ids.1));
+    for &status in TaskStatus::ALL {
+        let expected: &[TaskId] = match status {
+            TaskStatus::Pending => std::slice::from_ref(&ids.0),
+            TaskStatus::Completed | TaskStatus::Skipped => std::slice::from_ref(&ids.1),
+            _ => &[],
+        };
+        for workflow_id in [None, Some(world.workflows[0].id.clone())] {
+            assert_eq!(claimable(Some(DependencyKind::Blocks), status, workflow_id), expected, "{status}");
+        }
+    }
+}
+
+pub(crate) fn an_inbox_has_what_is_neither_done_nor_expired(store: &mut dyn Store) {
+    let dice = &mut Dice::new(6);
+    let mut world = World::small(dice);
+    let moment = Timestamp::from_millis;
+    for (state, expires_at) in [
+        (MessageState::Queued, None),
+        (MessageState::Read, Some(moment(11))),
+        (MessageState::Presented, Some(moment(10))),
+        (MessageState::Acted, None),
+    ] {
+        world.messages.push(Message { state, expires_at, ..world.message(dice) });
+    }
+    let recipient = &world.agents[0].id;
+    write(store, |tx| {
+        world.put(tx);
+        world.messages.iter().for_each(|message| tx.message_put(message).unwrap());
+    });
+    read(store, |tx| {
+        let numbers: Vec<_> =
+            tx.message_list(recipient, moment(10), 9).unwrap().iter().map(|message| message.number).collect();
+        assert_eq!(numbers, [1, 2]);
+        assert_eq!(tx.message_list(recipient, moment(10), 1).unwrap().len(), 1);
+        assert_eq!(tx.message_count(recipient, moment(10)).unwrap(), 2);
+        assert_eq!(tx.message_count(recipient, moment(9)).unwrap(), 3);
+        assert_eq!(tx.message_last().unwrap(), 4);
+    });
+}
+
+pub(crate) fn the_latest_version_of_a_template_is_listed(store: &mut dyn Store) {
+    let dice = &mut Dice::new(7);
+    let world = World::small(dice);
+    let mut template = |name: &str, version| Template { name: name.to_owned(), version, ..world.template(dice) };
+    let templates = [template("b", 1), template("b", 10), template("b", 9), template("B", 2)];
+    write(store, |tx| {
+        world.put(tx);
+        for template in &templates {
+            tx.template_put(template).unwrap();
+        }
+    });
+    read(store, |tx| {
+        assert_eq!(tx.template_list(None).unwrap(), [templates[3].clone(), templates[1].clone()]);
+        assert_eq!(tx.template_list(Some("b")).unwrap(), [templates[1].clone()]);
+        assert_eq!(tx.template_list(Some("c")).unwrap(), []);
+    });
+}
+
+pub(crate) fn answers_are_forgotten_by_their_age(store: &mut dyn Store) {
+    let dice = &mut Dice::new(8);
+    let world = World::small(dice);
+    let mut answer = |key: &str, millis| SavedAnswer {
+        key: key.to_owned(),
+        created_at: Timestamp::from_millis(millis),
+        ..world.answer(dice)
+    };
+    let (old, new) = (answer("old", 9), answer("new", 10));
+    write(store, |tx| {
+        world.put(tx);
+        tx.answer_put(&old).unwrap();
+        tx.answer_put(&new).unwrap();
+    });
+    write(store, |tx| tx.answer_forget(Timestamp::from_millis(10)).unwrap());
+    read(store, |tx| {
+        assert_eq!(tx.answer_get("old").unwrap(), None);
+        assert_eq!(tx.answer_get("new").unwrap(), Some(new));
+    });
+}
+
+pub(crate) fn waiting_ends_at_once_if_there_is_news(store: &mut dyn Store) {
+    let world = World::small(&mut Dice::new(9));
+    write(store, |tx| {
+        world.put(tx);
+        tx.event_append(&world.event(&mut Dice::new(9))).unwrap();
+    });
+    let start = Instant::now();
+    store.wait(0, Duration::from_mins(1)).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    store.wait(1, Duration::ZERO).unwrap();
+}
+
+pub(crate) fn rows_that_cannot_be_are_refused(store: &mut dyn Store) {
+    let dice = &mut Dice::new(10);
+    let world = World::small(dice);
+    write(store, |tx| world.put(tx));
+    let known = world.tasks[0].id.clone();
+    all_fail(
+        store,
+        vec![
+            put!("a priority", task_put, Task { priority: 5, ..world.task(dice) }),
+            put!("attempts", task_put, Task { attempts: 3, max_attempts: 2, ..world.task(dice) }),
+            put!("completion", task_put, Task { status: TaskStatus::Completed, outcome: None, ..world.task(dice) }),
+            put!(
+                "unproved completion",
+                task_put,
+                Task {
+                    status: TaskStatus::Completed,
+                    outcome: Some(String::new()),
+                    needs_evidence: true,
+                    evidence: None,
+                    ..world.task(dice)
+                }
+            ),
+            put!("failure", task_put, Task { status: TaskStatus::Failed, error: None, ..world.task(dice) }),
+            put!("death", task_put, Task { status: TaskStatus::Dead, error: None, ..world.task(dice) }),
+            put!("no parallel tasks", workflow_put, Workflow { max_parallel: Some(0), ..world.workflow(dice) }),
+            put!("epoch", lease_put, Lease { epoch: 0, ..world.lease(dice) }),
+            put!(
+                "dependency on itself",
+                dependency_put,
+                Dependency { task_id: known.clone(), depends_on: known, kind: DependencyKind::Blocks }
+            ),
+        ],
+    );
+}
+
+pub(crate) fn a_transaction_in_which_something_failed_is_not_committed(store: &mut dyn Store) {
+    let world = World::small(&mut Dice::new(11));
+    let mut tx = store.begin_write().unwrap();
+    tx.repository_put(&world.repositories[0]).unwrap();
+    tx.agent_put(&world.agents[0]).unwrap_err();
+    tx.commit().unwrap_err();
+    assert_eq!(read(store, |tx| tx.repository_list().unwrap()), []);
+}
+
+pub(crate) fn texts_that_cannot_be_stored_are_refused(store: &mut dyn Store) {
+    let mut tx = store.begin_write().unwrap();
+    let error = tx.repository_put(&Repository { name: "a\0b".to_owned(), ..repository(1) }).unwrap_err();
+    assert_eq!(error.kind(), waypost_core::Kind::Invalid);
+}
