@@ -3,6 +3,7 @@
 //! It is stopped when the process that started it ends, however it ends: a shell waits for that. `WAYPOST_TEST_POSTGRES`
 //! is the URL of a server to use instead, for tests that do not stop it. Without any server tests fail.
 
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -23,7 +24,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server with further settings, each as `name=value`.
+    /// Starts a server with further settings, each as in `postgresql.conf`.
     pub fn start(settings: &[&str]) -> Postgres {
         let programs = programs();
         let dir = tempfile::Builder::new().prefix("waypost-pg-").tempdir().map(TempDir::keep).expect("a directory");
@@ -49,10 +50,13 @@ impl Postgres {
             .spawn()
             .expect("a shell");
         let server = Postgres { dir, programs, keeper };
-        let sockets = format!("unix_socket_directories={}", server.dir.display());
-        let own = [sockets.as_str(), "listen_addresses=", "max_connections=200"];
-        let options: Vec<_> = own.iter().chain(settings).map(|setting| format!("-c {setting}")).collect();
-        check(server.pg_ctl("start").arg("--log").arg(server.dir.join("log")).arg("--options").arg(options.join(" ")));
+        // In the file and not on the command line, where ALTER SYSTEM could not change them any more.
+        let mut file = std::fs::OpenOptions::new().append(true).open(data.join("postgresql.conf")).expect("settings");
+        writeln!(file, "unix_socket_directories = '{}'", server.dir.display()).expect("settings");
+        for setting in ["listen_addresses = ''", "max_connections = 200"].iter().chain(settings) {
+            writeln!(file, "{setting}").expect("settings");
+        }
+        check(server.pg_ctl("start").arg("--log").arg(server.dir.join("log")));
         server
     }
 

@@ -1,9 +1,11 @@
 //! One suite for every backend, with the memory store as the reference; then what each has of its own.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod monkey;
 mod random;
 mod rows;
 mod schema;
+mod server;
 mod verbs;
 
 use waypost_core::memory::MemoryStore;

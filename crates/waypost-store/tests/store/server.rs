@@ -1,0 +1,342 @@
+//! What a store on a server has of its own: opening, turns, lost connections, news, and a safe way there.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use ::postgres::{Client, NoTls};
+use waypost_core::store::Store;
+use waypost_core::{Error, Kind};
+use waypost_store::postgres::{Options, PostgresStore, SCHEMA_VERSION};
+use waypost_testkit::{Postgres, postgres_url};
+
+use crate::rows::{Dice, World};
+use crate::{read, write};
+
+fn open(url: &str) -> Result<PostgresStore, Error> {
+    PostgresStore::open(url, Options::default())
+}
+
+/// Returns a connection for looking behind the store's back, and the name of its schema.
+fn behind(url: &str) -> (Client, String) {
+    let (server, schema) = url.rsplit_once("?schema=").unwrap();
+    (Client::connect(server, NoTls).unwrap(), schema.to_owned())
+}
+
+/// Fills a store with the rows that others refer to.
+fn filled(url: &str) -> (PostgresStore, World) {
+    let mut store = open(url).unwrap();
+    let world = World::small(&mut Dice::new(1));
+    write(&mut store, |tx| world.put(tx));
+    (store, world)
+}
+
+fn append(store: &mut dyn Store, world: &World) -> u64 {
+    write(store, |tx| tx.event_append(&world.event(&mut Dice::new(1))).unwrap())
+}
+
+/// Ends all sessions that look like this in the middle of whatever they do.
+fn terminate(url: &str, condition: &str) -> i64 {
+    let sessions = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+        WHERE pid <> pg_backend_pid() AND application_name LIKE 'way, process %' AND ({condition})"
+    );
+    behind(url).0.query_one(&sessions, &[]).unwrap().get(0)
+}
+
+#[test]
+fn p33_many_open_a_new_schema_at_once() {
+    let url = &postgres_url();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| read(&mut open(url).unwrap(), |tx| assert_eq!(tx.event_last().unwrap(), 0)));
+        }
+    });
+    let info = open(url).unwrap().info().unwrap();
+    assert_eq!(info.schema_version, SCHEMA_VERSION);
+    assert!(info.rows.contains(&("events".to_owned(), 0)), "{info:?}");
+    assert!(info.settings.contains(&("fsync", "on".to_owned())), "{info:?}");
+}
+
+#[test]
+fn p33_a_newer_schema_is_refused_with_both_versions() {
+    let url = postgres_url();
+    let mut store = open(&url).unwrap();
+    let (mut client, schema) = behind(&url);
+    client.batch_execute(&format!("UPDATE {schema}.about SET version = 99")).unwrap();
+    for error in [open(&url).err().unwrap(), store.begin_write().err().unwrap(), store.begin_read().err().unwrap()] {
+        assert_eq!(error.kind(), Kind::Unavailable);
+        for part in ["version 99".to_owned(), format!("up to {SCHEMA_VERSION}")] {
+            assert!(error.to_string().contains(&part), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_schema_of_somebody_else_is_refused() {
+    for theirs in
+        ["CREATE TABLE {}.theirs (x int)", "CREATE TABLE {}.about (theirs int)", "CREATE VIEW {}.v AS SELECT 1"]
+    {
+        let url = postgres_url();
+        let (mut client, schema) = behind(&url);
+        client.batch_execute(&format!("CREATE SCHEMA {schema}; {}", theirs.replace("{}", &schema))).unwrap();
+        let error = open(&url).err().unwrap();
+        assert_eq!(error.kind(), Kind::Invalid, "{}", error.full_message());
+        let tables: i64 = client
+            .query_one("SELECT count(*) FROM pg_tables WHERE schemaname = $1 AND tablename = 'events'", &[&schema])
+            .unwrap()
+            .get(0);
+        assert_eq!(tables, 0, "nothing of ours was left in it");
+    }
+}
+
+#[test]
+fn t37_a_role_needs_no_more_than_its_own_schema() {
+    let server = Postgres::shared();
+    let url = server.url();
+    let (mut client, schema) = behind(&url);
+    let role = format!("role_{schema}");
+    client.batch_execute(&format!("CREATE ROLE {role} LOGIN")).unwrap();
+    let theirs = url.replace("postgres://postgres@", &format!("postgres://{role}@"));
+    let error = open(&theirs).err().unwrap();
+    assert_eq!(error.kind(), Kind::Unavailable);
+    assert!(error.hints().iter().any(|hint| hint.contains("CREATE SCHEMA")), "{error:?}");
+    client.batch_execute(&format!("CREATE SCHEMA {schema} AUTHORIZATION {role}")).unwrap();
+    drop(filled(&theirs));
+    // Somebody who may only look can look.
+    let reader = format!("reader_{schema}");
+    client
+        .batch_execute(&format!(
+            "CREATE ROLE {reader} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {reader};
+            GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {reader}"
+        ))
+        .unwrap();
+    let mut store = open(&url.replace("postgres://postgres@", &format!("postgres://{reader}@"))).unwrap();
+    assert_eq!(read(&mut store, |tx| tx.repository_list().unwrap().len()), 1);
+    let mut tx = store.begin_write().unwrap();
+    let error = tx.repository_put(&World::repository(&mut Dice::new(2))).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unavailable);
+}
+
+#[test]
+fn t37_the_settings_of_a_role_or_a_session_change_nothing() {
+    let server = Postgres::shared();
+    let url = server.url();
+    let (store, world) = filled(&url);
+    drop(store);
+    let (mut client, schema) = behind(&url);
+    let role = format!("odd_{schema}");
+    client
+        .batch_execute(&format!(
+            "CREATE ROLE {role} SUPERUSER LOGIN; CREATE SCHEMA evil_{schema};
+            CREATE TABLE evil_{schema}.events (LIKE {schema}.events);
+            ALTER ROLE {role} SET search_path TO evil_{schema}; ALTER ROLE {role} SET synchronous_commit TO off;
+            ALTER ROLE {role} SET default_transaction_isolation TO 'serializable';
+            ALTER ROLE {role} SET default_transaction_read_only TO on;
+            CREATE TABLE {schema}.seen (settings text);
+            CREATE FUNCTION {schema}.look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                INSERT INTO {schema}.seen SELECT string_agg(name || '=' || current_setting(name), ' ')
+                FROM unnest(ARRAY['search_path', 'synchronous_commit', 'transaction_isolation', 'lock_timeout',
+                    'statement_timeout', 'idle_in_transaction_session_timeout', 'client_connection_check_interval'])
+                    AS name WHERE current_setting(name, true) IS NOT NULL;
+                RETURN NULL; END $$;
+            CREATE TRIGGER look AFTER INSERT ON {schema}.events EXECUTE FUNCTION {schema}.look();"
+        ))
+        .unwrap();
+    let mut store = open(&url.replace("postgres://postgres@", &format!("postgres://{role}@"))).unwrap();
+    append(&mut store, &world);
+    let seen: String = client.query_one(&format!("SELECT settings FROM {schema}.seen"), &[]).unwrap().get(0);
+    for part in [
+        &format!("search_path=pg_catalog, {schema}, pg_temp"),
+        "synchronous_commit=on",
+        "transaction_isolation=read committed",
+        "lock_timeout=30s",
+        "statement_timeout=45s",
+        "idle_in_transaction_session_timeout=10s",
+    ] {
+        assert!(seen.contains(part), "{part} is not in {seen}");
+    }
+    assert!(!seen.contains("client_connection_check_interval=0"), "{seen}");
+}
+
+#[test]
+fn whoever_waits_too_long_for_the_turn_is_told_who_has_it() {
+    let url = postgres_url();
+    let (mut holder, world) = filled(&url);
+    let mut other = open(&url).unwrap();
+    other.set_patience(Duration::from_millis(100));
+    let mut tx = holder.begin_write().unwrap();
+    tx.event_append(&world.event(&mut Dice::new(1))).unwrap();
+    assert_eq!(read(&mut other, |tx| tx.event_last().unwrap()), 0, "readers do not wait");
+    let error = other.begin_write().err().unwrap();
+    assert_eq!((error.kind(), error.is_transient()), (Kind::Unavailable, true));
+    let holder = format!("way, process {}", std::process::id());
+    assert!(error.full_message().contains(&holder), "{}", error.full_message());
+    tx.commit().unwrap();
+    assert_eq!(append(&mut other, &world), 2, "the same connection goes on");
+}
+
+#[test]
+fn a_read_sees_one_state() {
+    let url = postgres_url();
+    let (mut store, world) = filled(&url);
+    let mut other = open(&url).unwrap();
+    let mut tx = store.begin_read().unwrap();
+    assert_eq!(tx.event_last().unwrap(), 0);
+    append(&mut other, &world);
+    assert_eq!(tx.event_last().unwrap(), 0);
+    tx.repository_put(&world.repositories[0]).unwrap_err();
+    drop(tx);
+    assert_eq!(read(&mut store, |tx| tx.event_last().unwrap()), 1);
+}
+
+#[test]
+fn time_is_that_of_the_server() {
+    let url = postgres_url();
+    let mut store = open(&url).unwrap();
+    let mut client = behind(&url).0;
+    let mut ask = || -> i64 {
+        let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+        client.query_one(now, &[]).unwrap().get(0)
+    };
+    let before = ask();
+    let now = write(&mut store, |tx| tx.now().unwrap()).as_millis();
+    assert!((before..=ask()).contains(&now));
+}
+
+#[test]
+fn f33_a_lost_connection_is_replaced_and_says_what_is_known() {
+    let server = Postgres::start(&[]);
+    let url = server.url();
+    let (mut store, world) = filled(&url);
+    let event = world.event(&mut Dice::new(1));
+
+    assert_eq!(terminate(&url, "true"), 1);
+    assert_eq!(append(&mut store, &world), 1, "lost while nobody used it");
+
+    let mut tx = store.begin_write().unwrap();
+    terminate(&url, "true");
+    let error = tx.event_append(&event).unwrap_err();
+    assert_eq!((error.kind(), error.is_transient()), (Kind::Unavailable, true), "{error:?}");
+    drop(tx);
+
+    let mut tx = store.begin_write().unwrap();
+    assert_eq!(tx.event_append(&event).unwrap(), 2);
+    terminate(&url, "true");
+    let error = tx.commit().unwrap_err();
+    assert_eq!((error.kind(), error.is_outcome_unknown()), (Kind::Unavailable, true), "{error:?}");
+    assert_eq!(read(&mut store, |tx| tx.event_last().unwrap()), 1, "and here it did not happen");
+
+    server.crash();
+    assert_eq!(append(&mut store, &world), 2, "also after a crash of the server");
+}
+
+#[test]
+fn a_writer_that_dies_passes_its_turn_on() {
+    let server = Postgres::start(&[]);
+    let url = server.url();
+    let (mut store, world) = filled(&url);
+    let mut other = open(&url).unwrap();
+    let mut tx = other.begin_write().unwrap();
+    tx.event_append(&world.event(&mut Dice::new(1))).unwrap();
+    terminate(&url, "state = 'idle in transaction'");
+    assert_eq!(append(&mut store, &world), 1);
+}
+
+#[test]
+fn f36_news_arrive_also_when_nobody_heard_them() {
+    let server = Postgres::start(&[]);
+    let url = server.url();
+    let (mut store, world) = filled(&url);
+    let mut waiting = open(&url).unwrap();
+    // Nothing to hear yet: it returns when time is up, and listens from now on.
+    waiting.wait(0, Duration::from_millis(10)).unwrap();
+    for (sequence, is_deaf) in [(1, false), (2, true), (3, false)] {
+        if is_deaf {
+            assert_eq!(terminate(&url, "query LIKE 'LISTEN %'"), 1);
+        }
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let start = Instant::now();
+                waiting.wait(sequence - 1, Duration::from_mins(1)).unwrap();
+                start.elapsed()
+            });
+            assert_eq!(append(&mut store, &world), sequence);
+            let waited = waiter.join().unwrap();
+            assert!(waited < Duration::from_secs(10), "{waited:?}");
+        });
+        assert_eq!(read(&mut waiting, |tx| tx.event_last().unwrap()), sequence);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_at_once_and_never_shows_the_password() {
+    let start = Instant::now();
+    for url in ["postgres://me:secret@127.0.0.1:1/way", "postgres://me:secret@%2Fnowhere/way"] {
+        let error = open(url).err().unwrap();
+        assert_eq!(error.kind(), Kind::Unavailable);
+        assert!(!format!("{error:?} {}", error.full_message()).contains("secret"), "{error:?}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(20));
+    let url = postgres_url().replace("/postgres?", "/nosuch?");
+    assert_eq!(open(&url).err().unwrap().kind(), Kind::Unavailable);
+}
+
+#[test]
+fn names_too_long_for_an_index_are_refused() {
+    let url = postgres_url();
+    let (mut store, world) = filled(&url);
+    let dice = &mut Dice::new(3);
+    // Text that cannot be made shorter by compressing it.
+    let name: String = (0..9_000).map(|_| char::from(b'!' + u8::try_from(dice.roll(90)).unwrap())).collect();
+    let mut tx = store.begin_write().unwrap();
+    let error = tx.agent_put(&waypost_core::model::Agent { name, ..world.agent(dice) }).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid);
+}
+
+#[test]
+fn t37_a_server_must_prove_who_it_is_where_that_is_asked() {
+    let server = Postgres::start(&[]);
+    let certificates = server.dir().join("data");
+    make_certificates(&certificates);
+    let port = {
+        let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        probe.local_addr().unwrap().port()
+    };
+    let (mut client, _) = behind(&server.url());
+    for setting in ["ssl = on".to_owned(), "listen_addresses = '127.0.0.1'".to_owned(), format!("port = {port}")] {
+        client.batch_execute(&format!("ALTER SYSTEM SET {setting}")).unwrap();
+    }
+    drop(client);
+    server.crash();
+    let authority = certificates.join("authority.crt").display().to_string().replace('/', "%2F");
+    let url = |host: &str, parameters: &str| {
+        format!("postgres://postgres@{host}:{port}/postgres?schema=secure&sslmode=verify-full{parameters}")
+    };
+    let mut store = open(&url("localhost", &format!("&sslrootcert={authority}"))).unwrap();
+    assert_eq!(read(&mut store, |tx| tx.event_last().unwrap()), 0);
+    let (mut client, _) = behind(&format!("postgres://postgres@127.0.0.1:{port}/postgres?schema=secure"));
+    let encrypted: i64 = client.query_one("SELECT count(*) FROM pg_stat_ssl WHERE ssl", &[]).unwrap().get(0);
+    assert_eq!(encrypted, 1);
+    for (host, parameters) in [("localhost", String::new()), ("127.0.0.1", format!("&sslrootcert={authority}"))] {
+        let error = open(&url(host, &parameters)).err().unwrap();
+        assert_eq!(error.kind(), Kind::Unavailable);
+        assert!(error.full_message().contains("certificate"), "{}", error.full_message());
+        assert!(!error.is_retriable());
+    }
+}
+
+/// Makes an authority, and a certificate of it for `localhost`, as the server's user.
+fn make_certificates(dir: &Path) {
+    let script = "
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=authority \\
+            -keyout authority.key -out authority.crt &&
+        openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost \\
+            -keyout server.key -out server.csr &&
+        echo subjectAltName=DNS:localhost > names &&
+        openssl x509 -req -in server.csr -CA authority.crt -CAkey authority.key -CAcreateserial -days 2 \\
+            -extfile names -out server.crt &&
+        chown --reference=. server.key server.crt && chmod 600 server.key";
+    let made = Command::new("sh").args(["-c", script]).current_dir(dir).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
