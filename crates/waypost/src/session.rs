@@ -8,11 +8,13 @@ use waypost_core::engine::{self, Caller};
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
 use waypost_core::op::{Operation, Register, Settle};
-use waypost_core::store::Store;
+use waypost_core::store::{Store, Tx};
 use waypost_core::time::{Clock, FixedClock, Timestamp};
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::FileIdentity;
-use waypost_store::sqlite::{Options, SqliteStore};
+use waypost_store::postgres::PostgresStore;
+use waypost_store::sqlite::SqliteStore;
+use waypost_store::{postgres, sqlite};
 use waypost_workspace::{Environment, detect, ensure_repository_id, ensure_worktree_id, renew_ids, worktree_id};
 
 use crate::environment::{Variables, WAYPOST_TEST_CLOCK};
@@ -27,7 +29,7 @@ pub struct Session {
     pub place: Place,
     /// Which store it is.
     pub choice: StoreChoice,
-    store: SqliteStore,
+    store: OpenStore,
     caller: Caller,
     entropy: SystemEntropy,
     /// Why nothing can be written in the name of this worktree, if so.
@@ -115,9 +117,17 @@ impl Session {
         self.store.wait(last, at_most)
     }
 
-    /// Returns the store's file.
-    pub fn sqlite(&self) -> &SqliteStore {
-        &self.store
+    /// Returns the store.
+    pub fn store(&mut self) -> &mut OpenStore {
+        &mut self.store
+    }
+
+    /// Returns the store's file, if it is one.
+    pub fn sqlite(&self) -> Option<&SqliteStore> {
+        match &self.store {
+            OpenStore::Sqlite(store) => Some(store),
+            OpenStore::Postgres(_) => None,
+        }
     }
 
     /// Returns the repository we stand in.
@@ -145,22 +155,81 @@ fn choose(place: &Place, entropy: &mut dyn Entropy) -> Result<StoreChoice> {
     Ok(choice)
 }
 
-fn open_store(place: &Place, choice: &StoreChoice) -> Result<SqliteStore> {
-    let Location::Sqlite(path) = &choice.location else {
-        return Err(Error::unavailable(format!(
-            "{} is a {} store, and this version opens only SQLite files",
+/// A store of any kind.
+pub enum OpenStore {
+    /// A file.
+    Sqlite(SqliteStore),
+    /// A schema on a server.
+    Postgres(Box<PostgresStore>),
+}
+
+impl OpenStore {
+    fn is_read_only(&self) -> bool {
+        match self {
+            OpenStore::Sqlite(store) => store.is_read_only(),
+            OpenStore::Postgres(_) => false,
+        }
+    }
+
+    fn set_patience(&mut self, patience: Duration) -> Duration {
+        match self {
+            OpenStore::Sqlite(store) => store.set_patience(patience),
+            OpenStore::Postgres(store) => store.set_patience(patience),
+        }
+    }
+}
+
+impl Store for OpenStore {
+    fn begin_read(&mut self) -> Result<Box<dyn Tx + '_>> {
+        match self {
+            OpenStore::Sqlite(store) => store.begin_read(),
+            OpenStore::Postgres(store) => store.begin_read(),
+        }
+    }
+
+    fn begin_write(&mut self) -> Result<Box<dyn Tx + '_>> {
+        match self {
+            OpenStore::Sqlite(store) => store.begin_write(),
+            OpenStore::Postgres(store) => store.begin_write(),
+        }
+    }
+
+    fn wait(&mut self, last: u64, at_most: Duration) -> Result<()> {
+        match self {
+            OpenStore::Sqlite(store) => store.wait(last, at_most),
+            OpenStore::Postgres(store) => store.wait(last, at_most),
+        }
+    }
+
+    fn is_remote(&self) -> bool {
+        match self {
+            OpenStore::Sqlite(store) => store.is_remote(),
+            OpenStore::Postgres(store) => store.is_remote(),
+        }
+    }
+}
+
+fn open_store(place: &Place, choice: &StoreChoice) -> Result<OpenStore> {
+    let wait = place.config.text("store.wait").unwrap_or_default();
+    let patience = wait.parse::<SignedDuration>().ok().and_then(|wait| Duration::try_from(wait).ok());
+    let patience = patience.unwrap_or(sqlite::Options::default().patience);
+    match &choice.location {
+        Location::Sqlite(path) => {
+            let allow_network = place.config.text("store.network").as_deref() == Some("allow");
+            let options = sqlite::Options { patience, allow_network };
+            SqliteStore::open(path, options, clock(&place.variables)?).map(OpenStore::Sqlite)
+        }
+        Location::Postgres(url) => {
+            let store = PostgresStore::open(url, postgres::Options { patience })?;
+            Ok(OpenStore::Postgres(Box::new(store)))
+        }
+        Location::UnnamedSqlite | Location::Server(_) => Err(Error::unavailable(format!(
+            "{} is a {} store, which this version does not open",
             choice.location,
             choice.location.kind()
         ))
-        .hint("name a file with --db"));
-    };
-    let wait = place.config.text("store.wait").unwrap_or_default();
-    let patience = wait.parse::<SignedDuration>().ok().and_then(|wait| Duration::try_from(wait).ok());
-    let options = Options {
-        patience: patience.unwrap_or(Options::default().patience),
-        allow_network: place.config.text("store.network").as_deref() == Some("allow"),
-    };
-    SqliteStore::open(path, options, clock(&place.variables)?)
+        .hint("name a file or a postgres:// URL with --db")),
+    }
 }
 
 /// Where the ids of the place are kept. Outside any repository it is the user's own directory.

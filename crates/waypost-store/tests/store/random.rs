@@ -152,7 +152,7 @@ fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
             };
             format!("{:?}", tx.task_list_claimable(&query).unwrap())
         }
-        15 => format!("{:?}", tx.task_list_due(moment, limit).unwrap()),
+        15 => format!("{:?} {}", tx.task_list_due(moment, limit).unwrap(), tx.due_count(moment).unwrap()),
         16 => format!("{:?}", tx.task_count(&workflow.id).unwrap()),
         17 => format!("{:?} {:?}", tx.dependency_list(&workflow.id).unwrap(), tx.dependency_list_of(&task.id).unwrap()),
         18 => {

@@ -256,13 +256,13 @@ fn f36_news_arrive_also_when_nobody_heard_them() {
             assert_eq!(terminate(&url, "query LIKE 'LISTEN %'"), 1);
         }
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
+            let listener = scope.spawn(|| {
                 let start = Instant::now();
                 waiting.wait(sequence - 1, Duration::from_mins(1)).unwrap();
                 start.elapsed()
             });
             assert_eq!(append(&mut store, &world), sequence);
-            let waited = waiter.join().unwrap();
+            let waited = listener.join().unwrap();
             assert!(waited < Duration::from_secs(10), "{waited:?}");
         });
         assert_eq!(read(&mut waiting, |tx| tx.event_last().unwrap()), sequence);

@@ -21,6 +21,7 @@ mod outputs;
 mod places;
 mod processes;
 mod repos;
+mod servers;
 mod stores;
 mod sync;
 mod vcs;

@@ -6,10 +6,14 @@ use std::time::Instant;
 
 use serde_json::json;
 use waypost_core::op::{Maintenance, RecordMaintenance};
-use waypost_core::{Kind, Result, path_text};
+use waypost_core::{Error, Kind, Result, path_text};
+use waypost_store::postgres;
+use waypost_store::sqlite::SqliteStore;
 
 use crate::cli::Cx;
-use crate::cli::ui::{BAD, BOLD, GOOD, cell, styled};
+use crate::cli::ui::{BAD, BOLD, Cell, GOOD, cell, styled};
+use crate::place::StoreChoice;
+use crate::session::{OpenStore, Session};
 
 /// Look after the store
 #[derive(clap::Args)]
@@ -52,9 +56,14 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 }
 
 fn info(cx: &mut Cx) -> Result<ExitCode> {
-    let session = cx.session()?;
-    let info = session.sqlite().info()?;
-    let path = session.sqlite().path();
+    let mut session = cx.session()?;
+    if let OpenStore::Postgres(store) = session.store() {
+        let (info, url) = (store.info()?, store.url().to_owned());
+        return info_of_postgres(cx, &session.choice, &info, &url);
+    }
+    let store = file(&session, "")?;
+    let info = store.info()?;
+    let path = store.path();
     let data = json!({
         "path": path_text::to_text(path),
         "kind": "sqlite",
@@ -66,7 +75,7 @@ fn info(cx: &mut Cx) -> Result<ExitCode> {
         "bytes": info.bytes,
         "wal_bytes": info.wal_bytes,
         "rows": info.rows.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
-        "read_only": session.sqlite().is_read_only(),
+        "read_only": store.is_read_only(),
     });
     cx.ui.answer(&data, |text| {
         let mut rows = vec![
@@ -77,22 +86,62 @@ fn info(cx: &mut Cx) -> Result<ExitCode> {
             vec![styled(BOLD, "size"), cell(bytes(info.bytes))],
             vec![styled(BOLD, "log"), cell(bytes(info.wal_bytes))],
         ];
-        rows.extend(info.settings.iter().map(|(name, value)| vec![styled(BOLD, name), cell(value)]));
-        rows.extend(info.rows.iter().map(|(name, count)| {
-            vec![styled(BOLD, name), cell(if *count == 1 { "1 row".to_owned() } else { format!("{count} rows") })]
-        }));
+        rows.extend(details(&info.settings, &info.rows));
         text.table(&rows);
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
+fn info_of_postgres(cx: &mut Cx, choice: &StoreChoice, info: &postgres::Info, url: &str) -> Result<ExitCode> {
+    let data = json!({
+        "url": url,
+        "kind": "postgres",
+        "source": choice.source.source,
+        "because": choice.source.because,
+        "schema": info.schema,
+        "schema_version": info.schema_version,
+        "server_version": info.server_version,
+        "settings": info.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
+        "bytes": info.bytes,
+        "rows": info.rows.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
+    });
+    cx.ui.answer(&data, |text| {
+        let mut rows = vec![
+            vec![styled(BOLD, "url"), cell(url)],
+            vec![styled(BOLD, "chosen"), cell(&choice.source)],
+            vec![styled(BOLD, "schema"), cell(format!("{}, version {}", info.schema, info.schema_version))],
+            vec![styled(BOLD, "postgresql"), cell(&info.server_version)],
+            vec![styled(BOLD, "size"), cell(bytes(info.bytes))],
+        ];
+        rows.extend(details(&info.settings, &info.rows));
+        text.table(&rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn details(settings: &[(&'static str, String)], rows: &[(String, u64)]) -> Vec<Vec<Cell>> {
+    let settings = settings.iter().map(|(name, value)| vec![styled(BOLD, name), cell(value)]);
+    let rows = rows.iter().map(|(name, count)| {
+        vec![styled(BOLD, name), cell(if *count == 1 { "1 row".to_owned() } else { format!("{count} rows") })]
+    });
+    settings.chain(rows).collect()
+}
+
+/// Returns the store's file. Other stores are looked after with the tools of their database.
+fn file<'a>(session: &'a Session, instead: &str) -> Result<&'a SqliteStore> {
+    session.sqlite().ok_or_else(|| {
+        Error::refused(format!("{} is not a file", session.choice.location)).hint(format!("on PostgreSQL: {instead}"))
+    })
+}
+
 fn check(cx: &mut Cx) -> Result<ExitCode> {
     let session = cx.session()?;
-    let damage: Vec<String> = session.sqlite().check()?.into_iter().map(|damage| damage.0).collect();
+    let store = file(&session, "pg_amcheck looks for damage")?;
+    let damage: Vec<String> = store.check()?.into_iter().map(|damage| damage.0).collect();
     let data = json!({ "ok": damage.is_empty(), "damage": damage });
     cx.ui.answer(&data, |text| {
         if damage.is_empty() {
-            text.table(&[vec![styled(GOOD, "ok"), cell(session.sqlite().path().display())]]);
+            text.table(&[vec![styled(GOOD, "ok"), cell(store.path().display())]]);
         }
         for line in &damage {
             text.table(&[vec![styled(BAD, "damaged"), cell(line)]]);
@@ -101,19 +150,19 @@ fn check(cx: &mut Cx) -> Result<ExitCode> {
     Ok(if damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Damaged.exit_code()) })
 }
 
-fn backup(cx: &mut Cx, file: &std::path::Path) -> Result<ExitCode> {
+fn backup(cx: &mut Cx, target: &std::path::Path) -> Result<ExitCode> {
     let session = cx.session()?;
-    let file = session.place.cwd.join(file);
-    session.sqlite().backup(&file)?;
-    let size = std::fs::metadata(&file).map_or(0, |file| file.len());
-    let data = json!({ "path": path_text::to_text(&file), "bytes": size });
-    cx.ui.answer(&data, |text| text.line(format!("Wrote {} to {}", bytes(size), file.display())))?;
+    let target = session.place.cwd.join(target);
+    file(&session, "pg_dump --schema NAME writes a copy")?.backup(&target)?;
+    let size = std::fs::metadata(&target).map_or(0, |file| file.len());
+    let data = json!({ "path": path_text::to_text(&target), "bytes": size });
+    cx.ui.answer(&data, |text| text.line(format!("Wrote {} to {}", bytes(size), target.display())))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn vacuum(cx: &mut Cx) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let (before, after) = session.sqlite().vacuum()?;
+    let (before, after) = file(&session, "the server gives back space by itself, with autovacuum")?.vacuum()?;
     let data = json!({ "bytes_before": before, "bytes_after": after });
     session.write(RecordMaintenance { what: Maintenance::Vacuumed, detail: data.clone() })?;
     cx.ui.answer(&data, |text| text.line(format!("{} before, {} now", bytes(before), bytes(after))))?;

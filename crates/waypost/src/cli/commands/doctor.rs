@@ -196,9 +196,13 @@ fn permissions(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
 }
 
 fn store(findings: &mut Vec<Finding>, session: &Session) -> Result<()> {
-    let damage = session.sqlite().check()?;
+    let Some(store) = session.sqlite() else {
+        findings.push(ok("store", format!("{} answers", session.choice.location)));
+        return Ok(());
+    };
+    let damage = store.check()?;
     if damage.is_empty() {
-        findings.push(ok("store", format!("{} is whole", session.sqlite().path().display())));
+        findings.push(ok("store", format!("{} is whole", store.path().display())));
     }
     for damage in damage {
         findings.push(Finding {
@@ -285,7 +289,8 @@ fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> R
             continue;
         }
         good = false;
-        let fixed = fix && repair_link(&link, session.sqlite().path()).is_ok();
+        let store = session.sqlite().filter(|_| fix);
+        let fixed = store.is_some_and(|store| repair_link(&link, store.path()).is_ok());
         findings.push(Finding {
             check: "worktrees",
             verdict: if fixed { Verdict::Fixed } else { Verdict::Warning },

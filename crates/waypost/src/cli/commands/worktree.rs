@@ -205,6 +205,7 @@ const LINK: &str = ".waypost/state.db";
 
 /// Puts a link to the store into a worktree, for tools that open the file by a path.
 fn link(session: &Session, root: &Path) -> Result<()> {
+    let Some(store) = session.sqlite() else { return Ok(()) };
     let dir = root.join(DOT_DIR);
     let cannot = |error| Error::unavailable(format!("cannot write in {}", dir.display())).because(error);
     if dir.is_symlink() {
@@ -216,13 +217,14 @@ fn link(session: &Session, root: &Path) -> Result<()> {
     if link.symlink_metadata().is_ok() {
         return Ok(());
     }
-    symlink(session.sqlite().path(), link).map_err(cannot)
+    symlink(store.path(), link).map_err(cannot)
 }
 
 /// Takes our link out of a worktree that is about to go, and the directory if nothing else is in it.
 fn unlink(session: &Session, root: &Path) {
     let link = root.join(DOT_DIR).join("state.db");
-    if std::fs::read_link(&link).is_ok_and(|target| target == session.sqlite().path()) {
+    let is_ours = |target| session.sqlite().is_some_and(|store| target == store.path());
+    if std::fs::read_link(&link).is_ok_and(is_ours) {
         let _ = std::fs::remove_file(&link);
         let _ = std::fs::remove_dir(root.join(DOT_DIR));
     }
