@@ -35,22 +35,21 @@ pub struct Copied {
     pub left_out: Vec<String>,
 }
 
-/// Copies what is in the directory `from` into the directory `to`, except the entries of its root that `skip` names.
+/// Copies what is in the directory `from` into the directory `to`, except the paths in it that `skip` names.
 ///
 /// Nothing is replaced: something of the same name in `to` is an error.
 pub fn copy_tree(from: &Path, to: &Path, skip: &[&str]) -> Result<Copied> {
     let open = |path: &Path| rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(|errno| cannot_copy(path, errno));
     let handles = Arc::new(Handles { from: open(from)?, to: open(to)? });
-    let skip: Vec<&[u8]> = skip.iter().map(|name| name.as_bytes()).collect();
     let copy = Copy::new(handles.from.as_fd());
     let root = Pending { parent: None, name: c".".to_owned(), path: String::new() };
     lock(&copy.queue).pending.push(root);
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(|| copy.work(&handles, &skip));
+            scope.spawn(|| copy.work(&handles, skip));
         }
-        copy.work(&handles, &skip);
+        copy.work(&handles, skip);
     });
     let queue = copy.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some((path, errno)) = queue.failed {
@@ -158,7 +157,7 @@ impl Copy {
         }
     }
 
-    fn work(&self, root: &Arc<Handles>, skip: &[&[u8]]) {
+    fn work(&self, root: &Arc<Handles>, skip: &[&str]) {
         let mut buffer = Vec::new();
         while let Some(pending) = self.next() {
             let done = self.directory(&pending, root, skip, &mut buffer);
@@ -193,7 +192,7 @@ impl Copy {
         &self,
         pending: &Pending,
         root: &Arc<Handles>,
-        skip: &[&[u8]],
+        skip: &[&str],
         buffer: &mut Vec<u8>,
     ) -> std::result::Result<(), (CString, Errno)> {
         let here = |errno| (c".".to_owned(), errno);
@@ -204,8 +203,7 @@ impl Copy {
         for entry in Dir::read_from(&handles.from).map_err(here)? {
             let entry = entry.map_err(here)?;
             let name = entry.file_name();
-            let is_root = pending.parent.is_none();
-            if name == c"." || name == c".." || (is_root && skip.contains(&name.to_bytes())) {
+            if name == c"." || name == c".." || skip.iter().any(|skip| is_at(skip, &pending.path, name)) {
                 continue;
             }
             let at = |errno| (name.to_owned(), errno);
@@ -329,6 +327,12 @@ fn join(path: &str, name: &CStr) -> String {
     if path.is_empty() { name.into_owned() } else { format!("{path}/{name}") }
 }
 
+/// Tells whether a path is that of a name in a directory.
+fn is_at(path: &str, dir: &str, name: &CStr) -> bool {
+    let (its_dir, its_name) = path.rsplit_once('/').unwrap_or(("", path));
+    its_dir == dir && its_name.as_bytes() == name.to_bytes()
+}
+
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -358,8 +362,10 @@ mod tests {
         }
         symlink("/nowhere", from.join("a/link")).unwrap();
         fs::create_dir(from.join(".git")).unwrap();
+        fs::create_dir(from.join("a/skipped")).unwrap();
         fs::set_permissions(from.join("a/b"), fs::Permissions::from_mode(0o500)).unwrap();
-        let copied = copy_tree(&from, &to, &[".git"]).unwrap();
+        let copied = copy_tree(&from, &to, &[".git", "a/skipped"]).unwrap();
+        assert!(!to.join("a/skipped").exists());
         assert_eq!((copied.files, copied.left_out.len()), (5, 0));
         assert!(!to.join(".git").exists());
         assert_eq!(fs::read_link(to.join("a/link")).unwrap(), Path::new("/nowhere"));
