@@ -24,10 +24,16 @@ pub fn mount_overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> 
             options.push(*byte);
         }
     }
+    if is_in_user_namespace() {
+        // There the kernel does not let it keep its notes where it usually does.
+        options.extend_from_slice(b",userxattr");
+    }
     let cannot = |errno: Errno| {
         let error = Error::refused(format!("cannot lay anything over {}", lower.display())).because(errno);
         match errno {
-            Errno::PERM | Errno::ACCESS => error.hint("mounts need root here; use the strategy clone"),
+            Errno::PERM | Errno::ACCESS => {
+                error.hint("mounts need root, or a user namespace: unshare -rm way ...; or use the strategy clone")
+            }
             Errno::NODEV => error.hint("this kernel has no overlayfs; use the strategy clone"),
             _ => error.hint("use the strategy clone"),
         }
@@ -35,6 +41,14 @@ pub fn mount_overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> 
     let options = CString::new(options).map_err(|_| cannot(Errno::INVAL))?;
     let flags = MountFlags::NODEV | MountFlags::NOSUID;
     rustix::mount::mount(c"waypost", target, c"overlay", flags, Some(options.as_c_str())).map_err(cannot)
+}
+
+/// Tells whether users here are not those of the machine.
+#[cfg(target_os = "linux")]
+fn is_in_user_namespace() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    // All numbers, each for itself.
+    !map.is_empty() && map.split_whitespace().ne(["0", "0", "4294967295"])
 }
 
 /// Takes the upper layer off again. Nothing there is no error.
@@ -45,6 +59,7 @@ pub fn unmount_overlay(target: &Path) -> Result<()> {
 
     match rustix::mount::unmount(target, UnmountFlags::NOFOLLOW) {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(Errno::BUSY) => Err(Error::refused(format!("somebody is still in {}", target.display()))),
         Err(errno) => Err(Error::unavailable(format!("cannot unmount {}", target.display())).because(errno)),
     }
 }

@@ -8,7 +8,7 @@ use waypost_fs::{Usage, measure_tree};
 
 use super::living::{Process, living_in};
 use super::make::source;
-use super::overlay;
+use super::overlay::enter;
 use super::plan::{Plan, Strategy};
 use crate::run::Git;
 use crate::worktrees::{self, PlainIndex, UNDER_WAY, count, nested_repositories};
@@ -56,11 +56,7 @@ impl Findings {
 /// Looks for everything in a workspace that somebody could miss.
 pub fn examine(plan: &Plan) -> Result<Findings> {
     let mut findings = match plan.strategy {
-        Strategy::Clone => look(plan)?,
-        Strategy::Overlay => {
-            overlay::ensure_mounted(plan)?;
-            look(plan)?
-        }
+        Strategy::Clone | Strategy::Overlay => look(plan)?,
         Strategy::Worktree | Strategy::Jj => of_worktree(plan)?,
         Strategy::Copy => Findings { other: changed_copy(plan)?, ..Findings::default() },
         Strategy::InPlace => Findings::default(),
@@ -80,6 +76,7 @@ pub fn measure(plan: &Plan) -> Result<Usage> {
 }
 
 fn look(plan: &Plan) -> Result<Findings> {
+    enter(plan)?;
     let root = &plan.workspace;
     let git = Git::of_workspace(root)?;
     let git_dir = root.join(".git");

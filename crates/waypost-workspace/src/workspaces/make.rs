@@ -130,7 +130,10 @@ pub(super) fn is_ours(plan: &Plan, home: &Path) -> Result<bool> {
             marked == *plan || is_slot
         })),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Ok(home.read_dir().is_ok_and(|mut entries| entries.next().is_none()))
+            // Or only the beginning of its mark.
+            let is_beginning = |name: &str| name.starts_with(".plan.json.");
+            let mut names = home.read_dir().into_iter().flatten().flatten().map(|entry| entry.file_name());
+            Ok(home.is_dir() && names.all(|name| name.to_str().is_some_and(is_beginning)))
         }
         Err(error) => Err(Error::unavailable(format!("cannot read {}", home.display())).because(error)),
     }

@@ -22,6 +22,7 @@ mod template;
 pub use examine::{Findings, examine, measure};
 pub use living::{Process, living_in};
 pub use make::{Files, Identity, Made, Means, abandon, make};
+pub use overlay::enter;
 pub use plan::{Name, Places, Plan, Request, Source, Strategy, plan};
 pub use pool::{Slot, give_back, list as pool, take, warm};
 pub use push::{Merged, merged, push};

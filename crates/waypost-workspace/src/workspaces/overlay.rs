@@ -12,7 +12,7 @@ use waypost_fs::{FileIdentity, mount_overlay, unmount_overlay};
 use super::clone;
 use super::make::Files;
 use super::mirror::Mirror;
-use super::plan::Plan;
+use super::plan::{Plan, Strategy};
 use super::template::Template;
 
 /// The directory of the layers, beside the workspace.
@@ -34,9 +34,10 @@ pub(super) fn fill(plan: &Plan, mirror: &Mirror, template: &Template) -> Result<
     Ok(Files::Overlaid)
 }
 
-/// Mounts it again if it is not mounted any more: after a restart of the machine.
-pub(super) fn ensure_mounted(plan: &Plan) -> Result<()> {
-    if is_mounted(plan) {
+/// Makes sure that a workspace can be worked in: an overlay is mounted again after a restart of the machine, or where it was
+/// mounted for others only.
+pub fn enter(plan: &Plan) -> Result<()> {
+    if plan.strategy != Strategy::Overlay || is_mounted(plan) {
         return Ok(());
     }
     let layers = layers(plan);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
 
 use super::mirror::{self, Mirror, UPLOAD};
+use super::overlay::enter;
 use super::plan::{Plan, resolve};
 use crate::git_layout;
 use crate::run::{Git, Own, Tool};
@@ -30,6 +31,7 @@ pub enum Merged {
 /// The branch there is only moved forward. `url` is the remote's address with its secrets, if the source's own
 /// configuration does not have it.
 pub fn push(plan: &Plan, branch: &str, own: Own, url: Option<&str>) -> Result<String> {
+    enter(plan)?;
     let workspace = Git::of_workspace(&plan.workspace)?;
     let commit = resolve(&workspace, "HEAD")?;
     let there = format!("refs/heads/{branch}");
@@ -56,6 +58,7 @@ pub fn push(plan: &Plan, branch: &str, own: Own, url: Option<&str>) -> Result<St
 
 /// Tells whether what a workspace did is in the branch that others build on, as fetched now.
 pub fn merged(plan: &Plan, own: Own, url: Option<&str>) -> Result<Merged> {
+    enter(plan)?;
     let workspace = Git::of_workspace(&plan.workspace)?;
     let (head, base) = (resolve(&workspace, "HEAD")?, plan.base()?);
     if head == base {

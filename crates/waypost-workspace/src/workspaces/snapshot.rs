@@ -10,8 +10,8 @@ use waypost_core::{Error, Result};
 
 use super::examine::nested;
 use super::mirror::Mirror;
-use super::overlay;
-use super::plan::{Name, Plan, Strategy, resolve};
+use super::overlay::enter;
+use super::plan::{Name, Plan, resolve};
 use crate::run::Git;
 use crate::worktrees::commit_everything;
 
@@ -118,9 +118,7 @@ fn tree_of_files(git: &Git, plan: &Plan) -> Result<String> {
 }
 
 fn open(plan: &Plan) -> Result<Git> {
-    if plan.strategy == Strategy::Overlay {
-        overlay::ensure_mounted(plan)?;
-    }
+    enter(plan)?;
     Git::of_workspace(&plan.workspace)
 }
 

@@ -227,7 +227,12 @@ impl PlainIndex {
         let own = git_dir.join("index");
         if own.exists() {
             // Starting from the real index spares git reading every unchanged file again.
-            std::fs::copy(&own, &index.0)
+            // As old as that: git looks twice at files that were changed in the moment in which the index was written.
+            let written = std::fs::copy(&own, &index.0).and_then(|_| {
+                let time = own.metadata()?.modified()?;
+                std::fs::File::options().write(true).open(&index.0)?.set_modified(time)
+            });
+            written
                 .map_err(|error| Error::unavailable(format!("cannot write {}", index.0.display())).because(error))?;
         }
         let listed = index.tool(git).args(["ls-files", "-v", "-z"]).stdout()?;

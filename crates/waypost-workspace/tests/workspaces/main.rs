@@ -32,13 +32,26 @@ const INSIDE: &str = "WAYPOST_TEST_INSIDE";
 
 /// Runs a test in a process of its own.
 fn hermetic(test: impl FnOnce(&Scene)) {
+    hermetic_under(&[], test);
+}
+
+/// The same, with the process started by another program, if that is permitted.
+fn hermetic_under(program: &[&str], test: impl FnOnce(&Scene)) {
     if std::env::var_os(INSIDE).is_some() {
         test(&Scene { sandbox: Sandbox::new("") });
         return;
     }
+    if let [first, rest @ ..] = program
+        && !Command::new(first).args(rest).arg("true").output().is_ok_and(|output| output.status.success())
+    {
+        return waypost_testkit::skipped(&format!("{} is not permitted here", program.join(" ")));
+    }
     let sandbox = Sandbox::new("");
     let name = std::thread::current().name().unwrap().to_owned();
-    let mut command = sandbox.command(std::env::current_exe().unwrap(), &sandbox.path(""));
+    let own = std::env::current_exe().unwrap().into_os_string();
+    let words: Vec<_> = program.iter().map(Into::into).chain([own]).collect();
+    let mut command = sandbox.command(&words[0], &sandbox.path(""));
+    command.args(&words[1..]);
     command.args(["--exact", &name, "--nocapture", "--test-threads=1"]).env(INSIDE, "1");
     for variable in ["WAYPOST_TEST_JJ", "WAYPOST_TEST_TOOLS", "TMPDIR"] {
         if let Some(value) = std::env::var_os(variable) {
@@ -48,8 +61,10 @@ fn hermetic(test: impl FnOnce(&Scene)) {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{said}", String::from_utf8_lossy(&output.stdout));
-    for line in said.lines().filter(|line| line.starts_with("SKIPPED")) {
-        waypost_testkit::skipped(line);
+    for line in said.lines() {
+        if let Some((_, why)) = line.strip_prefix("SKIPPED").and_then(|line| line.split_once(": ")) {
+            waypost_testkit::skipped(why);
+        }
     }
 }
 

@@ -211,39 +211,61 @@ fn p11_in_place_nothing_is_made_and_nothing_removed() {
 
 #[test]
 fn an_overlay_is_over_its_template_or_refused() {
-    hermetic(|scene| {
+    hermetic(overlay);
+}
+
+#[test]
+fn an_overlay_needs_no_more_than_a_user_namespace() {
+    hermetic_under(&["unshare", "--user", "--map-root-user", "--mount"], overlay);
+}
+
+#[test]
+fn an_overlay_without_the_right_to_mount_is_refused_and_leaves_nothing() {
+    hermetic_under(&["unshare", "--user", "--map-user=1000"], |scene| {
         let repo = scene.repo();
         let plan = scene.plan_by(&repo, "job", Strategy::Overlay);
-        let made = match make(&plan, &Means::default()) {
-            Ok(made) => made,
-            Err(error) => {
-                assert!(error.to_string().contains("cannot lay"), "{error}");
-                assert!(!plan.home().exists(), "nothing is left of what was refused");
-                return waypost_testkit::skipped("mounts are not permitted here");
-            }
-        };
-        assert_eq!(made.files, Files::Overlaid);
-        assert_eq!(files(&plan.workspace), files(&repo));
-        assert_eq!(scene.git(&plan.workspace, &["status", "--porcelain"]), "");
-        scene.write(&plan.workspace.join("file"), "changed\n");
-        remove_dir(&plan.workspace.join("src"));
-        let (other, other_made) = {
-            scene.write(&repo.join("later"), "later\n");
-            scene.git(&repo, &["add", "."]);
-            scene.git(&repo, &["commit", "-q", "-m", "later"]);
-            let plan = scene.plan_by(&repo, "other", Strategy::Overlay);
-            let made = make(&plan, &Means::default()).unwrap();
-            (plan, made)
-        };
-        assert_eq!(files(&other.workspace), files(&repo), "another over the same template sees nothing of it");
-        assert_eq!(examine(&plan).unwrap().changed.len(), 3);
-        remove_safely(&plan, &made).unwrap_err();
-        remove_safely(&other, &other_made).unwrap();
-        remove(&plan, identity(&made), Work::MayGo).unwrap();
+        let error = make(&plan, &Means::default()).unwrap_err();
+        assert!(error.to_string().contains("cannot lay"), "{error}");
         assert!(!plan.home().exists());
-        let (again, _) = scene.make(&repo, "again");
-        assert_eq!(files(&again.workspace), files(&repo), "the template is as it was");
+        scene.make(&repo, "clone");
     });
+}
+
+fn overlay(scene: &Scene) {
+    let repo = scene.repo();
+    let plan = scene.plan_by(&repo, "job", Strategy::Overlay);
+    let made = match make(&plan, &Means::default()) {
+        Ok(made) => made,
+        Err(error) => {
+            assert!(error.to_string().contains("cannot lay"), "{error}");
+            assert!(!plan.home().exists(), "nothing is left of what was refused");
+            return waypost_testkit::skipped("mounts are not permitted here");
+        }
+    };
+    assert_eq!(made.files, Files::Overlaid);
+    assert_eq!(files(&plan.workspace), files(&repo));
+    assert_eq!(scene.git(&plan.workspace, &["status", "--porcelain"]), "");
+    scene.write(&plan.workspace.join("file"), "changed\n");
+    remove_dir(&plan.workspace.join("src"));
+    let (other, other_made) = {
+        scene.write(&repo.join("later"), "later\n");
+        scene.git(&repo, &["add", "."]);
+        scene.git(&repo, &["commit", "-q", "-m", "later"]);
+        let plan = scene.plan_by(&repo, "other", Strategy::Overlay);
+        let made = make(&plan, &Means::default()).unwrap();
+        (plan, made)
+    };
+    assert_eq!(files(&other.workspace), files(&repo), "another over the same template sees nothing of it");
+    assert_eq!(examine(&plan).unwrap().changed.len(), 3);
+    // As after a restart of the machine.
+    waypost_fs::unmount_overlay(&plan.workspace).unwrap();
+    assert_eq!(examine(&plan).unwrap().changed.len(), 3);
+    remove_safely(&plan, &made).unwrap_err();
+    remove_safely(&other, &other_made).unwrap();
+    remove(&plan, identity(&made), Work::MayGo).unwrap();
+    assert!(!plan.home().exists());
+    let (again, _) = scene.make(&repo, "again");
+    assert_eq!(files(&again.workspace), files(&repo), "the template is as it was");
 }
 
 #[test]
