@@ -102,6 +102,9 @@ impl Git {
     /// Neither `core.worktree` nor a file `commondir` leads it elsewhere.
     pub(crate) fn of_workspace(root: &Path) -> Result<Git> {
         let git_dir = root.join(".git");
+        if !root.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            return Err(Error::refused(format!("{} is not the directory that was made", root.display())));
+        }
         if !git_dir.symlink_metadata().is_ok_and(|found| found.is_dir()) {
             return Err(Error::refused(format!("{} has no git directory of its own any more", root.display())));
         }

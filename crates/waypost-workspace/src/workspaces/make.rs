@@ -21,8 +21,8 @@ use crate::worktrees::{self, Add};
 /// Where a workspace's directory says what it is.
 const MARK: &str = "plan.json";
 
-/// What making a workspace may use.
-#[derive(Clone, Copy, Debug, Default)]
+/// What making a workspace may use. Not for showing: there may be a secret in it.
+#[derive(Clone, Copy, Default)]
 pub struct Means<'a> {
     /// What the user's environment says about the network.
     pub own: Own,

@@ -93,8 +93,8 @@ impl Strategy {
     }
 }
 
-/// What a workspace is made from.
-#[derive(Clone, Copy, Debug)]
+/// What a workspace is made from. Not for showing: there may be a secret in it.
+#[derive(Clone, Copy)]
 pub enum Source<'a> {
     /// A checkout on this machine.
     Checkout(&'a Checkout),
@@ -103,7 +103,7 @@ pub enum Source<'a> {
 }
 
 /// A workspace that somebody wants.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// Where it goes.
     pub places: Places<'a>,

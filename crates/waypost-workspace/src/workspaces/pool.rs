@@ -14,7 +14,7 @@ use waypost_fs::{FileIdentity, FileLock, create_private_dir, measure_tree, renam
 
 use super::examine::nested;
 use super::living::{Process, living_in};
-use super::make::{Files, Made, Means, is_ours, make, mark};
+use super::make::{Files, Identity, Made, Means, is_ours, make, mark};
 use super::mirror::{Mirror, remove_if_there};
 use super::plan::{Name, Plan, Strategy};
 use super::{git_dir, remove};
@@ -91,8 +91,13 @@ pub fn take(plan: &Plan, means: &Means<'_>) -> Result<Option<Made>> {
 /// Gives a workspace back to the pool under a new name, with nothing in it of what was done there.
 ///
 /// What is worth keeping was saved before. If it cannot be made clean it stays where it is, to be removed.
-pub fn give_back(plan: &Plan, slot: &Name) -> Result<Slot> {
+pub fn give_back(plan: &Plan, identity: Identity, slot: &Name) -> Result<Slot> {
     let pool = pool_of(plan)?;
+    let is_same = FileIdentity::of_entry(&plan.home()).is_ok_and(|found| Identity::from(found) == identity);
+    // All else is deleted there, so a link to elsewhere in its place would be a disaster.
+    if !is_same || !plan.workspace.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+        return Err(Error::refused(format!("{} is not the directory that was made", plan.workspace.display())));
+    }
     if plan.strategy != Strategy::Clone {
         return Err(Error::refused("only what was cloned can be used again"));
     }

@@ -98,7 +98,11 @@ fn delete_trash(path: &Path, expected: Option<FileIdentity>) -> Result<()> {
         return fs::remove_file(path)
             .map_err(|error| Error::unavailable(format!("cannot delete {}", path.display())).because(error));
     }
-    remove_tree(path, identity)
+    match remove_tree(path, identity) {
+        // Somebody else was quicker.
+        Err(_) if path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) => Ok(()),
+        other => other,
+    }
 }
 
 /// Makes everybody else forget a workspace whose directory is gone: the source, and last of all the mirror.

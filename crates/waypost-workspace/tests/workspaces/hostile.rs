@@ -96,7 +96,7 @@ fn t18_nothing_that_a_job_left_in_its_git_directory_runs() {
     hermetic(|scene| {
         let repo = scene.repo();
         let canaries = scene.sandbox.dir("canaries");
-        let (plan, _) = scene.make(&repo, "job");
+        let (plan, made) = scene.make(&repo, "job");
         let root = plan.workspace.clone();
         arm(scene, &root, &canaries.join("x"));
         scene.write(&root.join(".gitattributes"), "* filter=evil merge=evil\n");
@@ -118,9 +118,9 @@ fn t18_nothing_that_a_job_left_in_its_git_directory_runs() {
         restore(&plan, &name("s1"), &name("s2")).unwrap();
         push(&plan, "topic", Own::default(), None).unwrap();
         waypost_workspace::workspaces::merged(&plan, Own::default(), None).unwrap();
-        give_back(&plan, &name("slot")).unwrap_err();
+        give_back(&plan, identity(&made), &name("slot")).unwrap_err();
         remove_dir(&root.join("inner"));
-        give_back(&plan, &name("slot")).unwrap();
+        give_back(&plan, identity(&made), &name("slot")).unwrap();
         take(&scene.plan(&repo, "next"), &Means::default()).unwrap().unwrap();
         assert_eq!(touched(&canaries), [""; 0]);
     });

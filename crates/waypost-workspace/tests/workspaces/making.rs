@@ -14,6 +14,7 @@ fn a_clone_has_the_committed_files_its_own_branch_and_the_real_remote() {
         assert!(plan.context().is_dir());
         assert!(matches!(made.files, Files::Copied | Files::Shared));
         let git = |args: &[&str]| scene.git(&plan.workspace, args);
+        assert_eq!(git(&["diff-files"]), "", "the index fits the files without reading them");
         assert_eq!(git(&["status", "--porcelain"]), "");
         assert_eq!(git(&["branch", "--show-current"]), "waypost/jb_1");
         assert_eq!(git(&["remote", "get-url", "origin"]), scene.git(&repo, &["remote", "get-url", "origin"]));

@@ -44,7 +44,7 @@ fn what_was_warmed_is_taken_once_and_is_like_a_new_one() {
 fn p19_what_was_given_back_has_no_file_of_the_earlier_job() {
     hermetic(|scene| {
         let repo = scene.repo();
-        let (plan, _) = scene.make(&repo, "job");
+        let (plan, made) = scene.make(&repo, "job");
         let root = &plan.workspace;
         scene.write(&plan.context().join("prompt"), "secret\n");
         scene.write(&root.join("target/secret"), "secret\n");
@@ -58,7 +58,7 @@ fn p19_what_was_given_back_has_no_file_of_the_earlier_job() {
         let times = fs::metadata(root.join("file")).unwrap().modified().unwrap();
         scene.write(&root.join("file"), "secret!\n");
         fs::File::options().write(true).open(root.join("file")).unwrap().set_modified(times).unwrap();
-        let slot = give_back(&plan, &name("slot")).unwrap();
+        let slot = give_back(&plan, identity(&made), &name("slot")).unwrap();
         assert!(!plan.home().exists());
         assert_eq!(pool(&plan).unwrap(), [slot]);
         let (next, made) = taken(scene, &repo, "next");
@@ -88,13 +88,23 @@ fn a_slot_somebody_lives_in_is_not_taken() {
 fn what_could_still_be_changed_from_outside_is_not_taken_back() {
     hermetic(|scene| {
         let repo = scene.repo();
-        let (plan, _) = scene.make(&repo, "job");
+        let (plan, made) = scene.make(&repo, "job");
         fs::hard_link(plan.workspace.join("file"), scene.sandbox.path("other-name")).unwrap();
-        give_back(&plan, &name("slot")).unwrap_err();
+        give_back(&plan, identity(&made), &name("slot")).unwrap_err();
         fs::remove_file(scene.sandbox.path("other-name")).unwrap();
         scene.git(&plan.workspace, &["init", "-q", "inner"]);
-        give_back(&plan, &name("slot")).unwrap_err();
+        give_back(&plan, identity(&made), &name("slot")).unwrap_err();
         assert!(plan.workspace.join("file").exists());
+
+        let (plan, made) = scene.make(&repo, "swapped");
+        let canary = scene.sandbox.dir("canary");
+        scene.write(&canary.join("precious"), "precious\n");
+        fs::rename(plan.workspace.join(".git"), canary.join(".git")).unwrap();
+        fs::rename(&plan.workspace, plan.home().join("aside")).unwrap();
+        std::os::unix::fs::symlink(&canary, &plan.workspace).unwrap();
+        give_back(&plan, identity(&made), &name("slot")).unwrap_err();
+        examine(&plan).unwrap_err();
+        assert!(canary.join("precious").exists());
     });
 }
 
