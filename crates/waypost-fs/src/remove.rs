@@ -188,6 +188,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
+    use rustix::fs::{CWD, RenameFlags};
+
     use super::*;
 
     fn remove(path: &Path) -> Result<()> {
@@ -257,24 +259,30 @@ mod tests {
         for number in 0..20 {
             fs::File::create(canary.join(number.to_string())).unwrap();
         }
-        for round in 0..500 {
+        let mut swaps = 0;
+        for round in 0.. {
             let tree = dir.path().join(format!("tree{round}"));
-            fs::create_dir_all(tree.join("inner/deep")).unwrap();
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    let (inner, aside) = (tree.join("inner"), tree.join("aside"));
-                    // 10,000 times in all.
-                    for _ in 0..20 {
-                        let _ = fs::rename(&inner, &aside);
-                        let _ = symlink(&canary, &inner);
-                        let _ = fs::remove_file(&inner);
-                        let _ = fs::rename(&aside, &inner);
-                    }
+            // Every directory has a link to the canary beside it, and they exchange their names.
+            for pair in 0..100 {
+                fs::create_dir_all(tree.join(format!("{pair}-dir/deep"))).unwrap();
+                symlink(&canary, tree.join(format!("{pair}-link"))).unwrap();
+            }
+            swaps += std::thread::scope(|scope| {
+                let swapper = scope.spawn(|| {
+                    let swap = |pair: i32| {
+                        let [dir, link] = ["dir", "link"].map(|kind| tree.join(format!("{pair}-{kind}")));
+                        rustix::fs::renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE).is_ok()
+                    };
+                    (0..5).flat_map(|_| 0..100).filter(|pair| swap(*pair)).count()
                 });
                 // It may fail, since somebody works against it; it may not do harm.
                 let _ = remove(&tree);
+                swapper.join().unwrap()
             });
             assert_eq!(fs::read_dir(&canary).unwrap().count(), 20, "round {round}");
+            if swaps >= 10_000 {
+                break;
+            }
         }
     }
 }

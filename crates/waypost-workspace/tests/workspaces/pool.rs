@@ -54,10 +54,14 @@ fn p19_what_was_given_back_has_no_file_of_the_earlier_job() {
         scene.git(root, &["commit", "-q", "--allow-empty", "-m", "secret"]);
         scene.git(root, &["branch", "secret"]);
         scene.git(root, &["update-index", "--assume-unchanged", "file"]);
-        // Another content of the same size, and the old times.
-        let times = fs::metadata(root.join("file")).unwrap().modified().unwrap();
-        scene.write(&root.join("file"), "secret!\n");
-        fs::File::options().write(true).open(root.join("file")).unwrap().set_modified(times).unwrap();
+        // Another content of the same size and time: git itself does not notice.
+        let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        let set_time = || fs::File::options().write(true).open(root.join("run")).unwrap().set_modified(past).unwrap();
+        set_time();
+        scene.git(root, &["status", "--porcelain"]);
+        scene.write(&root.join("run"), "secret!!!\n");
+        set_time();
+        assert_eq!(scene.git(root, &["diff", "--name-only", "--", "run"]), "", "git is fooled");
         let slot = give_back(&plan, identity(&made), &name("slot")).unwrap();
         assert!(!plan.home().exists());
         assert_eq!(pool(&plan).unwrap(), [slot]);

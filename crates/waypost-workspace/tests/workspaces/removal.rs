@@ -2,6 +2,7 @@
 
 use super::*;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
 use waypost_workspace::workspaces::{measure, sweep_trash};
 
 #[test]
@@ -191,6 +192,8 @@ fn t16_links_hard_links_and_odd_rights_harm_nothing_outside() {
 
 #[test]
 fn t15_swapping_directories_for_links_while_it_is_removed_harms_nothing_outside() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    const PAIRS: usize = 100;
     hermetic(|scene| {
         let repo = scene.repo();
         let canary = scene.sandbox.dir("canary");
@@ -202,20 +205,25 @@ fn t15_swapping_directories_for_links_while_it_is_removed_harms_nothing_outside(
         let mut round = 0;
         while swaps < 10_000 {
             let (plan, made) = scene.make(&repo, &format!("job{round}"));
-            let is_over = std::sync::atomic::AtomicBool::new(false);
+            // Every directory has a link to the canary beside it, and all the time they exchange their names.
+            let target = plan.workspace.join("target");
+            for pair in 0..PAIRS {
+                scene.write(&target.join(format!("{pair}-dir/file")), "");
+                symlink(&canary, target.join(format!("{pair}-link"))).unwrap();
+            }
+            let is_over = AtomicBool::new(false);
             swaps += std::thread::scope(|scope| {
                 let swapper = scope.spawn(|| {
                     let mut swaps = 0;
-                    let places = [plan.home(), plan.trash()].map(|home| [home.join("workspace/src"), home]);
-                    while swaps < 200 || !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                        for place in places.iter().flatten() {
-                            let aside = scene.sandbox.path("aside");
-                            if fs::rename(place, &aside).is_ok() {
-                                let _ = symlink(&canary, place);
-                                let _ = fs::remove_file(place);
-                                let _ = fs::rename(&aside, place);
-                            }
-                            swaps += 1;
+                    let places = [plan.home(), plan.trash()].map(|home| home.join("workspace/target"));
+                    while swaps < PAIRS || !is_over.load(Ordering::Relaxed) {
+                        for (place, pair) in places.iter().flat_map(|place| (0..PAIRS).map(move |pair| (place, pair))) {
+                            let [dir, link] = ["dir", "link"].map(|kind| place.join(format!("{pair}-{kind}")));
+                            let done = renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE);
+                            swaps += usize::from(done.is_ok());
+                        }
+                        if !plan.home().exists() && !plan.trash().exists() {
+                            break;
                         }
                     }
                     swaps
@@ -223,7 +231,7 @@ fn t15_swapping_directories_for_links_while_it_is_removed_harms_nothing_outside(
                 // It may fail, since somebody works against it; it may not do harm.
                 let _ = remove(&plan, identity(&made), Work::MayGo);
                 let _ = sweep_trash(&scene.workspaces());
-                is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+                is_over.store(true, Ordering::Relaxed);
                 swapper.join().unwrap()
             });
             assert_eq!(everything(&canary), before, "round {round}");
