@@ -11,11 +11,12 @@ mod tools;
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [FILTER]  install what the tests need, check formatting, lints and docs, run all tests
-  ci             test, then the README's first command and the benchmarks' bars
-  bench          measure the bars of starting, as ratios to starting a trivial program
-  bench ledger   measure the bars of issues, with ledgers of up to 100,000
-  docs           write docs/commands.md and what tests expect of outputs anew, build the API docs
+  test [FILTER]    install what the tests need, check formatting, lints and docs, run all tests
+  ci               test, then the README's first command and the benchmarks' bars
+  bench            measure the bars of starting, as ratios to starting a trivial program
+  bench ledger     measure the bars of issues, with ledgers of up to 100,000
+  bench workspace  measure the bars of workspaces, with a repository of 20,000 files
+  docs             write docs/commands.md and what tests expect of outputs anew, build the API docs
 
 Options of bench: --enforce makes a missed bar an error, --rounds N measures at most N times";
 

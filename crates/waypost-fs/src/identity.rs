@@ -14,9 +14,30 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
+    /// Puts an identity together that was taken apart to be kept.
+    pub fn new(device: u64, inode: u64) -> Self {
+        FileIdentity { device, inode }
+    }
+
+    /// Returns the device.
+    pub fn device(self) -> u64 {
+        self.device
+    }
+
+    /// Returns the inode on it.
+    pub fn inode(self) -> u64 {
+        self.inode
+    }
+
     /// Returns the identity of what a path leads to, links followed.
     pub fn of(path: &Path) -> io::Result<Self> {
         let metadata = std::fs::metadata(path)?;
+        Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
+    }
+
+    /// Returns the identity of what a path names, be it a link.
+    pub fn of_entry(path: &Path) -> io::Result<Self> {
+        let metadata = std::fs::symlink_metadata(path)?;
         Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
     }
 

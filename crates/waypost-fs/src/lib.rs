@@ -2,11 +2,14 @@
 //!
 //! The store, the ledger, the configuration and the workspaces all need the same few promises from the file
 //! system: a lock that is fair and bounded, a replacement that survives a power cut, directories nobody else
-//! can look into. They are made here once. This crate knows nothing of what the files mean.
+//! can look into, trees that are copied, measured and deleted without leaving them. They are made here once. This crate knows nothing of what the files mean.
 
+mod copy;
 mod fs_type;
 mod identity;
 mod lock;
+mod measure;
+mod overlay;
 mod private;
 mod process;
 mod remove;
@@ -14,9 +17,12 @@ mod replace;
 mod stamp;
 mod swap;
 
+pub use copy::{Copied, copy_below, copy_tree};
 pub use fs_type::network_file_system;
 pub use identity::FileIdentity;
 pub use lock::FileLock;
+pub use measure::{Usage, measure_tree};
+pub use overlay::{mount_overlay, unmount_overlay};
 pub use private::{check_private, create_private_dir, create_private_file};
 pub use process::process_start;
 pub use remove::remove_tree;

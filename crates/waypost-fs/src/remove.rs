@@ -6,9 +6,10 @@
 //! one that the caller looked at.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -29,10 +30,15 @@ pub fn remove_tree(path: &Path, identity: FileIdentity) -> Result<()> {
     let failed = |errno: Errno| Error::unavailable(format!("cannot delete {}", path.display())).because(errno);
     let name = CString::new(name.as_bytes()).map_err(|_| failed(Errno::INVAL))?;
     let parent = rustix::fs::open(parent, DIRECTORY, Mode::empty()).map_err(failed)?;
-    let root = open_below(parent.as_fd(), &name).map_err(failed)?;
+    let other = || Error::refused(format!("{} is not the directory it was", path.display()));
+    let root = match open_below(parent.as_fd(), &name) {
+        Err(Errno::LOOP | Errno::NOTDIR) => return Err(other()),
+        opened => opened.map_err(failed)?,
+    };
     if FileIdentity::of_handle(&root).ok() != Some(identity) {
-        return Err(Error::refused(format!("{} is not the directory it was", path.display())));
+        return Err(other());
     }
+    allow_all(&root).map_err(failed)?;
     empty(&root).map_err(|(errno, inside)| match errno {
         Errno::XDEV => Error::refused(format!("another file system is mounted in {}, at {inside}", path.display()))
             .hint("unmount it first"),
@@ -108,11 +114,10 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
             let inner = open_level(dir, &name).map_err(at(&name))?;
             levels.push(inner);
         } else {
-            // Opened first, so that a mount point is not carried anywhere.
-            open_below(dir, name).map_err(at(name))?;
+            // Opened first, so that a mount point is not carried anywhere. Moving it changes it, so that must be allowed.
+            open_below(dir, name).and_then(|handle| allow_all(&handle)).map_err(at(name))?;
             moved += 1;
-            let aside = format!(".waypost-deleting-{}-{moved}", std::process::id());
-            rustix::fs::renameat(dir, name, root, aside).map_err(at(name))?;
+            move_aside(dir, name, root).map_err(at(name))?;
         }
     }
     Ok(())
@@ -120,12 +125,32 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
 
 fn open_level(dir: BorrowedFd<'_>, name: &CStr) -> std::result::Result<Level, Errno> {
     let handle = open_below(dir, name)?;
-    // Without these rights on a directory nothing in it can be deleted, and it is about to go.
-    let mode = rustix::fs::fstat(&handle)?.st_mode;
-    if mode & 0o700 != 0o700 {
-        rustix::fs::fchmod(&handle, Mode::from_raw_mode(mode & 0o7777 | 0o700))?;
-    }
+    allow_all(&handle)?;
     Ok(Level { entries: Dir::new(handle)?, name: name.to_owned() })
+}
+
+/// Gives us all rights on a directory: without them nothing in it can be deleted, and it is about to go.
+fn allow_all(handle: &OwnedFd) -> std::result::Result<(), Errno> {
+    let mode = rustix::fs::fstat(handle)?.st_mode;
+    if mode & 0o700 == 0o700 {
+        return Ok(());
+    }
+    rustix::fs::fchmod(handle, Mode::from_raw_mode(mode & 0o7777 | 0o700))
+}
+
+/// Moves a directory to the top, under a name that nothing has there.
+fn move_aside(dir: BorrowedFd<'_>, name: &CStr, root: &OwnedFd) -> std::result::Result<(), Errno> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let aside = format!(".waypost-deleting-{}-{number}", std::process::id());
+        match rustix::fs::statat(root, &aside, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return rustix::fs::renameat(dir, name, root, aside),
+            // Left by a process that had our number and was interrupted.
+            Ok(_) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
 }
 
 /// Opens a directory that really is in `dir`: not through a link, not on another file system.
@@ -134,6 +159,13 @@ fn open_below(dir: BorrowedFd<'_>, name: &CStr) -> std::result::Result<OwnedFd, 
     use rustix::fs::ResolveFlags;
     let resolve = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_XDEV);
     match rustix::fs::openat2(dir, name, DIRECTORY, Mode::empty(), resolve) {
+        // Its owner may not read it, but may change that. By handle: what is at the name now may be something else.
+        Err(Errno::ACCESS) => {
+            let handle = rustix::fs::openat2(dir, name, DIRECTORY | OFlags::PATH, Mode::empty(), resolve)?;
+            let own_name = format!("/proc/self/fd/{}", handle.as_raw_fd());
+            rustix::fs::chmod(own_name, Mode::RWXU)?;
+            rustix::fs::openat2(dir, name, DIRECTORY, Mode::empty(), resolve)
+        }
         // A kernel before 5.6, or a sandbox that does not know the call.
         Err(Errno::NOSYS | Errno::PERM) => open_same_device(dir, name),
         other => other,
@@ -155,6 +187,8 @@ fn open_same_device(dir: BorrowedFd<'_>, name: &CStr) -> std::result::Result<Own
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use rustix::fs::{CWD, RenameFlags};
 
     use super::*;
 
@@ -201,13 +235,15 @@ mod tests {
         fs::create_dir(&tree).unwrap();
         // Deeper than a path may be long, and than there may be open handles.
         let mut handle = rustix::fs::open(&tree, DIRECTORY, Mode::empty()).unwrap();
-        for _ in 0..3000 {
+        for _ in 0..10_000 {
             rustix::fs::mkdirat(&handle, "deeper", Mode::from_raw_mode(0o700)).unwrap();
             handle = rustix::fs::openat(&handle, "deeper", DIRECTORY, Mode::empty()).unwrap();
         }
         fs::create_dir(tree.join("locked")).unwrap();
         fs::File::create(tree.join("locked/file")).unwrap();
-        fs::set_permissions(tree.join("locked"), fs::Permissions::from_mode(0o500)).unwrap();
+        fs::set_permissions(tree.join("locked"), fs::Permissions::from_mode(0o000)).unwrap();
+        // Left by an interrupted deletion.
+        fs::create_dir_all(tree.join(format!(".waypost-deleting-{}-0/inner", std::process::id()))).unwrap();
         for number in 0..500 {
             fs::File::create(tree.join(format!("{number:0200}"))).unwrap();
         }
@@ -223,23 +259,30 @@ mod tests {
         for number in 0..20 {
             fs::File::create(canary.join(number.to_string())).unwrap();
         }
-        for round in 0..200 {
+        let mut swaps = 0;
+        for round in 0.. {
             let tree = dir.path().join(format!("tree{round}"));
-            fs::create_dir_all(tree.join("inner/deep")).unwrap();
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    let (inner, aside) = (tree.join("inner"), tree.join("aside"));
-                    for _ in 0..20 {
-                        let _ = fs::rename(&inner, &aside);
-                        let _ = symlink(&canary, &inner);
-                        let _ = fs::remove_file(&inner);
-                        let _ = fs::rename(&aside, &inner);
-                    }
+            // Every directory has a link to the canary beside it, and they exchange their names.
+            for pair in 0..100 {
+                fs::create_dir_all(tree.join(format!("{pair}-dir/deep"))).unwrap();
+                symlink(&canary, tree.join(format!("{pair}-link"))).unwrap();
+            }
+            swaps += std::thread::scope(|scope| {
+                let swapper = scope.spawn(|| {
+                    let swap = |pair: i32| {
+                        let [dir, link] = ["dir", "link"].map(|kind| tree.join(format!("{pair}-{kind}")));
+                        rustix::fs::renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE).is_ok()
+                    };
+                    (0..5).flat_map(|_| 0..100).filter(|pair| swap(*pair)).count()
                 });
                 // It may fail, since somebody works against it; it may not do harm.
                 let _ = remove(&tree);
+                swapper.join().unwrap()
             });
             assert_eq!(fs::read_dir(&canary).unwrap().count(), 20, "round {round}");
+            if swaps >= 10_000 {
+                break;
+            }
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Version control as Waypost sees it.
 //!
 //! [`detect()`] finds the checkout a path is in and where its state lives, by reading files alone: no process
-//! is started. [`worktrees`] adds and removes worktrees with the real tools, [`history`] asks them for the versions of
-//! a file, [`merging`] for those that are in conflict, [`mod@sync`] brings a ledger together with its remote, and
-//! [`upstream`] sees what became of what is only proposed there; no other module runs them.
+//! is started. [`worktrees`] adds and removes worktrees with the real tools, [`workspaces`] gives every job a directory of
+//! its own, [`history`] asks them for the versions of a file, [`merging`] for those that are in conflict, [`mod@sync`]
+//! brings a ledger together with its remote, and [`upstream`] sees what became of what is only proposed there; no other
+//! module runs them.
 
 mod checkout;
 mod config_file;
@@ -18,6 +19,7 @@ mod run;
 mod sl_layout;
 pub mod sync;
 pub mod upstream;
+pub mod workspaces;
 pub mod worktrees;
 
 pub use checkout::{Checkout, Listed};

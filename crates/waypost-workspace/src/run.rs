@@ -76,31 +76,85 @@ pub struct Own {
 }
 
 /// Git in one place, hardened.
+#[derive(Clone)]
 pub(crate) struct Git {
     place: Vec<OsString>,
     settings: Vec<(String, String)>,
     /// The command for ssh that the user's own configuration names.
     ssh: Option<String>,
+    /// Whether nothing is fetched that was not asked for: neither what a partial clone lacks, nor large files.
+    is_offline: bool,
 }
 
 impl Git {
     /// Git in a worktree.
     pub(crate) fn in_worktree(path: &Path) -> Result<Git> {
-        Git::hardened(vec!["-C".into(), path.into()])
+        Git::hardened(vec!["-C".into(), path.into()], false)
     }
 
     /// Git on a repository, from no worktree in particular.
     pub(crate) fn of_repository(git_dir: &Path) -> Result<Git> {
-        let mut place = OsString::from("--git-dir=");
-        place.push(git_dir);
-        Git::hardened(vec![place])
+        Git::hardened(vec![option("--git-dir=", git_dir)], false)
+    }
+
+    /// Git on a worktree with its own git directory, which somebody else may have changed.
+    ///
+    /// Neither `core.worktree` nor a file `commondir` leads it elsewhere.
+    pub(crate) fn of_workspace(root: &Path) -> Result<Git> {
+        let git_dir = root.join(".git");
+        if !root.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            return Err(Error::refused(format!("{} is not the directory that was made", root.display())));
+        }
+        if !git_dir.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            return Err(Error::refused(format!("{} has no git directory of its own any more", root.display())));
+        }
+        // No option and no variable makes git ignore this file.
+        if git_dir.join("commondir").symlink_metadata().is_ok() {
+            return Err(Error::refused(format!("the git directory of {} leads to another one", root.display())));
+        }
+        let place = vec!["-C".into(), root.into(), option("--git-dir=", &git_dir), option("--work-tree=", root)];
+        Git::hardened(place, true)
+    }
+
+    /// Git on a repository that only Waypost writes. Its configuration need not be looked at.
+    pub(crate) fn ours(git_dir: &Path, work_tree: Option<&Path>) -> Git {
+        let mut place = vec![option("--git-dir=", git_dir)];
+        if let Some(root) = work_tree {
+            place.splice(0..0, ["-C".into(), root.into()]);
+            place.push(option("--work-tree=", root));
+        }
+        Git::ours_at(place)
+    }
+
+    /// Git in a directory that need not be a repository.
+    pub(crate) fn at(dir: &Path) -> Git {
+        Git::ours_at(vec!["-C".into(), dir.into()])
+    }
+
+    /// Git in no repository, as the user's own configuration wants it.
+    pub(crate) fn nowhere() -> Result<Git> {
+        Git::hardened(vec!["-C".into(), "/".into()], false)
+    }
+
+    fn ours_at(place: Vec<OsString>) -> Git {
+        Git { place, settings: settings(), ssh: None, is_offline: true }
+    }
+
+    /// Says one more thing over all configuration files. It is not shown to other users, as arguments are.
+    pub(crate) fn with(mut self, key: &str, value: &str) -> Git {
+        self.settings.push((key.to_owned(), value.to_owned()));
+        self
     }
 
     /// A git command, still without its arguments.
     pub(crate) fn command(&self) -> Tool {
         let mut command = Command::new("git");
         command.args(&self.place);
-        self.around(Tool::new("git", command))
+        let tool = self.around(Tool::new("git", command));
+        if !self.is_offline {
+            return tool;
+        }
+        tool.env("GIT_NO_LAZY_FETCH", "1").env("GIT_LFS_SKIP_SMUDGE", "1").env("GIT_OPTIONAL_LOCKS", "0")
     }
 
     /// A git command that may use the network: it asks nobody, and runs nothing that the repository names.
@@ -158,9 +212,8 @@ impl Git {
     }
 
     /// Reads which programs the repository itself configures, and switches them off.
-    fn hardened(place: Vec<OsString>) -> Result<Git> {
-        let settings = GIT_SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let mut git = Git { place, settings, ssh: None };
+    fn hardened(place: Vec<OsString>, is_offline: bool) -> Result<Git> {
+        let mut git = Git { place, settings: settings(), ssh: None, is_offline };
         let listed = git.command().args(["config", "--list", "--show-scope", "-z"]).stdout()?;
         let mut fields = listed.split('\0');
         let mut helpers = vec![("credential.helper", "")];
@@ -183,6 +236,16 @@ impl Git {
         }
         Ok(git)
     }
+}
+
+fn settings() -> Vec<(String, String)> {
+    GIT_SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn option(name: &str, value: &Path) -> OsString {
+    let mut option = OsString::from(name);
+    option.push(value);
+    option
 }
 
 /// Returns what takes the place of a repository's own setting, if that would run a program.
@@ -542,6 +605,42 @@ pub fn run_editor(editor: &str, file: &Path) -> Result<()> {
     }
     Err(Error::invalid(format!("the editor {editor:?} failed: {status}"))
         .hint("set VISUAL or EDITOR to one that works"))
+}
+
+/// Runs a command line in a directory, at most for so long, with what it says appended to a file.
+///
+/// Returns its exit code, and whether it was ended for taking too long. Nothing that it started outlives it, unless that
+/// left its process group.
+pub(crate) fn run_setup(
+    command_line: &str,
+    dir: &Path,
+    log: std::fs::File,
+    variables: &[(String, String)],
+    patience: Duration,
+) -> Result<(Option<i32>, bool)> {
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+    let cannot = |error| Error::unavailable("cannot run the set-up command").because(error);
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(command_line).current_dir(dir).process_group(0).stdin(Stdio::null());
+    for variable in GIT_VARIABLES {
+        command.env_remove(variable);
+    }
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    command.stdout(log.try_clone().map_err(cannot)?).stderr(log);
+    log::debug!("run {command_line}");
+    let mut child = command.spawn().map_err(cannot)?;
+    let id = Pid::from_child(&child);
+    let (sender, receiver) = mpsc::channel();
+    let waiting = std::thread::spawn(move || {
+        // It stays there for who waits for it, so that nobody else gets its number.
+        let _ = waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        let _ = sender.send(());
+    });
+    let is_late = receiver.recv_timeout(patience).is_err();
+    let _ = kill_process_group(id, Signal::KILL);
+    let _ = waiting.join();
+    let status = child.wait().map_err(cannot)?;
+    Ok((status.code(), is_late))
 }
 
 /// Makes a directory a git repository, with nothing in it that a template would bring.

@@ -138,8 +138,8 @@ impl<'a> Cases<'a> {
                 milliseconds(case.time()),
                 cpu.unwrap_or_default(),
                 peak.unwrap_or_default(),
-                ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
-                bar.map(|bar| format!("{bar:.1}")).unwrap_or_default(),
+                ratio.map(shown).unwrap_or_default(),
+                bar.map(|bar| bar.to_string()).unwrap_or_default(),
                 if is_missed { "MISSED" } else { "" },
                 case.yardstick.as_ref().map(|yardstick| self.name(yardstick)).unwrap_or_default(),
             );
@@ -216,6 +216,11 @@ impl Case<'_> {
     fn time(&self) -> Duration {
         median(&self.times).expect("the first round runs every case")
     }
+}
+
+/// Returns a ratio with the digits that say something.
+pub(super) fn shown(ratio: f64) -> String {
+    if ratio < 0.1 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
 }
 
 fn median(times: &[Duration]) -> Option<Duration> {

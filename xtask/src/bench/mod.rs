@@ -8,12 +8,18 @@ mod process;
 mod scratch;
 mod startup;
 mod taskwarrior;
+mod workspace;
 
 pub(crate) use options::Options;
 
+use self::options::Subject;
 use crate::Result;
 
 /// Measures what was asked for and prints a table.
 pub(crate) fn measure(options: &Options) -> Result {
-    if options.ledger { ledger::measure(options) } else { startup::measure(options) }
+    match options.subject {
+        Subject::Startup => startup::measure(options),
+        Subject::Ledger => ledger::measure(options),
+        Subject::Workspace => workspace::measure(options),
+    }
 }

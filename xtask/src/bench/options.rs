@@ -5,12 +5,24 @@ use crate::{Result, USAGE};
 /// Which benchmark, how long, and how strict.
 #[derive(Default)]
 pub(crate) struct Options {
-    /// Ledgers are measured, and not what every command pays.
-    pub(crate) ledger: bool,
+    /// What is measured.
+    pub(crate) subject: Subject,
     /// A missed bar is an error.
     pub(crate) enforce: bool,
     /// At most so many times each case, instead of the benchmark's own number.
     pub(crate) rounds: Option<u32>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Subject {
+    /// What every command pays.
+    #[default]
+    Startup,
+    /// Ledgers of many issues.
+    Ledger,
+    /// Workspaces of many files.
+    Workspace,
 }
 
 impl Options {
@@ -19,7 +31,8 @@ impl Options {
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             match *arg {
-                "ledger" => options.ledger = true,
+                "ledger" => options.subject = Subject::Ledger,
+                "workspace" => options.subject = Subject::Workspace,
                 "--enforce" => options.enforce = true,
                 "--rounds" => {
                     let rounds = args.next().and_then(|text| text.parse().ok()).filter(|rounds| *rounds > 0);

@@ -1,6 +1,7 @@
 //! Worktrees of git.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
@@ -154,7 +155,21 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
 /// As with git stash, what was staged is a second parent: it may differ from what is in the files.
 pub(super) fn save(path: &Path, message: &str, label: &str, now: Timestamp) -> Result<Saved> {
     let git = Git::in_worktree(path)?;
-    let index = PlainIndex::new(&git, &git_dir(&git)?, path)?;
+    let saved = commit_everything(&git, &git_dir(&git)?, path, message, &[])?;
+    let name = format!("refs/waypost/snapshots/{label}/{}", now.as_millis());
+    git.command().args(["update-ref", &name, &saved, ""]).stdout()?;
+    Ok(Saved { restored_by: format!("git worktree add {} {name}", path.display()), name })
+}
+
+/// Makes a commit of all files that are not ignored, except these, and of what is staged. No ref leads to it yet.
+pub(crate) fn commit_everything(
+    git: &Git,
+    git_dir: &Path,
+    path: &Path,
+    message: &str,
+    except: &[String],
+) -> Result<String> {
+    let index = PlainIndex::new(git, git_dir, path)?;
     let has_head = git.command().args(["rev-parse", "--quiet", "--verify", "HEAD"]).succeeds()?;
     let commit = |tree: &str, message: &str, parents: &[&str]| {
         let mut command = git.command();
@@ -166,13 +181,11 @@ pub(super) fn save(path: &Path, message: &str, label: &str, now: Timestamp) -> R
         command.args(["commit-tree", tree, "-m", message]).args(parents).stdout()
     };
     let head: &[&str] = if has_head { &["HEAD"] } else { &[] };
-    let staged = commit(&index.tool(&git).arg("write-tree").stdout()?, "What was staged", head)?;
-    index.tool(&git).args(["add", "--all", "--", "."]).stdout()?;
-    let tree = index.tool(&git).arg("write-tree").stdout()?;
-    let saved = commit(&tree, message, &[head, &[&staged]].concat())?;
-    let name = format!("refs/waypost/snapshots/{label}/{}", now.as_millis());
-    git.command().args(["update-ref", &name, &saved, ""]).stdout()?;
-    Ok(Saved { restored_by: format!("git worktree add {} {name}", path.display()), name })
+    let staged = commit(&index.tool(git).arg("write-tree").stdout()?, "What was staged", head)?;
+    let except = except.iter().map(|path| format!(":(exclude,literal,top){path}"));
+    index.tool(git).args(["add", "--all", "--", "."]).args(except).stdout()?;
+    let tree = index.tool(git).arg("write-tree").stdout()?;
+    commit(&tree, message, &[head, &[&staged]].concat())
 }
 
 pub(super) fn remove(checkout: &Checkout, path: &Path, saved: bool) -> Result<()> {
@@ -204,15 +217,22 @@ fn git_dir(git: &Git) -> Result<PathBuf> {
 }
 
 /// A copy of a worktree's index in which no file is marked as not to be looked at. Deleted when dropped.
-struct PlainIndex(PathBuf);
+pub(crate) struct PlainIndex(PathBuf);
 
 impl PlainIndex {
-    fn new(git: &Git, git_dir: &Path, root: &Path) -> Result<Self> {
-        let index = PlainIndex(git_dir.join(format!("waypost-{}.index", std::process::id())));
+    pub(crate) fn new(git: &Git, git_dir: &Path, root: &Path) -> Result<Self> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let index = PlainIndex(git_dir.join(format!("waypost-{}-{number}.index", std::process::id())));
         let own = git_dir.join("index");
         if own.exists() {
             // Starting from the real index spares git reading every unchanged file again.
-            std::fs::copy(&own, &index.0)
+            // As old as that: git looks twice at files that were changed in the moment in which the index was written.
+            let written = std::fs::copy(&own, &index.0).and_then(|_| {
+                let time = own.metadata()?.modified()?;
+                std::fs::File::options().write(true).open(&index.0)?.set_modified(time)
+            });
+            written
                 .map_err(|error| Error::unavailable(format!("cannot write {}", index.0.display())).because(error))?;
         }
         let listed = index.tool(git).args(["ls-files", "-v", "-z"]).stdout()?;
@@ -235,7 +255,7 @@ impl PlainIndex {
         Ok(index)
     }
 
-    fn tool(&self, git: &Git) -> Tool {
+    pub(crate) fn tool(&self, git: &Git) -> Tool {
         git.command().env("GIT_INDEX_FILE", &self.0)
     }
 }

@@ -17,8 +17,8 @@ use waypost_fs::{FileLock, create_private_dir};
 
 use crate::checkout::{Checkout, Listed};
 
-pub(crate) use git::UNDER_WAY;
 pub use git::exclude;
+pub(crate) use git::{PlainIndex, UNDER_WAY, commit_everything};
 
 /// Checking out a large tree takes its time, and so does waiting for others who do.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -156,6 +156,14 @@ pub fn forget(checkout: &Checkout, path: &Path) -> Result<()> {
     }
 }
 
+/// Makes jj forget a workspace by its name, if its directory is gone. Its path cannot be compared any more: jj may have
+/// written it with steps upwards.
+pub(crate) fn forget_named(checkout: &Checkout, name: &str) -> Result<()> {
+    let _lock = lock(checkout)?;
+    let is_known = checkout.worktrees().iter().any(|listed| listed.name == name && !listed.path.is_dir());
+    if is_known { jj::forget(checkout, name) } else { Ok(()) }
+}
+
 fn lock(checkout: &Checkout) -> Result<FileLock> {
     let dir = &checkout.private_dir;
     create_private_dir(dir)
@@ -199,7 +207,7 @@ fn check_existing(existing: Listed, request: Add<'_>, target: &Path) -> Result<A
 }
 
 /// Finds repositories inside a worktree: clones, submodules, other worktrees. Links are not followed.
-fn nested_repositories(root: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn nested_repositories(root: &Path) -> Result<Vec<PathBuf>> {
     const MARKS: [&str; 4] = [".git", ".jj", ".hg", ".sl"];
     let mut found = Vec::new();
     let mut dirs = vec![root.to_owned()];
@@ -226,7 +234,7 @@ fn nested_repositories(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn count(number: usize, thing: &str) -> String {
+pub(crate) fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 

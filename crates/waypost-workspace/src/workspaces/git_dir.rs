@@ -1,0 +1,92 @@
+//! A git directory, written file by file. Starting git to do it takes longer than all of it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use waypost_core::{Error, Result};
+
+use super::plan::Plan;
+use super::template::INDEX_SETTINGS;
+use crate::config_file::ConfigFile;
+use crate::git_layout;
+
+/// Makes a git directory that borrows the objects of a mirror, with HEAD on the plan's branch.
+pub(super) fn write(git_dir: &Path, mirror: &Path, plan: &Plan) -> Result<()> {
+    let base = plan.base()?;
+    let branch = plan.branch.as_deref().unwrap_or("main");
+    let failed = |error: io::Error| Error::unavailable(format!("cannot write {}", git_dir.display())).because(error);
+    let put = |name: &str, content: &str| -> io::Result<()> {
+        let path = git_dir.join(name);
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        let mut file = fs::File::create_new(path)?;
+        io::Write::write_all(&mut file, content.as_bytes())
+    };
+    let written = (|| {
+        for dir in ["objects/pack", "refs/heads", "refs/tags", "info"] {
+            fs::create_dir_all(git_dir.join(dir))?;
+        }
+        use_mirror(git_dir, mirror)?;
+        put(&format!("refs/heads/{branch}"), &format!("{base}\n"))?;
+        if let Some((name, commit)) = &plan.upstream {
+            put(&format!("refs/remotes/origin/{name}"), &format!("{commit}\n"))?;
+            put("refs/remotes/origin/HEAD", &format!("ref: refs/remotes/origin/{name}\n"))?;
+        }
+        if let Some(source) = &plan.git_dir {
+            // What this user does not want to see in this repository, they do not want to see in its clones.
+            if let Ok(exclude) = fs::read_to_string(source.join("info/exclude")) {
+                put("info/exclude", &exclude)?;
+            }
+        }
+        put("config", &config(mirror, plan))?;
+        // Last: without it, git does not take it for a repository.
+        put("HEAD", &format!("ref: refs/heads/{branch}\n"))
+    })();
+    written.map_err(failed)
+}
+
+/// Says where objects are borrowed from, and how far back they go.
+fn use_mirror(git_dir: &Path, mirror: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut objects = mirror.join("objects").as_os_str().as_bytes().to_vec();
+    objects.push(b'\n');
+    fs::create_dir_all(git_dir.join("objects/info"))?;
+    let mut file = fs::File::create_new(git_dir.join("objects/info/alternates"))?;
+    io::Write::write_all(&mut file, &objects)?;
+    match fs::copy(mirror.join("shallow"), git_dir.join("shallow")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn config(mirror: &Path, plan: &Plan) -> String {
+    let format = ConfigFile::read(&mirror.join("config")).get("extensions.objectformat").map(str::to_owned);
+    let version = i32::from(format.is_some());
+    let mut text =
+        format!("[core]\n\trepositoryformatversion = {version}\n\tbare = false\n\tlogAllRefUpdates = true\n");
+    for (key, value) in INDEX_SETTINGS {
+        let _ = writeln!(text, "\t{} = {value}", key.trim_start_matches("core."));
+    }
+    if let Some(format) = format {
+        let _ = write!(text, "[extensions]\n\tobjectFormat = {}\n", quoted(&format));
+    }
+    if let Some(url) = &plan.origin {
+        let url = quoted(url);
+        let _ = write!(text, "[remote \"origin\"]\n\turl = {url}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n");
+    }
+    // Who makes commits in the source makes them here.
+    let user = |key: &str| git_layout::setting(plan.git_dir.as_deref()?, None, key);
+    if let (Some(name), Some(email)) = (user("user.name"), user("user.email")) {
+        let _ = write!(text, "[user]\n\tname = {}\n\temail = {}\n", quoted(&name), quoted(&email));
+    }
+    text
+}
+
+/// Returns a value as git's configuration spells it.
+fn quoted(value: &str) -> String {
+    let escaped = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\t', "\\t");
+    format!("\"{escaped}\"")
+}

@@ -1,0 +1,31 @@
+//! Workspaces: an isolated directory for every job, made fast, and never removed with work in it.
+//!
+//! Nothing here knows of a store. A caller plans, writes the [`Plan`] down, and only then has it made; so whatever a crash
+//! leaves behind is named by what the caller wrote, and [`abandon`] takes exactly that away. The repository that jobs
+//! start from is only read: they borrow their objects from a mirror that nobody but Waypost writes.
+
+mod clone;
+mod examine;
+mod git_dir;
+mod living;
+mod make;
+mod mirror;
+mod overlay;
+mod plan;
+mod pool;
+mod push;
+mod remove;
+mod setup;
+mod snapshot;
+mod template;
+
+pub use examine::{Findings, examine, measure};
+pub use living::{Process, living_in};
+pub use make::{Files, Identity, Made, Means, abandon, make};
+pub use overlay::enter;
+pub use plan::{Name, Places, Plan, Request, Source, Strategy, plan};
+pub use pool::{Slot, give_back, list as pool, take, warm};
+pub use push::{Merged, merged, push};
+pub use remove::{Work, remove, sweep_trash};
+pub use setup::{SetUp, Trust, Trusted, include, set_up};
+pub use snapshot::{Restored, Snapshot, export, restore, snapshot, snapshots};

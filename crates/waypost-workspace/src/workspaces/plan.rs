@@ -1,0 +1,387 @@
+//! What is to be made, decided before anything is.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use waypost_core::id::{JobId, WorkspaceId};
+use waypost_core::model::Vcs;
+use waypost_core::{Error, Result, path_text, url_text};
+
+use super::mirror;
+use crate::checkout::Checkout;
+use crate::run::{Git, Own, jj};
+
+/// Where workspaces and what they are made from live.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The workspaces, their pool and their trash.
+    pub workspaces: &'a Path,
+    /// The mirrors and templates.
+    pub mirrors: &'a Path,
+}
+
+/// The name of a workspace: the job's id. It is a part of paths and refs, so little is allowed in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Name(String);
+
+impl Name {
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_inner = |byte: u8| is_plain(byte) || byte == b'_' || byte == b'-';
+        let fits = name.len() <= 64 && name.bytes().next().is_some_and(is_plain) && name.bytes().all(is_inner);
+        if fits { Ok(Name(name)) } else { Err(Error::invalid(format!("{name:?} cannot be the name of a workspace"))) }
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> String {
+        name.0
+    }
+}
+
+impl From<&JobId> for Name {
+    fn from(id: &JobId) -> Name {
+        Name(id.as_str().to_owned())
+    }
+}
+
+impl From<&WorkspaceId> for Name {
+    fn from(id: &WorkspaceId) -> Name {
+        Name(id.as_str().to_owned())
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How a workspace is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// A git directory of its own, objects borrowed from a mirror, files copied from a template.
+    Clone,
+    /// The same, with the files of a template laid under it. Needs the right to mount.
+    Overlay,
+    /// A worktree of git, or a share of Mercurial.
+    Worktree,
+    /// A workspace of jj.
+    Jj,
+    /// A copy of all files, without version control.
+    Copy,
+    /// The checkout itself: nothing is made, and nothing is cleaned up.
+    InPlace,
+}
+
+impl Strategy {
+    /// Tells whether it has a git directory of its own, with objects of a mirror.
+    pub fn borrows(self) -> bool {
+        matches!(self, Strategy::Clone | Strategy::Overlay)
+    }
+}
+
+/// What a workspace is made from. Not for showing: there may be a secret in it.
+#[derive(Clone, Copy)]
+pub enum Source<'a> {
+    /// A checkout on this machine.
+    Checkout(&'a Checkout),
+    /// A repository elsewhere, by its address. A password in it is used and not kept.
+    Remote(&'a str),
+}
+
+/// A workspace that somebody wants.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// Where it goes.
+    pub places: Places<'a>,
+    /// What it is called.
+    pub name: &'a Name,
+    /// What it is made from.
+    pub source: Source<'a>,
+    /// The commit to start from: a branch, a tag, anything that names one. The current commit if not said.
+    pub base: Option<&'a str>,
+    /// The branch to work on; `waypost/<name>` if not said.
+    pub branch: Option<&'a str>,
+    /// How; what suits the source if not said.
+    pub strategy: Option<Strategy>,
+    /// What the user's environment says about the network.
+    pub own: Own,
+}
+
+/// A workspace as it will be. Written down before anything is made, it names all that will be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What it is called.
+    pub name: Name,
+    /// How it is made.
+    pub strategy: Strategy,
+    /// The directory of all workspaces.
+    #[serde(with = "path_text::serde")]
+    pub workspaces: PathBuf,
+    /// The directory to work in.
+    #[serde(with = "path_text::serde")]
+    pub workspace: PathBuf,
+    /// The repository it comes from: the root of its main checkout, else its directory; none if it is elsewhere.
+    #[serde(with = "optional_path", default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<PathBuf>,
+    /// The checkout that was asked from.
+    #[serde(with = "optional_path", default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<PathBuf>,
+    /// The git directory of the source.
+    #[serde(with = "optional_path", default, skip_serializing_if = "Option::is_none")]
+    pub git_dir: Option<PathBuf>,
+    /// The mirror whose objects are borrowed.
+    #[serde(with = "optional_path", default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<PathBuf>,
+    /// The commit it starts from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// What the commit is called where it comes from, if it is elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_ref: Option<String>,
+    /// The branch to work on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Where the repository is fetched from and pushed to, without secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// The branch that others build on there, and its commit as last seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<(String, String)>,
+}
+
+impl Plan {
+    /// Returns the directory that holds the workspace and its context.
+    pub fn home(&self) -> PathBuf {
+        self.workspaces.join(self.name.as_str())
+    }
+
+    /// Returns the directory for what the job is told and tells.
+    pub fn context(&self) -> PathBuf {
+        self.home().join("context")
+    }
+
+    /// Returns the directory where it lies once it is being deleted.
+    pub fn trash(&self) -> PathBuf {
+        self.workspaces.join("trash").join(self.name.as_str())
+    }
+
+    /// Returns the file that keeps what the set-up command said.
+    pub fn setup_log(&self) -> PathBuf {
+        self.home().join("setup.log")
+    }
+
+    pub(super) fn base(&self) -> Result<&str> {
+        self.base.as_deref().ok_or_else(|| Error::internal(format!("workspace {} has no base commit", self.name)))
+    }
+}
+
+/// Decides what a workspace will be. Nothing is made.
+pub fn plan(request: &Request<'_>) -> Result<Plan> {
+    let workspaces = real(request.places.workspaces);
+    let home = workspaces.join(request.name.as_str());
+    let mut plan = Plan {
+        name: request.name.clone(),
+        strategy: request.strategy.unwrap_or(Strategy::Clone),
+        workspaces,
+        workspace: home.join("workspace"),
+        source: None,
+        checkout: None,
+        git_dir: None,
+        mirror: None,
+        base: None,
+        base_ref: None,
+        branch: None,
+        origin: None,
+        upstream: None,
+    };
+    match request.source {
+        Source::Checkout(checkout) => from_checkout(&mut plan, request, checkout)?,
+        Source::Remote(url) => from_remote(&mut plan, request, url)?,
+    }
+    if plan.strategy != Strategy::InPlace && home.symlink_metadata().is_ok() {
+        return Err(Error::conflict(format!("{} is there already", home.display())));
+    }
+    Ok(plan)
+}
+
+/// Returns a path without links, as far as it exists. Version control tools remember it so.
+fn real(path: &Path) -> PathBuf {
+    for dir in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (dir.canonicalize(), path.strip_prefix(dir)) {
+            return real.join(rest);
+        }
+    }
+    path.to_owned()
+}
+
+fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) -> Result<()> {
+    plan.strategy = request.strategy.unwrap_or(match checkout.vcs {
+        Vcs::Git => Strategy::Clone,
+        Vcs::Jj => Strategy::Jj,
+        Vcs::Hg | Vcs::Sl => Strategy::Worktree,
+        Vcs::None => Strategy::Copy,
+    });
+    plan.source = Some(checkout.repository_path().to_owned());
+    plan.checkout.clone_from(&checkout.root);
+    plan.origin.clone_from(&checkout.remote_url);
+    let no_git = || Error::refused(format!("{} is not a repository of git", checkout.repository_path().display()));
+    match plan.strategy {
+        Strategy::Clone | Strategy::Overlay => {
+            let git_dir = checkout.git_dir.as_deref().ok_or_else(no_git)?;
+            mirror::check_source(git_dir)?;
+            plan.git_dir = Some(git_dir.to_owned());
+            plan.mirror = Some(mirror::path_for_checkout(request.places.mirrors, checkout)?);
+            let git = match &checkout.root {
+                // HEAD means the commit of the worktree we stand in, not of the main one.
+                Some(root) if checkout.vcs == Vcs::Git => Git::in_worktree(root)?,
+                _ => Git::of_repository(git_dir)?,
+            };
+            plan.base = Some(resolve(&git, request.base.unwrap_or("HEAD"))?);
+            plan.branch = Some(branch(&git, request)?);
+            plan.upstream = checkout.default_branch.as_ref().and_then(|name| {
+                let commit = resolve(&git, &format!("refs/remotes/origin/{name}")).ok()?;
+                Some((name.clone(), commit))
+            });
+        }
+        Strategy::Worktree => {
+            plan.branch = Some(request.branch.map_or_else(|| default_branch(request.name), str::to_owned));
+            if checkout.vcs == Vcs::Git {
+                let git_dir = checkout.git_dir.as_deref().ok_or_else(no_git)?;
+                plan.git_dir = Some(git_dir.to_owned());
+                let git = match &checkout.root {
+                    Some(root) => Git::in_worktree(root)?,
+                    None => Git::of_repository(git_dir)?,
+                };
+                plan.base = Some(resolve(&git, request.base.unwrap_or("HEAD"))?);
+                plan.branch = Some(branch(&git, request)?);
+            } else if request.base.is_some() {
+                plan.base = request.base.map(str::to_owned);
+            }
+        }
+        Strategy::Jj => {
+            let root = checkout.root.as_deref().filter(|_| checkout.vcs == Vcs::Jj).ok_or_else(|| {
+                Error::refused(format!("{} is not a repository of jj", checkout.repository_path().display()))
+            })?;
+            plan.branch = Some(request.name.to_string());
+            if let Some(base) = request.base {
+                // As it was saved last: looking saves nothing.
+                let log = ["--ignore-working-copy", "log", "--no-graph", "--template=commit_id", "--revisions", base];
+                plan.base = Some(jj(root).args(log).stdout().map_err(|error| no_commit(base).because(error))?);
+            }
+        }
+        Strategy::Copy => {
+            let root = checkout.root.as_deref().ok_or_else(|| Error::refused("there are no files to copy here"))?;
+            if plan.workspaces.starts_with(root) {
+                return Err(Error::refused(format!("{} lies in what would be copied", plan.workspaces.display()))
+                    .hint("set workspaces.path to a directory elsewhere"));
+            }
+        }
+        Strategy::InPlace => {
+            let root = checkout.root.as_deref().ok_or_else(|| Error::refused("there is no checkout here"))?;
+            root.clone_into(&mut plan.workspace);
+        }
+    }
+    Ok(())
+}
+
+fn from_remote(plan: &mut Plan, request: &Request<'_>, url: &str) -> Result<()> {
+    if !plan.strategy.borrows() {
+        return Err(Error::invalid("what is elsewhere can only be cloned").hint("use the strategy clone"));
+    }
+    mirror::check_url(url)?;
+    let git = Git::nowhere()?.with("remote.waypost.url", url);
+    let wanted = request.base.unwrap_or("HEAD");
+    let said = git.network(request.own).args(["ls-remote", "--quiet", "--", "waypost"]).stdout()?;
+    let refs = said.lines().filter_map(|line| line.split_once('\t'));
+    let candidates = [wanted.to_owned(), format!("refs/heads/{wanted}"), format!("refs/tags/{wanted}")];
+    let found = candidates.iter().find_map(|name| refs.clone().find(|(_, known)| known == name));
+    let is_commit = wanted.len() >= 40 && wanted.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match found {
+        Some((commit, name)) => {
+            // Of an annotated tag the commit is listed under another name.
+            let peeled = format!("{name}^{{}}");
+            let commit = refs.clone().find(|(_, known)| **known == peeled).map_or(commit, |(commit, _)| commit);
+            plan.base = Some(commit.to_owned());
+            plan.base_ref = Some(name.to_owned());
+        }
+        None if is_commit => plan.base = Some(wanted.to_ascii_lowercase()),
+        None => return Err(no_commit(wanted)),
+    }
+    plan.branch = Some(branch(&git, request)?);
+    plan.mirror = Some(mirror::path_for_url(request.places.mirrors, url));
+    plan.origin = Some(url_text::without_password(url));
+    Ok(())
+}
+
+fn default_branch(name: &Name) -> String {
+    format!("waypost/{name}")
+}
+
+/// Returns the branch to work on, checked.
+fn branch(git: &Git, request: &Request<'_>) -> Result<String> {
+    let Some(branch) = request.branch else { return Ok(default_branch(request.name)) };
+    // Git's own check takes "@{-1}" for a name.
+    let reference = format!("refs/heads/{branch}");
+    let is_name = !branch.starts_with('-') && git.command().args(["check-ref-format", &reference]).succeeds()?;
+    if is_name { Ok(branch.to_owned()) } else { Err(Error::invalid(format!("{branch:?} cannot be a branch"))) }
+}
+
+/// Returns the commit that something names.
+pub(super) fn resolve(git: &Git, name: &str) -> Result<String> {
+    let revision = format!("{name}^{{commit}}");
+    let found = git.command().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &revision]).answer()?;
+    found
+        .filter(|commit| !commit.is_empty())
+        .ok_or_else(|| if name == "HEAD" { no_commit(name).hint("make a first commit") } else { no_commit(name) })
+}
+
+fn no_commit(name: &str) -> Error {
+    Error::not_found(format!("there is no commit {name} to start from"))
+}
+
+/// Paths that may not be there, as text.
+mod optional_path {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serialize as _, Serializer};
+    use waypost_core::path_text;
+
+    #[expect(clippy::ref_option, reason = "what serde calls it with")]
+    pub(super) fn serialize<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(path_text::to_text).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+        Ok(Option::<String>::deserialize(deserializer)?.map(|text| path_text::from_text(&text)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t14_names_that_could_lead_elsewhere_are_refused() {
+        let long = "a".repeat(65);
+        for bad in ["", ".", "..", "../x", "/x", "a/b", "-rf", "a\0b", "A", "ä", "a b", ".hidden", "_a", &long] {
+            assert!(Name::try_from(bad.to_owned()).is_err(), "{bad:?}");
+        }
+        for good in ["a", "0", "jb_0123456789ab", "a-b"] {
+            assert_eq!(Name::try_from(good.to_owned()).unwrap().as_str(), good);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Bringing what a job did to where it belongs, and noticing that it arrived.
+//!
+//! Git runs on the mirror, whose configuration is ours: a job could have written into its own that everything goes
+//! elsewhere. Addresses with secrets are handed to git through its environment, and written nowhere.
+
+use serde::{Deserialize, Serialize};
+use waypost_core::{Error, Result};
+
+use super::mirror::{self, Mirror, UPLOAD};
+use super::overlay::enter;
+use super::plan::{Plan, resolve};
+use crate::git_layout;
+use crate::run::{Git, Own, Tool};
+
+/// Whether the work of a workspace is in the branch that others build on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Merged {
+    /// All its commits are.
+    Whole,
+    /// Its changes are, in other commits.
+    Squashed,
+    /// Something is missing.
+    No,
+    /// There is nothing to be merged.
+    Nothing,
+}
+
+/// Pushes the commit a workspace is on to a branch of the remote. Returns the commit.
+///
+/// The branch there is only moved forward. `url` is the remote's address with its secrets, if the source's own
+/// configuration does not have it.
+pub fn push(plan: &Plan, branch: &str, own: Own, url: Option<&str>) -> Result<String> {
+    enter(plan)?;
+    let workspace = Git::of_workspace(&plan.workspace)?;
+    let commit = resolve(&workspace, "HEAD")?;
+    let there = format!("refs/heads/{branch}");
+    if branch.starts_with('-') || !workspace.command().args(["check-ref-format", &there]).succeeds()? {
+        return Err(Error::invalid(format!("{branch:?} cannot be a branch")));
+    }
+    let git = with_remote(plan, url, true)?;
+    let push = borrowing(git.network(own), plan).args([
+        "push",
+        "--quiet",
+        "--no-verify",
+        "--no-follow-tags",
+        "--no-recurse-submodules",
+        "--receive-pack=git-receive-pack",
+        "--",
+        "waypost",
+        &format!("{commit}:{there}"),
+    ]);
+    push.stdout()?;
+    let here = format!("refs/remotes/origin/{branch}");
+    workspace.command().args(["update-ref", "-m", "waypost: push", &here, &commit]).stdout()?;
+    Ok(commit)
+}
+
+/// Tells whether what a workspace did is in the branch that others build on, as fetched now.
+pub fn merged(plan: &Plan, own: Own, url: Option<&str>) -> Result<Merged> {
+    enter(plan)?;
+    let workspace = Git::of_workspace(&plan.workspace)?;
+    let (head, base) = (resolve(&workspace, "HEAD")?, plan.base()?);
+    if head == base {
+        return Ok(Merged::Nothing);
+    }
+    let git = with_remote(plan, url, false)?;
+    let branch = plan.upstream.as_ref().map_or("HEAD".to_owned(), |(name, _)| format!("refs/heads/{name}"));
+    let reference = mirror::keep(&plan.name, "upstream");
+    let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", UPLOAD, "--"];
+    git.network(own).args(fetch).args(["waypost", &format!("+{branch}:{reference}")]).stdout()?;
+    let upstream = resolve(&git, &reference)?;
+    let is_ancestor = borrowing(git.command(), plan).args(["merge-base", "--is-ancestor", &head, &upstream]);
+    if is_ancestor.succeeds()? {
+        return Ok(Merged::Whole);
+    }
+    // If merging it changes nothing, its changes are there, however they got there.
+    let merge = borrowing(git.command(), plan).args(["merge-tree", "--write-tree", "--no-messages", &upstream, &head]);
+    let (Some(tree), whole) = (merge.answer()?, format!("{upstream}^{{tree}}")) else { return Ok(Merged::No) };
+    let upstream = git.command().args(["rev-parse", "--verify", &whole]).stdout()?;
+    Ok(if tree == upstream { Merged::Squashed } else { Merged::No })
+}
+
+/// Git on the mirror, which also sees what the workspace made.
+fn borrowing(tool: Tool, plan: &Plan) -> Tool {
+    tool.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", plan.workspace.join(".git/objects"))
+}
+
+/// Git on the mirror, to which the real remote is known.
+fn with_remote(plan: &Plan, url: Option<&str>, is_push: bool) -> Result<Git> {
+    let mirror = Mirror::of(plan)?;
+    // The source's own configuration may have a secret in its address. It stays there.
+    let remotes = plan.git_dir.as_deref().map(git_layout::remotes).unwrap_or_default();
+    let known = remotes.iter().find(|remote| remote.name == "origin");
+    let known = known.map(|remote| remote.push_url.as_ref().filter(|_| is_push).unwrap_or(&remote.url).as_str());
+    let url = url.or(known).or(plan.origin.as_deref()).ok_or_else(|| {
+        Error::refused(format!("workspace {} has no remote", plan.name)).hint("add a remote origin to the source")
+    })?;
+    mirror::check_url(url)?;
+    Ok(Git::of_repository(mirror.path())?.with("fetch.unpackLimit", "1").with("remote.waypost.url", url))
+}

@@ -1,0 +1,154 @@
+//! Templates: trees that were checked out once, from which workspaces are copied together with their index.
+//!
+//! A template is made whole, renamed into place and never changed. One that is a few commits away is as good: git brings
+//! the copy to the wanted commit. Only when much is different a new one is made.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use waypost_core::{Error, Result};
+
+use super::mirror::{Held, Mirror, remove_if_there};
+use super::plan::Name;
+use crate::run::Git;
+
+/// From a template that differs in more files than this a copy takes longer than from a new one.
+const FAR: usize = 1000;
+
+/// How many templates of a repository are kept.
+const KEPT: usize = 2;
+
+/// What makes an index fit a copy of its files, and be one file.
+pub(super) const INDEX_SETTINGS: [(&str, &str); 4] = [
+    // A copy has other inodes and change times. What counts is the size, and the second it was modified in.
+    ("core.checkStat", "minimal"),
+    ("core.trustctime", "false"),
+    ("core.splitIndex", "false"),
+    ("core.untrackedCache", "false"),
+];
+
+/// A tree of a commit.
+pub(super) struct Template {
+    dir: PathBuf,
+    pub(super) commit: String,
+}
+
+impl Template {
+    pub(super) fn tree(&self) -> PathBuf {
+        self.dir.join("tree")
+    }
+
+    pub(super) fn index(&self) -> PathBuf {
+        self.dir.join("index")
+    }
+
+    /// Says that a workspace does not use it any more.
+    pub(super) fn leave(&self, name: &Name) {
+        // A mark that stays costs disk and nothing else.
+        let _ = std::fs::remove_file(self.user(name));
+    }
+
+    /// Says that a workspace uses it, so that it is not removed.
+    fn enter(&self, name: &Name) -> Result<()> {
+        let mark = self.user(name);
+        std::fs::File::create(&mark).map(drop).map_err(|error| cannot_write(&mark, &error))
+    }
+
+    fn user(&self, name: &Name) -> PathBuf {
+        self.dir.join("users").join(name.as_str())
+    }
+
+    fn is_used(&self) -> bool {
+        // What cannot be read is not removed.
+        self.dir.join("users").read_dir().map_or(true, |mut users| users.next().is_some())
+    }
+}
+
+impl Held {
+    /// Returns a template of a commit or of one near it, for a workspace, which must leave it in the end.
+    pub(super) fn template(&self, commit: &str, name: &Name) -> Result<Template> {
+        let mirror = self.mirror();
+        let known = all(mirror);
+        let exact = known.iter().position(|template| template.commit == commit);
+        let found = match exact {
+            Some(place) => Some(place),
+            None => known.iter().position(|template| is_near(mirror, &template.commit, commit)),
+        };
+        let template = match found {
+            Some(place) => known.into_iter().nth(place),
+            None => None,
+        };
+        let template = match template {
+            Some(template) => template,
+            None => create(mirror, commit)?,
+        };
+        template.enter(name)?;
+        Ok(template)
+    }
+}
+
+/// Says that a workspace uses no template any more.
+pub(super) fn leave_all(mirror: &Mirror, name: &Name) {
+    for template in all(mirror) {
+        template.leave(name);
+    }
+}
+
+/// Lists the templates, the newest first.
+fn all(mirror: &Mirror) -> Vec<Template> {
+    let entries = mirror.templates().read_dir().into_iter().flatten().flatten();
+    let mut found: Vec<(SystemTime, Template)> = entries
+        .filter_map(|entry| {
+            let commit = entry.file_name().into_string().ok()?;
+            let made = entry.path().join("index").metadata().and_then(|index| index.modified()).ok()?;
+            let is_commit = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+            is_commit.then(|| (made, Template { dir: entry.path(), commit }))
+        })
+        .collect();
+    found.sort_by_key(|(made, _)| std::cmp::Reverse(*made));
+    found.into_iter().map(|(_, template)| template).collect()
+}
+
+fn is_near(mirror: &Mirror, one: &str, other: &str) -> bool {
+    let differing = mirror.git().command().args(["diff-tree", "-r", "--name-only", "-z", one, other]).bytes();
+    differing.is_ok_and(|paths| paths.split(|byte| *byte == 0).count() <= FAR + 1)
+}
+
+fn create(mirror: &Mirror, commit: &str) -> Result<Template> {
+    let dir = mirror.templates();
+    let new = dir.join("new");
+    // Left by somebody who was interrupted: we hold the lock.
+    remove_if_there(&new)?;
+    for inner in ["tree", "users"] {
+        let inner = new.join(inner);
+        std::fs::create_dir_all(&inner).map_err(|error| cannot_write(&inner, &error))?;
+    }
+    let mut git = Git::ours(mirror.path(), Some(&new.join("tree"))).with("checkout.workers", "0");
+    for (key, value) in INDEX_SETTINGS {
+        git = git.with(key, value);
+    }
+    let checkout = git.command().env("GIT_INDEX_FILE", new.join("index"));
+    checkout.args(["read-tree", "--reset", "-u", commit]).stdout()?;
+    let template = Template { dir: dir.join(commit), commit: commit.to_owned() };
+    std::fs::rename(&new, &template.dir).map_err(|error| cannot_write(&template.dir, &error))?;
+    mirror.point(&format!("refs/waypost/templates/{commit}"), commit)?;
+    retire(mirror);
+    Ok(template)
+}
+
+/// Removes templates that are old and not in use. They can be made again, so it does not matter if that fails.
+fn retire(mirror: &Mirror) {
+    for template in all(mirror).iter().skip(KEPT).filter(|template| !template.is_used()) {
+        let removed = remove_if_there(&template.dir).and_then(|()| {
+            let reference = format!("refs/waypost/templates/{}", template.commit);
+            mirror.git().command().args(["update-ref", "-d", &reference]).stdout()
+        });
+        if let Err(error) = removed {
+            log::debug!("cannot remove the template {}: {}", template.dir.display(), error.full_message());
+        }
+    }
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
+    Error::unavailable(format!("cannot write {}", path.display())).because(error)
+}

@@ -1,0 +1,127 @@
+//! A source that would like to run something, and a job that would.
+
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+use waypost_workspace::workspaces::{give_back, push, restore, snapshot, take, warm};
+
+/// Arms a repository: whatever git would run for it leaves a file behind.
+fn arm(scene: &Scene, repo: &Path, canary: &Path) {
+    let touch = format!("touch {}", canary.display());
+    for hook in [
+        "post-checkout",
+        "pre-commit",
+        "post-commit",
+        "pre-push",
+        "reference-transaction",
+        "post-index-change",
+        "post-merge",
+        "pre-auto-gc",
+        "post-rewrite",
+    ] {
+        let path = repo.join(".git/hooks").join(hook);
+        scene.write(&path, &format!("#!/bin/sh\n{touch}-{hook}\ncat >/dev/null\n"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for (key, value) in [
+        ("filter.evil.clean", format!("{touch}-clean; cat")),
+        ("filter.evil.smudge", format!("{touch}-smudge; cat")),
+        ("filter.evil.required", "true".to_owned()),
+        ("core.fsmonitor", format!("{touch}-fsmonitor; true")),
+        ("core.sshCommand", format!("{touch}-ssh; false")),
+        ("core.pager", format!("{touch}-pager; cat")),
+        ("core.editor", format!("{touch}-editor; true")),
+        ("core.alternateRefsCommand", format!("{touch}-alternates; true")),
+        ("credential.helper", format!("!{touch}-credential")),
+        ("diff.external", format!("{touch}-diff")),
+        ("merge.evil.driver", format!("{touch}-merge")),
+        ("uploadpack.packObjectsHook", format!("{touch}-pack-objects; exec")),
+        ("gpg.program", format!("{touch}-gpg; false")),
+        ("remote.origin.uploadpack", format!("{touch}-uploadpack; git-upload-pack")),
+        ("remote.origin.receivepack", format!("{touch}-receivepack; git-receive-pack")),
+        ("alias.status", format!("!{touch}-alias")),
+    ] {
+        scene.git(repo, &["config", "--file", ".git/config", key, &value]);
+    }
+}
+
+fn touched(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn t18_nothing_of_a_hostile_source_runs() {
+    hermetic(|scene| {
+        let repo = scene.repo();
+        scene.write(&repo.join(".gitattributes"), "* filter=evil merge=evil\n");
+        scene.git(&repo, &["add", "."]);
+        scene.git(&repo, &["commit", "-q", "-m", "attributes"]);
+        let canaries = scene.sandbox.dir("canaries");
+        arm(scene, &repo, &canaries.join("x"));
+        // They are live: plain git runs them.
+        let elsewhere = scene.sandbox.path("plain");
+        scene.git(&repo, &["worktree", "add", "-q", "--detach", elsewhere.to_str().unwrap()]);
+        scene.git(&repo, &["worktree", "remove", "--force", elsewhere.to_str().unwrap()]);
+        scene.write(&repo.join("file"), "changed\n");
+        scene.git(&repo, &["status", "--porcelain"]);
+        scene.git(&repo, &["checkout", "-q", "file"]);
+        let live = touched(&canaries);
+        for expected in ["x-smudge", "x-clean", "x-post-checkout", "x-fsmonitor", "x-reference-transaction"] {
+            assert!(live.iter().any(|name| name == expected), "{expected} is not live: {live:?}");
+        }
+        for name in live {
+            fs::remove_file(canaries.join(name)).unwrap();
+        }
+
+        let (plan, made) = scene.make(&repo, "job");
+        examine(&plan).unwrap();
+        remove_safely(&plan, &made).unwrap();
+        warm(&scene.plan(&repo, "slot"), &Means::default()).unwrap();
+        take(&scene.plan(&repo, "taken"), &Means::default()).unwrap().unwrap();
+        for (id, strategy) in [("worktree", Strategy::Worktree), ("overlay", Strategy::Overlay)] {
+            let plan = scene.plan_by(&repo, id, strategy);
+            if let Ok(made) = make(&plan, &Means::default()) {
+                remove(&plan, identity(&made), Work::MayGo).unwrap();
+            }
+        }
+        waypost_workspace::workspaces::include(&scene.plan(&repo, "none"), &["x".to_owned()]).unwrap();
+        assert_eq!(touched(&canaries), [""; 0]);
+    });
+}
+
+#[test]
+fn t18_nothing_that_a_job_left_in_its_git_directory_runs() {
+    hermetic(|scene| {
+        let repo = scene.repo();
+        let canaries = scene.sandbox.dir("canaries");
+        let (plan, made) = scene.make(&repo, "job");
+        let root = plan.workspace.clone();
+        arm(scene, &root, &canaries.join("x"));
+        scene.write(&root.join(".gitattributes"), "* filter=evil merge=evil\n");
+        scene.write(&root.join("new"), "new\n");
+        // A repository in it that would run something when its state is asked for.
+        scene.git(&root, &["init", "-q", "inner"]);
+        arm(scene, &root.join("inner"), &canaries.join("inner"));
+        scene.write(&root.join("inner/.gitattributes"), "* filter=evil\n");
+        // They are live.
+        scene.git(&root, &["add", "new"]);
+        let live = touched(&canaries);
+        assert!(live.contains(&"x-clean".to_owned()), "{live:?}");
+        for name in live {
+            fs::remove_file(canaries.join(name)).unwrap();
+        }
+        examine(&plan).unwrap();
+        snapshot(&plan, &name("s1")).unwrap();
+        scene.write(&root.join("new"), "newer\n");
+        restore(&plan, &name("s1"), &name("s2")).unwrap();
+        push(&plan, "topic", Own::default(), None).unwrap();
+        waypost_workspace::workspaces::merged(&plan, Own::default(), None).unwrap();
+        give_back(&plan, identity(&made), &name("slot")).unwrap_err();
+        remove_dir(&root.join("inner"));
+        give_back(&plan, identity(&made), &name("slot")).unwrap();
+        take(&scene.plan(&repo, "next"), &Means::default()).unwrap().unwrap();
+        assert_eq!(touched(&canaries), [""; 0]);
+    });
+}

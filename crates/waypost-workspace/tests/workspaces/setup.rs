@@ -1,0 +1,77 @@
+//! What else a workspace gets.
+
+use super::*;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+use waypost_workspace::workspaces::{Trust, Trusted, include, set_up};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+#[test]
+fn ignored_files_come_along_only_if_asked_for_and_through_no_link() {
+    hermetic(|scene| {
+        let repo = scene.repo();
+        scene.write(&repo.join(".env"), "secret\n");
+        scene.write(&repo.join("target/debug/a"), "a\n");
+        scene.write(&repo.join("target/b"), "b\n");
+        scene.write(&repo.join("untracked"), "untracked\n");
+        let before = everything(&repo);
+        let (plan, _) = scene.make(&repo, "job");
+        assert_eq!(include(&plan, &[]).unwrap(), 0);
+        assert!(!plan.workspace.join(".env").exists());
+        let patterns = [".env", "target/*", "untracked", "../*", "/etc/passwd"].map(str::to_owned);
+        assert_eq!(include(&plan, &patterns).unwrap(), 2);
+        assert!(plan.workspace.join(".env").exists() && plan.workspace.join("target/b").exists());
+        assert!(!plan.workspace.join("target/debug").exists() && !plan.workspace.join("untracked").exists());
+        assert_eq!(include(&plan, &["target/**".to_owned()]).unwrap(), 1);
+        assert_eq!(at_risk(&plan), [""; 0]);
+        assert_eq!(everything(&repo), before);
+
+        // A tree with a link where the ignored file would go.
+        let outside = scene.sandbox.dir("outside");
+        scene.git(&repo, &["checkout", "-q", "-b", "hostile"]);
+        let hostile = scene.sandbox.path("hostile");
+        scene.git(&repo, &["worktree", "add", "-q", "--detach", hostile.to_str().unwrap()]);
+        symlink(&outside, hostile.join("target")).unwrap();
+        scene.git(&hostile, &["add", "-f", "target"]);
+        scene.git(&hostile, &["commit", "-q", "-m", "link"]);
+        let base = scene.git(&hostile, &["rev-parse", "HEAD"]);
+        let plan = scene.try_plan(&repo, "hostile", Some(&base), None).unwrap();
+        make(&plan, &Means::default()).unwrap();
+        include(&plan, &["target/*".to_owned()]).unwrap_err();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn a_set_up_command_runs_in_the_workspace_and_its_log_is_kept() {
+    hermetic(|scene| {
+        let repo = scene.repo();
+        let (plan, _) = scene.make(&repo, "job");
+        let trust = Trust::at(&scene.sandbox.path("own/trusted.json"));
+        let command = "echo said; echo complained >&2; pwd > where; echo \"$JOB\" >> where; exit 3";
+        trust.check(&repo, command).unwrap_err();
+        let trusted = trust.add(&repo, command).unwrap();
+        let done = set_up(&plan, &trusted, &[("JOB".to_owned(), "job".to_owned())], PATIENCE).unwrap();
+        assert_eq!((done.code, done.is_late), (Some(3), false));
+        assert_eq!(fs::read_to_string(&done.log).unwrap(), "said\ncomplained\n");
+        let expected = format!("{}\njob\n", plan.workspace.display());
+        assert_eq!(fs::read_to_string(plan.workspace.join("where")).unwrap(), expected);
+    });
+}
+
+#[test]
+fn a_set_up_command_that_takes_too_long_ends_with_all_it_started() {
+    hermetic(|scene| {
+        let repo = scene.repo();
+        let (plan, _) = scene.make(&repo, "job");
+        let endless = Trusted::of_user("sleep 1000 & sleep 1000");
+        let done = set_up(&plan, &endless, &[], Duration::from_millis(200)).unwrap();
+        assert_eq!((done.code, done.is_late), (None, true));
+        let forked = Trusted::of_user("sleep 1000 & exit 0");
+        assert_eq!(set_up(&plan, &forked, &[], PATIENCE).unwrap().code, Some(0));
+        while !examine(&plan).unwrap().living.is_empty() {
+            std::thread::yield_now();
+        }
+    });
+}

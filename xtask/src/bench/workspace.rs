@@ -1,0 +1,276 @@
+//! What a workspace costs, beside the ways in which git itself makes one.
+//!
+//! The commands for it are measured through an example of the library, as whole processes.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use super::cases::{CaseId, Cases, at_most, beside, shown};
+use super::options::Options;
+use super::scratch::{Scratch, create_dir};
+use crate::{Result, root, run};
+
+const ROUNDS: u32 = 4;
+
+/// How many are made at once, and in how much of git's time.
+const AT_ONCE: usize = 20;
+const AT_ONCE_BAR: f64 = 0.5;
+
+pub(super) fn measure(options: &Options) -> Result {
+    let scratch = Scratch::prepare()?;
+    let bench = Bench::prepare(&scratch)?;
+    let bench = &bench;
+    let mut cases = Cases::default();
+    let worktree = cases.program("git worktree add", None, || {
+        let target = bench.fresh("worktree")?;
+        Ok(bench.worktree(&target))
+    });
+    bench.add_clones(&mut cases, worktree);
+    bench.add_workspaces(&mut cases, worktree);
+    bench.add_status(&mut cases);
+    cases.measure(options.rounds.unwrap_or(ROUNDS))?;
+    let reported = cases.report(options.enforce);
+    bench.disk_cost()?;
+    let at_once = bench.at_once(options.enforce);
+    bench.clear()?;
+    reported.and(at_once)
+}
+
+struct Bench<'a> {
+    scratch: &'a Scratch,
+    /// The example of the library.
+    program: PathBuf,
+    source: PathBuf,
+    /// Everything that is made, on the same file system as the source.
+    dir: PathBuf,
+    /// Makes names unique, over all runs.
+    number: Cell<u64>,
+    can_mount: bool,
+}
+
+impl<'a> Bench<'a> {
+    fn prepare(scratch: &'a Scratch) -> Result<Self> {
+        let program = scratch.example("waypost-workspace", "workspace")?;
+        let source = scratch.dir.join("workspace-source");
+        if !source.join(".git").is_dir() {
+            eprintln!("making a repository of 20,000 files, once");
+            let shared = std::env::var_os("WAYPOST_CORPUS").map_or_else(|| root().join("../shared"), PathBuf::from);
+            run(Command::new("python3").arg(shared.join("bench/gen_repo.py")).arg(&source))?;
+        }
+        let dir = scratch.dir.join("workspaces");
+        let mut bench = Bench { scratch, program, source, dir, number: Cell::new(0), can_mount: false };
+        bench.clear()?;
+        create_dir(&bench.dir)?;
+        // Makes the mirror and the template, too.
+        finish(bench.ours("make", "probe", &["overlay"]).stderr(Stdio::null())).map_or_else(
+            |_| eprintln!("mounts are not permitted here: overlays are not measured"),
+            |()| bench.can_mount = true,
+        );
+        finish(&mut bench.ours("make", "probe-clone", &[]))?;
+        Ok(bench)
+    }
+
+    /// Adds what people use instead.
+    fn add_clones(&'a self, cases: &mut Cases<'a>, worktree: CaseId) {
+        for how in ["--local", "--shared"] {
+            cases.program(format!("git clone {how}"), beside(worktree), move || {
+                let target = self.fresh("clone")?;
+                let mut command = self.git(&self.dir);
+                command.args(["clone", "-q", how]).arg(&self.source).arg(target);
+                Ok(command)
+            });
+        }
+    }
+
+    fn add_workspaces(&'a self, cases: &mut Cases<'a>, worktree: CaseId) {
+        cases.program("workspace, the first of a repository", beside(worktree), || {
+            let dir = self.fresh("first")?;
+            create_dir(&dir)?;
+            let mut command = self.scratch.command(&self.program, &self.dir);
+            command.arg("make").arg(&self.source).arg(dir).arg("first");
+            Ok(command)
+        });
+        cases.program("workspace, the next", at_most(0.5, worktree), || {
+            self.remove("next")?;
+            Ok(self.ours("make", &self.name("next"), &[]))
+        });
+        cases.program("workspace, 3 commits further", at_most(0.5, worktree), || {
+            self.remove("behind")?;
+            Ok(self.ours("make", &self.name("behind"), &["clone", "main~3"]))
+        });
+        cases.program("workspace, from the pool", at_most(0.15, worktree), || {
+            self.remove("taken")?;
+            finish(&mut self.ours("warm", &self.name("slot"), &["clone", "main~3"]))?;
+            Ok(self.ours("take", &self.name("taken"), &[]))
+        });
+        if self.can_mount {
+            cases.program("workspace, overlay", at_most(0.05, worktree), || {
+                self.remove("overlay")?;
+                Ok(self.ours("make", &self.name("overlay"), &["overlay"]))
+            });
+        }
+    }
+
+    fn add_status(&'a self, cases: &mut Cases<'a>) {
+        let status = |dir: &Path| {
+            let mut command = self.git(dir);
+            command.args(["status", "--porcelain"]);
+            command
+        };
+        let worktree = cases.program("first git status, worktree", None, move || {
+            let target = self.fresh("worktree-status")?;
+            finish(&mut self.worktree(&target))?;
+            Ok(status(&target))
+        });
+        cases.program("first git status, workspace", at_most(0.3, worktree), move || {
+            self.remove("status")?;
+            let name = self.name("status");
+            finish(&mut self.ours("make", &name, &[]))?;
+            Ok(status(&self.dir.join("workspaces").join(name).join("workspace")))
+        });
+    }
+
+    /// Prints what each way takes on disk, in all.
+    fn disk_cost(&self) -> Result {
+        println!("\ndisk cost, MB");
+        let target = self.fresh("worktree")?;
+        self.print_cost("git worktree add", &mut self.worktree(&target))?;
+        let target = self.fresh("clone")?;
+        let mut clone = self.git(&self.dir);
+        self.print_cost("git clone --local", clone.args(["clone", "-q", "--local"]).arg(&self.source).arg(target))?;
+        let dir = self.fresh("first")?;
+        create_dir(&dir)?;
+        let mut first = self.scratch.command(&self.program, &self.dir);
+        self.print_cost("workspace, the first", first.arg("make").arg(&self.source).arg(dir).arg("first"))?;
+        self.print_cost("workspace, the next", &mut self.ours("make", &self.name("next"), &[]))?;
+        if self.can_mount {
+            self.print_cost("workspace, overlay", &mut self.ours("make", &self.name("overlay"), &["overlay"]))?;
+        }
+        Ok(())
+    }
+
+    fn print_cost(&self, name: &str, command: &mut Command) -> Result {
+        let before = self.used()?;
+        finish(command)?;
+        println!("{name:<24} {:>8.1}", (self.used()? - before) / 1e6);
+        Ok(())
+    }
+
+    /// Returns how many bytes of the file system are in use.
+    fn used(&self) -> Result<f64> {
+        finish(&mut Command::new("sync"))?;
+        let output = Command::new("df").args(["-B1", "--output=used"]).arg(&self.dir).output();
+        let output = output.map_err(|error| format!("cannot run df: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().last().and_then(|line| line.trim().parse().ok()).ok_or_else(|| format!("df says {text:?}"))
+    }
+
+    /// Makes many at once, in git's way and in ours. Every one of ours must succeed.
+    fn at_once(&self, enforce: bool) -> Result {
+        self.clear()?;
+        create_dir(&self.dir)?;
+        finish(&mut self.ours("make", "probe", &[]))?;
+        let names: Vec<String> = (0..AT_ONCE).map(|_| self.name("at-once")).collect();
+        let (theirs, failed) = time(names.iter().map(|name| self.worktree(&self.dir.join(name))))?;
+        let (ours, ours_failed) = time(names.iter().map(|name| self.ours("make", name, &[])))?;
+        let ratio = ours / theirs;
+        let is_missed = ratio > AT_ONCE_BAR || ours_failed > 0;
+        println!("\n{AT_ONCE} at once: git worktree add {theirs:.2} s ({failed} failed)");
+        println!(
+            "{AT_ONCE} at once: workspaces {ours:.2} s ({ours_failed} failed), ratio {} (bar {AT_ONCE_BAR}){}",
+            shown(ratio),
+            if is_missed { "  MISSED" } else { "" }
+        );
+        if enforce && is_missed { Err(format!("bar missed: {AT_ONCE} at once")) } else { Ok(()) }
+    }
+
+    /// A name that nothing has. Creating files where many were just deleted is slow on some file systems.
+    fn name(&self, kind: &str) -> String {
+        self.number.set(self.number.get() + 1);
+        format!("{kind}-{}", self.number.get())
+    }
+
+    /// Removes what was made for a kind before, and returns a new path for it.
+    fn fresh(&self, kind: &str) -> Result<PathBuf> {
+        for path in made(kind, &self.dir)? {
+            delete(&path)?;
+        }
+        finish(self.git(&self.source).args(["worktree", "prune"]))?;
+        Ok(self.dir.join(self.name(kind)))
+    }
+
+    /// Removes the workspaces of a kind.
+    fn remove(&self, kind: &str) -> Result {
+        for path in made(kind, &self.dir.join("workspaces"))? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            finish(&mut self.ours("remove", &name, &[]))?;
+        }
+        Ok(())
+    }
+
+    /// Removes everything that was made.
+    fn clear(&self) -> Result {
+        for path in std::fs::read_dir(self.dir.join("workspaces")).into_iter().flatten().flatten() {
+            // What is laid over something must be taken off first; nothing there is no error.
+            let _ = Command::new("umount").arg(path.path().join("workspace")).stderr(Stdio::null()).status();
+        }
+        if self.dir.exists() {
+            delete(&self.dir)?;
+        }
+        finish(self.git(&self.source).args(["worktree", "prune"]))
+    }
+
+    fn worktree(&self, target: &Path) -> Command {
+        let mut command = self.git(&self.source);
+        command.args(["worktree", "add", "-q", "--detach"]).arg(target).arg("main");
+        command
+    }
+
+    fn ours(&self, verb: &str, name: &str, rest: &[&str]) -> Command {
+        let mut command = self.scratch.command(&self.program, &self.dir);
+        command.arg(verb).arg(&self.source).arg(&self.dir).arg(name).args(rest);
+        command
+    }
+
+    fn git(&self, dir: &Path) -> Command {
+        self.scratch.command(Path::new("git"), dir)
+    }
+}
+
+/// Lists what was made for a kind.
+fn made(kind: &str, dir: &Path) -> Result<Vec<PathBuf>> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Ok(Vec::new()) };
+    let names = entries.map(|entry| entry.map(|entry| entry.path()).map_err(|error| error.to_string()));
+    let is_of_kind = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let number = name.strip_prefix(kind).and_then(|rest| rest.strip_prefix('-'));
+        number.is_some_and(|number| number.parse::<u64>().is_ok())
+    };
+    names.filter(|path| path.as_ref().map_or(true, is_of_kind)).collect()
+}
+
+/// Runs all at once. Returns how long that took in seconds, and how many failed.
+fn time(commands: impl Iterator<Item = Command>) -> Result<(f64, usize)> {
+    let start = Instant::now();
+    let children: std::io::Result<Vec<Child>> =
+        commands.map(|mut command| command.stderr(Stdio::null()).spawn()).collect();
+    let ended: std::io::Result<Vec<_>> =
+        children.map_err(|error| error.to_string())?.iter_mut().map(Child::wait).collect();
+    let failed = ended.map_err(|error| error.to_string())?.iter().filter(|status| !status.success()).count();
+    Ok((start.elapsed().as_secs_f64(), failed))
+}
+
+fn finish(command: &mut Command) -> Result {
+    match command.stdout(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?}: {status}")),
+        Err(error) => Err(format!("{command:?}: {error}")),
+    }
+}
+
+/// Deletes a directory of the benchmark's own.
+fn delete(path: &Path) -> Result {
+    finish(Command::new("rm").args(["-rf", "--one-file-system", "--"]).arg(path))
+}
