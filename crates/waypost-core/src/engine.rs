@@ -85,11 +85,11 @@ pub fn write<O: Operation>(
     write_at_once(store, caller, entropy, key, operation)
 }
 
-/// Returns 80 random bits as text.
+/// Returns 128 random bits as text.
 fn draw(entropy: &mut dyn Entropy) -> String {
-    let mut bytes = [0; 10];
+    let mut bytes = [0; 16];
     entropy.fill(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:032x}", u128::from_be_bytes(bytes))
 }
 
 fn write_at_once<O: Operation>(

@@ -17,8 +17,6 @@ use super::issues::{file_or_stdin, text_or_stdin};
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
 use super::{Cx, in_one_line};
 use crate::claims;
-use crate::ledger::Ledger;
-use crate::merging::ensure_driver;
 use crate::session::Session;
 use crate::survey::{find, survey};
 

@@ -265,7 +265,9 @@ fn a_newer_schema_and_a_foreign_database_are_refused() {
     drop(db);
     let run = sandbox.way(&repo, ["status"]).fails(8);
     assert!(
-        run.stderr.contains("version 999") && run.stderr.contains("knows versions up to") && run.stderr.contains("upgrade"),
+        run.stderr.contains("version 999")
+            && run.stderr.contains("knows versions up to")
+            && run.stderr.contains("upgrade"),
         "{}",
         run.stderr
     );

@@ -614,7 +614,8 @@ fn repos(cx: &mut Cx, args: &ReposArgs) -> Result<()> {
         None => session.read(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.repositories,
     };
     let known = session.read(ListRepositories {})?.repositories;
-    let concerned: Vec<_> = known.into_iter().filter(|known| concerned.contains(&known.id)).collect();
+    let concerned: Vec<_> =
+        known.into_iter().map(|seen| seen.repository).filter(|known| concerned.contains(&known.id)).collect();
     cx.ui.answer(&concerned, |text| {
         let row = |one: &waypost_core::model::Repository| {
             vec![styled(DIM, &one.id), styled(BOLD, &one.name), cell(path_text::to_text(&one.path))]
