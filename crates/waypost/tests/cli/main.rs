@@ -30,6 +30,7 @@ mod repos;
 mod resume;
 mod servers;
 mod stores;
+mod storm;
 mod sync;
 mod templates;
 mod vcs;

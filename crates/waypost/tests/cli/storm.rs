@@ -1,0 +1,245 @@
+//! Many processes at work on one workflow while they are killed and stopped at random: everything is done, each thing once.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use waypost_testkit::{Postgres, Run, Sandbox};
+
+use crate::sandbox;
+
+/// A store, its workers, and what is done to them.
+struct Storm {
+    sandbox: Sandbox,
+    repo: PathBuf,
+    store: Option<OsString>,
+    /// How many of a hundred commands are killed, and how many are stopped for a while.
+    killed: u64,
+    stopped: u64,
+    /// What commands may answer besides what their worker expects.
+    also: &'static [i32],
+    is_over: AtomicBool,
+}
+
+/// What a worker saw.
+#[derive(Default)]
+struct Seen {
+    finished: u32,
+    killed: u32,
+    slowest: Duration,
+    wrong: Vec<String>,
+}
+
+impl Storm {
+    fn new(store: Option<OsString>) -> Storm {
+        let sandbox = sandbox();
+        let repo = sandbox.git_repo("repo");
+        Storm { sandbox, repo, store, killed: 0, stopped: 0, also: &[], is_over: AtomicBool::new(false) }
+    }
+
+    /// Runs a command in peace.
+    fn way(&self, args: &[&str]) -> Run {
+        self.way_or_death(args, &mut Dice(u64::MAX), true).unwrap()
+    }
+
+    /// Runs a command that may be stopped for a while, or killed. None if it was.
+    fn way_or_death(&self, args: &[&str], dice: &mut Dice, is_spared: bool) -> Option<Run> {
+        let mut command = self.sandbox.way_command(&self.repo);
+        command.args(args).env_remove("WAYPOST_TEST_CLOCK").stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(store) = &self.store {
+            command.env("WAYPOST_DB", store);
+        }
+        let mut child = command.spawn().unwrap();
+        let fate = dice.below(100);
+        if !is_spared && fate < self.killed + self.stopped {
+            pass(Duration::from_millis(dice.below(120)));
+            if fate < self.killed {
+                child.kill().unwrap();
+            } else {
+                // It is ours to wait for, so the number cannot be another's yet.
+                let pid = Pid::from_child(&child);
+                let _ = kill_process(pid, Signal::STOP);
+                pass(Duration::from_millis(200));
+                let _ = kill_process(pid, Signal::CONT);
+            }
+        }
+        let output = child.wait_with_output().unwrap();
+        (output.status.signal() != Some(9)).then(|| Run::of(&output))
+    }
+
+    fn plan(&self, tasks: usize) {
+        let mut plan = String::from("{\"tasks\": [");
+        for number in 0..tasks {
+            // Every tenth waits for the one ten before it, so that there is an order to keep.
+            let needs = if number >= 10 && number % 10 == 0 { format!("\"t{}\"", number - 10) } else { String::new() };
+            let comma = if number == 0 { "" } else { "," };
+            write!(plan, "{comma}{{\"name\": \"t{number}\", \"depends_on\": [{needs}], \"max_attempts\": 1000}}")
+                .unwrap();
+        }
+        plan += "]}";
+        self.sandbox.write(self.repo.join("plan.json"), plan);
+        let _ = self.way(&["workflow", "create", "storm", "--plan", "plan.json", "--start"]).ok();
+    }
+
+    /// Claims, notes and finishes until the workflow is over.
+    fn work(&self, agent: &str, seed: u64) -> Seen {
+        let mut seen = Seen::default();
+        let mut dice = Dice(seed);
+        let mut ask = |args: &[&str], allowed: &[i32]| -> Option<Option<Value>> {
+            let begun = Instant::now();
+            let Some(run) = self.way_or_death(args, &mut dice, false) else {
+                seen.killed += 1;
+                return None;
+            };
+            seen.slowest = seen.slowest.max(begun.elapsed());
+            let is_fine = (run.code == 0 || allowed.contains(&run.code) || self.also.contains(&run.code))
+                && !["locked", "BUSY", "panicked"].iter().any(|bad| run.stderr.contains(bad));
+            if !is_fine {
+                seen.wrong.push(format!("{args:?}: {} {}", run.code, run.stderr));
+            }
+            Some((run.code == 0).then(|| serde_json::from_str::<Value>(&run.stdout).unwrap()["data"].clone()))
+        };
+        let mut finished = 0;
+        while !self.is_over.load(Ordering::SeqCst) {
+            // A claim ends soon after its holder was killed.
+            let claim = ["task", "claim", "--workflow", "storm", "--agent", agent, "--ttl", "10s", "--budget", "200"];
+            let claimed = match ask(&[&claim as &[_], &["--json"]].concat(), &[6]) {
+                Some(Some(claimed)) => claimed,
+                Some(None) => {
+                    // Nothing to claim: it is over, or others have the rest.
+                    let shown = ask(&["workflow", "show", "storm", "--json"], &[]);
+                    if let Some(Some(shown)) = shown
+                        && shown["status"] == "completed"
+                    {
+                        self.is_over.store(true, Ordering::SeqCst);
+                    }
+                    continue;
+                }
+                None => continue,
+            };
+            let task = claimed["task"]["id"].as_str().unwrap();
+            let epoch = claimed["lease"]["epoch"].to_string();
+            let held = ["--agent", agent, "--epoch", &epoch, "--json"];
+            let note = ["task", "checkpoint", task, "--type", "progress", "--summary", "half"];
+            if !matches!(ask(&[&note as &[_], &held].concat(), &[5]), Some(Some(_))) {
+                continue;
+            }
+            if let Some(Some(_)) = ask(&[&["task", "done", task, "--outcome", agent] as &[_], &held].concat(), &[5]) {
+                finished += 1;
+            }
+        }
+        seen.finished = finished;
+        seen
+    }
+
+    /// Checks what the store remembers: each task was completed once, by whoever held it last, in the order of the plan.
+    fn check(&self, tasks: usize) {
+        let events = self.way(&["events", "--since", "0", "--limit", "1000000", "--json"]).data();
+        let events = events.as_array().unwrap();
+        let mut sequence = 0;
+        let mut last_claim: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+        let mut completed: BTreeMap<&str, u64> = BTreeMap::new();
+        for event in events {
+            sequence += 1;
+            assert_eq!(event["sequence"], sequence, "the history has no gaps");
+            let subject = event["subject"].as_str().unwrap();
+            match event["kind"].as_str().unwrap() {
+                "task.claimed" => {
+                    let epoch = event["data"]["epoch"].as_u64().unwrap();
+                    let agent = event["data"]["agent"].as_str().unwrap();
+                    let known = last_claim.insert(subject, (epoch, agent));
+                    assert!(known.is_none_or(|(before, _)| before < epoch || event["data"]["renewed"] == true));
+                }
+                "task.checkpointed" => {
+                    let by = (event["data"]["epoch"].as_u64().unwrap(), event["data"]["agent"].as_str().unwrap());
+                    assert_eq!(last_claim[subject], by, "a note by somebody who does not hold it");
+                }
+                "task.completed" => {
+                    let by = (event["data"]["epoch"].as_u64().unwrap(), event["data"]["agent"].as_str().unwrap());
+                    assert_eq!(last_claim[subject], by, "finished by somebody who does not hold it");
+                    assert!(completed.insert(subject, sequence).is_none(), "{subject} was finished twice");
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(completed.len(), tasks);
+        let shown = self.way(&["workflow", "show", "storm", "--json"]).data();
+        assert_eq!(shown["status"], "completed");
+        let order: BTreeMap<&str, u64> = shown["tasks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|task| (task["name"].as_str().unwrap(), completed[task["id"].as_str().unwrap()]))
+            .collect();
+        for number in (10..tasks).step_by(10) {
+            assert!(order[&*format!("t{}", number - 10)] < order[&*format!("t{number}")]);
+        }
+    }
+
+    fn rage(&self, workers: u64, tasks: usize, disturb: impl FnOnce() + Send) {
+        self.plan(tasks);
+        let seen: Vec<Seen> = std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..workers).map(|number| scope.spawn(move || self.work(&format!("w{number}"), number))).collect();
+            let disturber = scope.spawn(disturb);
+            let seen = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
+            disturber.join().unwrap();
+            seen
+        });
+        let wrong: Vec<_> = seen.iter().flat_map(|seen| &seen.wrong).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        let killed: u32 = seen.iter().map(|seen| seen.killed).sum();
+        let slowest = seen.iter().map(|seen| seen.slowest).max().unwrap_or_default();
+        let finished: u32 = seen.iter().map(|seen| seen.finished).sum();
+        // Shown with --nocapture; how fast it is, is for the benchmark to say.
+        println!(
+            "{workers} workers finished {finished} of {tasks}, {killed} were killed, the slowest command took {slowest:?}"
+        );
+        self.check(tasks);
+    }
+}
+
+/// Numbers that are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(1).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Lets time pass: a process is to be met at some moment of its life.
+fn pass(time: Duration) {
+    let (_keep, nobody) = mpsc::channel::<()>();
+    let _ = nobody.recv_timeout(time);
+}
+
+#[test]
+fn a6_150_processes_finish_a_workflow_once_while_they_are_killed_and_stopped() {
+    let storm = Storm { killed: 4, stopped: 3, ..Storm::new(None) };
+    storm.rage(150, 1_500, || {});
+}
+
+#[test]
+fn twenty_processes_finish_a_workflow_once_while_the_server_crashes() {
+    let server = Postgres::start(&[]);
+    // While the server is down it cannot be reached, and that is what is said.
+    let storm = Storm { killed: 2, stopped: 2, also: &[8], ..Storm::new(Some(OsString::from(server.url()))) };
+    storm.rage(20, 200, || {
+        for _ in 0..4 {
+            pass(Duration::from_millis(1_500));
+            if !storm.is_over.load(Ordering::SeqCst) {
+                server.crash();
+            }
+        }
+    });
+}
