@@ -246,6 +246,11 @@ impl Tx for MemoryTx<'_> {
         Ok(tasks)
     }
 
+    fn task_list_names(&mut self, workflow: &WorkflowId, limit: u32) -> Result<Vec<(TaskId, String, TaskStatus)>> {
+        let tasks = self.task_list(workflow)?.into_iter().take(size(limit));
+        Ok(tasks.map(|task| (task.id, task.name, task.status)).collect())
+    }
+
     fn task_list_named(&mut self, name: &str, limit: u32) -> Result<Vec<Task>> {
         let mut tasks: Vec<_> = self.rows.tasks.values().filter(|task| task.name == name).cloned().collect();
         tasks.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));

@@ -83,6 +83,8 @@ pub trait Tx {
     fn task_remove(&mut self, id: &TaskId) -> Result<()>;
     /// Returns the tasks of a workflow, in the order of the plan.
     fn task_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Task>>;
+    /// Returns the first tasks of a workflow in the order of the plan: what they are called, and how far they got.
+    fn task_list_names(&mut self, workflow: &WorkflowId, limit: u32) -> Result<Vec<(TaskId, String, TaskStatus)>>;
     /// Returns the tasks of one name in all workflows, newest first.
     fn task_list_named(&mut self, name: &str, limit: u32) -> Result<Vec<Task>>;
     /// Returns the tasks in one status in all workflows, last changed first.

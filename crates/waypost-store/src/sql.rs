@@ -274,6 +274,9 @@ pub(crate) const TASK_GET: &str = select!(task, "tasks WHERE id = ?1");
 pub(crate) const TASK_REMOVE: &str = "DELETE FROM tasks WHERE id = ?1";
 /// Along `tasks_by_plan`.
 pub(crate) const TASK_LIST: &str = select!(task, "tasks WHERE workflow_id = ?1 ORDER BY sequence, id");
+/// Along `tasks_by_plan`.
+pub(crate) const TASK_LIST_NAMES: &str =
+    "SELECT id, name, status FROM tasks WHERE workflow_id = ?2 ORDER BY sequence, id LIMIT ?1";
 /// Backwards along `tasks_named`.
 pub(crate) const TASK_LIST_NAMED: &str =
     select!(task, "tasks WHERE name = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1");

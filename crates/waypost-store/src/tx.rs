@@ -268,6 +268,11 @@ impl Tx for SqlTx<'_> {
         self.all(sql::TASK_LIST, cells![workflow.as_str()], task)
     }
 
+    fn task_list_names(&mut self, workflow: &WorkflowId, limit: u32) -> Result<Vec<(TaskId, String, TaskStatus)>> {
+        let name = |row: &mut Row| Ok((row.parsed()?, row.text()?, row.parsed()?));
+        self.all(sql::TASK_LIST_NAMES, cells![limit, workflow.as_str()], name)
+    }
+
     fn task_list_named(&mut self, name: &str, limit: u32) -> Result<Vec<Task>> {
         self.all(sql::TASK_LIST_NAMED, cells![limit, name], task)
     }

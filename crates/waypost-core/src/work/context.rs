@@ -269,15 +269,19 @@ fn messages(cx: &mut Cx<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> R
 }
 
 fn siblings(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
-    const MANY: usize = 200;
-    let all = cx.tx.task_list(&task.workflow_id)?;
-    let others: Vec<_> = all.iter().filter(|other| other.id != task.id).collect();
-    packer.leave_out("other tasks", others.len().saturating_sub(MANY) as u64);
-    for other in others.into_iter().take(MANY) {
-        if !packer.add(OTHERS, &format!("{} [{}]", other.name, other.status)) {
-            packer.leave_out("other tasks", 1);
+    const MANY: u32 = 200;
+    let total: u64 = cx.tx.task_count(&task.workflow_id)?.into_iter().map(|(_, count)| count).sum();
+    let mut shown = 0;
+    for (id, name, status) in cx.tx.task_list_names(&task.workflow_id, MANY)? {
+        if id == task.id {
+            continue;
         }
+        if !packer.add(OTHERS, &format!("{name} [{status}]")) {
+            break;
+        }
+        shown += 1;
     }
+    packer.leave_out("other tasks", total.saturating_sub(1).saturating_sub(shown));
     Ok(())
 }
 

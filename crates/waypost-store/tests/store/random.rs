@@ -141,7 +141,7 @@ fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
         }
         8 => format!("{:?}", tx.workflow_repository_list(&workflow.id).unwrap()),
         9 => format!("{:?}", tx.task_get(&task.id).unwrap()),
-        10 => format!("{:?}", tx.task_list(&workflow.id).unwrap()),
+        10 => format!("{:?} {:?}", tx.task_list(&workflow.id).unwrap(), tx.task_list_names(&workflow.id, 3).unwrap()),
         11 => format!("{:?}", tx.task_list_named(&task.name, limit).unwrap()),
         12 => format!("{:?}", tx.task_list_in(dice.pick(TaskStatus::ALL), limit).unwrap()),
         13 | 14 => {
