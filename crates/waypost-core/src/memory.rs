@@ -446,6 +446,13 @@ impl Tx for MemoryTx<'_> {
         Ok(self.inbox(recipient, now).len() as u64)
     }
 
+    fn message_list_about(&mut self, workflow: &WorkflowId) -> Result<Vec<Message>> {
+        let is_about = |message: &&Message| message.workflow_id.as_ref() == Some(workflow);
+        let mut messages: Vec<_> = self.rows.messages.values().filter(is_about).cloned().collect();
+        messages.sort_by_key(|message| message.number);
+        Ok(messages)
+    }
+
     fn message_list_thread(&mut self, thread: &MessageId) -> Result<Vec<Message>> {
         let mut messages: Vec<_> =
             self.rows.messages.values().filter(|message| message.thread == *thread).cloned().collect();

@@ -141,6 +141,8 @@ pub trait Tx {
     fn message_list(&mut self, recipient: &AgentId, now: Timestamp, limit: u32) -> Result<Vec<Message>>;
     /// Returns how many messages [`Tx::message_list`] would return without a limit.
     fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64>;
+    /// Returns the messages about a workflow, in order.
+    fn message_list_about(&mut self, workflow: &WorkflowId) -> Result<Vec<Message>>;
     /// Returns a conversation, in order.
     fn message_list_thread(&mut self, thread: &MessageId) -> Result<Vec<Message>>;
 

@@ -357,6 +357,8 @@ pub(crate) const MESSAGE_LIST: &str = select!(
 pub(crate) const MESSAGE_COUNT: &str = "
     SELECT count(*) FROM messages
     WHERE recipient = ?1 AND state <> 'acted' AND (expires_at IS NULL OR expires_at > ?2)";
+/// A scan: only whoever moves a workflow asks.
+pub(crate) const MESSAGE_LIST_ABOUT: &str = select!(message, "messages WHERE workflow_id = ?1 ORDER BY number");
 /// Along `messages_by_thread`.
 pub(crate) const MESSAGE_LIST_THREAD: &str = select!(message, "messages WHERE thread = ?1 ORDER BY number");
 

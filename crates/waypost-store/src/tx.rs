@@ -462,6 +462,10 @@ impl Tx for SqlTx<'_> {
         Ok(count.unwrap_or_default())
     }
 
+    fn message_list_about(&mut self, workflow: &WorkflowId) -> Result<Vec<Message>> {
+        self.all(sql::MESSAGE_LIST_ABOUT, cells![workflow.as_str()], message)
+    }
+
     fn message_list_thread(&mut self, thread: &MessageId) -> Result<Vec<Message>> {
         self.all(sql::MESSAGE_LIST_THREAD, cells![thread.as_str()], message)
     }

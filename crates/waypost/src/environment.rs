@@ -39,6 +39,14 @@ impl Variables {
         )
     }
 
+    /// Returns the environment without one variable.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Self {
+        let mut rest = self.clone();
+        rest.0.remove(OsStr::new(name));
+        rest
+    }
+
     /// Returns a variable as a path.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from)

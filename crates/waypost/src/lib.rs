@@ -16,6 +16,7 @@ pub mod import;
 pub mod ledger;
 mod merging;
 pub mod migrate;
+pub mod moving;
 pub mod place;
 pub mod plans;
 pub mod proposals;

@@ -217,6 +217,17 @@ impl Place {
         Place::resolve(request)
     }
 
+    /// Finds out where everything lives if another store is meant: that of a scope, or one named by a path or a URL.
+    pub fn with_store(&self, named: &str) -> Result<Place> {
+        let mut request = self.request.clone();
+        (request.db, request.scope) = match named.parse::<Scope>() {
+            Ok(scope) => (None, Some((scope, "--to"))),
+            Err(_) => (Some(named.into()), None),
+        };
+        request.variables = request.variables.without(WAYPOST_DB);
+        Place::resolve(request)
+    }
+
     /// Chooses the store: `--db`, `WAYPOST_DB`, `--global` or `--scope`, `scope` in the configuration, the default.
     pub fn store(&self) -> Result<StoreChoice> {
         if let Some(named) = &self.request.db {

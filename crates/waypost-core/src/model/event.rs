@@ -178,6 +178,8 @@ pub mod kind {
         ISSUE_FINISHED = "issue.finished";
         /// The ledger was told.
         ISSUE_CLOSED = "issue.closed";
+        /// A workflow went to another store; nothing happens to it here any more.
+        WORKFLOW_MOVED = "workflow.moved";
         /// A workflow of another store was brought here.
         WORKFLOW_IMPORTED = "workflow.imported";
     }

@@ -32,7 +32,7 @@ impl Operation for AddTask {
     type Answer = TaskView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
-        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = find::workflow_to_change(cx, &self.workflow)?;
         if workflow.status.is_final() {
             return Err(Error::conflict(format!("workflow {} is {}", workflow.name, workflow.status)));
         }

@@ -27,7 +27,7 @@ impl Operation for AddWorkflowRepository {
     type Answer = WorkflowView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
-        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let repository = create_workflow::find_repository(cx, &self.repository)?;
         let mut all = cx.tx.workflow_repository_list(&workflow.id)?;
         if !all.contains(&repository) {

@@ -32,7 +32,7 @@ impl Operation for AssignTask {
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
         let caller = agents::caller(cx)?;
-        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         if task.status.is_final() {
             return Err(Error::conflict(format!("task {} is {}", task.name, task.status)));
         }

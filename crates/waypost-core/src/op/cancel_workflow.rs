@@ -26,7 +26,7 @@ impl Operation for CancelWorkflow {
     type Answer = WorkflowView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
-        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let mut after = workflow.clone();
         after.move_to(WorkflowStatus::Cancelled, cx.now)?;
         after.reason = self.reason;

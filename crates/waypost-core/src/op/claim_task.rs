@@ -47,7 +47,7 @@ impl Operation for ClaimTask {
     fn run(self, cx: &mut Cx<'_>) -> Result<Claimed> {
         let mut agent = agents::caller(cx)?;
         let (task, lease) = if let Some(reference) = &self.task {
-            let task = find::task(cx, reference, self.workflow.as_deref())?;
+            let task = find::task_to_change(cx, reference, self.workflow.as_deref())?;
             claim::task(cx, &task, &mut agent, self.ttl_ms)?
         } else {
             let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;

@@ -26,7 +26,7 @@ impl Operation for CompleteMerge {
     type Answer = WorkflowView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
-        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let mut after = workflow.clone();
         let (status, event) = if self.merged {
             (WorkflowStatus::Completed, kind::WORKFLOW_COMPLETED)

@@ -27,8 +27,10 @@ mod claim_task;
 mod complete_merge;
 mod confirm_notice;
 pub(crate) mod create_workflow;
+mod dump_workflow;
 mod fail_task;
 mod finish_task;
+mod freeze_workflow;
 mod get_context;
 mod get_status;
 mod heartbeat;
@@ -61,6 +63,7 @@ mod reopen_task;
 mod replan_workflow;
 mod resume_workflow;
 mod retire_agent;
+mod retire_workflow;
 pub(crate) mod save_template;
 pub(crate) mod send_message;
 mod settle;
@@ -72,6 +75,7 @@ mod show_workflow;
 mod skip_task;
 pub(crate) mod start_workflow;
 mod summarize_workflow;
+mod take_workflow;
 
 pub use ack_message::{AckMessage, Acked};
 pub use add_repository::AddRepository;
@@ -89,8 +93,10 @@ pub use claim_task::{ClaimTask, Claimed};
 pub use complete_merge::CompleteMerge;
 pub use confirm_notice::{ConfirmNotice, Confirmed};
 pub use create_workflow::CreateWorkflow;
+pub use dump_workflow::DumpWorkflow;
 pub use fail_task::FailTask;
 pub use finish_task::FinishTask;
+pub use freeze_workflow::FreezeWorkflow;
 pub use get_context::GetContext;
 pub use get_status::{GetStatus, Status, Totals};
 pub use heartbeat::{Alive, Heartbeat};
@@ -123,6 +129,7 @@ pub use reopen_task::ReopenTask;
 pub use replan_workflow::{ReplanWorkflow, Replanned};
 pub use resume_workflow::ResumeWorkflow;
 pub use retire_agent::RetireAgent;
+pub use retire_workflow::RetireWorkflow;
 pub use save_template::SaveTemplate;
 pub use send_message::SendMessage;
 pub use settle::{Settle, Settled};
@@ -134,6 +141,7 @@ pub use show_workflow::{ShowWorkflow, WorkflowPage};
 pub use skip_task::SkipTask;
 pub use start_workflow::StartWorkflow;
 pub use summarize_workflow::{SummarizeWorkflow, WorkflowSummary};
+pub use take_workflow::{TakeWorkflow, Taken};
 
 /// Something that can be asked of a store.
 pub trait Operation: Clone + Serialize + DeserializeOwned {
@@ -193,8 +201,10 @@ pub static TABLE: &[Entry] = &[
     entry::<CompleteMerge>(),
     entry::<ConfirmNotice>(),
     entry::<CreateWorkflow>(),
+    entry::<DumpWorkflow>(),
     entry::<FailTask>(),
     entry::<FinishTask>(),
+    entry::<FreezeWorkflow>(),
     entry::<GetContext>(),
     entry::<GetStatus>(),
     entry::<Heartbeat>(),
@@ -227,6 +237,7 @@ pub static TABLE: &[Entry] = &[
     entry::<ReplanWorkflow>(),
     entry::<ResumeWorkflow>(),
     entry::<RetireAgent>(),
+    entry::<RetireWorkflow>(),
     entry::<SaveTemplate>(),
     entry::<SendMessage>(),
     entry::<Settle>(),
@@ -238,6 +249,7 @@ pub static TABLE: &[Entry] = &[
     entry::<SkipTask>(),
     entry::<StartWorkflow>(),
     entry::<SummarizeWorkflow>(),
+    entry::<TakeWorkflow>(),
 ];
 
 fn run_json<O: Operation>(cx: &mut Cx<'_>, arguments: Value) -> Result<Value> {

@@ -23,7 +23,7 @@ impl Operation for PauseWorkflow {
     type Answer = WorkflowView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
-        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let mut after = workflow.clone();
         after.move_to(WorkflowStatus::Paused, cx.now)?;
         cx.change_workflow(kind::WORKFLOW_PAUSED, &workflow, &after)?;

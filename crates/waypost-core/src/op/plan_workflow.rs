@@ -28,7 +28,7 @@ impl Operation for PlanWorkflow {
     type Answer = WorkflowView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
-        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let workflow = plan(cx, &workflow, &self.plan)?;
         view::workflow(cx, workflow)
     }

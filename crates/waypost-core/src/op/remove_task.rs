@@ -27,7 +27,7 @@ impl Operation for RemoveTask {
     type Answer = TaskView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
-        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         let was_begun = task.status != TaskStatus::Pending
             || task.attempts > 0
             || task.started_at.is_some()

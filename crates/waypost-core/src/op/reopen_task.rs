@@ -30,7 +30,7 @@ impl Operation for ReopenTask {
     type Answer = TaskView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
-        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         if !task.status.is_final() {
             return Err(Error::conflict(format!("task {} is {}, and not over", task.name, task.status)));
         }

@@ -47,7 +47,7 @@ impl Operation for ReplanWorkflow {
     type Answer = Replanned;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<Replanned> {
-        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = find::workflow_to_change(cx, &self.workflow)?;
         if workflow.status.is_final() || workflow.status == WorkflowStatus::Planning {
             return Err(Error::conflict(format!(
                 "workflow {} is {} and cannot be planned anew",

@@ -23,7 +23,7 @@ impl Operation for ResumeWorkflow {
     type Answer = WorkflowView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
-        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = find::workflow_to_change(cx, &self.workflow)?;
         if workflow.status != WorkflowStatus::Paused {
             return Err(Error::conflict(format!("workflow {} is {}, not paused", workflow.name, workflow.status)));
         }

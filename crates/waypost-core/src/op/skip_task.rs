@@ -30,7 +30,7 @@ impl Operation for SkipTask {
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
         let agent = agents::caller(cx)?;
-        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         let held = cx.tx.lease_get(task.id.as_str())?.and_then(|lease| lease.holder);
         if held.is_some_and(|holder| holder != agent.id) {
             agents::must_lead(&agent, "skipping what others work on")?;

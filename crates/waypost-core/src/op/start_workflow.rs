@@ -24,7 +24,7 @@ impl Operation for StartWorkflow {
     type Answer = WorkflowView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
-        let workflow = find::workflow(cx, &self.workflow)?;
+        let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let workflow = start(cx, &workflow)?;
         view::workflow(cx, workflow)
     }

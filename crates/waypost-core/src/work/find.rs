@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorkflowId};
 use crate::model::{Agent, Task, Workflow, WorkflowQuery};
 use crate::nearest;
+use crate::work::moving;
 
 /// How many of one name are looked at.
 const MANY: u32 = 100;
@@ -39,6 +40,20 @@ pub(crate) fn workflow(cx: &mut Cx<'_>, reference: &str) -> Result<Workflow> {
         }
         [first, ..] => Ok(first.clone()),
     }
+}
+
+/// Finds a workflow that is about to be changed. One that went to another store is changed there.
+pub(crate) fn workflow_to_change(cx: &mut Cx<'_>, reference: &str) -> Result<Workflow> {
+    let workflow = workflow(cx, reference)?;
+    moving::check_here(&workflow)?;
+    Ok(workflow)
+}
+
+/// Finds a task that is about to be changed, or claimed.
+pub(crate) fn task_to_change(cx: &mut Cx<'_>, reference: &str, within: Option<&str>) -> Result<Task> {
+    let task = task(cx, reference, within)?;
+    moving::check_here(&workflow_of(cx, &task)?)?;
+    Ok(task)
 }
 
 /// Finds a task by id, by `workflow/name`, or by its name in one workflow or in all live ones.

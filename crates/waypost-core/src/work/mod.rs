@@ -10,6 +10,7 @@ pub mod context;
 pub(crate) mod find;
 pub(crate) mod inbox;
 pub(crate) mod lease;
+pub mod moving;
 pub mod plan;
 pub(crate) mod progress;
 pub(crate) mod settle;

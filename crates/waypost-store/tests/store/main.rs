@@ -69,6 +69,7 @@ conformance! {
         verbs::g3_every_reference_must_be_there,
         verbs::a_repository_is_removed_only_if_nothing_refers_to_it,
         verbs::events_of_a_subject_are_filtered_before_they_are_counted,
+        verbs::messages_about_a_workflow_are_found_in_order,
         verbs::what_must_be_unique_is,
         verbs::a_task_that_something_refers_to_is_not_removed,
         verbs::sequences_have_no_gaps_after_a_rollback,

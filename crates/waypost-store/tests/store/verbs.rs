@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use waypost_core::Result;
-use waypost_core::id::{Entropy, MessageId, RepositoryId, TaskId, WorktreeId};
+use waypost_core::id::{AgentId, Entropy, MessageId, RepositoryId, TaskId, WorkflowId, WorktreeId};
 use waypost_core::model::{
-    Agent, CandidateQuery, Checkpoint, Dependency, DependencyKind, EventQuery, Lease, Message, MessageState, NewEvent,
-    Notice, Repository, SavedAnswer, Task, TaskStatus, Template, Vcs, Workflow, Worktree,
+    Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, EventQuery, Lease, Message, MessageKind,
+    MessageState, NewEvent, Notice, Repository, Role, SavedAnswer, Source, Task, TaskStatus, Template, Urgency, Vcs,
+    Workflow, WorkflowStatus, Worktree,
 };
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;
@@ -597,4 +598,76 @@ pub(crate) fn events_of_a_subject_are_filtered_before_they_are_counted(store: &m
     assert_eq!(sequences(store, &listed(None, &one.id)), [3, 2]);
     assert_eq!(sequences(store, &listed(Some(0), &other.id)), [4, 5]);
     assert_eq!(sequences(store, &listed(Some(5), &other.id)), [6]);
+}
+
+pub(crate) fn messages_about_a_workflow_are_found_in_order(store: &mut dyn Store) {
+    let repository = repository(1);
+    let worktree = worktree(1, &repository);
+    let now = Timestamp::from_millis(1_000);
+    let workflow = |number| Workflow {
+        id: WorkflowId::generate(&mut Numbers(number)),
+        name: "release".to_owned(),
+        source: Source::Prompt,
+        source_ref: None,
+        source_content: None,
+        status: WorkflowStatus::Planning,
+        summary: None,
+        max_parallel: None,
+        config: json!({}),
+        reason: None,
+        worktree_id: worktree.id.clone(),
+        created_at: now,
+        updated_at: now,
+        started_at: None,
+        finished_at: None,
+    };
+    let agent = Agent {
+        id: AgentId::generate(&mut Numbers(1)),
+        name: "ada".to_owned(),
+        runtime: None,
+        role: Role::Worker,
+        status: AgentStatus::Online,
+        capabilities: Vec::new(),
+        workspace_id: None,
+        metadata: json!({}),
+        process: None,
+        timeout_ms: 1_000,
+        max_claims: None,
+        worktree_id: worktree.id.clone(),
+        registered_at: now,
+        last_heartbeat: now,
+        silent_at: None,
+        retired_at: None,
+    };
+    let message = |number: u8, about: Option<u8>| Message {
+        id: MessageId::generate(&mut Numbers(number)),
+        number: u64::from(100 - number),
+        sender: agent.id.clone(),
+        recipient: agent.id.clone(),
+        thread: MessageId::generate(&mut Numbers(number)),
+        reply_to: None,
+        kind: MessageKind::Query,
+        priority: Urgency::Normal,
+        subject: String::new(),
+        body: String::new(),
+        workflow_id: about.map(|number| workflow(number).id),
+        task_id: None,
+        expires_at: None,
+        state: MessageState::Acted,
+        worktree_id: worktree.id.clone(),
+        created_at: now,
+        updated_at: now,
+    };
+    write(store, |tx| {
+        tx.repository_put(&repository).unwrap();
+        tx.worktree_put(&worktree).unwrap();
+        tx.agent_put(&agent).unwrap();
+        tx.workflow_put(&workflow(1)).unwrap();
+        tx.workflow_put(&workflow(2)).unwrap();
+        for (number, about) in [(1, Some(1)), (2, None), (3, Some(2)), (4, Some(1))] {
+            tx.message_put(&message(number, about)).unwrap();
+        }
+    });
+    let found = read(store, |tx| tx.message_list_about(&workflow(1).id).unwrap());
+    assert_eq!(found, [message(4, Some(1)), message(1, Some(1))]);
 }

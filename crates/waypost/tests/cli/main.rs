@@ -22,6 +22,7 @@ mod issues;
 mod ledger;
 mod merging;
 mod messages;
+mod moving;
 mod outputs;
 mod places;
 mod plans;

@@ -11,8 +11,9 @@ use waypost_store::postgres;
 use waypost_store::sqlite::SqliteStore;
 
 use crate::cli::Cx;
-use crate::cli::ui::{BAD, BOLD, Cell, GOOD, cell, styled};
-use crate::place::StoreChoice;
+use crate::cli::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
+use crate::moving::{self, Move, Moved, Outcome};
+use crate::place::{Location, StoreChoice};
 use crate::session::{OpenStore, Session};
 
 /// Look after the store
@@ -35,6 +36,7 @@ enum Command {
     },
     /// Give back unused space
     Vacuum,
+    Move(MoveArgs),
     /// Measure how long durable writes take here
     ///
     /// Each write is one event in the history, on disk before the next begins.
@@ -45,12 +47,42 @@ enum Command {
     },
 }
 
+/// Move live workflows to another store, with tasks, checkpoints, messages and history
+///
+/// Ids stay, and epochs go on. A workflow that was moved stays in the source too, but nothing can be done with it there,
+/// so that nobody works on one thing in two stores; --delete-source ends it there. Moving again what is there moves
+/// nothing. What somebody works on is not moved.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way db move --to global --dry-run
+  way db move --to global                            the live workflows of this repository's store
+  way --global db move --to repo --workflow release  and back
+  way db move --to postgres://db.example.org/way --delete-source")]
+struct MoveArgs {
+    /// The store to move to: repo, global, a path or a URL
+    #[arg(long, value_name = "STORE")]
+    to: String,
+    /// Only this workflow; may be said several times
+    #[arg(long = "workflow", value_name = "WORKFLOW")]
+    workflows: Vec<String>,
+    /// Show what would be moved, and move nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// End in the source what is in the destination
+    #[arg(long)]
+    delete_source: bool,
+    /// Move also what somebody works on: their leases end
+    #[arg(long)]
+    force: bool,
+}
+
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Info => info(cx),
         Command::Check => check(cx),
         Command::Backup { file } => backup(cx, file),
         Command::Vacuum => vacuum(cx),
+        Command::Move(args) => move_to(cx, args),
         Command::Probe { writes } => probe(cx, *writes),
     }
 }
@@ -167,6 +199,56 @@ fn vacuum(cx: &mut Cx) -> Result<ExitCode> {
     session.write(RecordMaintenance { what: Maintenance::Vacuumed, detail: data.clone() })?;
     cx.ui.answer(&data, |text| text.line(format!("{} before, {} now", bytes(before), bytes(after))))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn move_to(cx: &mut Cx, args: &MoveArgs) -> Result<ExitCode> {
+    let mut source = cx.session()?;
+    let place = source.place.with_store(&args.to)?;
+    let location = place.store()?.location;
+    let is_there =
+        !matches!(&location, Location::Sqlite(path) if !path.exists()) && location != Location::UnnamedSqlite;
+    // A rehearsal makes no store.
+    let mut destination = if args.dry_run && !is_there { None } else { Some(Session::open(place)?) };
+    let from = moving::name(&source);
+    let to = destination.as_ref().map_or_else(|| location.to_string(), moving::name);
+    if from == to {
+        return Err(Error::invalid(format!("{to} is the store that everything is in"))
+            .hint("say where to with --to, and where from with --db, --global or --scope"));
+    }
+    let request = Move { workflows: args.workflows.clone(), force: args.force, delete_source: args.delete_source };
+    let outcome = match (&mut destination, args.dry_run) {
+        (Some(destination), false) => moving::run(&mut source, destination, &request)?,
+        (destination, _) => moving::rehearse(&mut source, destination.as_mut(), &request)?,
+    };
+    let mut data = serde_json::to_value(&outcome).unwrap_or_default();
+    (data["from"], data["to"], data["written"]) = (json!(from), json!(to), json!(!args.dry_run));
+    cx.ui.answer(&data, |text| {
+        let Outcome { moved, there, refused, ended } = &outcome;
+        let rows = |word: &'static str, style: Style, list: &[Moved]| -> Vec<Vec<Cell>> {
+            let row = |one: &Moved| {
+                let size = format!("{} tasks, {} checkpoints", one.tasks, one.checkpoints);
+                let why = one.reason.clone().unwrap_or(size);
+                vec![styled(style, word), cell(&one.name), styled(DIM, &one.id), cell(why)]
+            };
+            list.iter().map(row).collect()
+        };
+        let verb = if args.dry_run { "would move" } else { "moved" };
+        let mut all = rows(verb, GOOD, moved);
+        all.extend(rows("there already", DIM, there));
+        all.extend(rows("not moved", WARN, refused));
+        text.table(&all);
+        let ended = if *ended > 0 { format!(", and ended {ended} in the source") } else { String::new() };
+        let verb = if args.dry_run { "Would move" } else { "Moved" };
+        text.line(format!("{verb} {} of {} workflows to {to}{ended}", moved.len(), all.len()));
+    })?;
+    if args.dry_run || outcome.refused.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Error::refused(match outcome.refused.len() {
+        1 => "1 workflow was not moved".to_owned(),
+        many => format!("{many} workflows were not moved"),
+    })
+    .hint("when somebody works on it: wait, or take it away with --force"))
 }
 
 fn probe(cx: &mut Cx, writes: u32) -> Result<ExitCode> {

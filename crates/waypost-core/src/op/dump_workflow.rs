@@ -1,0 +1,29 @@
+//! Shows everything that belongs to a workflow, for another store.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::id::WorkflowId;
+use crate::work::find;
+use crate::work::moving::{self, WorkflowDump};
+
+/// Shows everything that belongs to a workflow, for another store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DumpWorkflow {
+    /// Which one.
+    pub workflow: WorkflowId,
+}
+
+impl Operation for DumpWorkflow {
+    const NAME: &'static str = "dump_workflow";
+    const SUMMARY: &'static str = "Show everything that belongs to a workflow";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = WorkflowDump;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowDump> {
+        let workflow = find::workflow(cx, self.workflow.as_str())?;
+        moving::dump(cx, &workflow)
+    }
+}

@@ -1,0 +1,69 @@
+//! Begins to move a workflow: from now on nothing happens to it here.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::WorkflowId;
+use crate::model::{TaskStatus, kind};
+use crate::work::moving::{self, WorkflowDump};
+use crate::work::{attempt, find, lease};
+
+/// Begins to move a workflow: from now on nothing happens to it here. Answers with all of it, as of this moment.
+///
+/// Doing it again for the same store answers the same.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FreezeWorkflow {
+    /// Which one.
+    pub workflow: WorkflowId,
+    /// The store it goes to.
+    pub to: String,
+    /// Take it away from whoever works on it.
+    #[serde(default)]
+    pub force: bool,
+}
+
+impl Operation for FreezeWorkflow {
+    const NAME: &'static str = "freeze_workflow";
+    const SUMMARY: &'static str = "Begin to move a workflow to another store";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowDump;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowDump> {
+        let workflow = find::workflow(cx, self.workflow.as_str())?;
+        if let Some(mark) = moving::mark(&workflow) {
+            if mark.to != self.to {
+                moving::check_here(&workflow)?;
+            }
+            return moving::dump(cx, &workflow);
+        }
+        if workflow.status.is_final() {
+            return Err(Error::conflict(format!("workflow {} is {}", workflow.name, workflow.status))
+                .hint("only what is live is moved"));
+        }
+        for task in cx.tx.task_list(&workflow.id)? {
+            let Some(held) = cx.tx.lease_get(task.id.as_str())?.filter(|lease| lease.holder.is_some()) else {
+                continue;
+            };
+            if !self.force {
+                let holder = lease::holder_name(cx, &held)?;
+                return Err(Error::refused(format!("{holder} works on {}/{}", workflow.name, task.name))
+                    .hint("wait until nobody does, or take it away with --force"));
+            }
+            if task.status == TaskStatus::InProgress {
+                let why = "its workflow goes to another store";
+                attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, why)?;
+            } else {
+                lease::end(cx, held)?;
+            }
+        }
+        let dump = moving::dump(cx, &workflow)?;
+        let frozen = moving::freeze(cx, &workflow, &self.to)?;
+        let data =
+            json!({ "name": frozen.name, "to": self.to, "changed": { "status": [workflow.status, frozen.status] } });
+        cx.event(kind::WORKFLOW_MOVED, workflow.id.as_str(), data)?;
+        Ok(dump)
+    }
+}

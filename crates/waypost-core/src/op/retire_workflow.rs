@@ -1,0 +1,48 @@
+//! Ends a workflow here that went to another store.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::WorkflowId;
+use crate::model::{MessageState, TaskStatus, WorkflowStatus, kind};
+use crate::work::view::{self, WorkflowView};
+use crate::work::{attempt, find, inbox, moving};
+
+/// Ends a workflow here that went to another store. Its rows and its history stay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RetireWorkflow {
+    /// Which one.
+    pub workflow: WorkflowId,
+}
+
+impl Operation for RetireWorkflow {
+    const NAME: &'static str = "retire_workflow";
+    const SUMMARY: &'static str = "End a workflow that went to another store";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+        let workflow = find::workflow(cx, self.workflow.as_str())?;
+        if moving::mark(&workflow).is_none() {
+            return Err(Error::conflict(format!("workflow {} was not moved", workflow.name)));
+        }
+        if workflow.status.is_final() {
+            return view::workflow(cx, workflow);
+        }
+        for task in cx.tx.task_list(&workflow.id)? {
+            if !task.status.is_final() {
+                let why = "its workflow went to another store";
+                attempt::withdraw(cx, &task, TaskStatus::Cancelled, kind::TASK_CANCELLED, why)?;
+            }
+        }
+        // They are in the other store's inboxes now.
+        let mut messages = cx.tx.message_list_about(&workflow.id)?;
+        inbox::advance(cx, &mut messages, MessageState::Acted, kind::MESSAGE_ACTED)?;
+        let mut after = workflow.clone();
+        after.move_to(WorkflowStatus::Cancelled, cx.now)?;
+        cx.change_workflow(kind::WORKFLOW_CANCELLED, &workflow, &after)?;
+        view::workflow(cx, after)
+    }
+}

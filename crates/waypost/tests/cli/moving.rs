@@ -1,0 +1,190 @@
+//! Workflows from one store to another.
+
+use std::path::Path;
+
+use serde_json::Value;
+use waypost_core::op::{AddRepository, ClaimTask, CreateWorkflow, ShowWorkflow};
+use waypost_core::work::plan::{Plan, PlannedTask};
+use waypost_testkit::Sandbox;
+
+use crate::agents::{START, claim, finish, session, workflow};
+use crate::sandbox;
+
+/// A store with a live workflow of which one task is done, one that is over, and one that only waits for its start.
+fn prepared(sandbox: &Sandbox) -> std::path::PathBuf {
+    let repo = sandbox.git_repo("repo");
+    let mut builder = session(sandbox, &repo, "builder", START, false);
+    builder.write(workflow("release", "build: first\ntest: second\n    needs: build\n")).unwrap();
+    builder.write(claim("release/build")).unwrap();
+    builder.write(finish("release/build")).unwrap();
+    builder.write(workflow("old", "only: one\n")).unwrap();
+    builder.write(claim("old/only")).unwrap();
+    builder.write(finish("old/only")).unwrap();
+    builder.write(CreateWorkflow { start: false, ..workflow("later", "some: day\n") }).unwrap();
+    repo
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
+}
+
+fn count(db: &Path, table: &str) -> i64 {
+    let db = rusqlite::Connection::open(db).unwrap();
+    db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a11_a_dry_run_lists_a_run_moves_a_second_run_moves_none_and_the_source_is_kept() {
+    let sandbox = sandbox();
+    let repo = prepared(&sandbox);
+    let global = sandbox.path("home/.waypost/state.db");
+    let dry = sandbox.way(&repo, ["db", "move", "--to", "global", "--dry-run", "--json"]).data();
+    assert_eq!((names(&dry["moved"]), &dry["written"]), (vec!["release", "later"], &false.into()));
+    assert!(!global.exists(), "a rehearsal makes no store");
+    let source = repo.join(".git/waypost/state.db");
+    let rows = |table| count(&source, table);
+    let before = [rows("workflows"), rows("tasks"), rows("checkpoints"), rows("dependencies")];
+
+    let moved = sandbox.way(&repo, ["db", "move", "--to", "global", "--json"]).data();
+    assert_eq!(names(&moved["moved"]), ["release", "later"]);
+    let again = sandbox.way(&repo, ["db", "move", "--to", "global", "--json"]).data();
+    assert_eq!((names(&again["moved"]).len(), names(&again["there"])), (0, vec!["release", "later"]));
+    assert_eq!([rows("workflows"), rows("tasks"), rows("checkpoints"), rows("dependencies")], before, "it is kept");
+    let text = sandbox.way(&repo, ["db", "move", "--to", "global"]).ok().stdout;
+    assert!(
+        text.ends_with(
+            "Moved 0 of 2 workflows to /sandbox/home/.waypost/state.db\n"
+                .replace("/sandbox", sandbox.path("").to_str().unwrap().trim_end_matches('/'))
+                .as_str()
+        ),
+        "{text}"
+    );
+
+    // It goes on there, and not here.
+    let mut there = session(&sandbox, &repo, "builder", START, true);
+    let page = there.read(ShowWorkflow { workflow: "release".to_owned() }).unwrap();
+    assert_eq!((page.workflow.done, page.workflow.total), (1, 2));
+    there.write(claim("release/test")).unwrap();
+    let mut here = session(&sandbox, &repo, "builder", START, false);
+    assert_eq!(here.write(claim("release/test")).unwrap_err().kind().exit_code(), 4);
+
+    let ended = sandbox.way(&repo, ["db", "move", "--to", "global", "--delete-source", "--json"]).data();
+    assert_eq!((names(&ended["moved"]).len(), &ended["ended"]), (0, &2.into()));
+    let status = sandbox.way(&repo, ["status", "--json"]).data();
+    assert_eq!(status["workflows"], serde_json::json!([]));
+    let status = sandbox.way(&repo, ["--global", "status", "--json"]).data();
+    assert_eq!(names(&status["workflows"]).len(), 2);
+    let none = sandbox.way(&repo, ["db", "move", "--to", "global", "--json"]).data();
+    assert_eq!((names(&none["moved"]).len(), names(&none["there"]).len()), (0, 0));
+}
+
+#[test]
+fn what_somebody_works_on_stays_where_it_is() {
+    let sandbox = sandbox();
+    let repo = prepared(&sandbox);
+    let mut builder = session(&sandbox, &repo, "builder", START, false);
+    builder.write(claim("release/test")).unwrap();
+    let dry = sandbox.way(&repo, ["db", "move", "--to", "../other.db", "--dry-run", "--json"]).data();
+    assert_eq!(
+        (names(&dry["refused"]), &dry["refused"][0]["reason"]),
+        (vec!["release"], &"builder works on it".into())
+    );
+    let run = sandbox.way(&repo, ["db", "move", "--to", "../other.db"]).fails(7);
+    assert!(run.stdout.contains("not moved") && run.stderr.contains("--force"), "{run:?}");
+    builder.write(claim("release/test")).unwrap();
+    let forced = sandbox.way(&repo, ["db", "move", "--to", "../other.db", "--force", "--json"]).data();
+    assert_eq!(names(&forced["moved"]), ["release"]);
+    assert_eq!(builder.write(finish("release/test")).unwrap_err().kind().exit_code(), 5, "the lease is lost");
+    // And back again, with what happened there.
+    let back =
+        sandbox.way(&repo, ["--db", "../other.db", "db", "move", "--to", "repo", "--workflow", "release", "--json"]);
+    assert_eq!(names(&back.data()["moved"]), ["release"]);
+    builder.write(claim("release/test")).unwrap();
+}
+
+#[test]
+fn a_claim_and_a_move_at_the_same_time_never_both_succeed() {
+    let sandbox = sandbox();
+    for round in 0..6 {
+        let repo = sandbox.git_repo(format!("repo{round}"));
+        let mut builder = session(&sandbox, &repo, "builder", START, false);
+        builder.write(workflow("release", "build: it\n")).unwrap();
+        let other = sandbox.path(format!("other{round}.db"));
+        let (claimed, run) = std::thread::scope(|scope| {
+            let claimers: Vec<_> = (0..3)
+                .map(|number| {
+                    let (sandbox, repo) = (&sandbox, &repo);
+                    scope.spawn(move || {
+                        let mut agent = session(sandbox, repo, &format!("agent{number}"), START, false);
+                        agent.write(ClaimTask { task: None, workflow: None, ttl_ms: None, budget: None }).is_ok()
+                    })
+                })
+                .collect();
+            let run = sandbox.way(&repo, ["db", "move", "--to", other.to_str().unwrap()]);
+            (claimers.into_iter().map(|one| one.join().unwrap()).filter(|is| *is).count(), run)
+        });
+        match run.code {
+            0 => assert_eq!(claimed, 0, "moved, and claimed in the source"),
+            7 => assert_eq!(claimed, 1, "{run:?}"),
+            _ => panic!("{run:?}"),
+        }
+    }
+}
+
+#[test]
+fn c7_a_workflow_over_several_repositories_needs_a_store_that_they_share() {
+    let sandbox = sandbox();
+    let (one, two) = (sandbox.git_repo("one"), sandbox.git_repo("two"));
+    let refused = sandbox.way(&one, ["repo", "add", "../two"]).fails(7);
+    assert!(refused.stderr.contains("way --global repo add PATH"), "{}", refused.stderr);
+    let known = sandbox.way(&one, ["--global", "repo", "add", "../two", "--json"]).data();
+    assert_eq!((&known["name"], known["path"].as_str().unwrap()), (&"two".into(), two.to_str().unwrap()));
+    let over = |repository: Option<&str>| {
+        let task = |name: &str| PlannedTask {
+            name: name.to_owned(),
+            repository: repository.map(str::to_owned),
+            ..PlannedTask::default()
+        };
+        CreateWorkflow {
+            repositories: vec!["one".to_owned(), "two".to_owned()],
+            plan: Some(Plan { tasks: vec![task("build")], ..Plan::default() }),
+            ..workflow("both", "x: y\n")
+        }
+    };
+    let mut own = session(&sandbox, &one, "lead", START, false);
+    let error = own.write(CreateWorkflow { repositories: vec!["one".to_owned(), "one".to_owned()], ..over(None) });
+    assert!(error.is_ok(), "one repository, twice");
+    let mut shared = session(&sandbox, &one, "lead", START, true);
+    assert_eq!(shared.write(over(None)).unwrap_err().kind().exit_code(), 2, "no task inherits a repository");
+    shared.write(over(Some("two"))).unwrap();
+    let list = sandbox.way(&one, ["--global", "repo", "list", "--json"]).data();
+    assert_eq!(list.as_array().unwrap().iter().map(|seen| seen["live_workflows"].as_u64().unwrap()).sum::<u64>(), 2);
+    let used = sandbox.way(&one, ["--global", "repo", "remove", "two"]).fails(7);
+    assert!(used.stderr.contains("workflow both concerns it"), "{}", used.stderr);
+    // It cannot go into the store of one of them.
+    let run = sandbox.way(&one, ["--global", "db", "move", "--to", "repo"]).fails(7);
+    assert!(run.stdout.contains("this store belongs to one repository"), "{run:?}");
+    let again = own.write(AddRepository { repository: shared.repository().clone() });
+    assert!(again.is_ok(), "its own is known");
+    let third = sandbox.git_repo("third");
+    let _ = sandbox.way(&third, ["--global", "repo", "add", "."]).ok();
+    let _ = sandbox.way(&one, ["--global", "repo", "remove", "nothing"]).fails(3);
+    let _ = sandbox.way(&one, ["--global", "repo", "add", "../nowhere"]).fails(3);
+}
+
+#[test]
+fn wrong_moves_are_refused() {
+    let sandbox = sandbox();
+    let repo = prepared(&sandbox);
+    let same = sandbox.way(&repo, ["db", "move", "--to", "repo"]).fails(2);
+    assert!(same.stderr.contains("is the store that everything is in"), "{}", same.stderr);
+    let _ = sandbox.way(&repo, ["db", "move", "--to", ".git/waypost/state.db"]).fails(2);
+    let _ = sandbox.way(&repo, ["db", "move", "--to", "ftp://x"]).fails(2);
+    let _ = sandbox.way(&repo, ["db", "move", "--to", "global", "--workflow", "nothing"]).fails(3);
+    let _ = sandbox.way(&repo, ["db", "move", "--to", "global", "--workflow", "old"]).fails(4);
+    sandbox.write("text.db", "no database at all, but long enough to be looked at as one");
+    let _ = sandbox.way(&repo, ["db", "move", "--to", "../text.db"]).fails(9);
+    assert_eq!(sandbox.way(&repo, ["status", "--json"]).data()["totals"]["workflows"], 2, "nothing was frozen");
+    let mut here = session(&sandbox, &repo, "builder", START, false);
+    here.write(claim("release/test")).unwrap();
+}
