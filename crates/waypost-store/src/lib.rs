@@ -5,6 +5,7 @@
 //! one conformance suite in `tests/store/`.
 
 mod cell;
+pub mod foreign;
 pub mod postgres;
 mod sql;
 pub mod sqlite;

@@ -8,6 +8,7 @@ pub(crate) mod attempt;
 pub(crate) mod claim;
 pub mod context;
 pub(crate) mod find;
+pub mod import;
 pub(crate) mod inbox;
 pub(crate) mod lease;
 pub mod moving;

@@ -4,6 +4,7 @@
 //! the ledger is only changed if that is asked for, and only by what is newer.
 
 mod sources;
+pub mod workflows;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

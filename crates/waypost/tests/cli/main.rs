@@ -17,6 +17,7 @@ mod epics;
 mod events;
 mod exchange;
 mod history;
+mod imports;
 mod index;
 mod issues;
 mod ledger;

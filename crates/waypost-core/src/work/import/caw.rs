@@ -1,0 +1,386 @@
+//! What caw keeps: workflows, tasks, dependencies, checkpoints, agents and messages.
+//!
+//! Its ids have the form of ours and stay. What it has and we have not, or what belongs to no workflow, is reported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{Desk, Imported, Row, Seeded, Tables, json_of, name_of, number, text};
+use crate::id::{AgentId, CheckpointId, MessageId, TaskId, WorkflowId};
+use crate::model::{
+    Agent, Checkpoint, CheckpointKind, Dependency, DependencyKind, Message, MessageKind, MessageState, Source, Task,
+    TaskStatus, Urgency, WorkflowStatus,
+};
+use crate::time::Timestamp;
+use crate::work::moving::WorkflowDump;
+
+/// The tables, with the columns that are needed of each.
+pub const TABLES: &[(&str, &[&str])] = &[
+    ("workflows", &["id", "name", "status"]),
+    ("tasks", &["id", "workflow_id", "name", "status"]),
+    ("task_dependencies", &["task_id", "depends_on_id"]),
+    ("checkpoints", &["id", "task_id", "sequence", "summary"]),
+    ("agents", &["id", "name"]),
+    ("messages", &["id", "recipient_id", "body"]),
+    ("repositories", &["id", "path"]),
+    ("workflow_repositories", &["workflow_id", "repository_id"]),
+    ("workspaces", &["id"]),
+    ("workflow_templates", &["id", "name"]),
+    ("sessions", &["id"]),
+    ("memories", &["id"]),
+];
+
+/// Makes workflows of workflows.
+pub fn read(tables: &Tables, desk: &Desk) -> Imported {
+    let mut imported = Imported::default();
+    let author = super::agent(desk, AgentId::generate(&mut Seeded::of(&["caw"])), "caw");
+    let agents = agents(tables, desk, &author);
+    let mut owners: BTreeMap<TaskId, usize> = BTreeMap::new();
+    for row in rows(tables, "workflows") {
+        let Some(dump) = workflow(&mut imported, desk, row) else { continue };
+        imported.workflows.push(dump);
+    }
+    let places: BTreeMap<WorkflowId, usize> =
+        imported.workflows.iter().enumerate().map(|(place, dump)| (dump.workflow.id.clone(), place)).collect();
+    let mut sorted: Vec<&Row> = rows(tables, "tasks").collect();
+    sorted.sort_by_key(|row| (number(row, "sequence"), text(row, "id")));
+    for row in sorted {
+        let place = text(row, "workflow_id").and_then(|id| places.get(&id.parse().ok()?).copied());
+        match (place, text(row, "id").and_then(|id| id.parse::<TaskId>().ok())) {
+            (Some(place), Some(id)) => {
+                owners.insert(id.clone(), place);
+                task(&mut imported, desk, place, id, row);
+            }
+            _ => imported.note(called(row), "it belongs to no workflow, or has no id"),
+        }
+    }
+    context_from(&mut imported, tables);
+    dependencies(&mut imported, tables, &owners);
+    checkpoints(&mut imported, tables, desk, &owners, &author);
+    messages(&mut imported, tables, desk, &places, &agents, &author);
+    for dump in &mut imported.workflows {
+        settle(dump, desk);
+        let named: BTreeSet<&AgentId> = (dump.checkpoints.iter().map(|checkpoint| &checkpoint.agent_id))
+            .chain(dump.messages.iter().flat_map(|message| [&message.sender, &message.recipient]))
+            .collect();
+        dump.agents = agents.values().chain([&author]).filter(|agent| named.contains(&agent.id)).cloned().collect();
+    }
+    for (table, what) in [
+        ("workspaces", "directories of another program are not taken over"),
+        ("workflow_templates", "write it as a plan, and save it with way template save"),
+        ("sessions", "a session is of its own time"),
+        ("memories", "there is no place for them"),
+        ("repositories", "what is imported belongs to the repository it is imported in"),
+    ] {
+        let count = rows(tables, table).count();
+        if count > 0 {
+            imported.note(format!("{count} {}", table.replace('_', " ")), what);
+        }
+    }
+    imported
+}
+
+fn rows<'a>(tables: &'a Tables, table: &str) -> impl Iterator<Item = &'a Row> {
+    tables.get(table).into_iter().flatten()
+}
+
+/// What something is called in a report.
+fn called(row: &Row) -> String {
+    let id = text(row, "id").unwrap_or_else(|| "something".to_owned());
+    text(row, "name").map_or(id.clone(), |name| format!("{name} {id}"))
+}
+
+fn moment(row: &Row, column: &str, desk: &Desk) -> Timestamp {
+    number(row, column).map_or(desk.now, Timestamp::from_millis)
+}
+
+fn agents(tables: &Tables, desk: &Desk, author: &Agent) -> BTreeMap<String, Agent> {
+    let mut agents = BTreeMap::new();
+    let mut names: BTreeSet<String> = BTreeSet::from([author.name.clone()]);
+    for row in rows(tables, "agents") {
+        let Some(id) = text(row, "id") else { continue };
+        let known = id.parse().unwrap_or_else(|_| AgentId::generate(&mut Seeded::of(&["caw", "agent", &id])));
+        let mut name = name_of(&text(row, "name").unwrap_or_default(), "agent");
+        while !names.insert(name.clone()) {
+            // caw makes a new one of the same name each time.
+            name = name_of(&format!("{name} {id}"), "agent");
+        }
+        let mut agent = super::agent(desk, known, &name);
+        agent.runtime = text(row, "runtime");
+        agent.role = text(row, "role").and_then(|role| role.parse().ok()).unwrap_or(agent.role);
+        if let Value::Array(capabilities) = json_of(row, "capabilities") {
+            agent.capabilities = capabilities.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect();
+        }
+        agents.insert(id, agent);
+    }
+    agents
+}
+
+fn workflow(imported: &mut Imported, desk: &Desk, row: &Row) -> Option<WorkflowDump> {
+    let Some(id) = text(row, "id").and_then(|id| id.parse::<WorkflowId>().ok()) else {
+        imported.note(called(row), "a workflow without an id");
+        return None;
+    };
+    let mut dump = super::empty(desk, id, name_of(&text(row, "name").unwrap_or_default(), "workflow"));
+    let workflow = &mut dump.workflow;
+    workflow.source = match text(row, "source_type").as_deref() {
+        Some("prompt") => Source::Prompt,
+        Some("github_issue") => Source::Github,
+        Some("template") => Source::Template,
+        _ => Source::Custom,
+    };
+    (workflow.source_ref, workflow.source_content) = (text(row, "source_ref"), text(row, "source_content"));
+    workflow.summary = text(row, "plan_summary");
+    workflow.max_parallel =
+        number(row, "max_parallel_tasks").and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0);
+    workflow.config = json!({ "caw": json_of(row, "config") });
+    (workflow.created_at, workflow.updated_at) = (moment(row, "created_at", desk), moment(row, "updated_at", desk));
+    workflow.status = match text(row, "status").as_deref() {
+        Some("abandoned") => WorkflowStatus::Cancelled,
+        Some(status) => status.parse().unwrap_or_else(|_| {
+            imported.note(called(row), format!("{status:?} is no status here: it is paused"));
+            WorkflowStatus::Paused
+        }),
+        None => WorkflowStatus::Paused,
+    };
+    Some(dump)
+}
+
+fn task(imported: &mut Imported, desk: &Desk, place: usize, id: TaskId, row: &Row) {
+    let dump = &imported.workflows[place];
+    let mut name = name_of(&text(row, "name").unwrap_or_default(), "task");
+    let wanted = name.clone();
+    while dump.tasks.iter().any(|task| task.name == name) {
+        name = name_of(&format!("{name} {id}"), "task");
+    }
+    let sequence = u32::try_from(dump.tasks.len() + 1).unwrap_or(u32::MAX);
+    let mut task: Task = super::task(desk, &dump.workflow, id, name.clone(), sequence);
+    task.description = text(row, "description").unwrap_or_default();
+    task.parallel_group = text(row, "parallel_group");
+    (task.plan, task.context) = (json_of(row, "plan"), json_of(row, "context"));
+    if let Value::Array(files) = &task.context["files_likely_affected"] {
+        task.files = files.iter().filter_map(|file| file.as_str().map(str::to_owned)).collect();
+    }
+    (task.created_at, task.updated_at) = (moment(row, "created_at", desk), moment(row, "updated_at", desk));
+    task.queued_at = task.created_at;
+    let (outcome, detail) = (text(row, "outcome"), text(row, "outcome_detail"));
+    let status = text(row, "status").unwrap_or_default();
+    match status.as_str() {
+        "completed" => {
+            task.status = TaskStatus::Completed;
+            task.outcome = Some(outcome.clone().unwrap_or_else(|| "completed in caw".to_owned()));
+        }
+        "skipped" => task.status = TaskStatus::Skipped,
+        "paused" => task.status = TaskStatus::Paused,
+        "failed" => {
+            task.status = TaskStatus::Dead;
+            task.attempts = task.max_attempts;
+            task.error = detail.clone().or(outcome.clone()).or(Some("failed in caw".to_owned()));
+        }
+        "pending" | "blocked" => {}
+        "planning" | "in_progress" => {
+            imported.notes.push(super::Note {
+                item: called(row),
+                problem: "somebody works on it there, and nobody here: it is pending".to_owned(),
+            });
+        }
+        other => imported
+            .notes
+            .push(super::Note { item: called(row), problem: format!("{other:?} is no status here: it is pending") }),
+    }
+    task.finished_at = task.status.is_final().then_some(task.updated_at);
+    task.outcome = task.outcome.or(outcome);
+    if name != wanted {
+        imported.note(wanted, format!("another task of its workflow has the same name: it is called {name}"));
+    }
+    imported.workflows[place].tasks.push(task);
+}
+
+/// Names stand where caw has ids.
+fn context_from(imported: &mut Imported, tables: &Tables) {
+    let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in rows(tables, "tasks") {
+        if let (Some(id), Value::Array(ids)) = (text(row, "id"), json_of(row, "context_from")) {
+            wanted.insert(id, ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect());
+        }
+    }
+    for dump in &mut imported.workflows {
+        let names: BTreeMap<String, String> =
+            dump.tasks.iter().map(|task| (task.id.to_string(), task.name.clone())).collect();
+        for task in &mut dump.tasks {
+            let ids = wanted.remove(task.id.as_str()).unwrap_or_default();
+            task.context_from = ids.iter().filter_map(|id| names.get(id).cloned()).collect();
+        }
+    }
+}
+
+/// caw refuses no circles. One edge of each is left out: nothing in it could ever run.
+fn dependencies(imported: &mut Imported, tables: &Tables, owners: &BTreeMap<TaskId, usize>) {
+    let mut on: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
+    for row in rows(tables, "task_dependencies") {
+        let id = |column| text(row, column).and_then(|id| id.parse::<TaskId>().ok());
+        let (Some(task), Some(depends_on)) = (id("task_id"), id("depends_on_id")) else { continue };
+        let item = format!("{task} after {depends_on}");
+        let place = owners.get(&task).filter(|place| owners.get(&depends_on) == Some(place));
+        let Some(place) = place else {
+            imported.note(item, "they are not tasks of one workflow");
+            continue;
+        };
+        let kind = match text(row, "dependency_type").as_deref() {
+            Some("informs") => DependencyKind::Informs,
+            _ => DependencyKind::Blocks,
+        };
+        if task == depends_on || (kind == DependencyKind::Blocks && reaches(&on, &depends_on, &task)) {
+            imported.note(item, "it goes round in a circle");
+            continue;
+        }
+        if kind == DependencyKind::Blocks {
+            on.entry(task.clone()).or_default().push(depends_on.clone());
+        }
+        imported.workflows[*place].dependencies.push(Dependency { task_id: task, depends_on, kind });
+    }
+}
+
+fn reaches(on: &BTreeMap<TaskId, Vec<TaskId>>, from: &TaskId, to: &TaskId) -> bool {
+    let (mut queue, mut seen) = (vec![from], BTreeSet::new());
+    while let Some(task) = queue.pop() {
+        if task == to {
+            return true;
+        }
+        if seen.insert(task) {
+            queue.extend(on.get(task).into_iter().flatten());
+        }
+    }
+    false
+}
+
+fn checkpoints(
+    imported: &mut Imported,
+    tables: &Tables,
+    desk: &Desk,
+    owners: &BTreeMap<TaskId, usize>,
+    author: &Agent,
+) {
+    let mut sorted: Vec<&Row> = rows(tables, "checkpoints").collect();
+    sorted
+        .sort_by_key(|row| (text(row, "task_id"), number(row, "sequence"), number(row, "created_at"), text(row, "id")));
+    let mut counts: BTreeMap<TaskId, u32> = BTreeMap::new();
+    for row in sorted {
+        let task = text(row, "task_id").and_then(|id| id.parse::<TaskId>().ok());
+        let Some((task, place)) = task.and_then(|task| owners.get(&task).map(|place| (task, *place))) else {
+            imported.note(called(row), "a checkpoint of no task");
+            continue;
+        };
+        let id = text(row, "id").unwrap_or_default();
+        let said = text(row, "checkpoint_type").unwrap_or_default();
+        let kind = said.parse().unwrap_or_else(|_| {
+            imported.note(id.clone(), format!("{said:?} is no type of checkpoint here: it is progress"));
+            CheckpointKind::Progress
+        });
+        // Where caw was raced, two have one number.
+        let sequence = counts.entry(task.clone()).or_default();
+        *sequence += 1;
+        let files = match json_of(row, "files_changed") {
+            Value::Array(files) => files.iter().filter_map(|file| file.as_str().map(str::to_owned)).collect(),
+            _ => Vec::new(),
+        };
+        imported.workflows[place].checkpoints.push(Checkpoint {
+            id: id.parse().unwrap_or_else(|_| CheckpointId::generate(&mut Seeded::of(&["caw", "checkpoint", &id]))),
+            task_id: task,
+            sequence: *sequence,
+            kind,
+            summary: text(row, "summary").unwrap_or_default(),
+            detail: json_of(row, "detail"),
+            files,
+            tokens: None,
+            cost: None,
+            agent_id: author.id.clone(),
+            epoch: 0,
+            worktree_id: desk.worktree.id.clone(),
+            created_at: moment(row, "created_at", desk),
+        });
+    }
+}
+
+fn messages(
+    imported: &mut Imported,
+    tables: &Tables,
+    desk: &Desk,
+    places: &BTreeMap<WorkflowId, usize>,
+    agents: &BTreeMap<String, Agent>,
+    author: &Agent,
+) {
+    let mut sorted: Vec<&Row> = rows(tables, "messages").collect();
+    sorted.sort_by_key(|row| (number(row, "created_at"), text(row, "id")));
+    let mut left_out = 0;
+    let mut threads: BTreeMap<String, MessageId> = BTreeMap::new();
+    for row in sorted {
+        let workflow = text(row, "workflow_id").and_then(|id| id.parse::<WorkflowId>().ok());
+        let place = workflow.as_ref().and_then(|id| places.get(id).copied());
+        let recipient = text(row, "recipient_id").and_then(|id| agents.get(&id));
+        let id = text(row, "id").and_then(|id| id.parse::<MessageId>().ok());
+        let (Some(place), Some(recipient), Some(id)) = (place, recipient, id) else {
+            left_out += 1;
+            continue;
+        };
+        let sender = text(row, "sender_id").and_then(|id| agents.get(&id)).unwrap_or(author);
+        let body = text(row, "body").unwrap_or_default();
+        let thread = text(row, "thread_id").unwrap_or_else(|| id.to_string());
+        let dump = &mut imported.workflows[place];
+        let task_id = text(row, "task_id").and_then(|id| id.parse::<TaskId>().ok());
+        let task_id = task_id.filter(|id| dump.tasks.iter().any(|task| task.id == *id));
+        let earlier: BTreeSet<&MessageId> = dump.messages.iter().map(|message| &message.id).collect();
+        let reply_to = text(row, "reply_to_id").and_then(|id| id.parse().ok()).filter(|id| earlier.contains(id));
+        let state = match text(row, "status").as_deref() {
+            Some("read") => MessageState::Read,
+            Some("archived") => MessageState::Acted,
+            _ => MessageState::Queued,
+        };
+        dump.messages.push(Message {
+            number: 0,
+            sender: sender.id.clone(),
+            recipient: recipient.id.clone(),
+            thread: threads.entry(thread).or_insert_with(|| id.clone()).clone(),
+            reply_to,
+            kind: text(row, "message_type").and_then(|kind| kind.parse().ok()).unwrap_or(MessageKind::StatusUpdate),
+            priority: text(row, "priority").and_then(|one| one.parse().ok()).unwrap_or(Urgency::Normal),
+            subject: text(row, "subject").unwrap_or_else(|| name_of(body.lines().next().unwrap_or_default(), "")),
+            body,
+            workflow_id: workflow,
+            task_id,
+            expires_at: number(row, "expires_at").map(Timestamp::from_millis),
+            state,
+            worktree_id: desk.worktree.id.clone(),
+            created_at: moment(row, "created_at", desk),
+            updated_at: moment(row, "created_at", desk),
+            id,
+        });
+    }
+    if left_out > 0 {
+        imported.note(format!("{left_out} messages"), "they are about no workflow, or to nobody who is known");
+    }
+}
+
+/// Makes the workflow what its tasks say, where caw does not look.
+fn settle(dump: &mut WorkflowDump, desk: &Desk) {
+    let is_done = dump.tasks.iter().all(|task| task.status.satisfies());
+    let workflow = &mut dump.workflow;
+    workflow.status = match workflow.status {
+        WorkflowStatus::Completed if !is_done => WorkflowStatus::Paused,
+        WorkflowStatus::Ready | WorkflowStatus::InProgress if dump.tasks.is_empty() => WorkflowStatus::Planning,
+        // Nobody works on it here until somebody says so.
+        WorkflowStatus::InProgress => WorkflowStatus::Paused,
+        other => other,
+    };
+    if !matches!(workflow.status, WorkflowStatus::Planning | WorkflowStatus::Ready) {
+        workflow.started_at = Some(workflow.created_at);
+    }
+    workflow.finished_at = workflow.status.is_final().then_some(workflow.updated_at);
+    if workflow.status == WorkflowStatus::Cancelled {
+        for task in dump.tasks.iter_mut().filter(|task| !task.status.is_final()) {
+            task.status = TaskStatus::Cancelled;
+            task.finished_at = Some(workflow.updated_at.min(desk.now));
+        }
+    }
+}

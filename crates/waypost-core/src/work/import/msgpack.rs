@@ -1,0 +1,184 @@
+//! MessagePack, read as JSON.
+//!
+//! What JSON has no word for is described: bytes as base64, a Python object as its type and what it was made of.
+
+use serde_json::{Map, Number, Value, json};
+
+/// What stands in a value of other values is not read without end.
+const DEEPEST: usize = 64;
+
+/// Reads one value, which must be all there is.
+pub(super) fn read(bytes: &[u8]) -> Result<Value, String> {
+    let mut reader = Reader { rest: bytes };
+    let value = reader.value(0)?;
+    if reader.rest.is_empty() { Ok(value) } else { Err(format!("{} bytes too many", reader.rest.len())) }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, depth: usize) -> Result<Value, String> {
+        if depth > DEEPEST {
+            return Err("it is nested too deeply".to_owned());
+        }
+        let tag = self.take(1)?[0];
+        Ok(match tag {
+            0x00..=0x7f => json!(tag),
+            0x80..=0x8f => self.map(usize::from(tag & 0x0f), depth)?,
+            0x90..=0x9f => self.array(usize::from(tag & 0x0f), depth)?,
+            0xa0..=0xbf => self.text(usize::from(tag & 0x1f))?,
+            0xc0 => Value::Null,
+            0xc1 => return Err("it is not MessagePack".to_owned()),
+            0xc2 => json!(false),
+            0xc3 => json!(true),
+            0xc4..=0xc6 => {
+                let length = self.length(1 << (tag - 0xc4))?;
+                json!({ "base64": base64(self.take(length)?) })
+            }
+            0xc7..=0xc9 => {
+                let length = self.length(1 << (tag - 0xc7))?;
+                self.extension(length, depth)?
+            }
+            0xca => float(f64::from(f32::from_be_bytes(self.array_of()?))),
+            0xcb => float(f64::from_be_bytes(self.array_of()?)),
+            0xcc => json!(u8::from_be_bytes(self.array_of()?)),
+            0xcd => json!(u16::from_be_bytes(self.array_of()?)),
+            0xce => json!(u32::from_be_bytes(self.array_of()?)),
+            0xcf => json!(u64::from_be_bytes(self.array_of()?)),
+            0xd0 => json!(i8::from_be_bytes(self.array_of()?)),
+            0xd1 => json!(i16::from_be_bytes(self.array_of()?)),
+            0xd2 => json!(i32::from_be_bytes(self.array_of()?)),
+            0xd3 => json!(i64::from_be_bytes(self.array_of()?)),
+            0xd4..=0xd8 => self.extension(1 << (tag - 0xd4), depth)?,
+            0xd9..=0xdb => {
+                let length = self.length(1 << (tag - 0xd9))?;
+                self.text(length)?
+            }
+            0xdc | 0xdd => {
+                let length = self.length(if tag == 0xdc { 2 } else { 4 })?;
+                self.array(length, depth)?
+            }
+            0xde | 0xdf => {
+                let length = self.length(if tag == 0xde { 2 } else { 4 })?;
+                self.map(length, depth)?
+            }
+            0xe0..=0xff => json!(tag.cast_signed()),
+        })
+    }
+
+    fn array(&mut self, length: usize, depth: usize) -> Result<Value, String> {
+        // Each takes a byte at least: a length that is not there is not believed.
+        if length > self.rest.len() {
+            return Err("it ends too early".to_owned());
+        }
+        (0..length).map(|_| self.value(depth + 1)).collect::<Result<Vec<_>, _>>().map(Value::Array)
+    }
+
+    fn map(&mut self, length: usize, depth: usize) -> Result<Value, String> {
+        let mut fields = Map::new();
+        for _ in 0..length {
+            let key = match self.value(depth + 1)? {
+                Value::String(key) => key,
+                other => other.to_string(),
+            };
+            fields.insert(key, self.value(depth + 1)?);
+        }
+        Ok(Value::Object(fields))
+    }
+
+    fn text(&mut self, length: usize) -> Result<Value, String> {
+        Ok(Value::String(super::clean(&String::from_utf8_lossy(self.take(length)?))))
+    }
+
+    /// An object of Python is an array of its module, its class and what it was made of.
+    fn extension(&mut self, length: usize, depth: usize) -> Result<Value, String> {
+        let code = self.take(1)?[0].cast_signed();
+        let bytes = self.take(length)?;
+        let mut inner = Reader { rest: bytes };
+        let known = inner.value(depth + 1).ok().filter(|_| inner.rest.is_empty());
+        Ok(match known.as_ref().and_then(Value::as_array).map(Vec::as_slice) {
+            Some([Value::String(module), Value::String(class), made_of, ..]) if (0..=5).contains(&code) => {
+                json!({ "type": format!("{module}.{class}"), "value": made_of })
+            }
+            _ => match known {
+                Some(value) => json!({ "extension": code, "value": value }),
+                None => json!({ "extension": code, "base64": base64(bytes) }),
+            },
+        })
+    }
+
+    fn length(&mut self, bytes: usize) -> Result<usize, String> {
+        Ok(self.take(bytes)?.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)))
+    }
+
+    fn array_of<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        self.take(N)?.try_into().map_err(|_| "it ends too early".to_owned())
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or("it ends too early")?;
+        self.rest = rest;
+        Ok(taken)
+    }
+}
+
+fn float(number: f64) -> Value {
+    Number::from_f64(number).map_or_else(|| json!(number.to_string()), Value::Number)
+}
+
+pub(super) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let padded = [chunk[0], chunk.get(1).copied().unwrap_or(0), chunk.get(2).copied().unwrap_or(0)];
+        let bits = padded.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+        for digit in 0..4 {
+            let index = (bits >> (18 - 6 * digit)) & 0x3f;
+            text.push(if digit <= chunk.len() { char::from(DIGITS[index as usize]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_value_is_read() {
+        let check = |bytes: &[u8], value: Value| assert_eq!(read(bytes), Ok(value), "{bytes:x?}");
+        check(
+            b"\x83\xa1a\x01\xa1b\x92\xc0\xc3\xa1c\xcb\x3f\xf8\0\0\0\0\0\0",
+            json!({"a": 1, "b": [null, true], "c": 1.5}),
+        );
+        check(b"\xc4\x03abc", json!({ "base64": "YWJj" }));
+        check(b"\xc4\x01a", json!({ "base64": "YQ==" }));
+        check(b"\xd1\xff\x00", json!(-256));
+        check(b"\xff", json!(-1));
+        check(b"\x81\x01\xa1x", json!({ "1": "x" }));
+        check(b"\xc7\x07\x00\x93\xa1m\xa1c\xa1v", json!({ "type": "m.c", "value": "v" }));
+        check(b"\xd4\x09\xc1", json!({ "extension": 9, "base64": "wQ==" }));
+        check(b"\xcb\x7f\xf8\0\0\0\0\0\0", json!("NaN"));
+    }
+
+    #[test]
+    fn what_is_cut_off_nested_without_end_or_too_long_is_refused() {
+        for bad in
+            [&b""[..], b"\xc1", b"\xa5abc", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff\x01\x01", b"\x01\x01"]
+        {
+            read(bad).unwrap_err();
+        }
+        read(&vec![0x91; 100_000]).unwrap_err();
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_bring_it_down(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Databases of other programs, read and never written.
+//!
+//! A file from elsewhere may be damaged, or made to do harm: its schema is not trusted, only real tables are read, and no
+//! more than there is room for. Where a log lies beside it, a copy is read, because SQLite would work on the log.
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
+use waypost_core::work::import::{Datum, Row, Tables};
+use waypost_core::{Error, Result};
+
+/// What the first bytes of every SQLite database are.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// More than this is not read into memory.
+const LARGEST: u64 = 2 * 1024 * 1024 * 1024;
+/// A value that is larger is left out.
+const LARGEST_VALUE: i64 = 64 * 1024 * 1024;
+/// More rows than this are no list of work.
+const MOST_ROWS: usize = 5_000_000;
+
+/// Reads tables of a database, each with the columns it must have. A table that is not there has no rows, unless it is
+/// the first one.
+///
+/// Where a copy is needed, it is made in `scratch` and taken away again.
+pub fn read(path: &Path, scratch: &Path, wanted: &[(&str, &[&str])]) -> Result<Tables> {
+    check(path)?;
+    let copy = Copy::of(path, scratch)?;
+    let connection = match &copy {
+        Some(copy) => Connection::open_with_flags(copy.path(), OpenFlags::SQLITE_OPEN_READ_WRITE),
+        None => Connection::open_with_flags(
+            uri(path),
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        ),
+    };
+    let damaged = |error: rusqlite::Error| {
+        Error::damaged(format!("{} cannot be read as a database", path.display())).because(error)
+    };
+    let connection = connection.map_err(damaged)?;
+    connection
+        .execute_batch(
+            "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA query_only = ON;",
+        )
+        .map_err(damaged)?;
+    let mut tables = Tables::new();
+    for (number, (table, needed)) in wanted.iter().enumerate() {
+        let columns = columns(&connection, table).map_err(damaged)?;
+        if columns.is_empty() && number > 0 {
+            continue;
+        }
+        let missing: Vec<_> = needed.iter().copied().filter(|column| !columns.contains(*column)).collect();
+        if !missing.is_empty() {
+            return Err(if columns.is_empty() {
+                Error::invalid(format!("{} has no table {table}", path.display()))
+            } else {
+                Error::invalid(format!("the table {table} of {} has no {}", path.display(), missing.join(", ")))
+            });
+        }
+        tables.insert((*table).to_owned(), rows(&connection, table, &columns).map_err(damaged)??);
+    }
+    Ok(tables)
+}
+
+/// Refuses what is not a database, before SQLite looks at it.
+fn check(path: &Path) -> Result<()> {
+    let cannot = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::not_found(format!("there is no file {}", path.display())),
+        _ => Error::invalid(format!("cannot read {}", path.display())).because(error),
+    };
+    let metadata = std::fs::metadata(path).map_err(cannot)?;
+    if !metadata.is_file() {
+        return Err(Error::invalid(format!("{} is not a file", path.display())));
+    }
+    if metadata.len() > LARGEST {
+        return Err(Error::invalid(format!("{} is larger than {LARGEST} bytes", path.display())));
+    }
+    let mut magic = [0; MAGIC.len()];
+    let mut file = std::fs::File::open(path).map_err(cannot)?;
+    if file.read_exact(&mut magic).is_err() || magic != *MAGIC {
+        return Err(Error::invalid(format!("{} is not an SQLite database", path.display())));
+    }
+    Ok(())
+}
+
+/// Nothing is locked, and nothing is made beside the file.
+fn uri(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    let bytes = path.as_os_str().as_bytes();
+    let escaped: String = bytes
+        .iter()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => char::from(*byte).to_string(),
+            other => format!("%{other:02X}"),
+        })
+        .collect();
+    format!("file:{escaped}?immutable=1")
+}
+
+/// The columns of a real table; none if it is a view, a virtual table, or not there.
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<BTreeSet<String>> {
+    let is_real: i64 = connection.query_row(
+        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0",
+        [table],
+        |row| row.get(0),
+    )?;
+    if is_real != 1 {
+        return Ok(BTreeSet::new());
+    }
+    // Hidden and generated columns are left out: they would have to be computed.
+    let mut statement = connection.prepare("SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0")?;
+    statement.query_map([table], |row| row.get(0))?.collect()
+}
+
+fn rows(connection: &Connection, table: &str, columns: &BTreeSet<String>) -> rusqlite::Result<Result<Vec<Row>>> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let columns: Vec<&String> = columns.iter().collect();
+    let selected: Vec<_> = columns
+        .iter()
+        .map(|name| {
+            let name = quoted(name);
+            format!("CASE WHEN length(CAST({name} AS BLOB)) <= {LARGEST_VALUE} THEN {name} END")
+        })
+        .collect();
+    let mut statement = connection.prepare(&format!("SELECT {} FROM {}", selected.join(", "), quoted(table)))?;
+    let mut cursor = statement.query([])?;
+    let mut rows = Vec::new();
+    while let Some(row) = cursor.next()? {
+        if rows.len() >= MOST_ROWS {
+            return Ok(Err(Error::invalid(format!("the table {table} has more than {MOST_ROWS} rows"))));
+        }
+        let mut read = Row::new();
+        for (number, name) in columns.iter().enumerate() {
+            let datum = match row.get_ref(number)? {
+                ValueRef::Null => Datum::Null,
+                ValueRef::Integer(number) => Datum::Int(number),
+                ValueRef::Real(number) => Datum::Real(number),
+                ValueRef::Text(text) => Datum::Text(String::from_utf8_lossy(text).into_owned()),
+                ValueRef::Blob(bytes) => Datum::Blob(bytes.to_vec()),
+            };
+            read.insert((*name).clone(), datum);
+        }
+        rows.push(read);
+    }
+    Ok(Ok(rows))
+}
+
+/// A copy of a database with its log, gone when it is dropped.
+struct Copy {
+    dir: PathBuf,
+}
+
+impl Copy {
+    /// Makes one, if there is a log.
+    fn of(path: &Path, scratch: &Path) -> Result<Option<Copy>> {
+        let beside = |end: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(end);
+            PathBuf::from(name)
+        };
+        let logs = ["-wal", "-journal"];
+        let has_log = |end: &&str| std::fs::metadata(beside(end)).is_ok_and(|log| log.len() > 0);
+        if !logs.iter().any(has_log) {
+            return Ok(None);
+        }
+        let dir = scratch.join(format!("import-{}", std::process::id()));
+        waypost_fs::create_private_dir(&dir)
+            .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
+        let copy = Copy { dir };
+        for (from, end) in std::iter::once((path.to_owned(), "")).chain(logs.map(|end| (beside(end), end))) {
+            if from.exists() {
+                std::fs::copy(&from, copy.dir.join(format!("copy.db{end}")))
+                    .map_err(|error| Error::unavailable(format!("cannot copy {}", from.display())).because(error))?;
+            }
+        }
+        Ok(Some(copy))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join("copy.db")
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        for end in ["", "-wal", "-journal", "-shm"] {
+            let _ = std::fs::remove_file(self.dir.join(format!("copy.db{end}")));
+        }
+        let _ = std::fs::remove_dir(&self.dir);
+    }
+}

@@ -1,0 +1,97 @@
+//! Workflows of other programs become workflows of the store.
+
+use std::path::Path;
+
+use waypost_core::op::TakeWorkflow;
+use waypost_core::work::import::{Desk, Imported, Note, caw, langgraph};
+use waypost_core::{Kind, Result, path_text};
+use waypost_store::foreign;
+
+use crate::moving::{self, Moved};
+use crate::session::Session;
+
+/// What a database was written by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// caw.
+    Caw,
+    /// LangGraph, with its `SqliteSaver`.
+    Langgraph,
+}
+
+impl Program {
+    /// Reads its name.
+    pub fn parse(name: &str) -> Option<Program> {
+        [Program::Caw, Program::Langgraph].into_iter().find(|program| program.name() == name)
+    }
+
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Program::Caw => "caw",
+            Program::Langgraph => "langgraph",
+        }
+    }
+}
+
+/// What was done, or would be.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Workflows that are new.
+    pub added: Vec<Moved>,
+    /// Workflows that are here already.
+    pub skipped: Vec<Moved>,
+    /// What could not be carried.
+    pub notes: Vec<Note>,
+}
+
+/// Takes the workflows of a database into the store. The database is only read.
+pub fn import(session: &mut Session, program: Program, path: &Path, is_rehearsal: bool) -> Result<Outcome> {
+    let desk =
+        Desk { repository: session.repository().clone(), worktree: session.worktree().clone(), now: session.now()? };
+    let scratch = match (&session.place.checkout, &session.place.home) {
+        (Some(checkout), _) => checkout.private_dir.clone(),
+        (None, Some((home, _))) => home.clone(),
+        (None, None) => session.place.cwd.clone(),
+    };
+    let Imported { workflows, notes } = match program {
+        Program::Caw => caw::read(&foreign::read(path, &scratch, caw::TABLES)?, &desk),
+        Program::Langgraph => langgraph::read(&foreign::read(path, &scratch, langgraph::TABLES)?, &desk),
+    };
+    let mut outcome = Outcome { notes, ..Outcome::default() };
+    let from = format!("{} {}", program.name(), path_text::to_text(path));
+    for mut dump in workflows {
+        let into = moving::name(session);
+        let mut taken = take(session, &dump, &from, &into, is_rehearsal);
+        if matches!(&taken, Err(error) if error.kind() == Kind::Conflict) {
+            // A live one of the same name is another one.
+            let tail: String = dump.workflow.id.as_str().chars().skip(3).take(6).collect();
+            dump.workflow.name = format!("{} {tail}", dump.workflow.name);
+            taken = take(session, &dump, &from, &into, is_rehearsal);
+        }
+        let moved = Moved {
+            id: dump.workflow.id.clone(),
+            name: dump.workflow.name.clone(),
+            tasks: dump.tasks.len(),
+            checkpoints: dump.checkpoints.len(),
+            reason: None,
+        };
+        if taken? {
+            outcome.added.push(moved);
+        } else {
+            outcome.skipped.push(moved);
+        }
+    }
+    Ok(outcome)
+}
+
+fn take(
+    session: &mut Session,
+    dump: &waypost_core::work::moving::WorkflowDump,
+    from: &str,
+    into: &str,
+    rehearse: bool,
+) -> Result<bool> {
+    let operation = TakeWorkflow { dump: dump.clone(), from: from.to_owned(), into: into.to_owned(), rehearse };
+    session.write(operation).map(|taken| taken.is_new)
+}
