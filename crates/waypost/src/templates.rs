@@ -127,7 +127,7 @@ pub fn list(place: &Place) -> Result<(Vec<Found>, Vec<Error>)> {
 }
 
 /// Reads what a file of a template says: `{"description", "variables", "plan"}`, or a plan alone.
-pub fn content(text: &str) -> Result<Content> {
+pub fn content(text: &str, path: &Path) -> Result<Content> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {
@@ -137,7 +137,7 @@ pub fn content(text: &str) -> Result<Content> {
         variables: Vec<Variable>,
         plan: Value,
     }
-    let value = value(text)?;
+    let value = value(text, path)?;
     let content = if value.get("plan").is_some() {
         let file: File = serde_json::from_value(value).map_err(|error| {
             Error::invalid("this is not a template").because(error).hint(
@@ -158,7 +158,10 @@ pub fn content(text: &str) -> Result<Content> {
 }
 
 /// Decodes a plan, or a template, from what it was written in.
-fn value(text: &str) -> Result<Value> {
+fn value(text: &str, path: &Path) -> Result<Value> {
+    if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+        return Err(Error::invalid("plans in YAML are not read yet").hint("write it in JSON, or in the short form"));
+    }
     if text.trim_start().starts_with(['{', '[']) {
         return serde_json::from_str(text).map_err(|error| Error::invalid("this is not JSON").because(error));
     }
@@ -191,7 +194,7 @@ fn read(place: &Place, origin: Origin, path: &Path) -> Result<Found> {
     if text.len() as u64 > LARGEST {
         return Err(at(Error::invalid(format!("a template of more than {LARGEST} bytes is too large"))));
     }
-    let Content { description, variables, body } = content(&text).map_err(at)?;
+    let Content { description, variables, body } = content(&text, path).map_err(at)?;
     Ok(Found {
         name: template_name(path).unwrap_or_default(),
         origin,
@@ -219,17 +222,21 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn content_of(text: &str) -> Result<Content> {
+        content(text, Path::new("plan"))
+    }
+
     #[test]
     fn a_file_is_a_template_or_a_plan_in_json_or_in_short() {
-        let whole = content(
+        let whole = content_of(
             r#"{"description": "d", "variables": [{"name": "x", "default": "1"}], "plan": {"tasks": [{"name": "{{x}}"}]}}"#,
         )
         .unwrap();
         assert_eq!((whole.description.as_deref(), whole.variables.len()), (Some("d"), 1));
-        assert_eq!(content(r#"[{"name": "a"}]"#).unwrap().body[0]["name"], "a");
-        assert_eq!(content("a: first\nb: then\n    needs: a\n").unwrap().body["tasks"][1]["depends_on"][0], "a");
+        assert_eq!(content_of(r#"[{"name": "a"}]"#).unwrap().body[0]["name"], "a");
+        assert_eq!(content_of("a: first\nb: then\n    needs: a\n").unwrap().body["tasks"][1]["depends_on"][0], "a");
         for bad in ["{", r#"{"plan": 3}"#, r#"{"plan": {"tasks": []}, "run": "rm"}"#, "  indented: first\n"] {
-            content(bad).unwrap_err();
+            content_of(bad).unwrap_err();
         }
     }
 }

@@ -202,7 +202,7 @@ fn save(cx: &mut Cx, args: &SaveArgs) -> Result<ExitCode> {
         None => None,
         Some(path) => {
             let named = if path.as_os_str() == "-" { path.clone() } else { session.place.cwd.join(path) };
-            let content = templates::content(&file_or_stdin(&named)?);
+            let content = templates::content(&file_or_stdin(&named)?, path);
             Some(content.map_err(|error| error.within(path.display()))?)
         }
     };
