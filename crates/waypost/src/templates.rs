@@ -15,6 +15,7 @@ use waypost_core::work::template;
 use waypost_core::{Error, Result, path_text};
 
 use crate::place::{DOT_DIR, Place};
+use crate::yaml;
 
 /// The directory of templates, in ours.
 const DIR: &str = "templates";
@@ -160,7 +161,7 @@ pub fn content(text: &str, path: &Path) -> Result<Content> {
 /// Decodes a plan, or a template, from what it was written in.
 fn value(text: &str, path: &Path) -> Result<Value> {
     if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
-        return Err(Error::invalid("plans in YAML are not read yet").hint("write it in JSON, or in the short form"));
+        return yaml::read(text);
     }
     if text.trim_start().starts_with(['{', '[']) {
         return serde_json::from_str(text).map_err(|error| Error::invalid("this is not JSON").because(error));

@@ -11,6 +11,9 @@ use super::{SqliteStore, open};
 /// Where nothing tells of changes, and in case it does not: how often to look.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How long writes are let pile up before looking.
+const CALM: Duration = Duration::from_millis(20);
+
 /// Waits until there is an event after `last`, or until time is up.
 pub(super) fn wait(store: &mut SqliteStore, last: u64, at_most: Duration) -> Result<()> {
     let end = Instant::now() + at_most;
@@ -25,6 +28,8 @@ pub(super) fn wait(store: &mut SqliteStore, last: u64, at_most: Duration) -> Res
             return Ok(());
         }
         pause(watch.as_ref(), left.min(LOOK));
+        // A hundred who wait must not all look after each of a hundred writes a second.
+        pause(None, CALM);
     }
 }
 

@@ -7,9 +7,9 @@ use serde_json::json;
 use waypost_core::Result;
 use waypost_core::id::{AgentId, Entropy, MessageId, RepositoryId, TaskId, WorkflowId, WorktreeId};
 use waypost_core::model::{
-    Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, EventQuery, Lease, Message, MessageKind,
-    MessageState, NewEvent, Notice, Repository, Role, SavedAnswer, Source, Task, TaskStatus, Template, Urgency, Vcs,
-    Workflow, WorkflowStatus, Worktree,
+    Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, EventQuery, Lease, Message,
+    MessageKind, MessageState, NewEvent, Notice, Repository, Role, SavedAnswer, Source, Task, TaskStatus, Template,
+    Urgency, Vcs, Workflow, WorkflowStatus, Worktree,
 };
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;

@@ -107,7 +107,7 @@ fn files_of_the_repository_count_before_those_of_the_user_and_the_store() {
         let _ = sandbox.way(&repo, ["template", "save", name, "--plan", "plan.txt"]).ok();
     }
     let user = sandbox.dir("home/.waypost/templates");
-    sandbox.write(user.join("release.json"), r#"{"tasks": [{"name": "of the user"}]}"#);
+    sandbox.write(user.join("release.yaml"), "tasks:\n- name: of the user\n");
     sandbox.write(user.join("bugfix.txt"), "# Fix it\nof the user: {{what}}\n");
     let tracked = sandbox.dir("repo/.waypost/templates");
     sandbox.write(tracked.join("release.json"), RELEASE);

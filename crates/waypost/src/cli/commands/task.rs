@@ -514,7 +514,7 @@ fn claim(cx: &mut Cx, args: &ClaimArgs) -> Result<()> {
             (None, None) => return Err(Error::internal("nothing was claimed, for no reason")),
         }
     } else {
-        session.write(operation)?
+        claim_what_is_there(&mut session, &operation)?
     };
     cx.ui.answer(&claimed, |text| {
         let lease = &claimed.lease;
@@ -529,7 +529,7 @@ fn claim(cx: &mut Cx, args: &ClaimArgs) -> Result<()> {
 
 /// Claims, or returns why that was refused, if it may be possible later.
 fn try_claim(session: &mut Session, operation: &ClaimTask) -> Result<Result<Claimed>> {
-    let error = match session.write(operation.clone()) {
+    let error = match claim_what_is_there(session, operation) {
         Ok(claimed) => return Ok(Ok(claimed)),
         Err(error) => error,
     };
@@ -541,6 +541,14 @@ fn try_claim(session: &mut Session, operation: &ClaimTask) -> Result<Result<Clai
         }
         _ => Err(error),
     }
+}
+
+/// Claims, if there is anything: many may ask in vain, and none of them holds up those who write.
+fn claim_what_is_there(session: &mut Session, operation: &ClaimTask) -> Result<Claimed> {
+    if operation.task.is_none() {
+        session.read(NextTasks { workflow: operation.workflow.clone(), limit: 1 })?;
+    }
+    session.write(operation.clone())
 }
 
 fn note(cx: &mut Cx, args: &CheckpointArgs) -> Result<()> {
