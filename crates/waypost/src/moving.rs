@@ -134,9 +134,10 @@ fn chosen(source: &mut Session, named: &[String]) -> Result<Vec<Workflow>> {
             limit: u32::MAX,
             ..WorkflowQuery::default()
         };
-        let mut live = source.read(ListWorkflows { query })?.workflows;
-        live.reverse();
-        return Ok(live.into_iter().map(|seen| seen.workflow).collect());
+        let live = source.read(ListWorkflows { query })?.workflows;
+        let mut live: Vec<Workflow> = live.into_iter().map(|seen| seen.workflow).collect();
+        live.sort_by(|one, other| (one.created_at, &one.name).cmp(&(other.created_at, &other.name)));
+        return Ok(live);
     }
     let mut chosen: Vec<Workflow> = Vec::new();
     for reference in named {

@@ -61,8 +61,12 @@ impl Operation for FreezeWorkflow {
         }
         let dump = moving::dump(cx, &workflow)?;
         let frozen = moving::freeze(cx, &workflow, &self.to)?;
-        let data =
-            json!({ "name": frozen.name, "to": self.to, "changed": { "status": [workflow.status, frozen.status] } });
+        let data = json!({
+            "name": frozen.name,
+            "to": self.to,
+            "reason": frozen.reason,
+            "changed": { "status": [workflow.status, frozen.status] },
+        });
         cx.event(kind::WORKFLOW_MOVED, workflow.id.as_str(), data)?;
         Ok(dump)
     }

@@ -9,7 +9,7 @@ use crate::id::{AgentId, TaskId, WorktreeId};
 use crate::model::{AgentStatus, CandidateQuery, Task, TaskStatus, WorkflowQuery, WorkflowStatus};
 use crate::op::{AgentView, LeaseView, Letter, ListAgents, ListLeases};
 use crate::work::view::{self, TaskView, WorkflowView};
-use crate::work::{agents, find};
+use crate::work::{agents, find, moving};
 
 /// How many of each are looked at, before those that are not wanted are left out.
 const SCAN: u32 = 1_000;
@@ -41,7 +41,7 @@ pub struct Status {
     pub ready: Vec<TaskView>,
     /// Tasks that pause before their next attempt, or were set aside.
     pub waiting: Vec<TaskView>,
-    /// Workflows that are not over.
+    /// Workflows that are not over, and not moved to another store.
     pub workflows: Vec<WorkflowView>,
     /// Agents that are there, and those that are silent but hold something.
     pub agents: Vec<AgentView>,
@@ -108,6 +108,7 @@ impl Operation for GetStatus {
             limit: SCAN,
             ..WorkflowQuery::default()
         })?;
+        workflows.retain(|workflow| moving::mark(workflow).is_none());
         let leases = ListLeases {}.run(cx)?.leases;
         let here: Vec<AgentId> = leases
             .iter()
@@ -159,15 +160,17 @@ impl Operation for GetStatus {
 }
 
 impl GetStatus {
-    /// Returns the wanted tasks in a status, last changed first. What is over needs nobody.
+    /// Returns the wanted tasks in a status, last changed first. What is over needs nobody, nor what went elsewhere.
     fn tasks_in(&self, cx: &mut Cx<'_>, status: TaskStatus) -> Result<Vec<Task>> {
         let mut wanted = Vec::new();
         for task in cx.tx.task_list_in(status, SCAN)? {
             if self.worktree_id.as_ref().is_some_and(|id| *id != task.worktree_id) {
                 continue;
             }
-            let of = find::workflow_of(cx, &task)?.status;
-            if !of.is_final() || status == TaskStatus::Dead && of == WorkflowStatus::Failed {
+            let of = find::workflow_of(cx, &task)?;
+            let needs_somebody =
+                !of.status.is_final() || status == TaskStatus::Dead && of.status == WorkflowStatus::Failed;
+            if needs_somebody && moving::mark(&of).is_none() {
                 wanted.push(task);
             }
         }

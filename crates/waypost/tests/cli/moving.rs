@@ -39,16 +39,16 @@ fn a11_a_dry_run_lists_a_run_moves_a_second_run_moves_none_and_the_source_is_kep
     let repo = prepared(&sandbox);
     let global = sandbox.path("home/.waypost/state.db");
     let dry = sandbox.way(&repo, ["db", "move", "--to", "global", "--dry-run", "--json"]).data();
-    assert_eq!((names(&dry["moved"]), &dry["written"]), (vec!["release", "later"], &false.into()));
+    assert_eq!((names(&dry["moved"]), &dry["written"]), (vec!["later", "release"], &false.into()));
     assert!(!global.exists(), "a rehearsal makes no store");
     let source = repo.join(".git/waypost/state.db");
     let rows = |table| count(&source, table);
     let before = [rows("workflows"), rows("tasks"), rows("checkpoints"), rows("dependencies")];
 
     let moved = sandbox.way(&repo, ["db", "move", "--to", "global", "--json"]).data();
-    assert_eq!(names(&moved["moved"]), ["release", "later"]);
+    assert_eq!(names(&moved["moved"]), ["later", "release"]);
     let again = sandbox.way(&repo, ["db", "move", "--to", "global", "--json"]).data();
-    assert_eq!((names(&again["moved"]).len(), names(&again["there"])), (0, vec!["release", "later"]));
+    assert_eq!((names(&again["moved"]).len(), names(&again["there"])), (0, vec!["later", "release"]));
     assert_eq!([rows("workflows"), rows("tasks"), rows("checkpoints"), rows("dependencies")], before, "it is kept");
     let text = sandbox.way(&repo, ["db", "move", "--to", "global"]).ok().stdout;
     assert!(
@@ -68,6 +68,8 @@ fn a11_a_dry_run_lists_a_run_moves_a_second_run_moves_none_and_the_source_is_kep
     let mut here = session(&sandbox, &repo, "builder", START, false);
     assert_eq!(here.write(claim("release/test")).unwrap_err().kind().exit_code(), 4);
 
+    let status = sandbox.way(&repo, ["status", "--json"]).data();
+    assert_eq!(status["workflows"], serde_json::json!([]), "what is elsewhere needs nobody here");
     let ended = sandbox.way(&repo, ["db", "move", "--to", "global", "--delete-source", "--json"]).data();
     assert_eq!((names(&ended["moved"]).len(), &ended["ended"]), (0, &2.into()));
     let status = sandbox.way(&repo, ["status", "--json"]).data();

@@ -226,7 +226,8 @@ fn move_to(cx: &mut Cx, args: &MoveArgs) -> Result<ExitCode> {
         let Outcome { moved, there, refused, ended } = &outcome;
         let rows = |word: &'static str, style: Style, list: &[Moved]| -> Vec<Vec<Cell>> {
             let row = |one: &Moved| {
-                let size = format!("{} tasks, {} checkpoints", one.tasks, one.checkpoints);
+                let tasks = if one.tasks == 1 { "1 task".to_owned() } else { format!("{} tasks", one.tasks) };
+                let size = format!("{tasks}, {} checkpoints", one.checkpoints);
                 let why = one.reason.clone().unwrap_or(size);
                 vec![styled(style, word), cell(&one.name), styled(DIM, &one.id), cell(why)]
             };
