@@ -201,7 +201,7 @@ pub(crate) const ANSWER_PUT: &str = "
 pub(crate) const REPOSITORY_GET: &str = select!(repository, "repositories WHERE id = ?1");
 /// A scan: a store knows few repositories.
 pub(crate) const REPOSITORY_LIST: &str = select!(repository, "repositories ORDER BY name, id");
-/// By primary key.
+/// By primary key. A scan of those that may refer to it: it is rare.
 pub(crate) const REPOSITORY_REMOVE: &str = "DELETE FROM repositories WHERE id = ?1";
 
 /// By primary key.
@@ -270,7 +270,7 @@ pub(crate) const WORKFLOW_REPOSITORY_LIST: &str =
 
 /// By primary key.
 pub(crate) const TASK_GET: &str = select!(task, "tasks WHERE id = ?1");
-/// By primary key.
+/// By primary key. A scan of those that may refer to it: it is rare.
 pub(crate) const TASK_REMOVE: &str = "DELETE FROM tasks WHERE id = ?1";
 /// Along `tasks_by_plan`.
 pub(crate) const TASK_LIST: &str = select!(task, "tasks WHERE workflow_id = ?1 ORDER BY sequence, id");
@@ -335,8 +335,8 @@ pub(crate) const AGENT_LIST_SILENT: &str =
 
 /// By primary key.
 pub(crate) const LEASE_GET: &str = select!(lease, "leases WHERE subject = ?1");
-/// Along `leases_by_holder`.
-pub(crate) const LEASE_LIST: &str = select!(lease, "leases WHERE holder IS NOT NULL ORDER BY subject");
+/// Along `leases_by_holder`, then sorted: by the subject alone SQLite would go through all leases that ever were.
+pub(crate) const LEASE_LIST: &str = select!(lease, "leases WHERE holder IS NOT NULL ORDER BY subject || ''");
 /// Along `leases_by_holder`.
 pub(crate) const LEASE_LIST_OF_HOLDER: &str = select!(lease, "leases WHERE holder = ?1 ORDER BY subject");
 /// Along `leases_due`.

@@ -4,9 +4,11 @@ mod cases;
 mod issues;
 mod ledger;
 mod options;
+mod percentiles;
 mod process;
 mod scratch;
 mod startup;
+mod store;
 mod taskwarrior;
 mod workspace;
 
@@ -20,6 +22,7 @@ pub(crate) fn measure(options: &Options) -> Result {
     match options.subject {
         Subject::Startup => startup::measure(options),
         Subject::Ledger => ledger::measure(options),
+        Subject::Store => store::measure(options),
         Subject::Workspace => workspace::measure(options),
     }
 }

@@ -21,6 +21,8 @@ pub(crate) enum Subject {
     Startup,
     /// Ledgers of many issues.
     Ledger,
+    /// Operations on a store.
+    Store,
     /// Workspaces of many files.
     Workspace,
 }
@@ -32,6 +34,7 @@ impl Options {
         while let Some(arg) = args.next() {
             match *arg {
                 "ledger" => options.subject = Subject::Ledger,
+                "store" => options.subject = Subject::Store,
                 "workspace" => options.subject = Subject::Workspace,
                 "--enforce" => options.enforce = true,
                 "--rounds" => {

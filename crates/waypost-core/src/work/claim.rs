@@ -194,7 +194,9 @@ fn take(cx: &mut Cx<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u64>) ->
     let mut lease = lease::grant(cx, task.id.as_str(), agent, ttl_ms)?;
     lease.run_until = task.run_timeout_ms.map(|timeout| cx.now.plus(timeout));
     lease.stall_at = task.stall_timeout_ms.map(|timeout| cx.now.plus(timeout));
-    cx.tx.lease_put(&lease)?;
+    if lease.run_until.is_some() || lease.stall_at.is_some() {
+        cx.tx.lease_put(&lease)?;
+    }
     let mut after = task.clone();
     after.move_to(TaskStatus::InProgress, cx.now)?;
     after.started_at = Some(cx.now);

@@ -141,7 +141,9 @@ pub(crate) fn pack(cx: &mut Cx<'_>, task: &Task, reader: Option<&AgentId>, budge
     checkpoints(&mut packer, before_it);
     outcomes(cx, &mut packer, task)?;
     messages(cx, &mut packer, reader)?;
-    earlier_checkpoints(cx, &mut packer, task, 3)?;
+    if let [.., earliest] = before_it {
+        earlier_checkpoints(cx, &mut packer, task, earliest.sequence)?;
+    }
     siblings(cx, &mut packer, task)?;
     Ok(packer.finish())
 }
@@ -196,9 +198,7 @@ fn checkpoints(packer: &mut Packer, checkpoints: &[Checkpoint]) {
     }
 }
 
-fn earlier_checkpoints(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task, skip: u32) -> Result<()> {
-    let last = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
-    let mut before = last.saturating_sub(skip) + 1;
+fn earlier_checkpoints(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task, mut before: u32) -> Result<()> {
     while before > 1 {
         let page = cx.tx.checkpoint_list(&task.id, Some(before), 64)?;
         if page.is_empty() {
@@ -255,8 +255,10 @@ fn messages(cx: &mut Cx<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> R
     const MANY: u32 = 50;
     let Some(reader) = reader else { return Ok(()) };
     let waiting = cx.tx.message_list(reader, cx.now, MANY)?;
-    let more = cx.tx.message_count(reader, cx.now)?.saturating_sub(waiting.len() as u64);
-    packer.leave_out("messages", more);
+    if waiting.len() == MANY as usize {
+        let more = cx.tx.message_count(reader, cx.now)?.saturating_sub(MANY.into());
+        packer.leave_out("messages", more);
+    }
     for message in waiting {
         let sender = super::lease::name(cx, &message.sender)?;
         let piece =

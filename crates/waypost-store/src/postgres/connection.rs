@@ -11,6 +11,7 @@ use waypost_core::{Error, Result};
 use super::address::{Address, Security};
 use super::{error, tls};
 use crate::cell::Cell;
+use crate::sql;
 
 /// PostgreSQL 13.
 const OLDEST_SERVER: u32 = 130_000;
@@ -34,6 +35,8 @@ pub(super) enum Effect {
 pub(super) struct Begun {
     pub(super) now: Timestamp,
     pub(super) version: i64,
+    /// The last event, if there is one: its sequence and its time.
+    pub(super) last: Option<Vec<Cell>>,
 }
 
 /// Why there is no connection.
@@ -105,9 +108,10 @@ impl Connection {
         let row = last_row(&rows);
         let number = |column: usize| row.and_then(|row| row.get(column)).and_then(|text| text.parse::<i64>().ok());
         // The clock is read after our turn has come. It may go back; the store's time does not.
-        let now = number(0).max(number(1)).unwrap_or_default();
-        self.meet(row.and_then(|row| row.get(2)));
-        Ok(Begun { now: Timestamp::from_millis(now), version: number(3).unwrap_or_default() })
+        let now = number(0).max(number(2)).unwrap_or_default();
+        self.meet(row.and_then(|row| row.get(3)));
+        let last = number(1).zip(number(2)).map(|(sequence, time)| vec![Cell::Int(sequence), Cell::Int(time)]);
+        Ok(Begun { now: Timestamp::from_millis(now), version: number(4).unwrap_or_default(), last })
     }
 
     fn beginning(&self, address: &Address, effect: Effect, patience: Duration) -> String {
@@ -120,11 +124,12 @@ impl Connection {
             Effect::Read => String::new(),
             Effect::Write => format!("SELECT pg_catalog.pg_advisory_xact_lock({});", address.lock()),
         };
+        let last = sql::EVENT_LAST;
         format!(
             "BEGIN ISOLATION LEVEL {mode}; {}{lock}
-            SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-                (SELECT time FROM events ORDER BY sequence DESC LIMIT 1), pg_backend_pid(),
-                (SELECT version FROM about)",
+            SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, last.sequence, last.time, pg_backend_pid(),
+                (SELECT version FROM about)
+            FROM (SELECT) AS nothing LEFT JOIN ({last}) AS last ON true",
             self.settings(address, patience)
         )
     }

@@ -8,6 +8,7 @@
 mod address;
 mod connection;
 mod error;
+mod known;
 mod migrate;
 mod tls;
 mod tx;
@@ -130,7 +131,7 @@ impl PostgresStore {
 
     fn tx(&mut self, effect: Effect) -> Result<Box<dyn Tx + '_>> {
         let begun = self.begin(effect)?;
-        Ok(Box::new(SqlTx::new(tx::PostgresTx::new(self, effect, begun.now))))
+        Ok(Box::new(SqlTx::new(tx::PostgresTx::new(self, effect, &begun))))
     }
 }
 

@@ -4,22 +4,27 @@ use ::postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
-use super::connection::Effect;
+use super::connection::{Begun, Effect};
+use super::known::Known;
 use super::{PostgresStore, error};
 use crate::cell::{Cell, Row};
+use crate::sql;
 use crate::tx::Database;
 
 pub(super) struct PostgresTx<'a> {
     store: &'a mut PostgresStore,
     effect: Effect,
     now: Timestamp,
+    known: Known,
     has_written: bool,
     is_over: bool,
 }
 
 impl<'a> PostgresTx<'a> {
-    pub(super) fn new(store: &'a mut PostgresStore, effect: Effect, now: Timestamp) -> PostgresTx<'a> {
-        PostgresTx { store, effect, now, has_written: false, is_over: false }
+    pub(super) fn new(store: &'a mut PostgresStore, effect: Effect, begun: &Begun) -> PostgresTx<'a> {
+        let mut known = Known::default();
+        known.keep(sql::EVENT_LAST, &[], &begun.last.iter().cloned().collect::<Vec<_>>());
+        PostgresTx { store, effect, now: begun.now, known, has_written: false, is_over: false }
     }
 }
 
@@ -28,13 +33,26 @@ impl Database for PostgresTx<'_> {
         let PostgresStore { connection, address, .. } = &mut *self.store;
         let connection = connection.as_mut().ok_or_else(|| Error::internal("a lost connection was used"))?;
         let is_read = sql.trim_start().starts_with("SELECT");
-        self.has_written |= !is_read;
+        if let Some(rows) = self.known.get(sql, parameters) {
+            return Ok(rows);
+        }
+        if !is_read {
+            self.known.forget(sql);
+            self.has_written = true;
+        }
         let failed = |failed| error::at(address, if is_read { "cannot read" } else { "cannot write" }, &failed);
         let rows = connection.query(sql, parameters).map_err(failed)?;
-        rows.iter()
-            .map(|row| (0..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>().map(Row::new))
+        let rows: Vec<Vec<Cell>> = rows
+            .iter()
+            .map(|row| (0..row.len()).map(|column| row.try_get(column)).collect())
             .collect::<Result<_, _>>()
-            .map_err(failed)
+            .map_err(failed)?;
+        if is_read {
+            self.known.keep(sql, parameters, &rows);
+        } else if let (sql::EVENT_APPEND, [time, ..], [sequence]) = (sql, parameters, rows.as_slice()) {
+            self.known.keep(sql::EVENT_LAST, &[], &[[sequence.as_slice(), std::slice::from_ref(time)].concat()]);
+        }
+        Ok(rows.into_iter().map(Row::new).collect())
     }
 
     fn clock(&mut self) -> Result<Timestamp> {

@@ -7,6 +7,8 @@
 mod error;
 mod migrate;
 mod open;
+#[cfg(test)]
+mod plans;
 mod tx;
 mod upkeep;
 mod wait;

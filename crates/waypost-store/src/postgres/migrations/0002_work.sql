@@ -88,7 +88,8 @@ CREATE UNIQUE INDEX tasks_by_name ON tasks (workflow_id, name);
 CREATE INDEX tasks_by_plan ON tasks (workflow_id, sequence, id);
 CREATE INDEX tasks_named ON tasks (name, created_at);
 CREATE INDEX tasks_by_status ON tasks (status, updated_at, id);
-CREATE INDEX tasks_pending ON tasks (priority, queued_at, sequence, id) WHERE status = 'pending';
+-- The status comes first although it is always the same: SQLite would else look along tasks_by_status and sort.
+CREATE INDEX tasks_pending ON tasks (status, priority, queued_at, sequence, id) WHERE status = 'pending';
 CREATE INDEX tasks_pending_of_workflow ON tasks (workflow_id, priority, queued_at, sequence, id) WHERE status = 'pending';
 CREATE INDEX tasks_by_state_of_workflow ON tasks (workflow_id, status);
 CREATE INDEX tasks_due ON tasks (due_at, id) WHERE due_at IS NOT NULL;

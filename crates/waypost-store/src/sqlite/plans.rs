@@ -1,0 +1,88 @@
+//! How SQLite goes about every statement: along the index that its comment names, and never through a whole table unless
+//! the comment says so.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::migrate;
+use crate::sql::*;
+
+const SOURCE: &str = include_str!("../sql.rs");
+
+macro_rules! statements {
+    ($($name:ident)*) => {
+        &[$((stringify!($name), $name)),*]
+    };
+}
+
+const STATEMENTS: &[(&str, &str)] = statements! {
+    REPOSITORY_PUT WORKTREE_PUT WORKFLOW_PUT WORKFLOW_REPOSITORY_PUT AGENT_PUT TASK_PUT DEPENDENCY_PUT LEASE_PUT
+    MESSAGE_PUT NOTICE_PUT CHECKPOINT_PUT TEMPLATE_PUT ANSWER_PUT REPOSITORY_GET REPOSITORY_LIST
+    REPOSITORY_REMOVE WORKTREE_GET WORKTREE_TOUCH WORKTREE_LIST EVENT_APPEND EVENT_LAST EVENT_LIST
+    EVENT_LIST_OF_WORKTREE EVENT_LIST_OF_SUBJECT EVENT_LIST_SINCE EVENT_LIST_SINCE_OF_WORKTREE
+    EVENT_LIST_SINCE_OF_SUBJECT DUE_COUNT WORKFLOW_GET WORKFLOW_LIST WORKFLOW_REPOSITORY_LIST TASK_GET
+    TASK_REMOVE TASK_LIST TASK_LIST_NAMED TASK_LIST_IN TASK_LIST_CLAIMABLE TASK_LIST_CLAIMABLE_OF_WORKFLOW
+    TASK_LIST_DUE TASK_COUNT DEPENDENCY_REMOVE DEPENDENCY_LIST DEPENDENCY_LIST_OF CHECKPOINT_LIST AGENT_GET
+    AGENT_NAMED AGENT_LIST AGENT_LIST_SILENT LEASE_GET LEASE_LIST LEASE_LIST_OF_HOLDER LEASE_LIST_DUE
+    MESSAGE_GET MESSAGE_LAST MESSAGE_LIST MESSAGE_COUNT MESSAGE_LIST_THREAD TEMPLATE_LIST ANSWER_GET
+    ANSWER_FORGET NOTICE_LIST NOTICE_REMOVE
+};
+
+#[test]
+fn every_statement_goes_along_the_index_that_its_comment_names() {
+    let connection = Connection::open_in_memory().unwrap();
+    migrate::migrate(&connection, Path::new("in memory")).unwrap();
+    let mut wrong = Vec::new();
+    for (name, statement) in STATEMENTS {
+        let comment = comment(name);
+        let plan = plan(&connection, statement);
+        let named: Vec<_> = comment.split('`').skip(1).step_by(2).filter(|word| is_index(&connection, word)).collect();
+        let uses = |line: &String, index: &str| line.split(' ').any(|word| word == index);
+        let misses = named.iter().any(|index| !plan.iter().any(|line| uses(line, index)));
+        // A put would go through those that refer to the row, if one of them did so in vain so far: they never do.
+        let may_scan = ["A scan", "along the primary key", "Along the primary key", "last row", "Replaces in place"]
+            .iter()
+            .any(|words| comment.contains(words));
+        let scans = plan.iter().any(|line| {
+            line.starts_with("SCAN") && !line.contains("CONSTANT ROW") && !named.iter().any(|index| uses(line, index))
+        });
+        let may_sort = comment.contains("A scan") || comment.contains("sorted");
+        let sorts = plan.iter().any(|line| line.contains("TEMP B-TREE") && !line.contains("LAST TERM"));
+        if misses || (scans && !may_scan) || (sorts && !may_sort) {
+            wrong.push(format!("{name}: {comment}\n    {}", plan.join("\n    ")));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_statement_is_left_out() {
+    let names: Vec<_> = SOURCE
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub(crate) const ")?.split_once(':'))
+        .map(|(name, _)| name)
+        .collect();
+    let listed: Vec<_> = STATEMENTS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, listed);
+}
+
+/// Returns what stands above a statement.
+fn comment(name: &str) -> String {
+    let (before, _) = SOURCE.split_once(&format!("pub(crate) const {name}:")).expect("it is in the file");
+    let mut lines: Vec<_> = before.lines().rev().map_while(|line| line.strip_prefix("/// ")).collect();
+    lines.reverse();
+    lines.join(" ")
+}
+
+fn plan(connection: &Connection, statement: &str) -> Vec<String> {
+    let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+    // What is not bound is nothing, and the plan does not depend on it.
+    let rows = explain.raw_query().mapped(|row| row.get(3)).collect::<Result<_, _>>();
+    rows.unwrap()
+}
+
+fn is_index(connection: &Connection, name: &str) -> bool {
+    let count = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name = ?1";
+    connection.query_row(count, [name], |row| row.get::<_, u32>(0)).unwrap() > 0
+}

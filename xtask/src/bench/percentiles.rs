@@ -1,0 +1,148 @@
+//! A table of what happened many times: how often in a second, and how long the usual and the slow ones took.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::cases::shown;
+use crate::Result;
+
+/// What a ratio must not miss.
+#[derive(Clone, Copy)]
+pub(super) enum Bar {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// One thing that was done many times.
+pub(super) struct Row {
+    pub(super) name: String,
+    /// From the beginning of the first to the end of the last, without what was not timed.
+    pub(super) all: Duration,
+    pub(super) times: Vec<Duration>,
+    comparison: Option<Comparison>,
+}
+
+struct Comparison {
+    ratio: f64,
+    bar: Option<Bar>,
+    against: String,
+}
+
+impl Row {
+    pub(super) fn new(name: String) -> Row {
+        Row { name, all: Duration::ZERO, times: Vec::new(), comparison: None }
+    }
+
+    /// Reads a name, the nanoseconds of all, and those of each.
+    pub(super) fn parse(line: &str) -> Result<Row> {
+        let mut parts = line.split('\t');
+        let name = parts.next().unwrap_or_default().to_owned();
+        let nanoseconds =
+            |text: &str| text.parse().map(Duration::from_nanos).map_err(|_| format!("no number in {line}"));
+        let all = nanoseconds(parts.next().unwrap_or_default())?;
+        let times: Result<_> = parts.next().unwrap_or_default().split_whitespace().map(nanoseconds).collect();
+        Ok(Row { all, times: times?, ..Row::new(name) })
+    }
+
+    pub(super) fn push(&mut self, time: Duration) {
+        self.all += time;
+        self.times.push(time);
+    }
+
+    /// Adds what was done another time.
+    pub(super) fn join(&mut self, other: &Row) {
+        self.all += other.all;
+        self.times.extend(&other.times);
+    }
+
+    pub(super) fn compare(&mut self, ratio: f64, bar: Option<Bar>, against: &str) {
+        self.comparison = Some(Comparison { ratio, bar, against: against.to_owned() });
+    }
+
+    /// Returns how many there were in a second.
+    pub(super) fn rate(&self) -> f64 {
+        f64::from(u32::try_from(self.times.len()).unwrap_or(u32::MAX)) / self.all.as_secs_f64()
+    }
+
+    pub(super) fn median(&self) -> Duration {
+        self.percentile(50)
+    }
+
+    fn percentile(&self, percent: usize) -> Duration {
+        let mut times = self.times.clone();
+        times.sort();
+        times.get(times.len() * percent / 100).copied().unwrap_or_default()
+    }
+}
+
+impl Comparison {
+    fn is_missed(&self) -> bool {
+        match self.bar {
+            Some(Bar::AtMost(bar)) => self.ratio > bar,
+            Some(Bar::AtLeast(bar)) => self.ratio < bar,
+            None => false,
+        }
+    }
+}
+
+/// Rows under titles.
+#[derive(Default)]
+pub(super) struct Table(Vec<(String, Vec<Row>)>);
+
+impl Table {
+    pub(super) fn title(&mut self, title: String) {
+        eprintln!("measuring: {title}");
+        self.0.push((title, Vec::new()));
+    }
+
+    /// Adds rows under the last title.
+    pub(super) fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
+        if let Some((_, last)) = self.0.last_mut() {
+            last.extend(rows);
+        }
+    }
+
+    /// Prints everything. A missed bar is an error if it is to be one.
+    pub(super) fn report(&self, enforce: bool) -> Result {
+        let mut missed = Vec::new();
+        let names = self.0.iter().flat_map(|(title, rows)| rows.iter().map(|row| &row.name).chain([title]));
+        let width = names.map(String::len).max().unwrap_or_default();
+        for (title, rows) in &self.0 {
+            println!(
+                "\n{title:<width$} {:>6} {:>9} {:>9} {:>9} {:>7} {:>6}         against",
+                "times", "per s", "p50 ms", "p99 ms", "ratio", "bar"
+            );
+            for row in rows {
+                println!("{}", line(row, width));
+                if row.comparison.as_ref().is_some_and(Comparison::is_missed) {
+                    missed.push(format!("{title}: {}", row.name));
+                }
+            }
+        }
+        if enforce && !missed.is_empty() {
+            return Err(format!("bars missed: {}", missed.join("; ")));
+        }
+        Ok(())
+    }
+}
+
+fn line(row: &Row, width: usize) -> String {
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+    let mut line = format!("{:<width$} {:>6}", row.name, row.times.len());
+    if row.times.is_empty() {
+        line += &" ".repeat(30);
+    } else {
+        let (median, slow) = (milliseconds(row.median()), milliseconds(row.percentile(99)));
+        let _ = write!(line, " {:>9.1} {median:>9.3} {slow:>9.3}", row.rate());
+    }
+    if let Some(comparison) = &row.comparison {
+        let bar = match comparison.bar {
+            Some(Bar::AtMost(bar)) => format!("<= {bar}"),
+            Some(Bar::AtLeast(bar)) => format!(">= {bar}"),
+            None => String::new(),
+        };
+        let missed = if comparison.is_missed() { "MISSED" } else { "" };
+        let _ = write!(line, " {:>7} {bar:>6} {missed:<6}  {}", shown(comparison.ratio), comparison.against);
+    }
+    line
+}
