@@ -211,7 +211,7 @@ impl Storm {
 
 /// What a task waits for, so that there is an order to keep: every fifth of the second half for one of the first.
 fn needs(number: usize, tasks: usize) -> Option<usize> {
-    (number % 5 == 0).then(|| number.checked_sub(tasks / 2)).flatten()
+    number.is_multiple_of(5).then(|| number.checked_sub(tasks / 2)).flatten()
 }
 
 /// Numbers that are the same in every run.
