@@ -453,6 +453,13 @@ impl Tx for MemoryTx<'_> {
         Ok(messages)
     }
 
+    fn message_detach(&mut self, task: &TaskId) -> Result<()> {
+        for message in self.rows.messages.values_mut().filter(|message| message.task_id.as_ref() == Some(task)) {
+            message.task_id = None;
+        }
+        Ok(())
+    }
+
     fn message_list_thread(&mut self, thread: &MessageId) -> Result<Vec<Message>> {
         let mut messages: Vec<_> =
             self.rows.messages.values().filter(|message| message.thread == *thread).cloned().collect();

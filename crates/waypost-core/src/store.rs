@@ -143,6 +143,8 @@ pub trait Tx {
     fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64>;
     /// Returns the messages about a workflow, in order.
     fn message_list_about(&mut self, workflow: &WorkflowId) -> Result<Vec<Message>>;
+    /// Lets messages about a task be about its workflow alone: the task is about to go.
+    fn message_detach(&mut self, task: &TaskId) -> Result<()>;
     /// Returns a conversation, in order.
     fn message_list_thread(&mut self, thread: &MessageId) -> Result<Vec<Message>>;
 

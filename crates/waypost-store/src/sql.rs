@@ -359,6 +359,8 @@ pub(crate) const MESSAGE_COUNT: &str = "
     WHERE recipient = ?1 AND state <> 'acted' AND (expires_at IS NULL OR expires_at > ?2)";
 /// A scan: only whoever moves a workflow asks.
 pub(crate) const MESSAGE_LIST_ABOUT: &str = select!(message, "messages WHERE workflow_id = ?1 ORDER BY number");
+/// Along `messages_by_task`.
+pub(crate) const MESSAGE_DETACH: &str = "UPDATE messages SET task_id = NULL WHERE task_id = ?1";
 /// Along `messages_by_thread`.
 pub(crate) const MESSAGE_LIST_THREAD: &str = select!(message, "messages WHERE thread = ?1 ORDER BY number");
 

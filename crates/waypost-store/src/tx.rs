@@ -466,6 +466,10 @@ impl Tx for SqlTx<'_> {
         self.all(sql::MESSAGE_LIST_ABOUT, cells![workflow.as_str()], message)
     }
 
+    fn message_detach(&mut self, task: &TaskId) -> Result<()> {
+        self.run(sql::MESSAGE_DETACH, cells![task.as_str()])
+    }
+
     fn message_list_thread(&mut self, thread: &MessageId) -> Result<Vec<Message>> {
         self.all(sql::MESSAGE_LIST_THREAD, cells![thread.as_str()], message)
     }

@@ -63,6 +63,7 @@ impl Operation for RemoveTask {
                 }
             }
         }
+        cx.tx.message_detach(&task.id)?;
         cx.tx.task_remove(&task.id)?;
         cx.event(kind::TASK_REMOVED, task.id.as_str(), json!({ "before": task }))?;
         progress::look(cx, &task.workflow_id)?;

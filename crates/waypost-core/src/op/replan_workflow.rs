@@ -81,6 +81,7 @@ impl Operation for ReplanWorkflow {
         }
         for task in tasks.iter().filter(|task| !kept.contains(&task.id)) {
             if !wanted.contains(task.name.as_str()) {
+                cx.tx.message_detach(&task.id)?;
                 cx.tx.task_remove(&task.id)?;
                 cx.event(kind::TASK_REMOVED, task.id.as_str(), json!({ "before": task }))?;
                 answer.2.push(task.name.clone());

@@ -387,7 +387,10 @@ pub(crate) fn a_task_that_something_refers_to_is_not_removed(store: &mut dyn Sto
     write(store, |tx| {
         tx.dependency_put(&dependency).unwrap();
         tx.dependency_remove(one, other).unwrap();
+        tx.message_put(&message).unwrap();
+        tx.message_detach(one).unwrap();
         tx.task_remove(one).unwrap();
+        assert_eq!(tx.message_get(&message.id).unwrap().unwrap().task_id, None);
     });
     assert_eq!(read(store, |tx| tx.task_list(&world.workflows[0].id).unwrap()).len(), 1);
 }

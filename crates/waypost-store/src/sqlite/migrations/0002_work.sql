@@ -155,6 +155,7 @@ CREATE TABLE messages (
 ) STRICT;
 CREATE INDEX messages_waiting ON messages (recipient, number) WHERE state <> 'acted';
 CREATE INDEX messages_by_thread ON messages (thread, number);
+CREATE INDEX messages_by_task ON messages (task_id) WHERE task_id IS NOT NULL;
 
 CREATE TABLE templates (
     id TEXT PRIMARY KEY,
