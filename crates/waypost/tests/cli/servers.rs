@@ -84,3 +84,31 @@ fn p29_where_shows_the_server_without_its_password() {
         assert!(!run.stdout.contains("secret"), "{}", run.stdout);
     }
 }
+
+#[test]
+fn leases_follow_the_clock_of_the_server_alone() {
+    let url = postgres_url();
+    let machine = |year: &'static str| {
+        let sandbox = sandbox();
+        let repo = sandbox.git_repo("repo");
+        let (url, clock) = (url.clone(), format!("{year}-01-01T00:00:00Z"));
+        sandbox.write(repo.join("plan.txt"), "one: First\ntwo: Second\n");
+        move |args: &[&str]| {
+            let variables = [("WAYPOST_DB", OsStr::new(&url)), ("WAYPOST_TEST_CLOCK", OsStr::new(&clock))];
+            sandbox.way_with(&repo, &variables, args)
+        }
+    };
+    let (early, late) = (machine("2020"), machine("2030"));
+    let _ = early(&["workflow", "create", "w", "--plan", "plan.txt", "--start"]).ok();
+    let claim = |way: &dyn Fn(&[&str]) -> Run, task: &str, agent: &str| {
+        way(&["task", "claim", task, "--agent", agent, "--json"])
+    };
+    let ends = |run: Run| run.data()["lease"]["expires_at"].as_i64().unwrap();
+    let first = ends(claim(&early, "one", "ada"));
+    // To a clock ten years ahead it has not ended, and to one ten years behind another has not begun.
+    assert!(claim(&late, "one", "bob").fails(4).stderr.contains("held by ada"));
+    let second = ends(claim(&late, "two", "bob"));
+    assert!((0..60_000).contains(&(second - first)), "{first} and {second}");
+    let _ = claim(&early, "two", "ada").fails(4);
+    let _ = early(&["task", "checkpoint", "one", "--agent", "ada", "--type", "progress", "--summary", "s"]).ok();
+}
