@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use serde_json::Value;
 use waypost_core::work::plan::Plan;
 use waypost_core::{Error, Result};
 
@@ -45,13 +46,29 @@ pub fn read_file(path: &Path) -> Result<Plan> {
     read(text, form.unwrap_or_else(|| sniffed(text)))
 }
 
+/// Decodes what is a plan, or has one in it, by the name of its file and else by how it looks.
+pub(crate) fn value(text: &str, path: &Path) -> Result<Value> {
+    let text = text.trim_start_matches('\u{feff}');
+    match named(path).unwrap_or_else(|| sniffed(text)) {
+        Form::Short => serde_json::to_value(Plan::from_text(text)?)
+            .map_err(|error| Error::internal("a plan is not JSON").because(error)),
+        form => decoded(text, form),
+    }
+}
+
 fn read(text: &str, form: Form) -> Result<Plan> {
     match form {
-        Form::Json => Plan::from_value(
-            serde_json::from_str(text).map_err(|error| Error::invalid("the plan is not JSON").because(error))?,
-        ),
-        Form::Yaml => yaml::read(text).map_err(|error| error.within("the plan")).and_then(Plan::from_value),
         Form::Short => Plan::from_text(text),
+        form => Plan::from_value(decoded(text, form)?),
+    }
+}
+
+fn decoded(text: &str, form: Form) -> Result<Value> {
+    match form {
+        Form::Yaml => yaml::read(text).map_err(|error| error.within("the plan")),
+        Form::Json | Form::Short => {
+            serde_json::from_str(text).map_err(|error| Error::invalid("the plan is not JSON").because(error))
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use waypost_core::work::template;
 use waypost_core::{Error, Result, path_text};
 
 use crate::place::{DOT_DIR, Place};
-use crate::yaml;
+use crate::plans;
 
 /// The directory of templates, in ours.
 const DIR: &str = "templates";
@@ -138,7 +138,7 @@ pub fn content(text: &str, path: &Path) -> Result<Content> {
         variables: Vec<Variable>,
         plan: Value,
     }
-    let value = value(text, path)?;
+    let value = plans::value(text, path)?;
     let content = if value.get("plan").is_some() {
         let file: File = serde_json::from_value(value).map_err(|error| {
             Error::invalid("this is not a template").because(error).hint(
@@ -156,18 +156,6 @@ pub fn content(text: &str, path: &Path) -> Result<Content> {
     let variables = template::declared(&content.body, Vec::new());
     Plan::from_value(template::render(&content.body, &variables, &filled)?)?;
     Ok(content)
-}
-
-/// Decodes a plan, or a template, from what it was written in.
-fn value(text: &str, path: &Path) -> Result<Value> {
-    if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
-        return yaml::read(text);
-    }
-    if text.trim_start().starts_with(['{', '[']) {
-        return serde_json::from_str(text).map_err(|error| Error::invalid("this is not JSON").because(error));
-    }
-    let plan = Plan::from_text(text)?;
-    serde_json::to_value(plan).map_err(|error| Error::internal("a plan is not JSON").because(error))
 }
 
 /// The directories of templates that there may be, in the order in which they count.
@@ -228,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_a_template_or_a_plan_in_json_or_in_short() {
+    fn a_file_is_a_template_or_a_plan_in_any_form() {
         let whole = content_of(
             r#"{"description": "d", "variables": [{"name": "x", "default": "1"}], "plan": {"tasks": [{"name": "{{x}}"}]}}"#,
         )
@@ -236,6 +224,9 @@ mod tests {
         assert_eq!((whole.description.as_deref(), whole.variables.len()), (Some("d"), 1));
         assert_eq!(content_of(r#"[{"name": "a"}]"#).unwrap().body[0]["name"], "a");
         assert_eq!(content_of("a: first\nb: then\n    needs: a\n").unwrap().body["tasks"][1]["depends_on"][0], "a");
+        let yaml = "description: d\nvariables:\n- name: x\nplan:\n  tasks:\n  - name: '{{x}}'\n";
+        let read = content(yaml, Path::new("release.yaml")).unwrap();
+        assert_eq!((read.description.as_deref(), &read.body["tasks"][0]["name"]), (Some("d"), &"{{x}}".into()));
         for bad in ["{", r#"{"plan": 3}"#, r#"{"plan": {"tasks": []}, "run": "rm"}"#, "  indented: first\n"] {
             content_of(bad).unwrap_err();
         }

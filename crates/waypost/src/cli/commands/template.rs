@@ -16,8 +16,8 @@ use crate::templates::{self, Content, Found};
 /// Reuse plans: {{variables}} are filled in, and a workflow comes out
 ///
 /// A template is a file in .waypost/templates of the repository, a file in ~/.waypost/templates, or saved in the store;
-/// of two with one name the first of these counts. A file is a plan in JSON or in its short form, or JSON with
-/// description, variables and plan. Files are only data: nothing in them is run.
+/// of two with one name the first of these counts. A file is a plan in JSON, YAML or the short form, or JSON or
+/// YAML with description, variables and plan. Files are only data: nothing in them is run.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way template list
