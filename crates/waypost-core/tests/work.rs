@@ -244,6 +244,19 @@ fn removing_a_task_passes_on_what_it_waited_for_only_to_those_who_waited() {
 }
 
 #[test]
+fn a_workflow_that_has_begun_keeps_a_task() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }, { "name": "b" }]));
+    let remove = |task: &str| RemoveTask { task: task.to_owned(), workflow: None };
+    bench.write("person", remove("b")).unwrap();
+    assert_eq!(bench.write("person", remove("a")).unwrap_err().kind(), Kind::Conflict);
+    let anew = ReplanWorkflow { workflow: "w".to_owned(), plan: Plan::default(), reason: "it was wrong".to_owned() };
+    assert_eq!(bench.write("person", anew).unwrap_err().kind(), Kind::Invalid);
+    bench.skip("a");
+    assert_eq!(bench.status(), WorkflowStatus::Completed);
+}
+
+#[test]
 fn knowing_of_each_other_is_no_circle() {
     let mut bench = Bench::new();
     let plan = json!([{ "name": "a", "informed_by": ["b"] }, { "name": "b", "depends_on": ["a"] }]);

@@ -36,6 +36,11 @@ impl Operation for RemoveTask {
             return Err(Error::conflict(format!("task {} was begun, and its history stays", task.name))
                 .hint(format!("way task skip {}", task.id)));
         }
+        let others = cx.tx.task_count(&task.workflow_id)?.into_iter().map(|(_, count)| count).sum::<u64>();
+        if others <= 1 {
+            return Err(Error::conflict(format!("task {} is all that its workflow has", task.name))
+                .hint(format!("way workflow cancel {}", task.workflow_id)));
+        }
         let seen = view::task(cx, task.clone())?;
         let all = cx.tx.dependency_list(&task.workflow_id)?;
         let (own, waiting): (Vec<_>, Vec<_>) = all

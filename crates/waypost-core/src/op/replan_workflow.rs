@@ -64,6 +64,10 @@ impl Operation for ReplanWorkflow {
             tasks.iter().filter(|task| kept.contains(&task.id)).map(|task| task.name.clone()).collect();
         let planned: Vec<PlannedTask> =
             self.plan.tasks.into_iter().filter(|task| !kept_names.contains(&task.name)).collect();
+        if planned.is_empty() && kept.is_empty() {
+            return Err(Error::invalid("a plan needs at least one task")
+                .hint(format!("to end it: way workflow cancel {}", workflow.id)));
+        }
         let names: BTreeMap<TaskId, String> = tasks.iter().map(|task| (task.id.clone(), task.name.clone())).collect();
         let mut graph = Graph::check(&planned, &kept_names)?;
         for task in tasks.iter().filter(|task| kept.contains(&task.id)) {

@@ -157,7 +157,8 @@ fn tasks(cx: &mut Cx<'_>, dump: &WorkflowDump) -> Result<()> {
     let ids: BTreeSet<&TaskId> = dump.tasks.iter().map(|task| &task.id).collect();
     let old: Vec<Task> = cx.tx.task_list(&dump.workflow.id)?;
     for gone in old.iter().filter(|task| !ids.contains(&task.id)) {
-        // Only what was never begun can be taken out of a plan, so nothing refers to it.
+        // Only what was never begun can be taken out of a plan, so nothing but messages refers to it.
+        cx.tx.message_detach(&gone.id)?;
         cx.tx.task_remove(&gone.id)?;
     }
     for task in &dump.tasks {
