@@ -4,10 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 
+use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 use waypost_testkit::{Run, Sandbox};
 
-use crate::sandbox;
+use crate::{interruption, sandbox};
 
 fn follow(sandbox: &Sandbox, dir: &Path, args: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let mut command = sandbox.way_command(dir);
@@ -118,8 +119,7 @@ fn following_ends_quietly_when_nobody_reads_and_at_once_when_interrupted() {
 
     let (mut child, mut out) = follow(&sandbox, &repo, &["--since", "0"]);
     out.read_line(&mut line).unwrap();
-    let interrupted = sandbox.command("kill", &repo).args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(interrupted.success());
+    kill_process(Pid::from_child(&child), interruption()).unwrap();
     assert_eq!(child.wait().unwrap().code(), None, "the signal ended it");
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
 use waypost_testkit::Sandbox;
 
 mod agents;
@@ -45,6 +46,14 @@ const NONE: [&str; 0] = [];
 
 fn sandbox() -> Sandbox {
     Sandbox::new(env!("CARGO_BIN_EXE_way"))
+}
+
+/// What Ctrl-C sends. Where we were started with that ignored, as shells do in the background, what ends a process as well.
+fn interruption() -> Signal {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    if ignored & 0b10 == 0 { Signal::INT } else { Signal::TERM }
 }
 
 /// The source of this test program, by module.

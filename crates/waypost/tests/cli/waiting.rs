@@ -3,9 +3,10 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, kill_process};
 use waypost_testkit::Run;
 
+use crate::interruption;
 use crate::work::Team;
 
 /// Longer than any look takes on a busy machine, and shorter than waiting in vain.
@@ -143,7 +144,7 @@ fn an_interrupt_ends_a_wait_at_once() {
         until_it_waits(&mut child);
         let since = Instant::now();
         let pid = Pid::from_child(&child);
-        kill_process(pid, Signal::INT).unwrap();
+        kill_process(pid, interruption()).unwrap();
         let run = ended(child, since);
         assert_eq!((run.code, run.stdout.as_str()), (-1, ""), "{line}: {run:#?}");
     }
