@@ -112,7 +112,8 @@ impl Bench<'_> {
 
     /// Runs what an agent types, one after the other in every round.
     fn commands(&self, store: &str) -> Result<Vec<Row>> {
-        let tasks = (self.rounds + 1).to_string();
+        // One more than are claimed, so that there is always a next one.
+        let tasks = (self.rounds + 2).to_string();
         self.run(&["fill", store, &tasks, &tasks])?;
         let repo = &self.scratch.repository("repo")?;
         let way = |args: &[&str]| {
