@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::id::{AgentId, CheckpointId, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorktreeId};
+use crate::id::{
+    AgentId, CheckpointId, JobId, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorkspaceId, WorktreeId,
+};
 use crate::model::{
-    Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, Event, EventQuery, Lease, Message,
-    MessageState, NewEvent, Notice, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery,
-    WorkflowStatus, Worktree,
+    Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, Event, EventQuery, Job, JobQuery,
+    Lease, Message, MessageState, NewEvent, Notice, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow,
+    WorkflowQuery, WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
 };
 use crate::store::{Store, Tx};
 use crate::time::{Clock, Timestamp};
@@ -37,6 +39,8 @@ struct Rows {
     templates: BTreeMap<TemplateId, Template>,
     answers: BTreeMap<String, SavedAnswer>,
     notices: BTreeMap<String, Notice>,
+    jobs: BTreeMap<JobId, Job>,
+    workspaces: BTreeMap<WorkspaceId, Workspace>,
 }
 
 impl MemoryStore {
@@ -91,7 +95,9 @@ impl Tx for MemoryTx<'_> {
     fn repository_remove(&mut self, id: &RepositoryId) -> Result<()> {
         let is_needed = self.rows.worktrees.values().any(|worktree| worktree.repository_id == *id)
             || self.rows.workflow_repositories.iter().any(|(_, repository)| repository == id)
-            || self.rows.tasks.values().any(|task| task.repository_id.as_ref() == Some(id));
+            || self.rows.tasks.values().any(|task| task.repository_id.as_ref() == Some(id))
+            || self.rows.jobs.values().any(|job| job.repository_id == *id)
+            || self.rows.workspaces.values().any(|workspace| workspace.repository_id == *id);
         if is_needed {
             return Err(Error::internal(format!("something refers to repository {id}")));
         }
@@ -525,6 +531,53 @@ impl Tx for MemoryTx<'_> {
         Ok(())
     }
 
+    fn job_put(&mut self, job: &Job) -> Result<()> {
+        self.need_worktree(&job.worktree_id)?;
+        self.need_repository(&job.repository_id)?;
+        job.agent_id.as_ref().map_or(Ok(()), |agent| self.need_agent(agent))?;
+        self.rows.jobs.insert(job.id.clone(), job.clone());
+        Ok(())
+    }
+
+    fn job_get(&mut self, id: &JobId) -> Result<Option<Job>> {
+        Ok(self.rows.jobs.get(id).cloned())
+    }
+
+    fn job_list(&mut self, query: &JobQuery) -> Result<Vec<Job>> {
+        let is_wanted = |job: &&Job| {
+            query.task_id.as_ref().is_none_or(|task| job.task_id.as_ref() == Some(task))
+                && query.status.is_none_or(|status| job.status == status)
+                && !(query.is_live && job.status.is_final())
+        };
+        let mut jobs: Vec<_> = self.rows.jobs.values().filter(is_wanted).cloned().collect();
+        jobs.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+        jobs.truncate(query.limit as usize);
+        Ok(jobs)
+    }
+
+    fn workspace_put(&mut self, workspace: &Workspace) -> Result<()> {
+        self.need_worktree(&workspace.worktree_id)?;
+        self.need_repository(&workspace.repository_id)?;
+        self.rows.workspaces.insert(workspace.id.clone(), workspace.clone());
+        Ok(())
+    }
+
+    fn workspace_get(&mut self, id: &WorkspaceId) -> Result<Option<Workspace>> {
+        Ok(self.rows.workspaces.get(id).cloned())
+    }
+
+    fn workspace_list(&mut self, query: &WorkspaceQuery) -> Result<Vec<Workspace>> {
+        let is_wanted = |workspace: &&Workspace| {
+            query.machine.as_ref().is_none_or(|machine| workspace.machine == *machine)
+                && query.job_id.as_ref().is_none_or(|job| workspace.job_id.as_ref() == Some(job))
+                && (query.all || workspace.removed_at.is_none())
+        };
+        let mut workspaces: Vec<_> = self.rows.workspaces.values().filter(is_wanted).cloned().collect();
+        workspaces.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+        workspaces.truncate(query.limit as usize);
+        Ok(workspaces)
+    }
+
     fn commit(self: Box<Self>) -> Result<()> {
         self.store.rows = self.rows;
         Ok(())
@@ -534,6 +587,10 @@ impl Tx for MemoryTx<'_> {
 impl MemoryTx<'_> {
     fn need_worktree(&self, id: &WorktreeId) -> Result<()> {
         if self.rows.worktrees.contains_key(id) { Ok(()) } else { Err(unknown("worktree", id)) }
+    }
+
+    fn need_repository(&self, id: &RepositoryId) -> Result<()> {
+        if self.rows.repositories.contains_key(id) { Ok(()) } else { Err(unknown("repository", id)) }
     }
 
     fn need_task(&self, id: &TaskId) -> Result<()> {

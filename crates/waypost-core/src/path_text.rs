@@ -66,6 +66,24 @@ pub mod serde {
     }
 }
 
+/// The same for paths that may not be there: `#[serde(with = "path_text::optional")]`.
+pub mod optional {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serialize as _, Serializer};
+
+    /// Writes the text form.
+    #[expect(clippy::ref_option, reason = "what serde calls it with")]
+    pub fn serialize<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(super::to_text).serialize(serializer)
+    }
+
+    /// Reads the text form.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+        Ok(Option::<String>::deserialize(deserializer)?.map(|text| super::from_text(&text)))
+    }
+}
+
 /// Returns a name for a path: its last component, or the path itself for `/`.
 pub fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(OsStr::new("/")).to_string_lossy().into_owned()

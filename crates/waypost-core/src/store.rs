@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::id::{AgentId, MessageId, RepositoryId, TaskId, WorkflowId, WorktreeId};
+use crate::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use crate::model::{
-    Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Lease, Message, NewEvent, Notice, Repository,
-    SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Worktree,
+    Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Job, JobQuery, Lease, Message, NewEvent, Notice,
+    Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
 };
 use crate::time::Timestamp;
 
@@ -166,6 +166,20 @@ pub trait Tx {
     fn notice_list(&mut self) -> Result<Vec<Notice>>;
     /// Deletes what the ledger was told.
     fn notice_remove(&mut self, issue: &str) -> Result<()>;
+
+    /// Inserts a job, or replaces the one with its id.
+    fn job_put(&mut self, job: &Job) -> Result<()>;
+    /// Returns a job.
+    fn job_get(&mut self, id: &JobId) -> Result<Option<Job>>;
+    /// Returns jobs, newest first.
+    fn job_list(&mut self, query: &JobQuery) -> Result<Vec<Job>>;
+
+    /// Inserts a workspace, or replaces the one with its id.
+    fn workspace_put(&mut self, workspace: &Workspace) -> Result<()>;
+    /// Returns a workspace.
+    fn workspace_get(&mut self, id: &WorkspaceId) -> Result<Option<Workspace>>;
+    /// Returns workspaces, newest first.
+    fn workspace_list(&mut self, query: &WorkspaceQuery) -> Result<Vec<Workspace>>;
 
     /// Makes everything last. When this returns, it is on disk. After a verb has failed, databases refuse it.
     fn commit(self: Box<Self>) -> Result<()>;

@@ -6,11 +6,25 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use waypost_core::model::Identity;
+
 /// The device and inode of a file: two names with the same are the same file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     device: u64,
     inode: u64,
+}
+
+impl From<FileIdentity> for Identity {
+    fn from(identity: FileIdentity) -> Identity {
+        Identity { device: identity.device, inode: identity.inode }
+    }
+}
+
+impl From<Identity> for FileIdentity {
+    fn from(identity: Identity) -> FileIdentity {
+        FileIdentity { device: identity.device, inode: identity.inode }
+    }
 }
 
 impl FileIdentity {

@@ -38,6 +38,12 @@ impl From<u32> for Cell {
     }
 }
 
+impl From<i32> for Cell {
+    fn from(number: i32) -> Cell {
+        Cell::Int(i64::from(number))
+    }
+}
+
 impl From<u64> for Cell {
     fn from(number: u64) -> Cell {
         Cell::Int(i64::try_from(number).unwrap_or(i64::MAX))

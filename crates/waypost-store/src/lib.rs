@@ -7,6 +7,7 @@
 mod cell;
 pub mod foreign;
 pub mod postgres;
+mod rows;
 mod sql;
 pub mod sqlite;
 mod tx;

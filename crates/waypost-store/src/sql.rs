@@ -55,6 +55,17 @@ macro_rules! columns {
     (answer) => {
         "key, operation, request, answer, worktree_id, created_at"
     };
+    (job) => {
+        "id, kind, description, input, status, command, settings, repository_id, task_id, epoch, agent_id, \
+         workspace_id, work_dir, workspace_dir, context_dir, log, machine, supervisor, process, \
+         token_hash, phases, output, exit_code, error, warnings, tokens, cost, retry_of, cancelled_at, \
+         worktree_id, created_at, updated_at, started_at, finished_at"
+    };
+    (workspace) => {
+        "id, repository_id, job_id, machine, path, strategy, branch, base, status, size, identity, \
+         is_pinned, snapshot, merge_commit, pr_url, note, plan, worktree_id, created_at, updated_at, \
+         removed_at"
+    };
     (notice) => {
         "issue, news, reason, actor, task_id, worktree_id, created_at"
     };
@@ -177,6 +188,44 @@ pub(crate) const NOTICE_PUT: &str = "
     ON CONFLICT (issue) DO UPDATE SET
         news = excluded.news, reason = excluded.reason, actor = excluded.actor, task_id = excluded.task_id,
         worktree_id = excluded.worktree_id, created_at = excluded.created_at";
+
+/// Replaces in place.
+pub(crate) const JOB_PUT: &str = "
+    INSERT INTO jobs
+        (id, kind, description, input, status, command, settings, repository_id, task_id, epoch, agent_id,
+        workspace_id, work_dir, workspace_dir, context_dir, log, machine, supervisor, process, token_hash,
+        phases, output, exit_code, error, warnings, tokens, cost, retry_of, cancelled_at, worktree_id,
+        created_at, updated_at, started_at, finished_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+        ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)
+    ON CONFLICT (id) DO UPDATE SET
+        kind = excluded.kind, description = excluded.description, input = excluded.input,
+        status = excluded.status, command = excluded.command, settings = excluded.settings,
+        repository_id = excluded.repository_id, task_id = excluded.task_id, epoch = excluded.epoch,
+        agent_id = excluded.agent_id, workspace_id = excluded.workspace_id, work_dir = excluded.work_dir,
+        workspace_dir = excluded.workspace_dir, context_dir = excluded.context_dir, log = excluded.log,
+        machine = excluded.machine, supervisor = excluded.supervisor, process = excluded.process,
+        token_hash = excluded.token_hash, phases = excluded.phases, output = excluded.output,
+        exit_code = excluded.exit_code, error = excluded.error, warnings = excluded.warnings,
+        tokens = excluded.tokens, cost = excluded.cost, retry_of = excluded.retry_of,
+        cancelled_at = excluded.cancelled_at, worktree_id = excluded.worktree_id,
+        created_at = excluded.created_at, updated_at = excluded.updated_at, started_at = excluded.started_at,
+        finished_at = excluded.finished_at";
+
+/// Replaces in place.
+pub(crate) const WORKSPACE_PUT: &str = "
+    INSERT INTO workspaces
+        (id, repository_id, job_id, machine, path, strategy, branch, base, status, size, identity, is_pinned,
+        snapshot, merge_commit, pr_url, note, plan, worktree_id, created_at, updated_at, removed_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
+    ON CONFLICT (id) DO UPDATE SET
+        repository_id = excluded.repository_id, job_id = excluded.job_id, machine = excluded.machine,
+        path = excluded.path, strategy = excluded.strategy, branch = excluded.branch, base = excluded.base,
+        status = excluded.status, size = excluded.size, identity = excluded.identity,
+        is_pinned = excluded.is_pinned, snapshot = excluded.snapshot, merge_commit = excluded.merge_commit,
+        pr_url = excluded.pr_url, note = excluded.note, plan = excluded.plan,
+        worktree_id = excluded.worktree_id, created_at = excluded.created_at,
+        updated_at = excluded.updated_at, removed_at = excluded.removed_at";
 
 /// Inserts only.
 pub(crate) const CHECKPOINT_PUT: &str = "
@@ -382,3 +431,37 @@ pub(crate) const ANSWER_FORGET: &str = "DELETE FROM answers WHERE created_at < ?
 pub(crate) const NOTICE_LIST: &str = select!(notice, "notices ORDER BY created_at, issue");
 /// By primary key.
 pub(crate) const NOTICE_REMOVE: &str = "DELETE FROM notices WHERE issue = ?1";
+
+/// By primary key.
+pub(crate) const JOB_GET: &str = select!(job, "jobs WHERE id = ?1");
+/// Along `jobs_by_time`.
+pub(crate) const JOB_LIST: &str =
+    select!(job, "jobs WHERE ?2 = '' OR status = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1");
+/// Along `jobs_live`.
+pub(crate) const JOB_LIST_LIVE: &str = select!(
+    job,
+    "jobs WHERE finished_at IS NULL AND (?2 = '' OR status = ?2) ORDER BY created_at DESC, id DESC LIMIT ?1"
+);
+/// Along `jobs_by_task`.
+pub(crate) const JOB_LIST_OF_TASK: &str = select!(
+    job,
+    "jobs WHERE task_id = ?4 AND (?2 = '' OR status = ?2) AND (?3 = '' OR finished_at IS NULL)
+    ORDER BY created_at DESC, id DESC LIMIT ?1"
+);
+
+/// By primary key.
+pub(crate) const WORKSPACE_GET: &str = select!(workspace, "workspaces WHERE id = ?1");
+/// Along `workspaces_by_time`.
+pub(crate) const WORKSPACE_LIST: &str =
+    select!(workspace, "workspaces WHERE ?2 = '' OR machine = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1");
+/// Along `workspaces_live`.
+pub(crate) const WORKSPACE_LIST_LIVE: &str = select!(
+    workspace,
+    "workspaces WHERE removed_at IS NULL AND (?2 = '' OR machine = ?2) ORDER BY created_at DESC, id DESC LIMIT ?1"
+);
+/// Along `workspaces_by_job`.
+pub(crate) const WORKSPACE_LIST_OF_JOB: &str = select!(
+    workspace,
+    "workspaces WHERE job_id = ?4 AND (?2 = '' OR machine = ?2) AND (?3 = 'all' OR removed_at IS NULL)
+    ORDER BY created_at DESC, id DESC LIMIT ?1"
+);

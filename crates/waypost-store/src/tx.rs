@@ -2,10 +2,11 @@
 //!
 //! What a database has to know for itself, it says through [`Database`]; what a row looks like is here, once.
 
-use waypost_core::id::{AgentId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
+use waypost_core::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use waypost_core::model::{
-    Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Lease, Message, NewEvent, Notice, Repository,
-    SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Worktree,
+    Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Job, JobQuery, JobStatus, Lease, Message,
+    NewEvent, Notice, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Workspace,
+    WorkspaceQuery, Worktree,
 };
 use waypost_core::path_text;
 use waypost_core::store::Tx;
@@ -13,6 +14,10 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use crate::cell::{Cell, Row, cells, json};
+use crate::rows::{
+    agent, answer, checkpoint, dependency, event, job, lease, message, notice, repository, task, template, workflow,
+    workspace, worktree,
+};
 use crate::sql;
 
 /// A transaction of a database that speaks SQL.
@@ -533,6 +538,112 @@ impl Tx for SqlTx<'_> {
         self.run(sql::NOTICE_REMOVE, cells![issue])
     }
 
+    fn job_put(&mut self, job: &Job) -> Result<()> {
+        let j = job;
+        let path = |path: &Option<std::path::PathBuf>| Cell::from(path.as_deref().map(path_text::to_text));
+        self.run(
+            sql::JOB_PUT,
+            &[
+                j.id.as_str().into(),
+                (&j.kind).into(),
+                (&j.description).into(),
+                json(&j.input)?,
+                j.status.as_str().into(),
+                json(&j.command)?,
+                json(&j.settings)?,
+                j.repository_id.as_str().into(),
+                j.task_id.as_ref().map(TaskId::as_str).into(),
+                j.epoch.into(),
+                j.agent_id.as_ref().map(AgentId::as_str).into(),
+                j.workspace_id.as_ref().map(WorkspaceId::as_str).into(),
+                path_text::to_text(&j.work_dir).into(),
+                path(&j.workspace_dir),
+                path(&j.context_dir),
+                path(&j.log),
+                j.machine.as_ref().into(),
+                j.supervisor.as_ref().map(json).transpose()?.unwrap_or(Cell::Null),
+                j.process.as_ref().map(json).transpose()?.unwrap_or(Cell::Null),
+                j.token_hash.as_ref().into(),
+                json(&j.phases)?,
+                j.output.as_ref().into(),
+                j.exit_code.into(),
+                j.error.as_ref().into(),
+                json(&j.warnings)?,
+                j.tokens.into(),
+                j.cost.into(),
+                j.retry_of.as_ref().map(JobId::as_str).into(),
+                j.cancelled_at.into(),
+                j.worktree_id.as_str().into(),
+                j.created_at.into(),
+                j.updated_at.into(),
+                j.started_at.into(),
+                j.finished_at.into(),
+            ],
+        )
+    }
+
+    fn job_get(&mut self, id: &JobId) -> Result<Option<Job>> {
+        self.one(sql::JOB_GET, cells![id.as_str()], job)
+    }
+
+    fn job_list(&mut self, query: &JobQuery) -> Result<Vec<Job>> {
+        let status = query.status.map_or("", JobStatus::as_str);
+        match &query.task_id {
+            Some(task) => {
+                let live = if query.is_live { "live" } else { "" };
+                self.all(sql::JOB_LIST_OF_TASK, cells![query.limit, status, live, task.as_str()], job)
+            }
+            None if query.is_live => self.all(sql::JOB_LIST_LIVE, cells![query.limit, status], job),
+            None => self.all(sql::JOB_LIST, cells![query.limit, status], job),
+        }
+    }
+
+    fn workspace_put(&mut self, workspace: &Workspace) -> Result<()> {
+        let w = workspace;
+        self.run(
+            sql::WORKSPACE_PUT,
+            &[
+                w.id.as_str().into(),
+                w.repository_id.as_str().into(),
+                w.job_id.as_ref().map(JobId::as_str).into(),
+                (&w.machine).into(),
+                path_text::to_text(&w.path).into(),
+                w.strategy.as_str().into(),
+                w.branch.as_ref().into(),
+                w.base.as_ref().into(),
+                w.status.as_str().into(),
+                w.size.into(),
+                w.identity.as_ref().map(json).transpose()?.unwrap_or(Cell::Null),
+                w.is_pinned.into(),
+                w.snapshot.as_ref().into(),
+                w.merge_commit.as_ref().into(),
+                w.pr_url.as_ref().into(),
+                w.note.as_ref().into(),
+                json(&w.plan)?,
+                w.worktree_id.as_str().into(),
+                w.created_at.into(),
+                w.updated_at.into(),
+                w.removed_at.into(),
+            ],
+        )
+    }
+
+    fn workspace_get(&mut self, id: &WorkspaceId) -> Result<Option<Workspace>> {
+        self.one(sql::WORKSPACE_GET, cells![id.as_str()], workspace)
+    }
+
+    fn workspace_list(&mut self, query: &WorkspaceQuery) -> Result<Vec<Workspace>> {
+        let machine = query.machine.as_deref().unwrap_or("");
+        let all = if query.all { "all" } else { "" };
+        match &query.job_id {
+            Some(job) => {
+                self.all(sql::WORKSPACE_LIST_OF_JOB, cells![query.limit, machine, all, job.as_str()], workspace)
+            }
+            None if query.all => self.all(sql::WORKSPACE_LIST, cells![query.limit, machine], workspace),
+            None => self.all(sql::WORKSPACE_LIST_LIVE, cells![query.limit, machine], workspace),
+        }
+    }
+
     fn commit(self: Box<Self>) -> Result<()> {
         // On PostgreSQL nothing of it would last; on SQLite what did not fail would.
         if self.has_failed {
@@ -540,217 +651,4 @@ impl Tx for SqlTx<'_> {
         }
         self.database.commit()
     }
-}
-
-fn repository(row: &mut Row) -> Result<Repository> {
-    Ok(Repository {
-        id: row.parsed()?,
-        name: row.text()?,
-        path: path_text::from_text(&row.text()?),
-        vcs: row.parsed()?,
-        remote_url: row.maybe_text()?,
-        default_branch: row.maybe_text()?,
-    })
-}
-
-fn worktree(row: &mut Row) -> Result<Worktree> {
-    Ok(Worktree {
-        id: row.parsed()?,
-        repository_id: row.parsed()?,
-        name: row.text()?,
-        path: path_text::from_text(&row.text()?),
-        branch: row.maybe_text()?,
-        first_seen: row.moment()?,
-        last_seen: row.moment()?,
-        removed_at: row.maybe_moment()?,
-    })
-}
-
-fn event(row: &mut Row) -> Result<Event> {
-    Ok(Event {
-        sequence: row.number()?,
-        time: row.moment()?,
-        actor: row.text()?,
-        worktree_id: row.parsed()?,
-        kind: row.text()?,
-        subject: row.text()?,
-        data: row.json()?,
-    })
-}
-
-fn workflow(row: &mut Row) -> Result<Workflow> {
-    Ok(Workflow {
-        id: row.parsed()?,
-        name: row.text()?,
-        source: row.parsed()?,
-        source_ref: row.maybe_text()?,
-        source_content: row.maybe_text()?,
-        status: row.parsed()?,
-        summary: row.maybe_text()?,
-        max_parallel: row.maybe_number()?,
-        config: row.json()?,
-        reason: row.maybe_text()?,
-        worktree_id: row.parsed()?,
-        created_at: row.moment()?,
-        updated_at: row.moment()?,
-        started_at: row.maybe_moment()?,
-        finished_at: row.maybe_moment()?,
-    })
-}
-
-fn task(row: &mut Row) -> Result<Task> {
-    Ok(Task {
-        id: row.parsed()?,
-        workflow_id: row.parsed()?,
-        name: row.text()?,
-        description: row.text()?,
-        status: row.parsed()?,
-        sequence: row.number()?,
-        parallel_group: row.maybe_text()?,
-        priority: row.number()?,
-        plan: row.json()?,
-        acceptance: row.json()?,
-        context: row.json()?,
-        context_from: row.json()?,
-        capabilities: row.json()?,
-        files: row.json()?,
-        repository_id: row.maybe_parsed()?,
-        workspace_id: row.maybe_parsed()?,
-        issue: row.maybe_text()?,
-        assignee: row.maybe_parsed()?,
-        attempts: row.number()?,
-        max_attempts: row.number()?,
-        backoff_ms: row.number()?,
-        queue_timeout_ms: row.maybe_number()?,
-        run_timeout_ms: row.maybe_number()?,
-        stall_timeout_ms: row.maybe_number()?,
-        needs_evidence: row.flag()?,
-        outcome: row.maybe_text()?,
-        evidence: row.maybe_text()?,
-        error: row.maybe_text()?,
-        question: row.maybe_text()?,
-        answer: row.maybe_text()?,
-        worktree_id: row.parsed()?,
-        created_at: row.moment()?,
-        updated_at: row.moment()?,
-        queued_at: row.moment()?,
-        started_at: row.maybe_moment()?,
-        finished_at: row.maybe_moment()?,
-        due_at: row.maybe_moment()?,
-    })
-}
-
-fn dependency(row: &mut Row) -> Result<Dependency> {
-    Ok(Dependency { task_id: row.parsed()?, depends_on: row.parsed()?, kind: row.parsed()? })
-}
-
-fn checkpoint(row: &mut Row) -> Result<Checkpoint> {
-    Ok(Checkpoint {
-        id: row.parsed()?,
-        task_id: row.parsed()?,
-        sequence: row.number()?,
-        kind: row.parsed()?,
-        summary: row.text()?,
-        detail: row.json()?,
-        files: row.json()?,
-        tokens: row.maybe_number()?,
-        cost: row.maybe_real()?,
-        agent_id: row.parsed()?,
-        epoch: row.number()?,
-        worktree_id: row.parsed()?,
-        created_at: row.moment()?,
-    })
-}
-
-fn agent(row: &mut Row) -> Result<Agent> {
-    Ok(Agent {
-        id: row.parsed()?,
-        name: row.text()?,
-        runtime: row.maybe_text()?,
-        role: row.parsed()?,
-        status: row.parsed()?,
-        capabilities: row.json()?,
-        workspace_id: row.maybe_parsed()?,
-        metadata: row.json()?,
-        process: row.maybe_json()?,
-        timeout_ms: row.number()?,
-        max_claims: row.maybe_number()?,
-        worktree_id: row.parsed()?,
-        registered_at: row.moment()?,
-        last_heartbeat: row.moment()?,
-        silent_at: row.maybe_moment()?,
-        retired_at: row.maybe_moment()?,
-    })
-}
-
-fn lease(row: &mut Row) -> Result<Lease> {
-    Ok(Lease {
-        subject: row.text()?,
-        holder: row.maybe_parsed()?,
-        epoch: row.number()?,
-        granted_at: row.moment()?,
-        expires_at: row.moment()?,
-        ttl_ms: row.number()?,
-        run_until: row.maybe_moment()?,
-        stall_at: row.maybe_moment()?,
-        worktree_id: row.parsed()?,
-    })
-}
-
-fn message(row: &mut Row) -> Result<Message> {
-    Ok(Message {
-        id: row.parsed()?,
-        number: row.number()?,
-        sender: row.parsed()?,
-        recipient: row.parsed()?,
-        thread: row.parsed()?,
-        reply_to: row.maybe_parsed()?,
-        kind: row.parsed()?,
-        priority: row.parsed()?,
-        subject: row.text()?,
-        body: row.text()?,
-        workflow_id: row.maybe_parsed()?,
-        task_id: row.maybe_parsed()?,
-        expires_at: row.maybe_moment()?,
-        state: row.parsed()?,
-        worktree_id: row.parsed()?,
-        created_at: row.moment()?,
-        updated_at: row.moment()?,
-    })
-}
-
-fn template(row: &mut Row) -> Result<Template> {
-    Ok(Template {
-        id: row.parsed()?,
-        name: row.text()?,
-        version: row.number()?,
-        description: row.text()?,
-        body: row.json()?,
-        variables: row.json()?,
-        worktree_id: row.parsed()?,
-        created_at: row.moment()?,
-    })
-}
-
-fn answer(row: &mut Row) -> Result<SavedAnswer> {
-    Ok(SavedAnswer {
-        key: row.text()?,
-        operation: row.text()?,
-        request: row.text()?,
-        answer: row.json()?,
-        worktree_id: row.parsed()?,
-        created_at: row.moment()?,
-    })
-}
-
-fn notice(row: &mut Row) -> Result<Notice> {
-    Ok(Notice {
-        issue: row.text()?,
-        news: row.parsed()?,
-        reason: row.text()?,
-        actor: row.text()?,
-        task_id: row.maybe_parsed()?,
-        worktree_id: row.parsed()?,
-        created_at: row.moment()?,
-    })
 }

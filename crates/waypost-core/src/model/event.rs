@@ -168,6 +168,22 @@ pub mod kind {
         MESSAGE_ACTED = "message.acted";
         /// A template was saved.
         TEMPLATE_SAVED = "template.saved";
+        /// A workspace was written down, about to be made.
+        WORKSPACE_CREATED = "workspace.created";
+        /// A workspace is another: its status, its size, whether it is pinned.
+        WORKSPACE_CHANGED = "workspace.changed";
+        /// A job was asked for.
+        JOB_CREATED = "job.created";
+        /// Somebody watches over a job from now on.
+        JOB_TAKEN = "job.taken";
+        /// The command of a job was started.
+        JOB_STARTED = "job.started";
+        /// A job said how far it is.
+        JOB_NOTED = "job.noted";
+        /// Somebody called a job off.
+        JOB_CANCELLED = "job.cancelled";
+        /// A job ended.
+        JOB_FINISHED = "job.finished";
         /// Somebody works on an issue.
         ISSUE_CLAIMED = "issue.claimed";
         /// Whoever worked on it gave it back.

@@ -20,15 +20,20 @@ mod apply_template;
 mod ask_question;
 mod assign_task;
 mod broadcast_message;
+mod cancel_job;
 mod cancel_workflow;
+mod change_workspace;
 mod checkpoint_task;
 mod claim_issue;
 mod claim_task;
 mod complete_merge;
 mod confirm_notice;
+mod create_job;
 pub(crate) mod create_workflow;
+mod create_workspace;
 mod dump_workflow;
 mod fail_task;
+mod finish_job;
 mod finish_task;
 mod freeze_workflow;
 mod get_context;
@@ -38,14 +43,17 @@ mod list_agents;
 mod list_checkpoints;
 mod list_events;
 mod list_inbox;
+mod list_jobs;
 mod list_leases;
 mod list_notices;
 mod list_repositories;
 mod list_tasks;
 mod list_templates;
 mod list_workflows;
+mod list_workspaces;
 mod list_worktrees;
 mod next_tasks;
+mod note_job;
 mod pause_task;
 mod pause_workflow;
 pub(crate) mod plan_workflow;
@@ -68,13 +76,17 @@ pub(crate) mod save_template;
 pub(crate) mod send_message;
 mod settle;
 mod show_agent;
+mod show_job;
 mod show_task;
 pub(crate) mod show_template;
 mod show_thread;
 mod show_workflow;
+mod show_workspace;
 mod skip_task;
+mod start_job;
 pub(crate) mod start_workflow;
 mod summarize_workflow;
+mod take_job;
 mod take_workflow;
 
 pub use ack_message::{AckMessage, Acked};
@@ -86,15 +98,20 @@ pub use apply_template::{ApplyTemplate, TemplateContent};
 pub use ask_question::AskQuestion;
 pub use assign_task::AssignTask;
 pub use broadcast_message::{Broadcast, BroadcastMessage};
+pub use cancel_job::CancelJob;
 pub use cancel_workflow::CancelWorkflow;
+pub use change_workspace::ChangeWorkspace;
 pub use checkpoint_task::{CheckpointTask, Checkpointed};
 pub use claim_issue::ClaimIssue;
 pub use claim_task::{ClaimTask, Claimed};
 pub use complete_merge::CompleteMerge;
 pub use confirm_notice::{ConfirmNotice, Confirmed};
+pub use create_job::CreateJob;
 pub use create_workflow::CreateWorkflow;
+pub use create_workspace::CreateWorkspace;
 pub use dump_workflow::DumpWorkflow;
 pub use fail_task::FailTask;
+pub use finish_job::FinishJob;
 pub use finish_task::FinishTask;
 pub use freeze_workflow::FreezeWorkflow;
 pub use get_context::GetContext;
@@ -104,14 +121,17 @@ pub use list_agents::{AgentList, AgentView, Held, ListAgents};
 pub use list_checkpoints::{CheckpointList, ListCheckpoints};
 pub use list_events::{EventList, ListEvents};
 pub use list_inbox::{Inbox, Letter, ListInbox};
+pub use list_jobs::{JobList, JobView, ListJobs};
 pub use list_leases::{LeaseList, LeaseView, ListLeases};
 pub use list_notices::{ListNotices, NoticeList};
 pub use list_repositories::{ListRepositories, RepositoryList, RepositoryView};
 pub use list_tasks::{ListTasks, TaskList};
 pub use list_templates::{ListTemplates, TemplateList};
 pub use list_workflows::{ListWorkflows, WorkflowList};
+pub use list_workspaces::{ListWorkspaces, WorkspaceList, WorkspaceView};
 pub use list_worktrees::{ListWorktrees, WorktreeList};
 pub use next_tasks::NextTasks;
+pub use note_job::NoteJob;
 pub use pause_task::PauseTask;
 pub use pause_workflow::PauseWorkflow;
 pub use plan_workflow::PlanWorkflow;
@@ -134,13 +154,17 @@ pub use save_template::SaveTemplate;
 pub use send_message::SendMessage;
 pub use settle::{Settle, Settled};
 pub use show_agent::ShowAgent;
+pub use show_job::ShowJob;
 pub use show_task::{ShowTask, TaskPage};
 pub use show_template::ShowTemplate;
 pub use show_thread::{ShowThread, Thread};
 pub use show_workflow::{ShowWorkflow, WorkflowPage};
+pub use show_workspace::ShowWorkspace;
 pub use skip_task::SkipTask;
+pub use start_job::StartJob;
 pub use start_workflow::StartWorkflow;
 pub use summarize_workflow::{SummarizeWorkflow, WorkflowSummary};
+pub use take_job::TakeJob;
 pub use take_workflow::{TakeWorkflow, Taken};
 
 /// Something that can be asked of a store.
@@ -194,15 +218,20 @@ pub static TABLE: &[Entry] = &[
     entry::<AskQuestion>(),
     entry::<AssignTask>(),
     entry::<BroadcastMessage>(),
+    entry::<CancelJob>(),
     entry::<CancelWorkflow>(),
+    entry::<ChangeWorkspace>(),
     entry::<CheckpointTask>(),
     entry::<ClaimIssue>(),
     entry::<ClaimTask>(),
     entry::<CompleteMerge>(),
     entry::<ConfirmNotice>(),
+    entry::<CreateJob>(),
     entry::<CreateWorkflow>(),
+    entry::<CreateWorkspace>(),
     entry::<DumpWorkflow>(),
     entry::<FailTask>(),
+    entry::<FinishJob>(),
     entry::<FinishTask>(),
     entry::<FreezeWorkflow>(),
     entry::<GetContext>(),
@@ -212,14 +241,17 @@ pub static TABLE: &[Entry] = &[
     entry::<ListCheckpoints>(),
     entry::<ListEvents>(),
     entry::<ListInbox>(),
+    entry::<ListJobs>(),
     entry::<ListLeases>(),
     entry::<ListNotices>(),
     entry::<ListRepositories>(),
     entry::<ListTasks>(),
     entry::<ListTemplates>(),
     entry::<ListWorkflows>(),
+    entry::<ListWorkspaces>(),
     entry::<ListWorktrees>(),
     entry::<NextTasks>(),
+    entry::<NoteJob>(),
     entry::<PauseTask>(),
     entry::<PauseWorkflow>(),
     entry::<PlanWorkflow>(),
@@ -242,13 +274,17 @@ pub static TABLE: &[Entry] = &[
     entry::<SendMessage>(),
     entry::<Settle>(),
     entry::<ShowAgent>(),
+    entry::<ShowJob>(),
     entry::<ShowTask>(),
     entry::<ShowTemplate>(),
     entry::<ShowThread>(),
     entry::<ShowWorkflow>(),
+    entry::<ShowWorkspace>(),
     entry::<SkipTask>(),
+    entry::<StartJob>(),
     entry::<StartWorkflow>(),
     entry::<SummarizeWorkflow>(),
+    entry::<TakeJob>(),
     entry::<TakeWorkflow>(),
 ];
 

@@ -107,6 +107,23 @@ fn task_of(cx: &mut Cx<'_>, workflow: &Workflow, name: &str) -> Result<Task> {
     })
 }
 
+/// Finds the one id that begins so, with or without its prefix. Returns its place.
+pub(crate) fn beginning(what: &str, prefix: &str, reference: &str, ids: &[&str]) -> Result<usize> {
+    let beginning = reference.strip_prefix(prefix).unwrap_or(reference);
+    let begins =
+        |id: &&str| !beginning.is_empty() && id.strip_prefix(prefix).is_some_and(|id| id.starts_with(beginning));
+    let found: Vec<_> = ids.iter().enumerate().filter(|(_, id)| begins(id)).collect();
+    match found.as_slice() {
+        [(at, _)] => Ok(*at),
+        [] => Err(Error::not_found(format!("no {what} {reference:?}"))),
+        several => {
+            let ids: Vec<_> = several.iter().map(|(_, id)| **id).collect();
+            Err(Error::ambiguous(format!("{} {what}s begin with {reference:?}", several.len()))
+                .hint(format!("say which: {}", ids.join(", "))))
+        }
+    }
+}
+
 /// Finds an agent by id or name.
 pub(crate) fn agent(cx: &mut Cx<'_>, reference: &str) -> Result<Agent> {
     let found = match AgentId::from_str(reference) {

@@ -10,6 +10,7 @@ pub mod context;
 pub(crate) mod find;
 pub mod import;
 pub(crate) mod inbox;
+pub(crate) mod jobs;
 pub(crate) mod lease;
 pub mod moving;
 pub mod plan;

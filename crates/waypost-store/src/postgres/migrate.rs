@@ -10,7 +10,11 @@ use super::connection::{Begun, Connection, last_row};
 use super::error;
 
 /// The migrations in order; the n-th brings a schema to version n. One that has shipped is never edited.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_foundation.sql"), include_str!("migrations/0002_work.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_foundation.sql"),
+    include_str!("migrations/0002_work.sql"),
+    include_str!("migrations/0003_jobs.sql"),
+];
 
 /// The schema version this program reads and writes.
 #[expect(clippy::cast_possible_wrap, reason = "a handful of migrations")]

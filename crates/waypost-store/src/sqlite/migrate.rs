@@ -11,7 +11,11 @@ use super::error;
 pub(super) const APPLICATION_ID: i32 = 0x5761_7950;
 
 /// The migrations in order; the n-th brings a file to version n. One that has shipped is never edited.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_foundation.sql"), include_str!("migrations/0002_work.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_foundation.sql"),
+    include_str!("migrations/0002_work.sql"),
+    include_str!("migrations/0003_jobs.sql"),
+];
 
 /// The schema version this program reads and writes.
 #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "a handful of migrations")]

@@ -1,6 +1,8 @@
 //! The same random history in a store and in the reference; then every question gets the same answer.
 
-use waypost_core::model::{CandidateQuery, EventQuery, TaskStatus, WorkflowQuery, WorkflowStatus, kind};
+use waypost_core::model::{
+    CandidateQuery, EventQuery, JobQuery, JobStatus, TaskStatus, WorkflowQuery, WorkflowStatus, WorkspaceQuery, kind,
+};
 use waypost_core::store::{Store, Tx};
 
 use crate::rows::{Dice, World};
@@ -34,7 +36,7 @@ pub(crate) fn every_verb_answers_as_the_reference_does(store: &mut dyn Store) {
 
 /// Puts, replaces or removes one row.
 fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
-    match dice.roll(20) {
+    match dice.roll(22) {
         0 => {
             world.repositories.push(World::repository(dice));
             tx.repository_put(world.repositories.last().unwrap()).unwrap();
@@ -99,6 +101,14 @@ fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
             world.answers.push(world.answer(dice));
             tx.answer_put(world.answers.last().unwrap()).unwrap();
         }
+        19 => {
+            world.jobs.push(world.job(dice));
+            tx.job_put(world.jobs.last().unwrap()).unwrap();
+        }
+        20 => {
+            world.workspaces.push(world.workspace(dice));
+            tx.workspace_put(world.workspaces.last().unwrap()).unwrap();
+        }
         _ if dice.roll(3) == 0 => tx.notice_remove(&dice.text()).unwrap(),
         _ => tx.notice_put(&world.notice(dice)).unwrap(),
     }
@@ -110,7 +120,7 @@ fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
     let moment = dice.moment();
     let (task, workflow) = (dice.pick(&world.tasks), dice.pick(&world.workflows));
     let agent = dice.pick(&world.agents).id;
-    match dice.roll(24) {
+    match dice.roll(27) {
         0 => format!("{:?}", tx.repository_get(&dice.pick(&world.repositories).id).unwrap()),
         1 => format!("{:?}", tx.repository_list().unwrap()),
         2 => format!("{:?}", tx.worktree_get(&dice.pick(&world.worktrees).id).unwrap()),
@@ -180,6 +190,29 @@ fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
                 tx.message_count(&agent, moment).unwrap(),
                 message.map(|message| tx.message_list_thread(&message.thread).unwrap()),
             )
+        }
+        23 => {
+            let job = world.jobs.last().map(|job| tx.job_get(&job.id).unwrap());
+            let workspace = world.workspaces.last().map(|row| tx.workspace_get(&row.id).unwrap());
+            format!("{job:?} {workspace:?}")
+        }
+        24 => {
+            let query = JobQuery {
+                task_id: dice.maybe(|_| task.id.clone()),
+                status: dice.maybe(|dice| dice.pick(JobStatus::ALL)),
+                is_live: dice.roll(2) == 0,
+                limit,
+            };
+            format!("{:?}", tx.job_list(&query).unwrap())
+        }
+        25 => {
+            let query = WorkspaceQuery {
+                machine: dice.maybe(|dice| dice.pick(&["one", "other", "none"]).to_owned()),
+                job_id: world.jobs.last().filter(|_| dice.roll(2) == 0).map(|job| job.id.clone()),
+                all: dice.roll(2) == 0,
+                limit,
+            };
+            format!("{:?}", tx.workspace_list(&query).unwrap())
         }
         _ => {
             let name = world.templates.first().map(|template| template.name.clone()).filter(|name| !name.is_empty());

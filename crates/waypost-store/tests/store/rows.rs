@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use waypost_core::id::{
-    AgentId, CheckpointId, Entropy, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorkspaceId, WorktreeId,
+    AgentId, CheckpointId, Entropy, JobId, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorkspaceId,
+    WorktreeId,
 };
 use waypost_core::model::{
-    Agent, AgentStatus, Checkpoint, CheckpointKind, Dependency, DependencyKind, Lease, Message, MessageKind,
-    MessageState, NewEvent, News, Notice, ProcessIdentity, Repository, Role, SavedAnswer, Source, Task, TaskStatus,
-    Template, Urgency, Variable, Vcs, Workflow, WorkflowStatus, Worktree, kind,
+    Agent, AgentStatus, Checkpoint, CheckpointKind, Dependency, DependencyKind, Identity, Job, JobStatus, Lease,
+    Message, MessageKind, MessageState, NewEvent, News, Notice, Phase, ProcessIdentity, Repository, Role, SavedAnswer,
+    Source, Strategy, Task, TaskStatus, Template, Urgency, Variable, Vcs, Workflow, WorkflowStatus, Workspace,
+    WorkspaceStatus, Worktree, kind,
 };
 use waypost_core::time::Timestamp;
 
@@ -121,6 +123,8 @@ pub(crate) struct World {
     pub(crate) templates: Vec<Template>,
     pub(crate) answers: Vec<SavedAnswer>,
     pub(crate) checkpoints: Vec<Checkpoint>,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) workspaces: Vec<Workspace>,
 }
 
 impl World {
@@ -356,6 +360,77 @@ impl World {
             task_id: dice.maybe(|dice| dice.pick(&self.tasks).id),
             worktree_id: self.worktree_id(dice),
             created_at: dice.moment(),
+        }
+    }
+
+    pub(crate) fn job(&self, dice: &mut Dice) -> Job {
+        let status = dice.pick(JobStatus::ALL);
+        let needs_error = matches!(status, JobStatus::Failed | JobStatus::Interrupted);
+        let process = |dice: &mut Dice| ProcessIdentity { boot_id: dice.text(), pid: dice.small(), start_time: 7 };
+        let path = |dice: &mut Dice| PathBuf::from(format!("/{}", dice.text()));
+        Job {
+            id: JobId::generate(dice),
+            kind: dice.text(),
+            description: dice.text(),
+            input: dice.value(),
+            status,
+            command: dice.some(Dice::text),
+            settings: dice.value(),
+            repository_id: dice.pick(&self.repositories).id,
+            task_id: dice.maybe(|dice| dice.pick(&self.tasks).id),
+            epoch: dice.maybe(Dice::large),
+            agent_id: dice.maybe(|dice| dice.pick(&self.agents).id),
+            workspace_id: dice.maybe(|dice| WorkspaceId::generate(dice)),
+            work_dir: path(dice),
+            workspace_dir: dice.maybe(path),
+            context_dir: dice.maybe(path),
+            log: dice.maybe(path),
+            machine: dice.maybe(Dice::text),
+            supervisor: dice.maybe(process),
+            process: dice.maybe(process),
+            token_hash: dice.maybe(Dice::text),
+            phases: dice.some(|dice| Phase { name: dice.text(), detail: dice.maybe(Dice::text), at: dice.moment() }),
+            output: dice.maybe(Dice::text),
+            exit_code: dice.maybe(|dice| dice.pick(&[i32::MIN, -1, 0, 1, 255, i32::MAX])),
+            error: if needs_error { Some(dice.text()) } else { dice.maybe(Dice::text) },
+            warnings: dice.some(Dice::text),
+            tokens: dice.maybe(Dice::large),
+            cost: dice.maybe(|dice| dice.pick(&[0.0, 0.1, -1.5, f64::MAX])),
+            retry_of: dice.maybe(|dice| JobId::generate(dice)),
+            cancelled_at: dice.maybe(Dice::moment),
+            worktree_id: self.worktree_id(dice),
+            created_at: dice.moment(),
+            updated_at: dice.moment(),
+            started_at: dice.maybe(Dice::moment),
+            finished_at: status.is_final().then(|| dice.moment()),
+        }
+    }
+
+    pub(crate) fn workspace(&self, dice: &mut Dice) -> Workspace {
+        let status = dice.pick(WorkspaceStatus::ALL);
+        let is_gone = matches!(status, WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted);
+        Workspace {
+            id: WorkspaceId::generate(dice),
+            repository_id: dice.pick(&self.repositories).id,
+            job_id: if self.jobs.is_empty() { None } else { dice.maybe(|dice| dice.pick(&self.jobs).id) },
+            machine: dice.pick(&["one", "other"]).to_owned(),
+            path: PathBuf::from(format!("/{}", dice.text())),
+            strategy: dice.pick(Strategy::ALL),
+            branch: dice.maybe(Dice::text),
+            base: dice.maybe(Dice::text),
+            status,
+            size: dice.maybe(Dice::large),
+            identity: dice.maybe(|dice| Identity { device: dice.large(), inode: dice.pick(&[0, 1, u64::MAX]) }),
+            is_pinned: dice.roll(2) == 0,
+            snapshot: dice.maybe(Dice::text),
+            merge_commit: dice.maybe(Dice::text),
+            pr_url: dice.maybe(Dice::text),
+            note: dice.maybe(Dice::text),
+            plan: dice.value(),
+            worktree_id: self.worktree_id(dice),
+            created_at: dice.moment(),
+            updated_at: dice.moment(),
+            removed_at: is_gone.then(|| dice.moment()),
         }
     }
 

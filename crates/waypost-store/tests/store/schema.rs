@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::postgres::{Client, NoTls};
 use waypost_core::model::{
-    AgentStatus, CheckpointKind, DependencyKind, MessageKind, MessageState, News, Role, Source, TaskStatus, Urgency,
-    Vcs, WorkflowStatus,
+    AgentStatus, CheckpointKind, DependencyKind, JobStatus, MessageKind, MessageState, News, Role, Source, Strategy,
+    TaskStatus, Urgency, Vcs, WorkflowStatus, WorkspaceStatus,
 };
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;
@@ -166,6 +166,9 @@ fn lists_of_words_are_those_of_the_code() {
         ("messages", "kind", words(MessageKind::ALL, MessageKind::as_str)),
         ("messages", "priority", words(Urgency::ALL, Urgency::as_str)),
         ("notices", "news", words(News::ALL, News::as_str)),
+        ("jobs", "status", words(JobStatus::ALL, JobStatus::as_str)),
+        ("workspaces", "strategy", words(Strategy::ALL, Strategy::as_str)),
+        ("workspaces", "status", words(WorkspaceStatus::ALL, WorkspaceStatus::as_str)),
         ("messages", "state", words(MessageState::ALL, MessageState::as_str)),
     ];
     let expected: BTreeMap<_, _> =

@@ -7,9 +7,9 @@ use serde_json::json;
 use waypost_core::Result;
 use waypost_core::id::{AgentId, Entropy, MessageId, RepositoryId, TaskId, WorkflowId, WorktreeId};
 use waypost_core::model::{
-    Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, EventQuery, Lease, Message,
+    Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, EventQuery, Job, Lease, Message,
     MessageKind, MessageState, NewEvent, Notice, Repository, Role, SavedAnswer, Source, Task, TaskStatus, Template,
-    Urgency, Vcs, Workflow, WorkflowStatus, Worktree,
+    Urgency, Vcs, Workflow, WorkflowStatus, Workspace, Worktree,
 };
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;
@@ -262,7 +262,7 @@ pub(crate) fn g3_every_reference_must_be_there(store: &mut dyn Store) {
     let (task, agent) = (unknown.tasks[0].id.clone(), unknown.agents[0].id.clone());
     let (workflow, repository) = (unknown.workflows[0].id.clone(), unknown.repositories[0].id.clone());
     let (known, linked) = (world.tasks[0].id.clone(), world.workflows[0].id.clone());
-    let lone = workflow.clone();
+    let (lone, elsewhere) = (workflow.clone(), repository.clone());
     let event = NewEvent { worktree_id: nowhere.clone(), ..world.event(dice) };
     all_fail(
         store,
@@ -305,7 +305,7 @@ pub(crate) fn g3_every_reference_must_be_there(store: &mut dyn Store) {
             put!("lease of agent", lease_put, Lease { holder: Some(agent.clone()), ..world.lease(dice) }),
             put!("message", message_put, Message { worktree_id: nowhere.clone(), ..world.message(dice) }),
             put!("message from", message_put, Message { sender: agent.clone(), ..world.message(dice) }),
-            put!("message to", message_put, Message { recipient: agent, ..world.message(dice) }),
+            put!("message to", message_put, Message { recipient: agent.clone(), ..world.message(dice) }),
             put!("message on workflow", message_put, Message { workflow_id: Some(workflow), ..world.message(dice) }),
             put!("message on task", message_put, Message { task_id: Some(task.clone()), ..world.message(dice) }),
             put!(
@@ -315,6 +315,15 @@ pub(crate) fn g3_every_reference_must_be_there(store: &mut dyn Store) {
             ),
             put!("template", template_put, Template { worktree_id: nowhere.clone(), ..world.template(dice) }),
             put!("answer", answer_put, SavedAnswer { worktree_id: nowhere.clone(), ..world.answer(dice) }),
+            put!("job", job_put, Job { worktree_id: nowhere.clone(), ..world.job(dice) }),
+            put!("job in repository", job_put, Job { repository_id: elsewhere.clone(), ..world.job(dice) }),
+            put!("job of agent", job_put, Job { agent_id: Some(agent), ..world.job(dice) }),
+            put!("workspace", workspace_put, Workspace { worktree_id: nowhere.clone(), ..world.workspace(dice) }),
+            put!(
+                "workspace in repository",
+                workspace_put,
+                Workspace { repository_id: elsewhere, ..world.workspace(dice) }
+            ),
             put!("notice", notice_put, Notice { worktree_id: nowhere, ..world.notice(dice) }),
             put!("notice of task", notice_put, Notice { task_id: Some(task), ..world.notice(dice) }),
         ],

@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+pub use waypost_core::model::Identity;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, copy_tree, create_private_dir, replace};
 
@@ -28,27 +29,6 @@ pub struct Means<'a> {
     pub own: Own,
     /// The address of a repository elsewhere, with its secrets, if there are any. It is used and not kept.
     pub url: Option<&'a str>,
-}
-
-/// The device and inode of a workspace's directory. Only that directory is ever removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// The device.
-    pub device: u64,
-    /// The inode on it.
-    pub inode: u64,
-}
-
-impl From<FileIdentity> for Identity {
-    fn from(identity: FileIdentity) -> Identity {
-        Identity { device: identity.device(), inode: identity.inode() }
-    }
-}
-
-impl From<Identity> for FileIdentity {
-    fn from(identity: Identity) -> FileIdentity {
-        FileIdentity::new(identity.device, identity.inode)
-    }
 }
 
 /// Where the files of a workspace came from.

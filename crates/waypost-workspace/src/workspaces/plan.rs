@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use waypost_core::id::{JobId, WorkspaceId};
+pub use waypost_core::model::Strategy;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text, url_text};
 
@@ -68,31 +69,6 @@ impl fmt::Display for Name {
     }
 }
 
-/// How a workspace is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Strategy {
-    /// A git directory of its own, objects borrowed from a mirror, files copied from a template.
-    Clone,
-    /// The same, with the files of a template laid under it. Needs the right to mount.
-    Overlay,
-    /// A worktree of git, or a share of Mercurial.
-    Worktree,
-    /// A workspace of jj.
-    Jj,
-    /// A copy of all files, without version control.
-    Copy,
-    /// The checkout itself: nothing is made, and nothing is cleaned up.
-    InPlace,
-}
-
-impl Strategy {
-    /// Tells whether it has a git directory of its own, with objects of a mirror.
-    pub fn borrows(self) -> bool {
-        matches!(self, Strategy::Clone | Strategy::Overlay)
-    }
-}
-
 /// What a workspace is made from. Not for showing: there may be a secret in it.
 #[derive(Clone, Copy)]
 pub enum Source<'a> {
@@ -135,16 +111,16 @@ pub struct Plan {
     #[serde(with = "path_text::serde")]
     pub workspace: PathBuf,
     /// The repository it comes from: the root of its main checkout, else its directory; none if it is elsewhere.
-    #[serde(with = "optional_path", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
     pub source: Option<PathBuf>,
     /// The checkout that was asked from.
-    #[serde(with = "optional_path", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
     pub checkout: Option<PathBuf>,
     /// The git directory of the source.
-    #[serde(with = "optional_path", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
     pub git_dir: Option<PathBuf>,
     /// The mirror whose objects are borrowed.
-    #[serde(with = "optional_path", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
     pub mirror: Option<PathBuf>,
     /// The commit it starts from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -351,23 +327,6 @@ pub(super) fn resolve(git: &Git, name: &str) -> Result<String> {
 
 fn no_commit(name: &str) -> Error {
     Error::not_found(format!("there is no commit {name} to start from"))
-}
-
-/// Paths that may not be there, as text.
-mod optional_path {
-    use std::path::PathBuf;
-
-    use serde::{Deserialize, Deserializer, Serialize as _, Serializer};
-    use waypost_core::path_text;
-
-    #[expect(clippy::ref_option, reason = "what serde calls it with")]
-    pub(super) fn serialize<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
-        path.as_deref().map(path_text::to_text).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
-        Ok(Option::<String>::deserialize(deserializer)?.map(|text| path_text::from_text(&text)))
-    }
 }
 
 #[cfg(test)]

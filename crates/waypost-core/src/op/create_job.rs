@@ -1,0 +1,131 @@
+//! Asks for a job. What it works on is claimed for it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::list_jobs::JobView;
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::{JobId, RepositoryId};
+use crate::model::{Job, JobStatus, kind};
+use crate::path_text;
+use crate::work::{agents, check_name, claim, find, jobs, lease};
+
+/// Asks for a job. What it works on is claimed for it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateJob {
+    /// What kind of work it is.
+    #[serde(rename = "type", default = "usual_kind")]
+    pub kind: String,
+    /// What it is for.
+    #[serde(default)]
+    pub description: String,
+    /// What it is given.
+    #[serde(default)]
+    pub input: Value,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// How it is run.
+    #[serde(default)]
+    pub settings: Value,
+    /// The repository to work on; the caller's, if nobody says.
+    #[serde(default)]
+    pub repository: Option<RepositoryId>,
+    /// The task to work on. It is claimed, or its claim renewed.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The epoch of the caller's lease, if it has one already.
+    #[serde(default)]
+    pub epoch: Option<u64>,
+    /// How long the lease lasts after each sign of life, in milliseconds.
+    #[serde(default)]
+    pub ttl_ms: Option<u64>,
+    /// The machine to run on; whichever takes it, if nobody says.
+    #[serde(default)]
+    pub machine: Option<String>,
+    /// The directory it is asked for from.
+    #[serde(with = "path_text::serde")]
+    pub work_dir: PathBuf,
+    /// The job that this one is another try of.
+    #[serde(default)]
+    pub retry_of: Option<JobId>,
+}
+
+fn usual_kind() -> String {
+    "agent".to_owned()
+}
+
+impl Operation for CreateJob {
+    const NAME: &'static str = "create_job";
+    const SUMMARY: &'static str = "Ask for a job";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = JobView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<JobView> {
+        if self.command.first().is_none_or(String::is_empty) {
+            return Err(Error::invalid("a job needs a command").hint("way job start -- COMMAND ARGUMENTS"));
+        }
+        check_name("type of job", &self.kind)?;
+        let mut agent = agents::caller(cx)?;
+        let (mut task_id, mut epoch, mut repository_id) = (None, None, self.repository);
+        if let Some(reference) = &self.task {
+            let task = find::task_to_change(cx, reference, self.workflow.as_deref())?;
+            if self.epoch.is_some() {
+                lease::require(cx, &task, &agent, self.epoch)?;
+            }
+            let (task, lease) = claim::task(cx, &task, &mut agent, self.ttl_ms)?;
+            (task_id, epoch) = (Some(task.id), Some(lease.epoch));
+            repository_id = repository_id.or(task.repository_id);
+        }
+        let repository_id = repository_id.unwrap_or_else(|| cx.caller.repository.id.clone());
+        if cx.tx.repository_get(&repository_id)?.is_none() {
+            return Err(Error::not_found(format!("no repository {repository_id}")).hint("way repo list"));
+        }
+        let mut job = Job {
+            id: JobId::generate(cx.entropy),
+            kind: self.kind,
+            description: self.description,
+            input: self.input,
+            status: JobStatus::Pending,
+            command: self.command,
+            settings: self.settings,
+            repository_id,
+            task_id,
+            epoch,
+            agent_id: Some(agent.id),
+            workspace_id: None,
+            work_dir: self.work_dir,
+            workspace_dir: None,
+            context_dir: None,
+            log: None,
+            machine: self.machine,
+            supervisor: None,
+            process: None,
+            token_hash: None,
+            phases: Vec::new(),
+            output: None,
+            exit_code: None,
+            error: None,
+            warnings: Vec::new(),
+            tokens: None,
+            cost: None,
+            retry_of: self.retry_of,
+            cancelled_at: None,
+            worktree_id: cx.caller.worktree.id.clone(),
+            created_at: cx.now,
+            updated_at: cx.now,
+            started_at: None,
+            finished_at: None,
+        };
+        jobs::push_phase(&mut job, "pending", None, cx);
+        cx.tx.job_put(&job)?;
+        cx.event(kind::JOB_CREATED, job.id.as_str(), json!({ "after": job }))?;
+        JobView::of(cx, job)
+    }
+}

@@ -1,0 +1,77 @@
+//! Lists workspaces.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{JobStatus, Workspace, WorkspaceQuery};
+
+/// How many are listed if nobody says.
+const LIMIT: u32 = 1000;
+
+/// Lists workspaces.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListWorkspaces {
+    /// Only those on this machine.
+    #[serde(default)]
+    pub machine: Option<String>,
+    /// Those that are gone, too.
+    #[serde(default)]
+    pub all: bool,
+    /// At most this many.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+/// The answer to [`ListWorkspaces`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceList {
+    /// The workspaces, newest first.
+    pub workspaces: Vec<WorkspaceView>,
+}
+
+/// A workspace, and what it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceView {
+    /// The workspace.
+    #[serde(flatten)]
+    pub workspace: Workspace,
+    /// The name of its repository.
+    pub repository: String,
+    /// How far its job got.
+    pub job_status: Option<JobStatus>,
+    /// The name of the task that its job works on.
+    pub task: Option<String>,
+}
+
+impl WorkspaceView {
+    pub(crate) fn of(cx: &mut Cx<'_>, workspace: Workspace) -> Result<WorkspaceView> {
+        let repository = cx.tx.repository_get(&workspace.repository_id)?;
+        let repository = repository.map_or_else(|| workspace.repository_id.to_string(), |repository| repository.name);
+        let job = workspace.job_id.as_ref().map(|id| cx.tx.job_get(id)).transpose()?.flatten();
+        let task =
+            job.as_ref().and_then(|job| job.task_id.as_ref()).map(|id| cx.tx.task_get(id)).transpose()?.flatten();
+        Ok(WorkspaceView {
+            workspace,
+            repository,
+            job_status: job.map(|job| job.status),
+            task: task.map(|task| task.name),
+        })
+    }
+}
+
+impl Operation for ListWorkspaces {
+    const NAME: &'static str = "list_workspaces";
+    const SUMMARY: &'static str = "List workspaces";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = WorkspaceList;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkspaceList> {
+        let query =
+            WorkspaceQuery { machine: self.machine, job_id: None, all: self.all, limit: self.limit.unwrap_or(LIMIT) };
+        let found = cx.tx.workspace_list(&query)?.into_iter();
+        let workspaces = found.map(|workspace| WorkspaceView::of(cx, workspace)).collect::<Result<_>>()?;
+        Ok(WorkspaceList { workspaces })
+    }
+}

@@ -1,0 +1,28 @@
+//! Shows a job.
+
+use serde::{Deserialize, Serialize};
+
+use super::list_jobs::JobView;
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::work::jobs;
+
+/// Shows a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowJob {
+    /// Which one: its id, or the beginning of it.
+    pub job: String,
+}
+
+impl Operation for ShowJob {
+    const NAME: &'static str = "show_job";
+    const SUMMARY: &'static str = "Show a job";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = JobView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<JobView> {
+        let job = jobs::find_job(cx, &self.job)?;
+        JobView::of(cx, job)
+    }
+}

@@ -1,0 +1,28 @@
+//! Shows a workspace.
+
+use serde::{Deserialize, Serialize};
+
+use super::list_workspaces::WorkspaceView;
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::work::jobs;
+
+/// Shows a workspace.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShowWorkspace {
+    /// Which one: its id, the beginning of it, or its job.
+    pub workspace: String,
+}
+
+impl Operation for ShowWorkspace {
+    const NAME: &'static str = "show_workspace";
+    const SUMMARY: &'static str = "Show a workspace";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = WorkspaceView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<WorkspaceView> {
+        let workspace = jobs::find_workspace(cx, &self.workspace)?;
+        WorkspaceView::of(cx, workspace)
+    }
+}

@@ -1,0 +1,47 @@
+//! Notes that the command of a job was started.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::list_jobs::JobView;
+use super::{Effect, Operation};
+use crate::engine::Cx;
+use crate::error::Result;
+use crate::model::{JobStatus, ProcessIdentity, kind};
+use crate::path_text;
+use crate::work::jobs;
+
+/// Notes that the command of a job was started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StartJob {
+    /// Which one: its id, or the beginning of it.
+    pub job: String,
+    /// The process of its command.
+    pub process: ProcessIdentity,
+    /// What it prints goes here.
+    #[serde(with = "path_text::optional", default)]
+    pub log: Option<PathBuf>,
+    /// What its token hashes to.
+    #[serde(default)]
+    pub token_hash: Option<String>,
+}
+
+impl Operation for StartJob {
+    const NAME: &'static str = "start_job";
+    const SUMMARY: &'static str = "Note that the command of a job was started";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = JobView;
+
+    fn run(self, cx: &mut Cx<'_>) -> Result<JobView> {
+        let before = jobs::find_job(cx, &self.job)?;
+        let mut after = before.clone();
+        after.move_to(JobStatus::Running, cx.now)?;
+        after.process = Some(self.process);
+        after.log = self.log;
+        after.token_hash = self.token_hash;
+        jobs::push_phase(&mut after, "running", None, cx);
+        jobs::put(cx, kind::JOB_STARTED, &before, &after)?;
+        JobView::of(cx, after)
+    }
+}

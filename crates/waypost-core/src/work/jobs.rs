@@ -1,0 +1,174 @@
+//! Jobs: how they end, and what that means for the task they worked on.
+
+use serde_json::json;
+
+use super::attempt::{self, End};
+use super::{changes, described, find};
+use crate::engine::Cx;
+use crate::error::{Error, Result};
+use crate::id::{JobId, WorkspaceId};
+use crate::model::{
+    Job, JobQuery, JobStatus, Lease, Phase, Task, TaskStatus, Workspace, WorkspaceQuery, WorkspaceStatus, kind,
+};
+
+/// How many are looked at for the beginning of an id.
+const MANY: u32 = 1000;
+/// What a job can have gone through, at most. More is not forgotten: it is in the history.
+const PHASES: usize = 200;
+
+/// How the run of a job's command came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// By itself, or because a limit was reached.
+    Ended,
+    /// Whoever watched over it was told to stop. That is nobody's fault.
+    Stopped,
+    /// Whoever watched over it is gone.
+    Abandoned,
+}
+
+/// Ends a job, and the attempt on its task with it.
+///
+/// A command that ends well without having finished its task did not do what it was started for.
+pub(crate) fn finish(cx: &mut Cx<'_>, job: &Job, ending: Ending, error: Option<String>) -> Result<Job> {
+    let mut after = job.clone();
+    let held = held(cx, job)?;
+    let (status, error) = if job.cancelled_at.is_some() {
+        (JobStatus::Cancelled, error)
+    } else {
+        match (ending, error) {
+            (Ending::Stopped, error) => (JobStatus::Interrupted, error.or_else(|| Some("it was told to stop".into()))),
+            (Ending::Abandoned, error) => {
+                (JobStatus::Interrupted, error.or_else(|| Some("whoever watched over it was ended".into())))
+            }
+            (Ending::Ended, Some(error)) => (JobStatus::Failed, Some(error)),
+            (Ending::Ended, None) => match unfinished(cx, job, held.is_some())? {
+                Some(error) => (JobStatus::Failed, Some(error)),
+                None => (JobStatus::Completed, None),
+            },
+        }
+    };
+    after.move_to(status, cx.now)?;
+    after.error.clone_from(&error);
+    push_phase(&mut after, status.as_str(), error.clone(), cx);
+    put(cx, kind::JOB_FINISHED, job, &after)?;
+    if let Some((task, lease)) = held {
+        let why = error.unwrap_or_default();
+        match (status, ending) {
+            (JobStatus::Cancelled, _) => {
+                attempt::withdraw(cx, &task, TaskStatus::Paused, kind::TASK_PAUSED, "its job was cancelled")?;
+            }
+            (JobStatus::Interrupted, Ending::Stopped) => {
+                attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, &why)?;
+            }
+            (JobStatus::Interrupted, _) => {
+                attempt::fail(cx, &task, Some(lease), End::Expired, &why)?;
+            }
+            _ => {
+                attempt::fail(cx, &task, Some(lease), End::Failed, &why)?;
+            }
+        }
+    }
+    Ok(after)
+}
+
+/// Returns a job's task and its lease, if the job's agent still holds that very lease.
+fn held(cx: &mut Cx<'_>, job: &Job) -> Result<Option<(Task, Lease)>> {
+    let (Some(task), Some(epoch)) = (&job.task_id, job.epoch) else { return Ok(None) };
+    let lease = cx.tx.lease_get(task.as_str())?;
+    let lease = lease.filter(|lease| lease.epoch == epoch && lease.holder.is_some() && lease.holder == job.agent_id);
+    let Some(lease) = lease else { return Ok(None) };
+    Ok(cx.tx.task_get(task)?.map(|task| (task, lease)))
+}
+
+/// Says what is missing from a job whose command ended well.
+fn unfinished(cx: &mut Cx<'_>, job: &Job, is_held: bool) -> Result<Option<String>> {
+    let Some(id) = &job.task_id else { return Ok(None) };
+    let Some(task) = cx.tx.task_get(id)? else { return Ok(None) };
+    if is_held {
+        return Ok(Some(format!("its command ended without finishing task {}", task.name)));
+    }
+    let epoch = cx.tx.lease_get(id.as_str())?.map(|lease| lease.epoch);
+    if epoch != job.epoch {
+        return Ok(Some(format!("the lease on task {} was lost, and somebody else claimed it", task.name)));
+    }
+    Ok(match task.status {
+        TaskStatus::Completed | TaskStatus::Skipped | TaskStatus::WaitingInput | TaskStatus::Paused => None,
+        TaskStatus::Cancelled => Some(format!("task {} was called off", task.name)),
+        _ => Some(task.error.unwrap_or_else(|| format!("task {} was given back", task.name))),
+    })
+}
+
+/// Stores a changed job, with the event that says what changed.
+pub(crate) fn put(cx: &mut Cx<'_>, kind: &'static str, before: &Job, after: &Job) -> Result<()> {
+    cx.tx.job_put(after)?;
+    let mut data = changes(before, after);
+    // Each phase is told once, not all of them every time.
+    if let Some(fields) = data.as_object_mut() {
+        fields.remove("phases");
+        fields.remove("updated_at");
+    }
+    let new: Vec<_> = after.phases.iter().skip(before.phases.len()).collect();
+    let task = after.task_id.as_ref();
+    cx.event(kind, after.id.as_str(), described(data, json!({ "phases": new, "task": task })))?;
+    Ok(())
+}
+
+/// Appends to what a job went through.
+pub(crate) fn push_phase(job: &mut Job, name: &str, detail: Option<String>, cx: &Cx<'_>) {
+    if job.phases.len() >= PHASES {
+        job.phases.remove(1);
+    }
+    job.phases.push(Phase { name: name.to_owned(), detail, at: cx.now });
+    job.updated_at = cx.now;
+}
+
+/// Finds a job by its id, or the beginning of one.
+pub(crate) fn find_job(cx: &mut Cx<'_>, reference: &str) -> Result<Job> {
+    if let Ok(id) = reference.parse::<JobId>() {
+        return cx.tx.job_get(&id)?.ok_or_else(|| Error::not_found(format!("no job {reference}")));
+    }
+    let jobs = cx.tx.job_list(&JobQuery { limit: MANY, ..JobQuery::default() })?;
+    let ids: Vec<_> = jobs.iter().map(|job| job.id.as_str()).collect();
+    let at = find::beginning("job", JobId::PREFIX, reference, &ids)?;
+    Ok(jobs.into_iter().nth(at).expect("it was found there"))
+}
+
+/// Finds a workspace by its id, the beginning of one, or its job.
+pub(crate) fn find_workspace(cx: &mut Cx<'_>, reference: &str) -> Result<Workspace> {
+    if let Ok(id) = reference.parse::<WorkspaceId>() {
+        return cx.tx.workspace_get(&id)?.ok_or_else(|| Error::not_found(format!("no workspace {reference}")));
+    }
+    if reference.starts_with(JobId::PREFIX) {
+        let job = find_job(cx, reference)?;
+        let query = WorkspaceQuery { job_id: Some(job.id.clone()), all: true, limit: 1, ..WorkspaceQuery::default() };
+        let found = match &job.workspace_id {
+            Some(id) => cx.tx.workspace_get(id)?,
+            None => cx.tx.workspace_list(&query)?.pop(),
+        };
+        return found.ok_or_else(|| Error::not_found(format!("job {} has no workspace", job.id)));
+    }
+    let all = cx.tx.workspace_list(&WorkspaceQuery { all: true, limit: MANY, ..WorkspaceQuery::default() })?;
+    let ids: Vec<_> = all.iter().map(|workspace| workspace.id.as_str()).collect();
+    let at = find::beginning("workspace", WorkspaceId::PREFIX, reference, &ids)?;
+    Ok(all.into_iter().nth(at).expect("it was found there"))
+}
+
+/// Lets a workspace be used by its job no more.
+pub(crate) fn leave_workspace(cx: &mut Cx<'_>, job: &Job) -> Result<()> {
+    let Some(id) = &job.workspace_id else { return Ok(()) };
+    let Some(before) = cx.tx.workspace_get(id)?.filter(|workspace| workspace.status == WorkspaceStatus::Active) else {
+        return Ok(());
+    };
+    let mut after = before.clone();
+    after.move_to(WorkspaceStatus::Kept, cx.now)?;
+    change_workspace(cx, &before, &after)
+}
+
+/// Stores a changed workspace, with the event that says what changed.
+pub(crate) fn change_workspace(cx: &mut Cx<'_>, before: &Workspace, after: &Workspace) -> Result<()> {
+    cx.tx.workspace_put(after)?;
+    let data = described(changes(before, after), json!({ "job": after.job_id }));
+    cx.event(kind::WORKSPACE_CHANGED, after.id.as_str(), data)?;
+    Ok(())
+}

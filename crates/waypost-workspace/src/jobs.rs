@@ -1,0 +1,416 @@
+//! Running the command of a job: in a process group of its own, with what it prints kept in a file of bounded size, and
+//! ended with everything it started.
+//!
+//! Whoever runs a job adopts what the job leaves behind, so a process that detached itself is found and ended as well.
+//! Linux only; elsewhere the process group is all that is known.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use waypost_core::model::ProcessIdentity;
+use waypost_core::{Error, Result};
+use waypost_fs::{boot_id, process_start};
+
+/// How long the last output of a job that has ended is waited for.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How often those who remain are looked at while they are being ended.
+const GLANCE: Duration = Duration::from_millis(20);
+/// The variable by which a job's processes are known.
+pub const MARK: &str = "WAYPOST_JOB";
+
+/// A command to run.
+pub struct Start<'a> {
+    /// The job it is for.
+    pub job: &'a str,
+    /// The program and its arguments.
+    pub command: &'a [String],
+    /// Where it starts.
+    pub dir: &'a Path,
+    /// All variables it sees.
+    pub variables: &'a [(OsString, OsString)],
+    /// Where what it prints goes.
+    pub log: &'a Path,
+    /// How much of that is kept, in bytes. The beginning of it goes first.
+    pub log_limit: u64,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit code; none if a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// How many bytes of what it printed were not kept.
+    pub dropped: u64,
+}
+
+/// A command that runs.
+pub struct Running {
+    child: Child,
+    /// Which process it is.
+    pub identity: ProcessIdentity,
+    job: String,
+    watch: Option<OwnedFd>,
+    printed: Receiver<u64>,
+}
+
+/// Whether all that descends from this process belongs to the job it runs.
+static ADOPTS: AtomicBool = AtomicBool::new(false);
+
+/// Makes this process the one that a job's orphans come to. It runs one job, and nothing else.
+pub fn adopt_orphans() {
+    ADOPTS.store(true, Ordering::Relaxed);
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+        log::debug!("what a job leaves behind goes elsewhere: {error}");
+    }
+}
+
+/// Returns which process this is.
+pub fn own_identity() -> ProcessIdentity {
+    identity(std::process::id())
+}
+
+fn identity(pid: u32) -> ProcessIdentity {
+    let boot_id = boot_id().unwrap_or_default().to_owned();
+    ProcessIdentity { boot_id, pid, start_time: process_start(pid).unwrap_or_default() }
+}
+
+/// Tells whether a process is there, and is still the same one. One of another machine is not.
+pub fn is_running(process: &ProcessIdentity) -> bool {
+    boot_id().unwrap_or_default() == process.boot_id
+        && process_start(process.pid) == Some(process.start_time)
+        && !is_zombie(process.pid)
+}
+
+/// Asks a process to end, if it is still the same one.
+pub fn ask_to_end(process: &ProcessIdentity) -> bool {
+    let Some(pid) = Some(process).filter(|process| is_running(process)).and_then(|process| number(process.pid)) else {
+        return false;
+    };
+    kill_process(pid, Signal::TERM).is_ok()
+}
+
+/// Starts a supervisor of a job: this very program with other arguments, which goes on when we end.
+pub fn start_supervisor(arguments: &[OsString], log: &Path) -> Result<ProcessIdentity> {
+    let cannot = |error| Error::unavailable("cannot start the supervisor of the job").because(error);
+    let program = std::env::current_exe().map_err(cannot)?;
+    let errors = OpenOptions::new().append(true).create(true).mode(0o600).open(log).map_err(cannot)?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    let child = command.spawn().map_err(cannot)?;
+    Ok(identity(child.id()))
+}
+
+/// Leaves the terminal and the session of whoever started us, so that their end is not ours.
+pub fn detach() {
+    // It fails for whoever leads a group, which is then nobody's to end either.
+    let _ = rustix::process::setsid();
+}
+
+/// Starts a command.
+pub fn start(start: &Start<'_>) -> Result<Running> {
+    let (program, arguments) = start.command.split_first().ok_or_else(|| Error::invalid("a job needs a command"))?;
+    let cannot = |error| Error::unavailable(format!("cannot start {program}")).because(error);
+    let (reader, writer) = std::io::pipe().map_err(cannot)?;
+    let log = Log::open(start.log, start.log_limit)?;
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(start.dir).env_clear().process_group(0).stdin(Stdio::null());
+    command.envs(start.variables.iter().map(|(name, value)| (name, value))).env(MARK, start.job);
+    command.stdout(writer.try_clone().map_err(cannot)?).stderr(writer);
+    let child = command.spawn().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::not_found(format!("there is no program {program}")).because(error),
+        _ => cannot(error),
+    })?;
+    // The command has the only writing ends of the pipe that are left.
+    drop(command);
+    let (sender, printed) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(log.keep(reader));
+    });
+    let identity = identity(child.id());
+    #[cfg(target_os = "linux")]
+    let watch = rustix::process::pidfd_open(Pid::from_child(&child), rustix::process::PidfdFlags::empty()).ok();
+    #[cfg(not(target_os = "linux"))]
+    let watch = None;
+    Ok(Running { child, identity, job: start.job.to_owned(), watch, printed })
+}
+
+impl Running {
+    /// Waits for its end, or until time is up, or until there is something to read from `also`.
+    pub fn wait(&mut self, at_most: Duration, also: &impl std::os::fd::AsFd) -> Result<Option<Ended>> {
+        let until = Instant::now() + at_most;
+        if let Some(ended) = self.look()? {
+            return Ok(Some(ended));
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        // Without a handle on it, its end has to be looked for.
+        let left = if self.watch.is_some() { left } else { left.min(Duration::from_millis(100)) };
+        let mut watched = vec![PollFd::from_borrowed_fd(also.as_fd(), PollFlags::IN)];
+        watched.extend(self.watch.as_ref().map(|watch| PollFd::new(watch, PollFlags::IN)));
+        pause(&mut watched, left);
+        self.look()
+    }
+
+    fn look(&mut self) -> Result<Option<Ended>> {
+        let status = self.child.try_wait();
+        let status = status.map_err(|error| Error::unavailable("cannot watch the command").because(error))?;
+        let Some(status) = status else { return Ok(None) };
+        Ok(Some(Ended { code: status.code(), signal: status.signal(), dropped: 0 }))
+    }
+
+    /// Ends it with all that it started: asks first, and insists after a while. Returns how it ended.
+    pub fn end(mut self, patience: Duration, ended: Option<Ended>) -> Result<Ended> {
+        let mut ended = ended;
+        let until = Instant::now() + patience;
+        self.signal(Signal::TERM);
+        loop {
+            if ended.is_none() {
+                ended = self.look()?;
+            }
+            if ADOPTS.load(Ordering::Relaxed) {
+                reap();
+            }
+            if ended.is_some() && remains(&self.job).is_empty() {
+                break;
+            }
+            if Instant::now() >= until {
+                self.signal(Signal::KILL);
+            }
+            // A second time as long again, and whoever still is there cannot be ended.
+            if Instant::now() >= until + patience.max(LAST_WORDS) {
+                break;
+            }
+            pause(&mut [], GLANCE);
+        }
+        let mut ended = ended.ok_or_else(|| Error::unavailable("the command could not be ended"))?;
+        ended.dropped = self.printed.recv_timeout(LAST_WORDS).unwrap_or_default();
+        Ok(ended)
+    }
+
+    fn signal(&self, signal: Signal) {
+        // As long as it was not waited for, its number is nobody else's; afterwards its group may still be there.
+        let _ = kill_process_group(Pid::from_child(&self.child), signal);
+        signal_all(&remains(&self.job), signal);
+    }
+}
+
+/// Ends everything that is left of a job whose supervisor is gone. Returns how many processes that were.
+pub fn end_remains(job: &str, patience: Duration) -> usize {
+    let found = remains(job);
+    signal_all(&found, Signal::TERM);
+    let until = Instant::now() + patience;
+    while !remains(job).is_empty() && Instant::now() < until {
+        pause(&mut [], GLANCE);
+    }
+    let stubborn = remains(job);
+    signal_all(&stubborn, Signal::KILL);
+    let until = Instant::now() + LAST_WORDS;
+    while !remains(job).is_empty() && Instant::now() < until {
+        pause(&mut [], GLANCE);
+    }
+    found.len()
+}
+
+fn signal_all(processes: &[u32], signal: Signal) {
+    for pid in processes.iter().filter_map(|pid| number(*pid)) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Lists the processes of a job: those that carry its mark, and those that descend from whoever runs it.
+fn remains(job: &str) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let mark = format!("{MARK}={job}");
+    let own = std::process::id();
+    let mut parents = Vec::new();
+    let mut found = Vec::new();
+    for pid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        if pid == own || is_zombie(pid) {
+            continue;
+        }
+        parents.extend(parent(pid).map(|parent| (pid, parent)));
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+            found.push(pid);
+        }
+    }
+    let mut above: Vec<u32> = ADOPTS.load(Ordering::Relaxed).then_some(own).into_iter().collect();
+    while let Some(one) = above.pop() {
+        for (pid, _) in parents.iter().filter(|(pid, parent)| *parent == one && *pid != own) {
+            if !above.contains(pid) {
+                above.push(*pid);
+            }
+            if !found.contains(pid) {
+                found.push(*pid);
+            }
+        }
+    }
+    found
+}
+
+/// Takes note of the ends of adopted processes, so that they go.
+fn reap() {
+    use rustix::process::{WaitOptions, wait};
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+}
+
+fn stat(pid: u32) -> Option<(char, u32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+fn is_zombie(pid: u32) -> bool {
+    stat(pid).is_some_and(|(state, _)| matches!(state, 'Z' | 'X'))
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    stat(pid).map(|(_, parent)| parent)
+}
+
+fn number(pid: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(pid).ok()?)
+}
+
+/// Waits for one of these, at most for so long. A signal ends it early.
+fn pause(watched: &mut [PollFd<'_>], at_most: Duration) {
+    let at_most = Timespec {
+        tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: at_most.subsec_nanos().into(),
+    };
+    let _ = poll(watched, Some(&at_most));
+}
+
+/// A file that what a job prints goes to, and the one before it. Together they have as much as may be kept.
+struct Log {
+    path: PathBuf,
+    file: File,
+    written: u64,
+    limit: u64,
+    dropped: u64,
+}
+
+impl Log {
+    fn open(path: &Path, limit: u64) -> Result<Log> {
+        let cannot = |error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
+        let file = open_log(path).map_err(cannot)?;
+        let written = file.metadata().map_err(cannot)?.len();
+        Ok(Log { path: path.to_owned(), file, written, limit: (limit / 2).max(4096), dropped: 0 })
+    }
+
+    /// Keeps what comes until nothing more does. Returns how much was not kept.
+    fn keep(mut self, mut from: impl std::io::Read) -> u64 {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => return self.dropped,
+                // What cannot be written is lost, but whoever prints goes on.
+                Ok(count) => {
+                    if self.write(&buffer[..count]).is_err() {
+                        self.dropped += count as u64;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return self.dropped,
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if self.written + bytes.len() as u64 > self.limit && self.written > 0 {
+            let before = older(&self.path);
+            self.dropped += fs::metadata(&before).map_or(0, |metadata| metadata.len());
+            fs::rename(&self.path, before)?;
+            self.file = open_log(&self.path)?;
+            self.written = 0;
+        }
+        self.file.write_all(bytes)?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Returns where the part of a log lies that came before the current one.
+pub fn older(log: &Path) -> PathBuf {
+    let mut name = log.as_os_str().to_owned();
+    name.push(".1");
+    PathBuf::from(name)
+}
+
+fn open_log(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// Reads the end of what a job printed, at most so many bytes, beginning with a whole line if it can.
+pub fn tail(log: &Path, most: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for path in [older(log), log.to_owned()] {
+        if let Ok(mut file) = File::open(path) {
+            let _ = file.read_to_end(&mut bytes);
+        }
+    }
+    let from = bytes.len().saturating_sub(usize::try_from(most).unwrap_or(usize::MAX));
+    let mut rest = bytes.split_off(from);
+    if from > 0
+        && let Some(line) = rest.iter().position(|byte| *byte == b'\n').filter(|line| line + 1 < rest.len())
+    {
+        rest.drain(..=line);
+    }
+    rest
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn run(script: &str, dir: &Path, limit: u64) -> Running {
+        let command: Vec<_> = ["sh", "-c", script].map(str::to_owned).into();
+        let variables = [("PATH".into(), "/usr/bin:/bin".into())];
+        let log = dir.join("output.log");
+        let job = "jb_000000000000";
+        start(&Start { job, command: &command, dir, variables: &variables, log: &log, log_limit: limit }).unwrap()
+    }
+
+    fn finish(mut running: Running, also: &impl std::os::fd::AsFd) -> Ended {
+        let ended = running.wait(Duration::from_secs(60), also).unwrap();
+        running.end(Duration::from_secs(5), ended).unwrap()
+    }
+
+    #[test]
+    fn what_is_printed_is_kept_and_only_so_much_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (also, _writer) = std::io::pipe().unwrap();
+        let ended = finish(run("echo one; echo two >&2; exit 3", dir.path(), 1 << 20), &also);
+        assert_eq!(ended, Ended { code: Some(3), signal: None, dropped: 0 });
+        let log = dir.path().join("output.log");
+        assert_eq!(tail(&log, 1000), b"one\ntwo\n");
+        let ended = finish(run("head -c 5000000 /dev/zero; echo end", dir.path(), 100_000), &also);
+        assert!(ended.dropped > 4_000_000, "{ended:?}");
+        let kept: u64 = [older(&log), log.clone()].iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+        assert!(kept <= 200_000, "{kept}");
+        assert!(tail(&log, 100).ends_with(b"end\n"));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error_that_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let command = ["no-such-program".to_owned()];
+        let log = dir.path().join("log");
+        let start_it = Start { job: "x", command: &command, dir: dir.path(), variables: &[], log: &log, log_limit: 1 };
+        let error = start(&start_it).err().unwrap();
+        assert!(error.full_message().contains("no-such-program"), "{}", error.full_message());
+    }
+}
