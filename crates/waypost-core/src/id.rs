@@ -3,9 +3,11 @@
 //! An id is never a bare `String`: what takes a [`WorktreeId`] cannot be given a task's. Randomness comes
 //! from an [`Entropy`] argument.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -43,6 +45,20 @@ macro_rules! ids {
                 /// Returns the whole id.
                 pub fn as_str(&self) -> &str {
                     &self.0
+                }
+            }
+
+            impl JsonSchema for $name {
+                fn schema_name() -> Cow<'static, str> {
+                    stringify!($name).into()
+                }
+
+                fn inline_schema() -> bool {
+                    true
+                }
+
+                fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                    json_schema!({ "type": "string", "pattern": format!("^{}[0-9a-z]{{{LENGTH}}}$", $prefix) })
                 }
             }
 

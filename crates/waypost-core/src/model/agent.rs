@@ -1,5 +1,6 @@
 //! Whoever works: a program, a coordinator of programs, or a person.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -32,7 +33,7 @@ words! {
 }
 
 /// Which process an agent is. A number alone may be another process by now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessIdentity {
     /// The run of the machine.
     pub boot_id: String,
@@ -43,7 +44,7 @@ pub struct ProcessIdentity {
 }
 
 /// A registered worker, coordinator or person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Agent {
     /// Its id.
     pub id: AgentId,

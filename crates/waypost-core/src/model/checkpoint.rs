@@ -1,5 +1,6 @@
 //! Notes on a task, from which another agent can go on.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,7 +29,7 @@ words! {
 }
 
 /// One note. It is never changed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoint {
     /// Its id.
     pub id: CheckpointId,

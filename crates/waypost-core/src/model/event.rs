@@ -1,5 +1,6 @@
 //! The store's append-only history.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::id::WorktreeId;
 use crate::time::Timestamp;
 
 /// One line of history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Its place in the order of all events of the store, without gaps.
     pub sequence: u64,
@@ -43,7 +44,7 @@ pub struct NewEvent {
 }
 
 /// Which events to return.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EventQuery {
     /// Only those after this sequence, oldest first. Without it: the newest ones, newest first.

@@ -1,12 +1,13 @@
 //! The time-limited right to work on something.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, WorktreeId};
 use crate::time::Timestamp;
 
 /// The right to work on one task or issue. The row stays when nobody holds it, because the epoch must never go back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lease {
     /// The id of the task or issue.
     pub subject: String,

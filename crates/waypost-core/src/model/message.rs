@@ -1,5 +1,6 @@
 //! What agents tell each other.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::words::words;
@@ -51,7 +52,7 @@ words! {
 }
 
 /// A persistent item in an agent's inbox.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
     /// Its id.
     pub id: MessageId,

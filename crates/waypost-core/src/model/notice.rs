@@ -1,5 +1,6 @@
 //! What the ledger has still to be told.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::words::words;
@@ -17,7 +18,7 @@ words! {
 }
 
 /// News of an issue that its ledger does not have yet. Written with what happened; gone when the ledger was told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notice {
     /// The issue.
     pub issue: String,

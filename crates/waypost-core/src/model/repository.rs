@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -11,7 +12,7 @@ use crate::id::RepositoryId;
 use crate::path_text;
 
 /// One repository, as it was when last seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repository {
     /// Made once, kept in the repository's private state: survives a move.
     pub id: RepositoryId,
@@ -19,6 +20,7 @@ pub struct Repository {
     pub name: String,
     /// Its main worktree; the version control directory itself if it has none.
     #[serde(with = "path_text::serde")]
+    #[schemars(with = "String")]
     pub path: PathBuf,
     /// What manages it.
     pub vcs: Vcs,
@@ -29,7 +31,7 @@ pub struct Repository {
 }
 
 /// A version control system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Vcs {
     /// Git.

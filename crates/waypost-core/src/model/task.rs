@@ -1,5 +1,6 @@
 //! A unit of a workflow.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -59,7 +60,7 @@ impl TaskStatus {
 }
 
 /// A unit of a workflow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
     /// Its id.
     pub id: TaskId,
@@ -168,7 +169,7 @@ words! {
 }
 
 /// One task depends on another of its workflow.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Dependency {
     /// The one that depends.
     pub task_id: TaskId,

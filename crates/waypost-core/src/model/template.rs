@@ -1,5 +1,6 @@
 //! A reusable plan with variables.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::id::{TemplateId, WorktreeId};
 use crate::time::Timestamp;
 
 /// A plan with `{{variables}}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Template {
     /// Its id.
     pub id: TemplateId,
@@ -28,7 +29,7 @@ pub struct Template {
 }
 
 /// One variable of a template.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Variable {
     /// The name, as in `{{name}}`.
     pub name: String,

@@ -1,5 +1,6 @@
 //! One execution of a plan.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -69,7 +70,7 @@ words! {
 }
 
 /// One execution of a plan: tasks with dependencies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Workflow {
     /// Its id.
     pub id: WorkflowId,
@@ -134,7 +135,7 @@ impl Workflow {
 }
 
 /// Which workflows to return.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkflowQuery {
     /// Only those with one of these; all if empty.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{RepositoryId, WorktreeId};
@@ -9,7 +10,7 @@ use crate::path_text;
 use crate::time::Timestamp;
 
 /// One worktree, as it was when it last wrote.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Worktree {
     /// Made once, kept in the version control's own directory for this worktree: survives a move.
     pub id: WorktreeId,
@@ -19,6 +20,7 @@ pub struct Worktree {
     pub name: String,
     /// Its root.
     #[serde(with = "path_text::serde")]
+    #[schemars(with = "String")]
     pub path: PathBuf,
     /// The branch checked out, if any.
     pub branch: Option<String>,

@@ -1,5 +1,6 @@
 //! Says that the caller is done with messages.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -11,14 +12,14 @@ use crate::op::Letter;
 use crate::work::{agents, inbox};
 
 /// Says that the caller is done with messages. They are not shown again.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AckMessage {
     /// Which ones. If one of them is not the caller's, none is marked.
     pub messages: Vec<MessageId>,
 }
 
 /// The answer to [`AckMessage`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acked {
     /// The messages, as they are now.
     pub messages: Vec<Letter>,

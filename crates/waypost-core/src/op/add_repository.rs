@@ -1,5 +1,6 @@
 //! Makes a repository known without going there.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::model::{Repository, kind};
 
 /// Makes a repository known without going there.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AddRepository {
     /// The repository.
     pub repository: Repository,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -14,7 +15,7 @@ use crate::work::plan::{self, Graph, PlannedTask};
 use crate::work::view::{self, TaskView};
 
 /// Adds one task to the plan of a workflow.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AddTask {
     /// Which one: its id or name.
     pub workflow: String,

@@ -1,5 +1,6 @@
 //! Lets a workflow concern one more repository.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use crate::work::find;
 use crate::work::view::{self, WorkflowView};
 
 /// Lets a workflow concern one more repository.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AddWorkflowRepository {
     /// Which one: its id or name.
     pub workflow: String,

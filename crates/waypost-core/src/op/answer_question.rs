@@ -1,5 +1,6 @@
 //! Answers what a task asked. It can be claimed again.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -11,7 +12,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, find};
 
 /// Answers what a task asked. It can be claimed again.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerQuestion {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,

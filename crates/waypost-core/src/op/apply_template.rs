@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use crate::work::template;
 use crate::work::view::WorkflowView;
 
 /// Makes a workflow from a template.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyTemplate {
     /// The template.
     pub template: String,
@@ -34,7 +35,7 @@ pub struct ApplyTemplate {
 }
 
 /// A template that somebody else keeps, for example in a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TemplateContent {
     /// Where it is kept, for whoever asks later.
     pub origin: String,

@@ -1,5 +1,6 @@
 //! Asks a person something that a claimed task needs to know. The task waits, and its worker is free.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -11,7 +12,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, lease};
 
 /// Asks a person something that a claimed task needs to know. The task waits, and its worker is free.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AskQuestion {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,

@@ -1,5 +1,6 @@
 //! Says who alone may claim a task, or that everybody may.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, find};
 
 /// Says who alone may claim a task, or that everybody may.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AssignTask {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,

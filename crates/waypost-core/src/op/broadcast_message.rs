@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -12,7 +13,7 @@ use crate::op::send_message;
 use crate::work::{agents, find, inbox};
 
 /// Puts a message into the inboxes of all agents it may concern.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct BroadcastMessage {
     /// Only to those with this role.
     #[serde(default)]
@@ -46,7 +47,7 @@ pub struct BroadcastMessage {
 }
 
 /// The answer to [`BroadcastMessage`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Broadcast {
     /// What was sent, one for each recipient.
     pub messages: Vec<Message>,

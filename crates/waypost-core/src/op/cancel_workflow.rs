@@ -1,5 +1,6 @@
 //! Calls a workflow off, with all of it that is not done.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,7 +11,7 @@ use crate::work::view::{self, WorkflowView};
 use crate::work::{attempt, find};
 
 /// Calls a workflow off, with all of it that is not done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CancelWorkflow {
     /// Which one: its id or name.
     pub workflow: String,

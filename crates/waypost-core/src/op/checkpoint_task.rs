@@ -1,5 +1,6 @@
 //! Notes how far a claimed task got.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use crate::model::{Checkpoint, CheckpointKind, Lease, kind};
 use crate::work::{agents, find, lease};
 
 /// Notes how far a claimed task got.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointTask {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,
@@ -40,7 +41,7 @@ pub struct CheckpointTask {
 }
 
 /// The answer to [`CheckpointTask`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpointed {
     /// The checkpoint.
     pub checkpoint: Checkpoint,

@@ -1,5 +1,6 @@
 //! Claims an issue in the store, so that nobody else works on it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::model::{Lease, kind};
 use crate::work::{agents, claim, lease};
 
 /// Claims an issue in the store, so that nobody else works on it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimIssue {
     /// The issue.
     pub issue: String,

@@ -1,5 +1,6 @@
 //! Claims a task, and returns all that its worker has to know.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -11,7 +12,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, claim, find};
 
 /// Claims a task, and returns all that its worker has to know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimTask {
     /// Which one; the most urgent that the caller may have, if nobody says.
     #[serde(default)]
@@ -28,7 +29,7 @@ pub struct ClaimTask {
 }
 
 /// The answer to [`ClaimTask`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claimed {
     /// The task.
     pub task: TaskView,

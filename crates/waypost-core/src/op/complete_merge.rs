@@ -1,5 +1,6 @@
 //! Records that what a workflow delivered is delivered, or merged.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,7 +11,7 @@ use crate::work::find;
 use crate::work::view::{self, WorkflowView};
 
 /// Records that what a workflow delivered is delivered, or merged.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CompleteMerge {
     /// Which one: its id or name.
     pub workflow: String,

@@ -1,5 +1,6 @@
 //! Records that a ledger was told of one of its issues.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::model::{News, kind};
 use crate::time::Timestamp;
 
 /// Records that a ledger was told of one of its issues.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ConfirmNotice {
     /// The issue.
     pub issue: String,
@@ -21,7 +22,7 @@ pub struct ConfirmNotice {
 }
 
 /// The answer to [`ConfirmNotice`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Confirmed {
     /// Whether it was still to be told.
     pub was_open: bool,

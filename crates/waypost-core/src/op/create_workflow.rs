@@ -1,5 +1,6 @@
 //! Makes a workflow, with or without a plan.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use crate::work::plan::Plan;
 use crate::work::view::{self, WorkflowView};
 
 /// Makes a workflow, with or without a plan.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreateWorkflow {
     /// What to call it.
     pub name: String,

@@ -1,5 +1,6 @@
 //! Shows everything that belongs to a workflow, for another store.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,7 +11,7 @@ use crate::work::find;
 use crate::work::moving::{self, WorkflowDump};
 
 /// Shows everything that belongs to a workflow, for another store.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DumpWorkflow {
     /// Which one.
     pub workflow: WorkflowId,

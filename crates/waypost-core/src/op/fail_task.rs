@@ -1,5 +1,6 @@
 //! Ends an attempt that did not succeed. The next one follows while attempts remain.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,7 +11,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, lease};
 
 /// Ends an attempt that did not succeed. The next one follows while attempts remain.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FailTask {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,

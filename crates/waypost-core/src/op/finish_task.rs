@@ -1,5 +1,6 @@
 //! Completes a claimed task.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,7 +11,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, lease};
 
 /// Completes a claimed task.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FinishTask {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,

@@ -1,5 +1,6 @@
 //! Begins to move a workflow: from now on nothing happens to it here.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -14,7 +15,7 @@ use crate::work::{attempt, find, lease};
 /// Begins to move a workflow: from now on nothing happens to it here. Answers with all of it, as of this moment.
 ///
 /// Doing it again for the same store answers the same.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FreezeWorkflow {
     /// Which one.
     pub workflow: WorkflowId,

@@ -1,5 +1,6 @@
 //! Packs what whoever works on a task has to know.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,7 +10,7 @@ use crate::work::context::{self, Context};
 use crate::work::{agents, find};
 
 /// Packs what whoever works on a task has to know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GetContext {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,

@@ -1,5 +1,6 @@
 //! Shows how everything stands, what needs a person first.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -15,7 +16,7 @@ use crate::work::{agents, find, moving};
 const SCAN: u32 = 1_000;
 
 /// Shows how everything stands, what needs a person first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GetStatus {
     /// Only what was made in this worktree.
     #[serde(default)]
@@ -25,7 +26,7 @@ pub struct GetStatus {
 }
 
 /// The answer to [`GetStatus`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Tasks that ask a person something.
     pub questions: Vec<TaskView>,
@@ -54,7 +55,7 @@ pub struct Status {
 }
 
 /// How many there are of each part of a [`Status`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
     /// As [`Status::questions`].
     pub questions: u64,

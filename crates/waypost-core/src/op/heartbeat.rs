@@ -1,5 +1,6 @@
 //! Says that the caller is alive, and renews its leases.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::model::{Lease, TaskStatus, kind};
 use crate::work::{agents, find, lease};
 
 /// Says that the caller is alive, and renews its leases.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Heartbeat {
     /// Only this task's lease.
     #[serde(default)]
@@ -24,7 +25,7 @@ pub struct Heartbeat {
 }
 
 /// The answer to [`Heartbeat`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Alive {
     /// The caller's leases, as they are now.
     pub leases: Vec<Lease>,

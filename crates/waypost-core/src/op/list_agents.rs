@@ -1,5 +1,6 @@
 //! Lists agents.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,7 +10,7 @@ use crate::model::{Agent, AgentStatus, Role};
 use crate::time::Timestamp;
 
 /// Lists agents.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListAgents {
     /// Only those with this role.
     #[serde(default)]
@@ -26,7 +27,7 @@ pub struct ListAgents {
 }
 
 /// The answer to [`ListAgents`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentList {
     /// The agents, by name.
     pub agents: Vec<AgentView>,
@@ -54,7 +55,7 @@ impl Operation for ListAgents {
 }
 
 /// An agent, and what it is doing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentView {
     /// The agent.
     #[serde(flatten)]
@@ -66,7 +67,7 @@ pub struct AgentView {
 }
 
 /// Something an agent holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Held {
     /// The id of the task or issue.
     pub subject: String,

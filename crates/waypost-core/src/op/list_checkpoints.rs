@@ -1,5 +1,6 @@
 //! Lists the checkpoints of a task, latest first.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,7 +10,7 @@ use crate::model::Checkpoint;
 use crate::work::find;
 
 /// Lists the checkpoints of a task, latest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListCheckpoints {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,
@@ -24,7 +25,7 @@ pub struct ListCheckpoints {
 }
 
 /// The answer to [`ListCheckpoints`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointList {
     /// The checkpoints, latest first.
     pub checkpoints: Vec<Checkpoint>,

@@ -1,5 +1,6 @@
 //! Reads the history.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -8,14 +9,14 @@ use crate::error::{Error, Result};
 use crate::model::{Event, EventQuery};
 
 /// Reads the history.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListEvents {
     /// Which events.
     pub query: EventQuery,
 }
 
 /// The answer to [`ListEvents`].
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventList {
     /// The events: newest first, or oldest first after [`EventQuery::since`].
     pub events: Vec<Event>,

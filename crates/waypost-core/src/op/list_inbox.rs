@@ -1,5 +1,6 @@
 //! Shows what waits in the inbox of the caller.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,7 +10,7 @@ use crate::model::{Message, MessageState, kind};
 use crate::work::{agents, inbox, lease};
 
 /// Shows what waits in the inbox of the caller.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListInbox {
     /// At most this many.
     pub limit: u32,
@@ -19,7 +20,7 @@ pub struct ListInbox {
 }
 
 /// The answer to [`ListInbox`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Inbox {
     /// The messages, in order.
     pub messages: Vec<Letter>,
@@ -46,7 +47,7 @@ impl Operation for ListInbox {
 }
 
 /// A message, with names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Letter {
     /// The message.
     #[serde(flatten)]

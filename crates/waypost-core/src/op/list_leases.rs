@@ -1,5 +1,6 @@
 //! Lists what is held, and by whom.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,11 +11,11 @@ use crate::model::Lease;
 use crate::work::lease;
 
 /// Lists what is held, and by whom.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListLeases {}
 
 /// The answer to [`ListLeases`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaseList {
     /// The leases that somebody holds, by subject.
     pub leases: Vec<LeaseView>,
@@ -42,7 +43,7 @@ impl Operation for ListLeases {
 }
 
 /// A lease, with the name of its holder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaseView {
     /// The lease.
     #[serde(flatten)]

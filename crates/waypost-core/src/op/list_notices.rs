@@ -1,5 +1,6 @@
 //! Lists what the ledgers have still to be told of their issues.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -8,11 +9,11 @@ use crate::error::Result;
 use crate::model::Notice;
 
 /// Lists what the ledgers have still to be told of their issues.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListNotices {}
 
 /// The answer to [`ListNotices`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NoticeList {
     /// What to tell, the oldest first.
     pub notices: Vec<Notice>,

@@ -1,5 +1,6 @@
 //! Lists the repositories that the store knows.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -8,18 +9,18 @@ use crate::error::Result;
 use crate::model::{Repository, WorkflowQuery, WorkflowStatus};
 
 /// Lists the repositories that the store knows.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListRepositories {}
 
 /// The answer to [`ListRepositories`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RepositoryList {
     /// The repositories, by name.
     pub repositories: Vec<RepositoryView>,
 }
 
 /// A repository, and what refers to it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RepositoryView {
     /// The repository.
     #[serde(flatten)]

@@ -1,5 +1,6 @@
 //! Lists tasks: of one workflow in the order of the plan, or of all that are live.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -11,7 +12,7 @@ use crate::work::find;
 use crate::work::view::{self, TaskView};
 
 /// Lists tasks: of one workflow in the order of the plan, or of all that are live.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListTasks {
     /// Only those of this workflow.
     #[serde(default)]
@@ -30,7 +31,7 @@ pub struct ListTasks {
 }
 
 /// The answer to [`ListTasks`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskList {
     /// The tasks.
     pub tasks: Vec<TaskView>,

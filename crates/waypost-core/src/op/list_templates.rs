@@ -1,5 +1,6 @@
 //! Lists the latest version of each template.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -8,11 +9,11 @@ use crate::error::Result;
 use crate::model::Template;
 
 /// Lists the latest version of each template.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListTemplates {}
 
 /// The answer to [`ListTemplates`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TemplateList {
     /// The templates, by name.
     pub templates: Vec<Template>,

@@ -1,5 +1,6 @@
 //! Lists workflows.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,14 +10,14 @@ use crate::model::WorkflowQuery;
 use crate::work::view::{self, WorkflowView};
 
 /// Lists workflows.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListWorkflows {
     /// Which ones.
     pub query: WorkflowQuery,
 }
 
 /// The answer to [`ListWorkflows`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowList {
     /// The workflows, newest first.
     pub workflows: Vec<WorkflowView>,

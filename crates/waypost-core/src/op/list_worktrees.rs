@@ -1,5 +1,6 @@
 //! Lists the worktrees the store has heard of.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -8,11 +9,11 @@ use crate::error::Result;
 use crate::model::{Repository, Worktree};
 
 /// Lists every worktree that ever wrote, removed ones too, with the repositories they belong to.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListWorktrees {}
 
 /// The answer to [`ListWorktrees`].
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorktreeList {
     /// The repositories, by name.
     pub repositories: Vec<Repository>,

@@ -4,6 +4,7 @@
 //! them. The surfaces decode into these structs, run them through [`crate::engine`] and encode the answer;
 //! they decide nothing.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -168,7 +169,7 @@ pub use take_job::TakeJob;
 pub use take_workflow::{TakeWorkflow, Taken};
 
 /// Something that can be asked of a store.
-pub trait Operation: Clone + Serialize + DeserializeOwned {
+pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
     /// The name on every surface.
     const NAME: &'static str;
     /// One line for help texts.
@@ -176,7 +177,7 @@ pub trait Operation: Clone + Serialize + DeserializeOwned {
     /// Whether it writes.
     const EFFECT: Effect;
     /// What it answers.
-    type Answer: Serialize + DeserializeOwned;
+    type Answer: Serialize + DeserializeOwned + JsonSchema;
 
     /// Carries it out inside a transaction.
     fn run(self, cx: &mut Cx<'_>) -> Result<Self::Answer>;
@@ -201,10 +202,21 @@ pub struct Entry {
     pub effect: Effect,
     /// Runs it with its arguments and its answer as JSON, for surfaces that carry JSON.
     pub run: fn(&mut Cx<'_>, Value) -> Result<Value>,
+    /// Describes its arguments.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+    /// Describes its answer.
+    pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 const fn entry<O: Operation>() -> Entry {
-    Entry { name: O::NAME, summary: O::SUMMARY, effect: O::EFFECT, run: run_json::<O> }
+    Entry {
+        name: O::NAME,
+        summary: O::SUMMARY,
+        effect: O::EFFECT,
+        run: run_json::<O>,
+        schema: SchemaGenerator::subschema_for::<O>,
+        answer_schema: SchemaGenerator::subschema_for::<O::Answer>,
+    }
 }
 
 /// All operations.
@@ -289,9 +301,16 @@ pub static TABLE: &[Entry] = &[
 ];
 
 fn run_json<O: Operation>(cx: &mut Cx<'_>, arguments: Value) -> Result<Value> {
-    let operation: O = serde_json::from_value(arguments)
-        .map_err(|error| Error::invalid(format!("wrong arguments for {}", O::NAME)).because(error))?;
-    serde_json::to_value(operation.run(cx)?)
+    encode::<O>(&decode::<O>(arguments)?.run(cx)?)
+}
+
+fn decode<O: Operation>(arguments: Value) -> Result<O> {
+    serde_json::from_value(arguments)
+        .map_err(|error| Error::invalid(format!("wrong arguments for {}", O::NAME)).because(error))
+}
+
+fn encode<O: Operation>(answer: &O::Answer) -> Result<Value> {
+    serde_json::to_value(answer)
         .map_err(|error| Error::internal(format!("the answer of {} is not JSON", O::NAME)).because(error))
 }
 
@@ -299,6 +318,8 @@ fn run_json<O: Operation>(cx: &mut Cx<'_>, arguments: Value) -> Result<Value> {
 mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
+
+    use schemars::generate::SchemaSettings;
 
     use super::*;
 
@@ -313,5 +334,17 @@ mod tests {
         let names: BTreeSet<String> = TABLE.iter().map(|entry| entry.name.to_owned()).collect();
         assert_eq!(files, names);
         assert_eq!(TABLE.len(), names.len(), "a name stands twice");
+    }
+
+    #[test]
+    fn every_operation_describes_its_arguments_and_its_answer() {
+        for entry in TABLE {
+            let mut generator =
+                SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
+            for schema in [(entry.schema)(&mut generator), (entry.answer_schema)(&mut generator)] {
+                assert_eq!(schema.get("type").and_then(Value::as_str), Some("object"), "{}", entry.name);
+                assert!(schema.get("description").is_some(), "{}", entry.name);
+            }
+        }
     }
 }

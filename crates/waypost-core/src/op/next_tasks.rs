@@ -1,5 +1,6 @@
 //! Lists what the caller could claim, the most urgent first.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,7 +10,7 @@ use crate::op::TaskList;
 use crate::work::{agents, claim, find, view};
 
 /// Lists what the caller could claim, the most urgent first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NextTasks {
     /// Only those of this workflow.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! Sets a claimed task aside, until somebody claims it by name.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,7 +11,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, lease};
 
 /// Sets a claimed task aside, until somebody claims it by name.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PauseTask {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,

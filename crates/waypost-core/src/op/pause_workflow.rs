@@ -1,5 +1,6 @@
 //! Lets nothing more of a workflow be claimed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,7 +11,7 @@ use crate::work::find;
 use crate::work::view::{self, WorkflowView};
 
 /// Lets nothing more of a workflow be claimed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PauseWorkflow {
     /// Which one: its id or name.
     pub workflow: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -13,7 +14,7 @@ use crate::work::plan::{self as plans, Graph, Plan};
 use crate::work::view::{self, WorkflowView};
 
 /// Gives a workflow its tasks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PlanWorkflow {
     /// Which one: its id or name.
     pub workflow: String,

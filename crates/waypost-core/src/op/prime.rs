@@ -1,5 +1,6 @@
 //! Tells an agent that knows nothing all that it has to know.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,7 +10,7 @@ use crate::work::agents;
 use crate::work::context::{self, Context};
 
 /// Tells an agent that knows nothing all that it has to know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Prime {
     /// How many tokens it may have.
     #[serde(default)]

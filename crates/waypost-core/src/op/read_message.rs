@@ -1,5 +1,6 @@
 //! Opens a message of the inbox of the caller.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -11,7 +12,7 @@ use crate::op::Letter;
 use crate::work::{agents, inbox};
 
 /// Opens a message of the inbox of the caller.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReadMessage {
     /// Which one.
     pub message: MessageId,

@@ -1,5 +1,6 @@
 //! Records work on the store itself.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::model::kind;
 
 /// Records work on the store itself, so that its history explains a changed file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RecordMaintenance {
     /// What was done.
     pub what: Maintenance,
@@ -18,7 +19,7 @@ pub struct RecordMaintenance {
 }
 
 /// Kinds of work on the store itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Maintenance {
     /// The file was compacted.
@@ -28,7 +29,7 @@ pub enum Maintenance {
 }
 
 /// The answer to [`RecordMaintenance`].
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recorded {
     /// The event's place in the history.
     pub sequence: u64,

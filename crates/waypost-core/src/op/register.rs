@@ -1,5 +1,6 @@
 //! Makes the caller's repository and worktree known.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -9,11 +10,11 @@ use crate::error::Result;
 use crate::model::{Repository, Worktree, kind};
 
 /// Makes the caller's repository and worktree known. Doing it twice is doing it once.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Register {}
 
 /// The answer to [`Register`].
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Registered {
     /// The repository, as now stored.
     pub repository: Repository,

@@ -1,5 +1,6 @@
 //! Makes an agent known, or says what is new about it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use crate::work::{agents, changes, described};
 const SHORTEST_MS: u64 = 1_000;
 
 /// Makes an agent known, or says what is new about it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RegisterAgent {
     /// What others call it; the caller if nobody says.
     #[serde(default)]

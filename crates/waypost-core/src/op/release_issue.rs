@@ -1,5 +1,6 @@
 //! Ends the lease on an issue, because it was given back or is closed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::model::kind;
 use crate::work::{agents, lease};
 
 /// Ends the lease on an issue, because it was given back or is closed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseIssue {
     /// The issue.
     pub issue: String,
@@ -23,7 +24,7 @@ pub struct ReleaseIssue {
 }
 
 /// The answer to [`ReleaseIssue`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleasedIssue {
     /// Whether anybody held it.
     pub was_held: bool,

@@ -1,5 +1,6 @@
 //! Forgets a repository that nothing refers to.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::{Repository, WorkflowQuery, kind};
 
 /// Forgets a repository that nothing refers to. Nothing in the repository itself changes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveRepository {
     /// Which one: its id, name or path.
     pub repository: String,

@@ -1,5 +1,6 @@
 //! Takes a task that was never begun out of its workflow. Those that waited for it wait for what it waited for.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -11,7 +12,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{find, progress};
 
 /// Takes a task that was never begun out of its workflow. Those that waited for it wait for what it waited for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveTask {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,

@@ -1,5 +1,6 @@
 //! Records that a worktree was removed. Its history stays.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -10,14 +11,14 @@ use crate::id::WorktreeId;
 use crate::model::{Worktree, kind};
 
 /// Records that a worktree was removed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveWorktree {
     /// Which one.
     pub id: WorktreeId,
 }
 
 /// The answer to [`RemoveWorktree`].
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Removed {
     /// The worktree, as now stored.
     pub worktree: Worktree,

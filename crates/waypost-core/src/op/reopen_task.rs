@@ -1,5 +1,6 @@
 //! Lets a task that is over be done once more.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -11,7 +12,7 @@ use crate::work::find;
 use crate::work::view::{self, TaskView};
 
 /// Lets a task that is over be done once more.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReopenTask {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -15,7 +16,7 @@ use crate::work::view::{self, WorkflowView};
 use crate::work::{changes, described, find, progress};
 
 /// Plans the rest of a workflow anew. What is claimed, started or done stays, and what it waits for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReplanWorkflow {
     /// Which one: its id or name.
     pub workflow: String,
@@ -26,7 +27,7 @@ pub struct ReplanWorkflow {
 }
 
 /// The answer to [`ReplanWorkflow`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Replanned {
     /// The workflow.
     pub workflow: WorkflowView,

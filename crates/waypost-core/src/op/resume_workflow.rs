@@ -1,5 +1,6 @@
 //! Lets a paused workflow go on.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,7 +11,7 @@ use crate::work::view::{self, WorkflowView};
 use crate::work::{find, progress};
 
 /// Lets a paused workflow go on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ResumeWorkflow {
     /// Which one: its id or name.
     pub workflow: String,

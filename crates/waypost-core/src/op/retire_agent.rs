@@ -1,5 +1,6 @@
 //! Lets an agent leave for good. What it holds goes back.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::model::{Agent, AgentStatus, TaskStatus, kind};
 use crate::work::{agents, attempt, changes, described, find, lease};
 
 /// Lets an agent leave for good. What it holds goes back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RetireAgent {
     /// Which one: its id or name; the caller if nobody says.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! Ends a workflow here that went to another store.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -11,7 +12,7 @@ use crate::work::view::{self, WorkflowView};
 use crate::work::{attempt, find, inbox, moving};
 
 /// Ends a workflow here that went to another store. Its rows and its history stay.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RetireWorkflow {
     /// Which one.
     pub workflow: WorkflowId,

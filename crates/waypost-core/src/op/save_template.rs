@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::work::plan::{Graph, Plan, PlannedTask};
 use crate::work::{check_name, find, template, view};
 
 /// Saves a plan with variables, or a finished workflow as one.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SaveTemplate {
     /// What to call it.
     pub name: String,

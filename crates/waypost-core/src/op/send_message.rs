@@ -1,5 +1,6 @@
 //! Puts a message into the inbox of an agent.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -11,7 +12,7 @@ use crate::work::inbox::{self, Draft};
 use crate::work::{agents, find};
 
 /// Puts a message into the inbox of an agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SendMessage {
     /// To whom: id or name; whoever sent the message that it answers, if nobody says.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! Lets happen what time has brought about.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -7,11 +8,11 @@ use crate::engine::Cx;
 use crate::error::Result;
 
 /// Lets happen what time has brought about.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Settle {}
 
 /// The answer to [`Settle`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settled {
     /// The sequence of the newest event.
     pub last: u64,

@@ -1,5 +1,6 @@
 //! Shows an agent with what it holds.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,7 +10,7 @@ use crate::op::AgentView;
 use crate::work::find;
 
 /// Shows an agent with what it holds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowAgent {
     /// Which one: its id or name.
     pub agent: String,

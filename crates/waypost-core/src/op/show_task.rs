@@ -1,5 +1,6 @@
 //! Shows a task with its latest checkpoints and its history.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,7 +11,7 @@ use crate::work::find;
 use crate::work::view::{self, TaskView};
 
 /// Shows a task with its latest checkpoints and its history.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowTask {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,
@@ -20,7 +21,7 @@ pub struct ShowTask {
 }
 
 /// The answer to [`ShowTask`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskPage {
     /// The task.
     #[serde(flatten)]

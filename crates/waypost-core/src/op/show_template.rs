@@ -1,5 +1,6 @@
 //! Shows the latest version of a template.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,7 +10,7 @@ use crate::model::Template;
 use crate::nearest;
 
 /// Shows the latest version of a template.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowTemplate {
     /// What it is called.
     pub name: String,

@@ -1,5 +1,6 @@
 //! Shows a conversation that the caller is a part of.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -11,14 +12,14 @@ use crate::op::Letter;
 use crate::work::agents;
 
 /// Shows a conversation that the caller is a part of.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowThread {
     /// Any message of it.
     pub message: MessageId,
 }
 
 /// The answer to [`ShowThread`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
     /// The messages, in order.
     pub messages: Vec<Letter>,

@@ -1,5 +1,6 @@
 //! Shows a workflow with its tasks.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,14 +10,14 @@ use crate::work::find;
 use crate::work::view::{self, TaskView, WorkflowView};
 
 /// Shows a workflow with its tasks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowWorkflow {
     /// Which one: its id or name.
     pub workflow: String,
 }
 
 /// The answer to [`ShowWorkflow`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowPage {
     /// The workflow.
     #[serde(flatten)]

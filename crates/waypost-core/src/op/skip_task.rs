@@ -1,5 +1,6 @@
 //! Marks a task as not needed. Those that wait for it may go on.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -10,7 +11,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, progress};
 
 /// Marks a task as not needed. Those that wait for it may go on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SkipTask {
     /// Which one: its id, its name, or `workflow/name`.
     pub task: String,

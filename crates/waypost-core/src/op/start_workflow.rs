@@ -1,5 +1,6 @@
 //! Lets the tasks of a workflow be claimed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -11,7 +12,7 @@ use crate::work::view::{self, WorkflowView};
 use crate::work::{find, progress};
 
 /// Lets the tasks of a workflow be claimed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StartWorkflow {
     /// Which one: its id or name.
     pub workflow: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -12,14 +13,14 @@ use crate::work::find;
 use crate::work::view::{self, TaskView, WorkflowView};
 
 /// Tells in a few facts how far a workflow got.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SummarizeWorkflow {
     /// Which one: its id or name.
     pub workflow: String,
 }
 
 /// The answer to [`SummarizeWorkflow`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowSummary {
     /// The workflow.
     #[serde(flatten)]

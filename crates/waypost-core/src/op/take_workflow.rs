@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -14,7 +15,7 @@ use crate::model::{Agent, AgentStatus, Checkpoint, Event, Lease, Message, NewEve
 use crate::work::moving::{self, WorkflowDump};
 
 /// Takes in a workflow of another store, with its ids, its epochs and its history. Doing it twice is doing it once.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TakeWorkflow {
     /// All of it.
     pub dump: WorkflowDump,
@@ -28,7 +29,7 @@ pub struct TakeWorkflow {
 }
 
 /// The answer to [`TakeWorkflow`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Taken {
     /// Whether it was not here before.
     pub is_new: bool,

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ const MARK: &str = "waypost.moved";
 const PAGE: u32 = 1_000;
 
 /// Everything that belongs to a workflow, and everything that this refers to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowDump {
     /// The workflow.
     pub workflow: Workflow,

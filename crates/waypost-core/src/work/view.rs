@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{find, lease};
@@ -12,7 +13,7 @@ use crate::model::{DependencyKind, Task, TaskStatus, Workflow, WorkflowStatus};
 use crate::time::Timestamp;
 
 /// A task, and what is computed about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskView {
     /// The task.
     #[serde(flatten)]
@@ -36,7 +37,7 @@ pub struct TaskView {
 }
 
 /// A workflow, and what is computed about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowView {
     /// The workflow.
     #[serde(flatten)]
