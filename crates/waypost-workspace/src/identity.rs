@@ -37,6 +37,11 @@ pub fn ensure_repository_id(private_dir: &Path, entropy: &mut dyn Entropy) -> Re
     ensure(private_dir, REPOSITORY, || RepositoryId::generate(entropy))
 }
 
+/// Makes a clone known as the repository it was cloned from. One that has an id keeps it.
+pub fn adopt_repository_id(private_dir: &Path, id: &RepositoryId) -> Result<RepositoryId> {
+    ensure(private_dir, REPOSITORY, || id.clone())
+}
+
 /// Returns the worktree's id, making it on first use. Of several at once, all get the same.
 pub fn ensure_worktree_id(worktree_private_dir: &Path, entropy: &mut dyn Entropy) -> Result<WorktreeId> {
     ensure(worktree_private_dir, WORKTREE, || WorktreeId::generate(entropy))

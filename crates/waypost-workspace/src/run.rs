@@ -651,3 +651,18 @@ pub fn init_git(path: &Path) -> Result<()> {
     }
     Tool::new("git", command).args(["init", "--quiet", "--template="]).arg("--").arg(path).stdout().map(drop)
 }
+
+/// Opens a pull request for a branch that was pushed, with GitHub's own program. Returns its address.
+///
+/// It runs in a checkout of the user's own: a job may have written anything into the configuration of its workspace.
+pub(crate) fn open_pull_request(checkout: &Path, branch: &str, title: &str) -> Result<String> {
+    let mut command = Command::new("gh");
+    for variable in GIT_VARIABLES {
+        command.env_remove(variable);
+    }
+    command.env("GH_PROMPT_DISABLED", "1").current_dir(checkout);
+    let create = ["pr", "create", "--head", branch, "--title", title, "--body", ""];
+    let said = Tool::new("gh", command).args(create).stdout()?;
+    let url = said.lines().rev().find(|line| line.starts_with("https://"));
+    url.map(str::to_owned).ok_or_else(|| Error::unavailable("gh did not say where the pull request is").because(said))
+}

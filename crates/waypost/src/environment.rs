@@ -30,6 +30,12 @@ impl Variables {
         self.0.get(name.as_ref()).map(OsString::as_os_str)
     }
 
+    /// Returns the variables whose names begin so.
+    pub fn starting_with<'a>(&'a self, beginning: &'a str) -> impl Iterator<Item = (OsString, OsString)> + 'a {
+        let begins = move |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(beginning));
+        self.0.iter().filter(move |(name, _)| begins(name)).map(|(name, value)| (name.clone(), value.clone()))
+    }
+
     /// Returns the environment without what would lead git to a certain repository.
     #[must_use]
     pub fn without_git(&self) -> Self {

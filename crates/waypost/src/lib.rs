@@ -5,6 +5,7 @@
 //! [`place`] answers where everything lives and why; [`session`] opens the store that was chosen and runs
 //! operations on it in the name of the worktree the caller stands in. The program itself is `cli`.
 
+mod bytes;
 pub mod claims;
 #[doc(hidden)]
 pub mod cli;
@@ -13,6 +14,7 @@ pub mod environment;
 pub mod epics;
 pub mod history;
 pub mod import;
+pub mod jobs;
 pub mod ledger;
 mod merging;
 pub mod migrate;
@@ -26,6 +28,8 @@ pub mod session;
 pub mod survey;
 pub mod sync;
 pub mod templates;
+pub mod worker;
+pub mod workspaces;
 mod yaml;
 
 pub use waypost_core::{Error, Kind, Result};

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -48,7 +49,7 @@ impl JobStatus {
 }
 
 /// A part of a job's life.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
     /// What it is called.
     pub name: String,
@@ -60,7 +61,7 @@ pub struct Phase {
 }
 
 /// One run of a command.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
@@ -89,15 +90,19 @@ pub struct Job {
     pub workspace_id: Option<WorkspaceId>,
     /// The directory it was asked for from.
     #[serde(with = "path_text::serde")]
+    #[schemars(with = "String")]
     pub work_dir: PathBuf,
     /// The directory it works in.
     #[serde(with = "path_text::optional")]
+    #[schemars(with = "Option<String>")]
     pub workspace_dir: Option<PathBuf>,
     /// The directory of what it is told and tells.
     #[serde(with = "path_text::optional")]
+    #[schemars(with = "Option<String>")]
     pub context_dir: Option<PathBuf>,
     /// What its command printed.
     #[serde(with = "path_text::optional")]
+    #[schemars(with = "Option<String>")]
     pub log: Option<PathBuf>,
     /// The machine it runs on, or is to run on.
     pub machine: Option<String>,

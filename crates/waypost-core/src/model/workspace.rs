@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -75,7 +76,7 @@ impl WorkspaceStatus {
 }
 
 /// The device and inode of a workspace's directory. Only that directory is ever removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Identity {
     /// The device.
     pub device: u64,
@@ -84,7 +85,7 @@ pub struct Identity {
 }
 
 /// An isolated directory, made for one job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Workspace {
     /// Its id.
     pub id: WorkspaceId,
@@ -96,6 +97,7 @@ pub struct Workspace {
     pub machine: String,
     /// The directory to work in.
     #[serde(with = "path_text::serde")]
+    #[schemars(with = "String")]
     pub path: PathBuf,
     /// How it is made.
     pub strategy: Strategy,

@@ -1,5 +1,6 @@
 //! Calls a job off. Whoever watches over it ends its command.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
@@ -10,7 +11,7 @@ use crate::model::kind;
 use crate::work::jobs::{self, Ending};
 
 /// Calls a job off. Whoever watches over it ends its command.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CancelJob {
     /// Which one: its id, or the beginning of it.
     pub job: String,

@@ -1,5 +1,6 @@
 //! Notes what became of a workspace.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -9,7 +10,7 @@ use crate::model::{Identity, Workspace, WorkspaceStatus};
 use crate::work::jobs;
 
 /// Notes what became of a workspace.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeWorkspace {
     /// Which one: its id, the beginning of it, or its job.
     pub workspace: String,

@@ -52,7 +52,7 @@ impl Operation for ClaimTask {
             claim::task(cx, &task, &mut agent, self.ttl_ms)?
         } else {
             let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
-            claim::next(cx, workflow.as_ref(), &mut agent, self.ttl_ms)?
+            claim::next(cx, workflow.as_ref(), &[], &mut agent, self.ttl_ms)?
         };
         let context = context::pack(cx, &task, Some(&agent.id), self.budget.unwrap_or(context::BUDGET))?;
         Ok(Claimed { task: view::task(cx, task)?, lease, context })

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use crate::path_text;
 use crate::work::{agents, check_name, claim, find, jobs, lease};
 
 /// Asks for a job. What it works on is claimed for it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreateJob {
     /// What kind of work it is.
     #[serde(rename = "type", default = "usual_kind")]
@@ -43,6 +44,12 @@ pub struct CreateJob {
     /// The epoch of the caller's lease, if it has one already.
     #[serde(default)]
     pub epoch: Option<u64>,
+    /// Works on the most urgent task that the caller may have; of this workflow, if one is named.
+    #[serde(default)]
+    pub next: bool,
+    /// Only a task of one of these repositories; any, if none is named.
+    #[serde(default)]
+    pub repositories: Vec<RepositoryId>,
     /// How long the lease lasts after each sign of life, in milliseconds.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
@@ -51,6 +58,7 @@ pub struct CreateJob {
     pub machine: Option<String>,
     /// The directory it is asked for from.
     #[serde(with = "path_text::serde")]
+    #[schemars(with = "String")]
     pub work_dir: PathBuf,
     /// The job that this one is another try of.
     #[serde(default)]
@@ -80,8 +88,19 @@ impl Operation for CreateJob {
                 lease::require(cx, &task, &agent, self.epoch)?;
             }
             let (task, lease) = claim::task(cx, &task, &mut agent, self.ttl_ms)?;
+            repository_id = match repository_id {
+                Some(id) => Some(id),
+                None => claim::repository_of(cx, &task)?,
+            };
             (task_id, epoch) = (Some(task.id), Some(lease.epoch));
-            repository_id = repository_id.or(task.repository_id);
+        } else if self.next {
+            let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
+            let (task, lease) = claim::next(cx, workflow.as_ref(), &self.repositories, &mut agent, self.ttl_ms)?;
+            repository_id = match repository_id {
+                Some(id) => Some(id),
+                None => claim::repository_of(cx, &task)?,
+            };
+            (task_id, epoch) = (Some(task.id), Some(lease.epoch));
         }
         let repository_id = repository_id.unwrap_or_else(|| cx.caller.repository.id.clone());
         if cx.tx.repository_get(&repository_id)?.is_none() {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::path_text;
 use crate::work::jobs;
 
 /// Writes a workspace down, before anything of it is made.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreateWorkspace {
     /// Its id, drawn by whoever makes it: it is a part of the path.
     pub id: WorkspaceId,
@@ -28,9 +29,11 @@ pub struct CreateWorkspace {
     pub machine: String,
     /// The directory to work in.
     #[serde(with = "path_text::serde")]
+    #[schemars(with = "String")]
     pub path: PathBuf,
     /// The directory of what its job is told and tells.
     #[serde(with = "path_text::optional", default)]
+    #[schemars(with = "Option<String>")]
     pub context: Option<PathBuf>,
     /// How it is made.
     pub strategy: Strategy,

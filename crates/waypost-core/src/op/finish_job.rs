@@ -1,5 +1,6 @@
 //! Ends a job, and the attempt on its task with it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::work::jobs::{self, Ending};
 
 /// Ends a job, and the attempt on its task with it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FinishJob {
     /// Which one: its id, or the beginning of it.
     pub job: String,

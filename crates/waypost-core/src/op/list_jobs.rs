@@ -1,5 +1,6 @@
 //! Lists jobs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -12,7 +13,7 @@ use crate::work::{find, lease};
 const LIMIT: u32 = 50;
 
 /// Lists jobs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListJobs {
     /// Only those in this status.
     #[serde(default)]
@@ -29,14 +30,14 @@ pub struct ListJobs {
 }
 
 /// The answer to [`ListJobs`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobList {
     /// The jobs, newest first.
     pub jobs: Vec<JobView>,
 }
 
 /// A job, and what it belongs to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobView {
     /// The job.
     #[serde(flatten)]

@@ -1,5 +1,6 @@
 //! Lists workspaces.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
@@ -11,7 +12,7 @@ use crate::model::{JobStatus, Workspace, WorkspaceQuery};
 const LIMIT: u32 = 1000;
 
 /// Lists workspaces.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListWorkspaces {
     /// Only those on this machine.
     #[serde(default)]
@@ -25,14 +26,14 @@ pub struct ListWorkspaces {
 }
 
 /// The answer to [`ListWorkspaces`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkspaceList {
     /// The workspaces, newest first.
     pub workspaces: Vec<WorkspaceView>,
 }
 
 /// A workspace, and what it belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkspaceView {
     /// The workspace.
     #[serde(flatten)]

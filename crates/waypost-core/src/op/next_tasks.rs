@@ -33,7 +33,7 @@ impl Operation for NextTasks {
             None => agents::stranger(cx),
         };
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let tasks = claim::candidates(cx, workflow.as_ref(), &agent, limit)?;
+        let tasks = claim::candidates(cx, workflow.as_ref(), &[], &agent, limit)?;
         if tasks.is_empty() {
             return Err(claim::nothing(cx, workflow.as_ref())?);
         }

@@ -1,5 +1,6 @@
 //! Says how far a job is: what it does now, what came out, what it used.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
@@ -10,7 +11,7 @@ use crate::model::kind;
 use crate::work::{check_name, jobs};
 
 /// Says how far a job is: what it does now, what came out, what it used.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NoteJob {
     /// Which one: its id, or the beginning of it.
     pub job: String,

@@ -1,5 +1,6 @@
 //! Shows a job.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::work::jobs;
 
 /// Shows a job.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowJob {
     /// Which one: its id, or the beginning of it.
     pub job: String,

@@ -1,5 +1,6 @@
 //! Shows a workspace.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_workspaces::WorkspaceView;
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::work::jobs;
 
 /// Shows a workspace.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowWorkspace {
     /// Which one: its id, the beginning of it, or its job.
     pub workspace: String,

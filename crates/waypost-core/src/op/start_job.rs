@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
@@ -13,7 +14,7 @@ use crate::path_text;
 use crate::work::jobs;
 
 /// Notes that the command of a job was started.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StartJob {
     /// Which one: its id, or the beginning of it.
     pub job: String,
@@ -21,6 +22,7 @@ pub struct StartJob {
     pub process: ProcessIdentity,
     /// What it prints goes here.
     #[serde(with = "path_text::optional", default)]
+    #[schemars(with = "Option<String>")]
     pub log: Option<PathBuf>,
     /// What its token hashes to.
     #[serde(default)]

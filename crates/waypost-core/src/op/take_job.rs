@@ -1,5 +1,6 @@
 //! Begins to watch over a job: from now on somebody answers for it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
@@ -10,7 +11,7 @@ use crate::model::{JobStatus, ProcessIdentity, kind};
 use crate::work::jobs;
 
 /// Begins to watch over a job: from now on somebody answers for it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TakeJob {
     /// Which one: its id, or the beginning of it.
     pub job: String,

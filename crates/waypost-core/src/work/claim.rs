@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{agents, find, lease};
 use crate::engine::Cx;
 use crate::error::{Error, Kind, Result};
-use crate::id::WorkflowId;
+use crate::id::{RepositoryId, WorkflowId};
 use crate::model::{
     Agent, CandidateQuery, DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus, kind,
 };
@@ -111,20 +111,30 @@ pub(crate) fn task(cx: &mut Cx<'_>, task: &Task, agent: &mut Agent, ttl_ms: Opti
 pub(crate) fn next(
     cx: &mut Cx<'_>,
     workflow: Option<&Workflow>,
+    repositories: &[RepositoryId],
     agent: &mut Agent,
     ttl_ms: Option<u64>,
 ) -> Result<(Task, Lease)> {
     check_cap(cx, agent)?;
-    match candidates(cx, workflow, agent, 1)?.pop() {
+    match candidates(cx, workflow, repositories, agent, 1)?.pop() {
         Some(task) => take(cx, &task, agent, ttl_ms),
         None => Err(nothing(cx, workflow)?),
     }
 }
 
-/// Returns what the agent may have, the most urgent first.
+/// Returns the repository that a task is worked on in: its own, else that of the worktree its workflow was made in.
+pub(crate) fn repository_of(cx: &mut Cx<'_>, task: &Task) -> Result<Option<RepositoryId>> {
+    match &task.repository_id {
+        Some(id) => Ok(Some(id.clone())),
+        None => Ok(cx.tx.worktree_get(&task.worktree_id)?.map(|worktree| worktree.repository_id)),
+    }
+}
+
+/// Returns what the agent may have, the most urgent first; only in these repositories, if any are named.
 pub(crate) fn candidates(
     cx: &mut Cx<'_>,
     workflow: Option<&Workflow>,
+    repositories: &[RepositoryId],
     agent: &Agent,
     limit: usize,
 ) -> Result<Vec<Task>> {
@@ -139,7 +149,9 @@ pub(crate) fn candidates(
                 let workflow = find::workflow_of(cx, &task)?;
                 is_full.insert(task.workflow_id.clone(), fullness(cx, &workflow)?.is_some());
             }
-            if !is_full[&task.workflow_id] && objection(cx, &task, agent)?.is_none() {
+            let is_here = repositories.is_empty()
+                || repository_of(cx, &task)?.is_some_and(|repository| repositories.contains(&repository));
+            if is_here && !is_full[&task.workflow_id] && objection(cx, &task, agent)?.is_none() {
                 found.push(task);
                 if found.len() >= limit {
                     return Ok(found);

@@ -337,7 +337,7 @@ pub(crate) fn prime(cx: &mut Cx<'_>, agent: Option<&Agent>, name: &str, budget: 
         }
     }
     let reader = agent.cloned().unwrap_or_else(|| agents::stranger(cx));
-    let candidates = claim::candidates(cx, None, &reader, 4)?;
+    let candidates = claim::candidates(cx, None, &[], &reader, 4)?;
     for task in &candidates[..candidates.len().min(3)] {
         packer.add(next, &format!("{} ({}), priority {}", task.name, task.id, task.priority));
     }

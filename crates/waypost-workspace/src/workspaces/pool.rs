@@ -44,6 +44,11 @@ pub fn warm(plan: &Plan, means: &Means<'_>) -> Result<Slot> {
     Ok(Slot { plan, living: Vec::new() })
 }
 
+/// Returns the plan that [`warm`] makes a workspace by.
+pub fn pooled(plan: &Plan) -> Result<Plan> {
+    Ok(in_pool(plan, &pool_of(plan)?))
+}
+
 /// Lists the workspaces of the pool that a plan could take.
 pub fn list(plan: &Plan) -> Result<Vec<Slot>> {
     let Ok(entries) = fs::read_dir(pool_of(plan)?) else { return Ok(Vec::new()) };

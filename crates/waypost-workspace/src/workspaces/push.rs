@@ -10,7 +10,7 @@ use super::mirror::{self, Mirror, UPLOAD};
 use super::overlay::enter;
 use super::plan::{Plan, resolve};
 use crate::git_layout;
-use crate::run::{Git, Own, Tool};
+use crate::run::{self, Git, Own, Tool};
 
 /// Whether the work of a workspace is in the branch that others build on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,44 @@ pub enum Merged {
     No,
     /// There is nothing to be merged.
     Nothing,
+}
+
+/// Commits everything that is not ignored, in the name of whoever the source says. None if nothing changed.
+pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
+    enter(plan)?;
+    let git = Git::of_workspace(&plan.workspace)?;
+    git.command().args(["add", "--all", "--", "."]).stdout()?;
+    if git.command().args(["diff", "--cached", "--quiet"]).succeeds()? {
+        return Ok(None);
+    }
+    let known = plan.checkout.as_deref().map(Git::in_worktree).transpose()?;
+    let known = known.map(|git| git.command().args(["var", "GIT_AUTHOR_IDENT"]).answer()).transpose()?.flatten();
+    let known = known.as_deref().and_then(|ident| {
+        let (name, rest) = ident.split_once(" <")?;
+        Some((name.to_owned(), rest.split_once('>')?.0.to_owned()))
+    });
+    let (name, email) = known.unwrap_or_else(|| ("waypost".to_owned(), "waypost@localhost".to_owned()));
+    let mut tool = git.command();
+    for role in ["AUTHOR", "COMMITTER"] {
+        tool = tool.env(&format!("GIT_{role}_NAME"), &name).env(&format!("GIT_{role}_EMAIL"), &email);
+    }
+    tool.args(["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message]).stdout()?;
+    head(plan).map(Some)
+}
+
+/// Opens a pull request for what was pushed to a branch. Returns its address.
+pub fn open_pull_request(plan: &Plan, branch: &str) -> Result<String> {
+    let Some(checkout) = &plan.checkout else {
+        return Err(Error::refused(format!("workspace {} comes from no checkout on this machine", plan.name)));
+    };
+    let title = Git::of_workspace(&plan.workspace)?.command().args(["show", "--no-patch", "--format=%s", "HEAD"]);
+    run::open_pull_request(checkout, branch, &title.stdout()?)
+}
+
+/// Returns the commit that a workspace is on.
+pub fn head(plan: &Plan) -> Result<String> {
+    enter(plan)?;
+    resolve(&Git::of_workspace(&plan.workspace)?, "HEAD")
 }
 
 /// Pushes the commit a workspace is on to a branch of the remote. Returns the commit.

@@ -35,6 +35,7 @@ const EXAMPLES: &str = "Examples:
   way workflow create x --plan plan.yaml --start
   way task claim --agent me   take the next task, with all one has to know
   way prime --agent me        what a new agent has to know
+  way job start -- make test  run a command in a workspace of its own
   way status                  what is there, across all worktrees
   way where                   where everything lives, and why
   way worktree add topic      a worktree for a branch, sharing all state
@@ -158,6 +159,9 @@ commands! {
     "agent" => agent;
     "msg" ["message"] => msg;
     "template" => template;
+    "job" => job;
+    "worker" => worker;
+    "ws" ["workspace"] => ws;
     "status" => status;
     "events" => events;
     "where" => r#where;

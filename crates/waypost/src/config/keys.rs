@@ -34,6 +34,10 @@ pub enum ValueKind {
     Words,
     /// A length of time such as `30s` or `10m`.
     Duration,
+    /// A whole number.
+    Number,
+    /// An amount of bytes such as `500MB` or `20GiB`.
+    Bytes,
     /// One of these words.
     Choice(&'static [&'static str]),
 }
@@ -65,6 +69,10 @@ pub static KEYS: &[Key] = &[
         Some("main"),
         "whose copy of the ledger counts: the main worktree's, or each worktree's own",
     ),
+    personal("jobs.env", ValueKind::Words, None, "further variables of your environment that jobs see"),
+    personal("jobs.grace", ValueKind::Duration, Some("10s"), "how long a job that is asked to end may take"),
+    personal("jobs.log_limit", ValueKind::Bytes, Some("64MiB"), "how much of what a job prints is kept"),
+    shared("jobs.timeout", ValueKind::Duration, None, "how long a job may run"),
     shared("prefix", ValueKind::Text, None, "what the ids of new issues begin with"),
     shared(
         "prune.auto",
@@ -108,7 +116,42 @@ pub static KEYS: &[Key] = &[
     ),
     personal("store.wait", ValueKind::Duration, Some("30s"), "how long to wait for other processes"),
     personal("sync.timeout", ValueKind::Duration, Some("2m"), "how long a remote may take to answer; 0s is for ever"),
+    personal(
+        "workspaces.cleanup_on_complete",
+        ValueKind::Choice(&["false", "true"]),
+        Some("false"),
+        "whether a workspace goes when its job has ended and nothing in it would be lost",
+    ),
+    shared("workspaces.include", ValueKind::Words, None, "ignored files that workspaces get as well, as patterns"),
+    personal("workspaces.keep_count", ValueKind::Number, None, "how many workspaces way ws gc leaves"),
+    personal(
+        "workspaces.keep_for",
+        ValueKind::Text,
+        Some("7d"),
+        "how old workspaces get before way ws gc removes them",
+    ),
+    personal("workspaces.limit", ValueKind::Bytes, None, "how large a workspace may become"),
     personal("workspaces.path", ValueKind::Path, None, "where jobs get their workspaces"),
+    personal(
+        "workspaces.policy",
+        ValueKind::Choice(&["stop", "evict"]),
+        Some("stop"),
+        "what happens beyond workspaces.total: no new job, or the oldest safe workspaces go",
+    ),
+    personal("workspaces.pool", ValueKind::Number, Some("0"), "how many workspaces way ws warm has in advance"),
+    shared(
+        "workspaces.setup",
+        ValueKind::Text,
+        None,
+        "the command that sets a workspace up; it runs once it is trusted",
+    ),
+    personal(
+        "workspaces.strategy",
+        ValueKind::Choice(&["clone", "overlay", "worktree", "jj", "copy"]),
+        None,
+        "how workspaces are made, if not as suits the repository",
+    ),
+    personal("workspaces.total", ValueKind::Bytes, None, "how much all workspaces together may take"),
 ];
 
 /// Returns the key of a name, or an error with the nearest one.
@@ -147,6 +190,10 @@ impl Key {
             }
             ValueKind::Duration if !text.parse::<SignedDuration>().is_ok_and(is_reasonable) => {
                 wrong("it takes a length of time up to a day, for example 30s, 10m or 1h 30m".to_owned())
+            }
+            ValueKind::Number if text.parse::<u32>().is_err() => wrong("it takes a whole number".to_owned()),
+            ValueKind::Bytes if crate::bytes::parse(text).is_none() => {
+                wrong("it takes an amount of bytes, for example 500MB or 20GiB".to_owned())
             }
             ValueKind::Path | ValueKind::Paths | ValueKind::Words | ValueKind::Text
                 if text.is_empty() || text.contains('\0') =>

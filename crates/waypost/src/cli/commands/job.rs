@@ -1,0 +1,660 @@
+//! `way job`
+
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use waypost_core::model::{JobStatus, Strategy};
+use waypost_core::op::{JobView, ListJobs, NoteJob};
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+use waypost_workspace::jobs as processes;
+
+use super::ws::{self, amount};
+use crate::cli::Cx;
+use crate::cli::spans::{roughly, span};
+use crate::cli::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
+use crate::cli::work::{json_or_text, said, wait_for, word};
+use crate::jobs::{self, Request, Settings};
+use crate::place::expand;
+use crate::repos::Repo;
+use crate::session::{Session, SystemEntropy};
+use crate::workspaces;
+
+/// Run commands in workspaces of their own, and see how they went
+///
+/// Every job gets an isolated directory before it starts, a supervisor that outlives the terminal it was started from, a
+/// log, and a record that stays. A job with a task holds its lease, and fails if its command ends without having finished
+/// the task.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way job start -- make test                       in its own workspace; streams the log, ends as the job does
+  way job start --task build --agent me -- ./agent.sh
+  way job start --detach --timeout 1h -- claude -p 'fix the tests'
+  way job list
+  way job logs -f jb_4k2j
+  way job cancel jb_4k2j
+  way job deliver jb_4k2j --commit 'Fix the tests'")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    #[command(visible_alias = "run")]
+    Start(Box<StartArgs>),
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    Show(OneArgs),
+    Logs(LogsArgs),
+    Wait(WaitArgs),
+    Cancel(CancelArgs),
+    Retry(RetryArgs),
+    Note(NoteArgs),
+    Deliver(DeliverArgs),
+    #[command(hide = true)]
+    Supervise(OneArgs),
+}
+
+/// Run a command in a workspace of its own
+///
+/// It sees WAYPOST_JOB, WAYPOST_TASK, WAYPOST_EPOCH, WAYPOST_AGENT, WAYPOST_WORKSPACE, WAYPOST_CONTEXT_DIR, WAYPOST_DB and
+/// WAYPOST_TOKEN, and of your environment only what every program needs and what jobs.env or --env name. Interrupting this
+/// command cancels the job.
+#[derive(clap::Args)]
+pub(crate) struct StartArgs {
+    /// The task to work on; it is claimed for you
+    #[arg(long)]
+    task: Option<String>,
+    /// The workflow it is in, if its name alone does not say
+    #[arg(long, requires = "task")]
+    workflow: Option<String>,
+    /// The epoch of your lease on the task, if you hold it already
+    #[arg(long, requires = "task", value_name = "N")]
+    epoch: Option<u64>,
+    /// What kind of work it is: builder, debugger, reviewer, anything
+    #[arg(long = "type", value_name = "TYPE", default_value = "agent")]
+    kind: String,
+    /// What it is for
+    #[arg(long, default_value = "")]
+    description: String,
+    /// What it is given: JSON or text, @FILE, or - for standard input; it finds it in its context directory
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+    /// Return as soon as it runs
+    #[arg(long, short)]
+    detach: bool,
+    /// Let a worker run it: on any machine, or on the one that --on names
+    #[arg(long)]
+    queue: bool,
+    /// The machine that is to run it; implies --queue
+    #[arg(long, value_name = "MACHINE")]
+    on: Option<String>,
+    #[command(flatten)]
+    how: HowArgs,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// How jobs are run.
+#[derive(clap::Args)]
+pub(crate) struct HowArgs {
+    /// clone, overlay, worktree, jj, copy or in-place [default: as configured, else as suits the repository]
+    #[arg(long, value_parser = word::<Strategy>)]
+    strategy: Option<Strategy>,
+    /// The commit to start from [default: the current one]
+    #[arg(long, value_name = "REVISION")]
+    base: Option<String>,
+    /// The branch to work on [default: waypost/ and the job's id]
+    #[arg(long)]
+    branch: Option<String>,
+    /// Work in this workspace, which another job left
+    #[arg(long, value_name = "WORKSPACE", conflicts_with_all = ["strategy", "base", "branch"])]
+    workspace: Option<String>,
+    /// How long it may run
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    timeout: Option<u64>,
+    /// How large its workspace may become
+    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    size_limit: Option<u64>,
+    /// Remove the workspace when the job has ended, unless work in it would be lost
+    #[arg(long, conflicts_with = "keep")]
+    cleanup: bool,
+    /// Keep the workspace when the job has ended
+    #[arg(long)]
+    keep: bool,
+    /// Let the job see this variable of your environment, too
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+}
+
+/// List jobs
+#[derive(clap::Args)]
+struct ListArgs {
+    /// Only those in this status
+    #[arg(long, value_parser = word::<JobStatus>)]
+    status: Option<JobStatus>,
+    /// Only those of this task
+    #[arg(long)]
+    task: Option<String>,
+    /// Only those that have not ended
+    #[arg(long)]
+    live: bool,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u32,
+}
+
+/// Show a job with all it went through
+#[derive(clap::Args)]
+struct OneArgs {
+    /// Its id, or the beginning of it
+    job: String,
+}
+
+/// Show what a job printed
+#[derive(clap::Args)]
+struct LogsArgs {
+    /// Its id, or the beginning of it
+    job: String,
+    /// Go on until it has ended
+    #[arg(long, short)]
+    follow: bool,
+    /// Only the last part, at most so much
+    #[arg(long, value_name = "BYTES", value_parser = amount, conflicts_with = "follow")]
+    tail: Option<u64>,
+}
+
+/// Wait until a job has ended; ends as the job did
+#[derive(clap::Args)]
+struct WaitArgs {
+    /// Its id, or the beginning of it
+    job: String,
+    /// How long at most; then it ends with 6
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    timeout: Option<u64>,
+}
+
+/// Call a job off: all of its processes are ended, and its task is set aside
+#[derive(clap::Args)]
+struct CancelArgs {
+    /// Its id, or the beginning of it
+    job: String,
+    /// Why
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+/// Run a job again, as it was asked for
+#[derive(clap::Args)]
+struct RetryArgs {
+    /// Its id, or the beginning of it
+    job: String,
+    /// Go on in the workspace that it left
+    #[arg(long)]
+    same_workspace: bool,
+    /// Return as soon as it runs
+    #[arg(long, short)]
+    detach: bool,
+}
+
+/// Say how far a job is: for the command of the job itself
+#[derive(clap::Args)]
+struct NoteArgs {
+    /// The job [default: WAYPOST_JOB]
+    #[arg(long)]
+    job: Option<String>,
+    /// What it does now
+    #[arg(long)]
+    phase: Option<String>,
+    /// More about it
+    #[arg(long)]
+    detail: Option<String>,
+    /// What came out
+    #[arg(long)]
+    output: Option<String>,
+    /// Tokens used so far
+    #[arg(long)]
+    tokens: Option<u64>,
+    /// Money spent so far
+    #[arg(long)]
+    cost: Option<f64>,
+}
+
+/// Deliver what a job did: commit, push its branch to the real remote, and say where to open a pull request
+#[derive(clap::Args)]
+struct DeliverArgs {
+    /// Its id, or the beginning of it
+    job: String,
+    #[command(flatten)]
+    how: ws::DeliveryArgs,
+}
+
+pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+    // Which repository a job works on is said with the flag that says which issues are meant.
+    let mut session = cx.work()?;
+    if let Command::Supervise(args) = &args.command {
+        let ended = jobs::supervise(&mut session, &args.job)?;
+        return Ok(ExitCode::from(jobs::exit_code(&ended.job)));
+    }
+    jobs::look(&mut session)?;
+    let session = &mut session;
+    match &args.command {
+        Command::Start(args) => start(cx, session, args),
+        Command::List(args) => list(cx, session, args),
+        Command::Show(args) => show(cx, session, args),
+        Command::Logs(args) => logs(cx, session, args),
+        Command::Wait(args) => wait(cx, session, args),
+        Command::Cancel(args) => cancel(cx, session, args),
+        Command::Retry(args) => retry(cx, session, args),
+        Command::Note(args) => note(cx, session, args),
+        Command::Deliver(args) => {
+            let workspace = workspaces::find(session, &args.job)?.workspace;
+            ws::deliver(cx, session, &workspace, &args.how)
+        }
+        Command::Supervise(_) => Err(Error::internal("a job is supervised before anything else")),
+    }
+}
+
+impl HowArgs {
+    /// Returns how a job is run: as said, else as configured.
+    pub(crate) fn settings(&self, session: &Session) -> Settings {
+        let usual = jobs::usual_settings(session);
+        let cleanup = match (self.cleanup, self.keep) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => usual.cleanup,
+        };
+        Settings {
+            strategy: self.strategy,
+            base: self.base.clone(),
+            branch: self.branch.clone(),
+            workspace: self.workspace.clone(),
+            timeout_ms: self.timeout.or(usual.timeout_ms),
+            size_limit: self.size_limit.or(usual.size_limit),
+            cleanup,
+            env: usual.env.into_iter().chain(self.env.clone()).collect(),
+            ..usual
+        }
+    }
+}
+
+fn start(cx: &mut Cx, session: &mut Session, args: &StartArgs) -> Result<ExitCode> {
+    let input = args.input.as_deref().map(|given| json_or_text("the input", given)).transpose()?;
+    let is_queued = args.queue || args.on.is_some();
+    let mut settings = args.how.settings(session);
+    settings.launcher = (!is_queued).then(processes::own_identity);
+    let repository = cx.global.repo.as_ref().map(|path| {
+        let path = expand(path, &session.place.cwd, &session.place.variables)?;
+        let repo = Repo::open(&path, &session.place.variables).map_err(|error| error.within(path.display()))?;
+        let id = waypost_workspace::ensure_repository_id(&repo.checkout.private_dir, &mut SystemEntropy)?;
+        session.write(waypost_core::op::AddRepository { repository: repo.as_known(id.clone()) })?;
+        Ok(id)
+    });
+    let repository = repository.transpose()?;
+    let machine = if is_queued { args.on.clone() } else { Some(workspaces::machine(session)?) };
+    let job = jobs::create(
+        session,
+        Request {
+            kind: args.kind.clone(),
+            description: args.description.clone(),
+            input: input.unwrap_or(Value::Null),
+            command: args.command.clone(),
+            repository,
+            task: args.task.clone(),
+            workflow: args.workflow.clone(),
+            epoch: args.epoch,
+            next: false,
+            repositories: Vec::new(),
+            machine,
+            settings,
+            retry_of: None,
+        },
+    )?;
+    if is_queued {
+        cx.ui.answer(&job, |text| text.line(format!("Job {} waits for a worker", job.job.id)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    launch(cx, session, &job, args.detach)
+}
+
+/// Starts a job, and stays with it unless that is not wanted.
+fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Result<ExitCode> {
+    jobs::launch(session, job)?;
+    let id = job.job.id.to_string();
+    if detach {
+        let begun = wait_for(session, None, |session| {
+            jobs::look(session)?;
+            Ok(Some(jobs::show(session, &id)?).filter(|now| now.job.status != JobStatus::Pending))
+        })?;
+        let begun = begun.unwrap_or_else(|| job.clone());
+        return match begun.job.status {
+            JobStatus::Running | JobStatus::Completed => {
+                cx.ui.answer(&begun, |text| {
+                    let place = begun.job.workspace_dir.as_ref().unwrap_or(&begun.job.work_dir);
+                    text.line(format!("Started job {id} in {}", place.display()));
+                })?;
+                Ok(ExitCode::SUCCESS)
+            }
+            _ => Err(failure(&begun)),
+        };
+    }
+    cx.ui.note(&format!("job {id}"));
+    let told = interruption()?;
+    let log = jobs::log_of(session, &job.job.id)?;
+    let mut seen = Tail::default();
+    let mut is_cancelled = false;
+    let ended = loop {
+        let now = wait_for(session, Some(200), |session| {
+            let now = jobs::show(session, &id)?;
+            Ok(Some(now).filter(|now| now.job.status.is_final()))
+        })?;
+        if !cx.ui.json {
+            seen.print(&log)?;
+        }
+        if let Some(now) = now {
+            break now;
+        }
+        jobs::look(session)?;
+        if !is_cancelled && told() {
+            is_cancelled = true;
+            cx.ui.note("cancelling the job");
+            match jobs::cancel(session, &id, Some("its terminal was interrupted".to_owned())) {
+                Err(error) if error.kind() != waypost_core::Kind::Conflict => return Err(error),
+                _ => {}
+            }
+        }
+    };
+    if !cx.ui.json {
+        seen.print(&log)?;
+    }
+    settle_for(session, &id)?;
+    let ended = jobs::show(session, ended.job.id.as_str())?;
+    for warning in &ended.job.warnings {
+        cx.ui.warn(warning);
+    }
+    if cx.ui.json {
+        cx.ui.answer(&ended, |_| {})?;
+    } else if ended.job.status != JobStatus::Completed {
+        cx.ui.note(&format!("job {id} is {}: {}", ended.job.status, ended.job.error.as_deref().unwrap_or("no reason")));
+    }
+    Ok(ExitCode::from(jobs::exit_code(&ended.job)))
+}
+
+/// Waits until the supervisor of a job that has ended has tidied up.
+fn settle_for(session: &mut Session, id: &str) -> Result<()> {
+    let job = jobs::show(session, id)?;
+    let Some(supervisor) = job.job.supervisor else { return Ok(()) };
+    wait_for(session, Some(60_000), |_| Ok((!processes::is_running(&supervisor)).then_some(())))?;
+    Ok(())
+}
+
+fn failure(job: &JobView) -> Error {
+    let why = job.job.error.clone().unwrap_or_else(|| "no reason".to_owned());
+    Error::conflict(format!("job {} is {}", job.job.id, said(job.job.status.as_str())))
+        .because(why)
+        .hint(format!("way job show {}", job.job.id))
+}
+
+/// Returns what tells whether this process was asked to stop.
+fn interruption() -> Result<impl Fn() -> bool> {
+    let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, std::sync::Arc::clone(&flag))
+            .map_err(|error| Error::unavailable("cannot listen for signals").because(error))?;
+    }
+    Ok(move || flag.load(std::sync::atomic::Ordering::Relaxed))
+}
+
+fn list(cx: &mut Cx, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
+    let operation = ListJobs { status: args.status, live: args.live, task: args.task.clone(), limit: Some(args.limit) };
+    let jobs = session.read(operation)?.jobs;
+    let now = session.now()?;
+    cx.ui.answer(&jobs, |text| {
+        if !jobs.is_empty() {
+            text.fitted(table_of(&jobs, now), 6);
+        }
+    })?;
+    if jobs.is_empty() {
+        cx.ui.note("there are no such jobs; way job start -- COMMAND starts one");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The table of jobs, as `status` shows it too.
+pub(crate) fn table_of(jobs: &[JobView], now: Timestamp) -> Vec<Vec<Cell>> {
+    let titles = ["ID", "STATUS", "TYPE", "TASK", "AGENT", "AGE", "COMMAND"];
+    let rows = jobs.iter().map(|view| {
+        let job = &view.job;
+        let dash = || "-".to_owned();
+        vec![
+            cell(&job.id),
+            styled(style(job.status), job.status),
+            cell(&job.kind),
+            cell(view.task.clone().unwrap_or_else(dash)),
+            cell(view.agent.clone().unwrap_or_else(dash)),
+            styled(DIM, job.created_at.ago(now)),
+            cell(job.command.join(" ")),
+        ]
+    });
+    std::iter::once(Vec::from(titles.map(|title| styled(DIM, title)))).chain(rows).collect()
+}
+
+fn style(status: JobStatus) -> Style {
+    match status {
+        JobStatus::Pending => WARN,
+        JobStatus::Running | JobStatus::Completed => GOOD,
+        JobStatus::Failed => BAD,
+        JobStatus::Cancelled | JobStatus::Interrupted => WARN,
+    }
+}
+
+fn show(cx: &mut Cx, session: &mut Session, args: &OneArgs) -> Result<ExitCode> {
+    let view = jobs::show(session, &args.job)?;
+    let now = session.now()?;
+    cx.ui.answer(&view, |text| {
+        let job = &view.job;
+        let field = |label: &str, value: Cell| vec![styled(BOLD, label), value];
+        let mut rows = vec![
+            field("job", cell(&job.id)),
+            field("status", styled(style(job.status), job.status)),
+            field("type", cell(&job.kind)),
+            field("command", cell(job.command.join(" "))),
+            field("repository", cell(&view.repository)),
+            field("created", cell(job.created_at.ago(now))),
+        ];
+        let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let ran = job.started_at.map(|started| roughly(job.finished_at.unwrap_or(now).since(started)));
+        let further = [
+            ("about", Some(job.description.clone()).filter(|text| !text.is_empty())),
+            ("task", view.task.clone()),
+            ("agent", view.agent.clone()),
+            ("machine", job.machine.clone()),
+            ("ran for", ran),
+            ("exit code", job.exit_code.map(|code| code.to_string())),
+            ("error", job.error.clone()),
+            ("workspace", job.workspace_id.as_ref().map(ToString::to_string)),
+            ("works in", path(&job.workspace_dir)),
+            ("context", path(&job.context_dir)),
+            ("log", path(&job.log)),
+            ("tokens", job.tokens.map(|tokens| tokens.to_string())),
+            ("cost", job.cost.map(|cost| cost.to_string())),
+            ("retry of", job.retry_of.as_ref().map(ToString::to_string)),
+            ("output", job.output.as_ref().and_then(|output| output.lines().last().map(str::to_owned))),
+        ];
+        rows.extend(further.into_iter().filter_map(|(label, value)| Some(field(label, cell(value?)))));
+        rows.extend(job.warnings.iter().map(|warning| field("warning", styled(WARN, warning))));
+        for phase in &job.phases {
+            let detail = phase.detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
+            rows.push(field("phase", cell(format!("{}{detail}, {}", phase.name, phase.at.ago(now)))));
+        }
+        text.table(&rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn logs(cx: &mut Cx, session: &mut Session, args: &LogsArgs) -> Result<ExitCode> {
+    let job = jobs::show(session, &args.job)?;
+    let log = job.job.log.clone().map_or_else(|| jobs::log_of(session, &job.job.id), Ok)?;
+    let machine = workspaces::machine(session)?;
+    if job.job.machine.as_ref().is_some_and(|known| *known != machine) && !log.exists() {
+        return Err(Error::not_found(format!("job {} printed on {}", job.job.id, job.job.machine.unwrap_or_default()))
+            .hint("its last lines are its output: way job show"));
+    }
+    let id = job.job.id.to_string();
+    if cx.ui.json {
+        let printed = jobs::tail(&log, args.tail.unwrap_or(u64::MAX));
+        let data = json!({ "job": id, "log": String::from_utf8_lossy(&printed) });
+        cx.ui.answer(&data, |_| {})?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.follow {
+        ui::print_document(&jobs::tail(&log, args.tail.unwrap_or(u64::MAX)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut seen = Tail::default();
+    loop {
+        let now = wait_for(session, Some(200), |session| {
+            Ok(Some(jobs::show(session, &id)?).filter(|now| now.job.status.is_final()))
+        })?;
+        seen.print(&log)?;
+        if now.is_some() || ui::is_closed() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        jobs::look(session)?;
+    }
+}
+
+/// How far a log was printed.
+#[derive(Default)]
+struct Tail {
+    at: u64,
+    began_before: bool,
+}
+
+impl Tail {
+    /// Prints what is new. Where the log was begun anew, the rest of the part before is printed first.
+    fn print(&mut self, log: &Path) -> Result<()> {
+        let Ok(mut file) = std::fs::File::open(log) else { return Ok(()) };
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        let older = processes::older(log);
+        if !self.began_before && self.at == 0 && older.exists() {
+            self.began_before = true;
+            ui::print_document(&std::fs::read(&older).unwrap_or_default())?;
+        }
+        if length < self.at {
+            if let Ok(mut before) = std::fs::File::open(&older) {
+                let mut rest = Vec::new();
+                if before.seek(SeekFrom::Start(self.at)).is_ok() && before.read_to_end(&mut rest).is_ok() {
+                    ui::print_document(&rest)?;
+                }
+            }
+            self.at = 0;
+        }
+        let mut new = Vec::new();
+        if file.seek(SeekFrom::Start(self.at)).is_ok() && file.read_to_end(&mut new).is_ok() && !new.is_empty() {
+            self.at += new.len() as u64;
+            ui::print_document(&new)?;
+        }
+        Ok(())
+    }
+}
+
+fn wait(cx: &mut Cx, session: &mut Session, args: &WaitArgs) -> Result<ExitCode> {
+    let ended = wait_for(session, args.timeout, |session| {
+        jobs::look(session)?;
+        Ok(Some(jobs::show(session, &args.job)?).filter(|now| now.job.status.is_final()))
+    })?;
+    let Some(ended) = ended else {
+        return Err(Error::new(waypost_core::Kind::NothingToDo, format!("job {} still runs", args.job)));
+    };
+    cx.ui.answer(&ended, |text| {
+        text.line(format!("Job {} is {}", ended.job.id, ended.job.status));
+        if let Some(error) = &ended.job.error {
+            text.line(error);
+        }
+    })?;
+    Ok(ExitCode::from(jobs::exit_code(&ended.job)))
+}
+
+fn cancel(cx: &mut Cx, session: &mut Session, args: &CancelArgs) -> Result<ExitCode> {
+    let cancelled = jobs::cancel(session, &args.job, args.reason.clone())?;
+    let id = cancelled.job.id.to_string();
+    // On this machine it is over when this returns; elsewhere its supervisor was told.
+    let machine = workspaces::machine(session)?;
+    let is_here = cancelled.job.machine.as_ref() == Some(&machine);
+    let ended = if is_here {
+        wait_for(session, Some(60_000), |session| {
+            jobs::look(session)?;
+            Ok(Some(jobs::show(session, &id)?).filter(|now| now.job.status.is_final()))
+        })?
+    } else {
+        None
+    };
+    let now = ended.unwrap_or(cancelled);
+    cx.ui.answer(&now, |text| {
+        text.line(match now.job.status.is_final() {
+            true => format!("Job {id} is {}", now.job.status),
+            false => format!("Job {id} was told to end"),
+        });
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn retry(cx: &mut Cx, session: &mut Session, args: &RetryArgs) -> Result<ExitCode> {
+    let before = jobs::show(session, &args.job)?.job;
+    if !before.status.is_final() {
+        return Err(
+            Error::conflict(format!("job {} is {}", before.id, before.status)).hint("way job cancel ends it first")
+        );
+    }
+    let mut settings = jobs::settings(&before)?;
+    settings.launcher = Some(processes::own_identity());
+    if args.same_workspace {
+        let known = before.workspace_id.as_ref().ok_or_else(|| {
+            Error::not_found(format!("job {} had no workspace", before.id)).hint("leave out --same-workspace")
+        })?;
+        settings.workspace = Some(known.to_string());
+    }
+    let machine = Some(workspaces::machine(session)?);
+    let job = jobs::create(
+        session,
+        Request {
+            kind: before.kind,
+            description: before.description,
+            input: before.input,
+            command: before.command,
+            repository: Some(before.repository_id),
+            task: before.task_id.map(|id| id.to_string()),
+            workflow: None,
+            epoch: None,
+            next: false,
+            repositories: Vec::new(),
+            machine,
+            settings,
+            retry_of: Some(before.id),
+        },
+    )?;
+    launch(cx, session, &job, args.detach)
+}
+
+fn note(cx: &mut Cx, session: &mut Session, args: &NoteArgs) -> Result<ExitCode> {
+    let job = args.job.clone().or_else(|| cx.variables.text("WAYPOST_JOB"));
+    let job = job.ok_or_else(|| Error::invalid("which job?").hint("--job JOB, or WAYPOST_JOB in the environment"))?;
+    let NoteArgs { phase, detail, output, tokens, cost, .. } = args;
+    let operation = NoteJob {
+        job,
+        phase: phase.clone(),
+        detail: detail.clone(),
+        output: output.clone(),
+        warning: None,
+        tokens: *tokens,
+        cost: *cost,
+    };
+    let noted = session.write(operation)?;
+    cx.ui.answer(&noted, |text| text.line(format!("Noted for job {}", noted.job.id)))?;
+    Ok(ExitCode::SUCCESS)
+}

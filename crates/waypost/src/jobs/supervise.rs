@@ -1,0 +1,428 @@
+//! The supervisor of one job: makes its workspace, runs its command, and writes down how it ended.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jiff::SignedDuration;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use waypost_core::id::Entropy as _;
+use waypost_core::model::{Job, JobStatus, Strategy, Workspace};
+use waypost_core::op::{FinishJob, GetContext, Heartbeat, JobView, NoteJob, ShowJob, StartJob, TakeJob};
+use waypost_core::{Error, Kind, Result};
+use waypost_fs::{copy_tree, create_private_dir, replace};
+use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
+
+use super::{Settings, finished, log_of, records, settings, store_of};
+use crate::session::{Session, SystemEntropy};
+use crate::workspaces::{self, Wanted};
+
+/// How often the store is asked whether somebody called the job off.
+const GLANCE: Duration = Duration::from_secs(1);
+/// How often the workspace is measured, if it may not become too large.
+const MEASURED: Duration = Duration::from_secs(2);
+/// How much of what a job printed is kept as what came out, if it said nothing itself.
+const LAST_WORDS: u64 = 2000;
+/// How long a store that cannot be reached is tried to be told how a job ended.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// The variables of the user's environment that every job sees.
+const ALLOWED: &[&str] =
+    &["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER"];
+
+/// Why a job is ended before it ends by itself.
+enum Stop {
+    /// Somebody called it off.
+    Cancelled,
+    /// We were told to stop.
+    Told,
+    /// It went beyond a limit, or lost its lease.
+    Wrong(String),
+}
+
+/// Watches over a job from its beginning to its end.
+pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
+    processes::detach();
+    processes::adopt_orphans();
+    let told = told_to_stop()?;
+    let machine = workspaces::machine(session)?;
+    let supervisor = processes::own_identity();
+    let job = session.write(TakeJob { job: id.to_owned(), machine, supervisor })?;
+    let settings = settings(&job.job)?;
+    let prepared = prepare(session, &job, &settings, &told);
+    let (outcome, place) = match prepared {
+        Ok(place) => (run(session, &job, &settings, &place, &told), Some(place)),
+        Err(stop) => (Err(stop), None),
+    };
+    let mut operation = finished(&job.job.id);
+    match outcome {
+        Ok(ended) => tell_ending(&mut operation, &ended),
+        Err(Stop::Cancelled) => {}
+        Err(Stop::Told) => operation.stopped = true,
+        Err(Stop::Wrong(why)) => operation.error = Some(why),
+    }
+    let said = processes::tail(&log_of(session, &job.job.id)?, LAST_WORDS);
+    operation.output = Some(String::from_utf8_lossy(&said).replace('\0', "").trim_end().to_owned());
+    operation.output = operation.output.filter(|said| !said.is_empty());
+    let ended = tell(session, &operation)?;
+    if let Some(workspace) = place.and_then(|place| place.workspace) {
+        tidy(session, &ended.job, &workspace, &settings);
+    }
+    session.read(ShowJob { job: id.to_owned() })
+}
+
+/// Has something to read once somebody asks us to stop.
+fn told_to_stop() -> Result<UnixStream> {
+    let cannot = |error| Error::unavailable("cannot listen for signals").because(error);
+    let (reader, writer) = UnixStream::pair().map_err(cannot)?;
+    reader.set_nonblocking(true).map_err(cannot)?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+        let writer = writer.try_clone().map_err(cannot)?;
+        signal_hook::low_level::pipe::register(signal, writer).map_err(cannot)?;
+    }
+    Ok(reader)
+}
+
+fn was_told(told: &UnixStream) -> bool {
+    use std::io::Read as _;
+    let mut reader = told;
+    matches!(reader.read(&mut [0; 16]), Ok(1..))
+}
+
+/// Where a job runs.
+struct Ground {
+    workspace: Option<Workspace>,
+    dir: PathBuf,
+    context: PathBuf,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Wrong(error.full_message())
+    }
+}
+
+/// Makes the workspace and writes down what the job is told. Nothing runs if any of it fails.
+fn prepare(session: &mut Session, view: &JobView, settings: &Settings, told: &UnixStream) -> Result<Ground, Stop> {
+    let job = &view.job;
+    let ground = if settings.strategy == Some(Strategy::InPlace) {
+        let context = records(session, &job.id)?.join("context");
+        create_private_dir(&context)
+            .map_err(|error| Stop::Wrong(format!("cannot make {}: {error}", context.display())))?;
+        Ground { workspace: None, dir: job.work_dir.clone(), context }
+    } else if let Some(known) = &settings.workspace {
+        let known = workspaces::find(session, known)?.workspace;
+        workspaces::enter(&known)?;
+        let workspace = workspaces::reuse(session, &known)?;
+        let context = workspaces::plan_of(&workspace)?.context();
+        Ground { dir: workspace.path.clone(), workspace: Some(workspace), context }
+    } else {
+        let wanted = Wanted {
+            job: Some(job),
+            strategy: settings.strategy,
+            base: settings.base.as_deref(),
+            branch: settings.branch.as_deref(),
+            remote: None,
+        };
+        let mut steps = Vec::new();
+        let created = workspaces::create(session, &wanted, &mut |step| steps.push(step.to_owned()))?;
+        for note in &created.notes {
+            note_job(session, job, |operation| operation.warning = Some(note.clone()))?;
+        }
+        let detail = steps.join("; ");
+        note_job(session, job, |operation| {
+            operation.phase = Some("prepared".to_owned());
+            operation.detail = Some(detail);
+        })?;
+        let context = workspaces::plan_of(&created.workspace)?.context();
+        Ground { dir: created.workspace.path.clone(), workspace: Some(created.workspace), context }
+    };
+    write_context(session, view, &ground)?;
+    if session.read(ShowJob { job: job.id.to_string() })?.job.cancelled_at.is_some() {
+        return Err(Stop::Cancelled);
+    }
+    if was_told(told) {
+        return Err(Stop::Told);
+    }
+    Ok(ground)
+}
+
+fn note_job(session: &mut Session, job: &Job, set: impl FnOnce(&mut NoteJob)) -> Result<()> {
+    let mut operation = NoteJob {
+        job: job.id.to_string(),
+        phase: None,
+        detail: None,
+        output: None,
+        warning: None,
+        tokens: None,
+        cost: None,
+    };
+    set(&mut operation);
+    session.write(operation).map(drop)
+}
+
+/// Writes what the job is told into its context directory: its input, its task, and all there is to know about it.
+fn write_context(session: &mut Session, view: &JobView, ground: &Ground) -> Result<()> {
+    let write = |name: &str, text: &[u8]| {
+        let path = ground.context.join(name);
+        replace(&path, text, 0o600)
+            .map_err(|error| Error::unavailable(format!("cannot write {}", path.display())).because(error))
+    };
+    let pretty = |value: &serde_json::Value| serde_json::to_vec_pretty(value).unwrap_or_default();
+    let job = &view.job;
+    write("input.json", &pretty(&job.input))?;
+    let told = json!({
+        "job": job.id, "type": job.kind, "description": job.description, "task": job.task_id, "task_name": view.task,
+        "epoch": job.epoch, "agent": view.agent, "workspace": workspaces::text_of(&ground.dir), "repository": view.repository,
+    });
+    write("job.json", &pretty(&told))?;
+    if let Some(task) = &job.task_id {
+        let context = session.read(GetContext { task: task.to_string(), workflow: None, budget: None })?;
+        write("context.md", context.text.as_bytes())?;
+        let whole = serde_json::to_value(&context).map_err(|error| Error::internal(error.to_string()))?;
+        write("context.json", &pretty(&whole))?;
+    }
+    let notes = ground.context.join("notes");
+    create_private_dir(&notes)
+        .map_err(|error| Error::unavailable(format!("cannot make {}", notes.display())).because(error))
+}
+
+/// Returns all variables that a job sees: a few of the user's, those that were asked for, and ours.
+fn variables(
+    session: &Session,
+    view: &JobView,
+    settings: &Settings,
+    ground: &Ground,
+    token: &str,
+) -> Vec<(OsString, OsString)> {
+    let own = &session.place.variables;
+    let wanted = ALLOWED.iter().map(|name| (*name).to_owned()).chain(settings.env.iter().cloned());
+    let mut all: Vec<(OsString, OsString)> = wanted
+        .filter_map(|name| Some((OsString::from(&name), own.get(&name)?.to_owned())))
+        .chain(own.starting_with("LC_"))
+        .collect();
+    let job = &view.job;
+    let mut set = |name: &str, value: OsString| {
+        all.retain(|(known, _)| known != name);
+        all.push((name.into(), value));
+    };
+    set("WAYPOST_JOB", job.id.as_str().into());
+    set("WAYPOST_JOB_TYPE", job.kind.clone().into());
+    set("WAYPOST_WORKSPACE", ground.dir.clone().into());
+    set("WAYPOST_CONTEXT_DIR", ground.context.clone().into());
+    set("WAYPOST_TOKEN", token.into());
+    set("WAYPOST_DB", store_of(session));
+    if let Some(home) = &session.place.home {
+        set("WAYPOST_HOME", home.0.clone().into());
+    }
+    if let Some(agent) = &view.agent {
+        set("WAYPOST_AGENT", agent.into());
+    }
+    if let Some(task) = &job.task_id {
+        set("WAYPOST_TASK", task.as_str().into());
+    }
+    if let Some(epoch) = job.epoch {
+        set("WAYPOST_EPOCH", epoch.to_string().into());
+    }
+    all
+}
+
+/// Runs the command until it ends, or has to be ended.
+fn run(
+    session: &mut Session,
+    view: &JobView,
+    settings: &Settings,
+    ground: &Ground,
+    told: &UnixStream,
+) -> Result<Ended, Stop> {
+    let job = &view.job;
+    let log = log_of(session, &job.id)?;
+    let mut secret = [0; 32];
+    SystemEntropy.fill(&mut secret);
+    let token = format!("wpj_{}", hex(&secret));
+    let variables = variables(session, view, settings, ground, &token);
+    let mut running = processes::start(&Start {
+        job: job.id.as_str(),
+        command: &job.command,
+        dir: &ground.dir,
+        variables: &variables,
+        log: &log,
+        log_limit: settings.log_limit.unwrap_or(64 << 20),
+    })?;
+    let grace = session.place.config.text("jobs.grace").and_then(|text| text.parse::<SignedDuration>().ok());
+    let grace = grace.and_then(|grace| Duration::try_from(grace).ok()).unwrap_or(Duration::from_secs(10));
+    let token_hash = hex(&Sha256::digest(token.as_bytes()));
+    let started = StartJob {
+        job: job.id.to_string(),
+        process: running.identity.clone(),
+        log: Some(log),
+        token_hash: Some(token_hash),
+    };
+    let started = session.write(started);
+    let watched = match started {
+        Ok(_) => watch(session, view, settings, ground, told, &mut running),
+        // Called off in the very last moment, or the store is gone: it does not run unwatched.
+        Err(error) => Err(Stop::Wrong(error.full_message())),
+    };
+    match watched {
+        Ok(ended) => Ok(running.end(grace, Some(ended))?),
+        Err(stop) => {
+            running.end(grace, None)?;
+            Err(stop)
+        }
+    }
+}
+
+/// Waits for the end of the command; meanwhile says that it is alive, and looks whether it may go on.
+fn watch(
+    session: &mut Session,
+    view: &JobView,
+    settings: &Settings,
+    ground: &Ground,
+    told: &UnixStream,
+    running: &mut Running,
+) -> Result<Ended, Stop> {
+    let job = &view.job;
+    let began = Instant::now();
+    let mut next_beat = began;
+    let mut next_measure = began + MEASURED;
+    loop {
+        if let Some(ended) = running.wait(GLANCE, told)? {
+            return Ok(ended);
+        }
+        let was_told = was_told(told);
+        match session.read(ShowJob { job: job.id.to_string() }) {
+            Ok(now) if now.job.cancelled_at.is_some() || now.job.status == JobStatus::Cancelled => {
+                return Err(Stop::Cancelled);
+            }
+            Ok(now) if now.job.status.is_final() => {
+                return Err(Stop::Wrong(format!("somebody else wrote down that it is {}", now.job.status)));
+            }
+            Ok(_) => {}
+            // What cannot be reached now may be reached again before the lease ends.
+            Err(error) => log::warn!("{}", error.full_message()),
+        }
+        if was_told {
+            return Err(Stop::Told);
+        }
+        if let Some(limit) = settings.timeout_ms.map(Duration::from_millis).filter(|limit| began.elapsed() >= *limit) {
+            return Err(Stop::Wrong(format!("it ran for longer than {}", shown(limit))));
+        }
+        if let (Some(limit), true) = (settings.size_limit, Instant::now() >= next_measure) {
+            next_measure = Instant::now() + MEASURED;
+            if let Some(size) =
+                ground.workspace.as_ref().and_then(|workspace| workspaces::measure(session, workspace).ok())
+                && size > limit
+            {
+                let (size, limit) = (crate::bytes::shown(size), crate::bytes::shown(limit));
+                return Err(Stop::Wrong(format!("its workspace takes {size}, and may take {limit}")));
+            }
+        }
+        if job.task_id.is_some() && Instant::now() >= next_beat {
+            match beat(session, job) {
+                Ok(Some(next)) => next_beat = Instant::now() + next,
+                Ok(None) => return Err(Stop::Wrong("its task was called off".to_owned())),
+                Err(error) if error.kind() == Kind::LeaseLost => {
+                    // Finished by the command itself: it may have something left to do.
+                    if is_over(session, job)? {
+                        next_beat = Instant::now() + Duration::from_secs(60);
+                    } else {
+                        return Err(Stop::Wrong(error.full_message()));
+                    }
+                }
+                Err(error) => {
+                    log::warn!("{}", error.full_message());
+                    next_beat = Instant::now() + GLANCE;
+                }
+            }
+        }
+    }
+}
+
+/// Renews the lease on the job's task. Returns when to do so again; none if the task was called off.
+fn beat(session: &mut Session, job: &Job) -> Result<Option<Duration>> {
+    let task = job.task_id.as_ref().map(ToString::to_string);
+    let alive = session.write(Heartbeat { task, workflow: None, epoch: job.epoch })?;
+    Ok((!alive.is_cancelled).then_some(Duration::from_millis(alive.next_ms.max(300))))
+}
+
+/// Tells whether the job's own lease ended by what its command did, and not by somebody else.
+fn is_over(session: &mut Session, job: &Job) -> Result<bool> {
+    let Some(task) = &job.task_id else { return Ok(true) };
+    let page = session.read(waypost_core::op::ShowTask { task: task.to_string(), workflow: None })?;
+    Ok(page.task.epoch == job.epoch && page.task.holder.is_none())
+}
+
+fn tell_ending(operation: &mut FinishJob, ended: &Ended) {
+    operation.exit_code = ended.code;
+    operation.error = match (ended.code, ended.signal) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("its command ended with {code}")),
+        (None, Some(signal)) => Some(format!("its command was ended by signal {signal}")),
+        (None, None) => Some("its command ended in an unknown way".to_owned()),
+    };
+}
+
+/// Writes down how a job ended, as soon as the store can be reached.
+fn tell(session: &mut Session, operation: &FinishJob) -> Result<JobView> {
+    let began = Instant::now();
+    loop {
+        match session.write(operation.clone()) {
+            Err(error) if error.kind() == Kind::Unavailable && began.elapsed() < PATIENCE => {
+                log::warn!("{}", error.full_message());
+                let _ = session.wait(u64::MAX, GLANCE);
+            }
+            told => return told,
+        }
+    }
+}
+
+/// Measures the workspace of a job that has ended, and lets it go if that was wanted. That it stays is no failure of the
+/// job, but it is said.
+fn tidy(session: &mut Session, job: &Job, workspace: &Workspace, settings: &Settings) {
+    let warn = |session: &mut Session, warning: String| {
+        if let Err(error) = note_job(session, job, |operation| operation.warning = Some(warning)) {
+            log::warn!("{}", error.full_message());
+        }
+    };
+    let workspace = match workspaces::find(session, workspace.id.as_str()) {
+        Ok(found) => found.workspace,
+        Err(error) => return warn(session, error.full_message()),
+    };
+    if let Err(error) = workspaces::measure(session, &workspace) {
+        log::warn!("{}", error.full_message());
+    }
+    if settings.cleanup != Some(true) {
+        return;
+    }
+    // What it was told and what it told outlive its workspace.
+    let kept = records(session, &job.id).and_then(|records| keep_context(job.context_dir.as_deref(), &records));
+    let cleaned = kept.and_then(|()| workspaces::clean_up(session, &workspace));
+    match cleaned {
+        Ok(None) => {}
+        Ok(Some(why)) => warn(session, format!("its workspace stays: {why}")),
+        Err(error) => warn(session, format!("its workspace could not be removed: {}", error.full_message())),
+    }
+}
+
+fn keep_context(context: Option<&Path>, records: &Path) -> Result<()> {
+    let Some(context) = context.filter(|context| context.is_dir()) else { return Ok(()) };
+    let kept = records.join("context");
+    fs::create_dir_all(&kept)
+        .map_err(|error| Error::unavailable(format!("cannot make {}", kept.display())).because(error))?;
+    copy_tree(context, &kept, &[]).map(drop)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn shown(span: Duration) -> String {
+    SignedDuration::try_from(span).map_or_else(|_| format!("{span:?}"), |span| format!("{span:#}"))
+}
