@@ -12,6 +12,12 @@ pub const WAYPOST_DB: &str = "WAYPOST_DB";
 pub const WAYPOST_ACTOR: &str = "WAYPOST_ACTOR";
 /// The agent that is calling; the author, if nobody else is named.
 pub const WAYPOST_AGENT: &str = "WAYPOST_AGENT";
+/// The job that a command runs in, and what it works on. Set for the commands of jobs.
+pub const WAYPOST_JOB: &str = "WAYPOST_JOB";
+/// The task that a job works on.
+pub const WAYPOST_TASK: &str = "WAYPOST_TASK";
+/// The epoch of a job's lease on its task.
+pub const WAYPOST_EPOCH: &str = "WAYPOST_EPOCH";
 /// In debug builds only: the time to believe in, for tests. RFC 3339.
 pub const WAYPOST_TEST_CLOCK: &str = "WAYPOST_TEST_CLOCK";
 

@@ -217,6 +217,11 @@ impl Place {
         Place::resolve(request)
     }
 
+    /// Returns what was set for this command alone, for others that go on in its name.
+    pub fn config_flags(&self) -> &[String] {
+        &self.request.config
+    }
+
     /// Finds out where everything lives if another store is meant: that of a scope, or one named by a path or a URL.
     pub fn with_store(&self, named: &str) -> Result<Place> {
         let mut request = self.request.clone();

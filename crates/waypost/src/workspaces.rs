@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use waypost_core::id::{RepositoryId, WorkspaceId};
 use waypost_core::model::{Job, ProcessIdentity, Strategy, Workspace, WorkspaceStatus};
 use waypost_core::op::{
-    ChangeWorkspace, CreateWorkspace, ListRepositories, ListWorkspaces, ShowWorkspace, WorkspaceView,
+    ChangeWorkspace, CreateWorkspace, ListRepositories, ListWorkspaces, ListWorktrees, RemoveWorktree, ShowWorkspace,
+    WorkspaceView,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result, path_text};
@@ -20,7 +21,9 @@ use waypost_workspace::workspaces::{
     self as tools, Findings, Made, Means, Merged, Name, Places, Plan, Request, Restored, Slot, Snapshot, Source, Trust,
     Trusted, Work,
 };
-use waypost_workspace::{Checkout, Environment, Own, adopt_repository_id, detect, jobs, repository_id, worktrees};
+use waypost_workspace::{
+    Checkout, Environment, Own, adopt_repository_id, detect, jobs, repository_id, worktree_id, worktrees,
+};
 
 use crate::bytes;
 use crate::config::Layer;
@@ -68,20 +71,24 @@ pub struct Created {
     pub is_pooled: bool,
 }
 
+/// Returns the name of this machine, if it has one: it never ran a job otherwise.
+fn known_machine(session: &Session) -> Option<String> {
+    let name = std::fs::read_to_string(session.place.in_home("machine")?.0).ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
 /// Returns the name of this machine as the store knows it: made once, kept in the user's own directory.
 pub fn machine(session: &Session) -> Result<String> {
+    if let Some(name) = known_machine(session) {
+        return Ok(name);
+    }
     let Some((path, _)) = session.place.in_home("machine") else {
         return Err(Error::invalid("workspaces need a home directory").hint("set HOME or WAYPOST_HOME"));
     };
-    let read =
-        || std::fs::read_to_string(&path).ok().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-    if let Some(name) = read() {
-        return Ok(name);
-    }
     let cannot = |error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
     waypost_fs::create_private_dir(path.parent().unwrap_or(Path::new("/"))).map_err(cannot)?;
     let _lock = FileLock::acquire(&path.with_extension("lock"), PATIENCE)?;
-    if let Some(name) = read() {
+    if let Some(name) = known_machine(session) {
         return Ok(name);
     }
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -275,6 +282,8 @@ pub fn trust(session: &Session) -> Result<Trust> {
 fn change(session: &mut Session, id: &WorkspaceId, set: impl FnOnce(&mut ChangeWorkspace)) -> Result<Workspace> {
     let mut operation = ChangeWorkspace {
         workspace: id.to_string(),
+        job: None,
+        context: None,
         status: None,
         identity: None,
         size: None,
@@ -312,7 +321,7 @@ pub fn find(session: &mut Session, reference: &str) -> Result<WorkspaceView> {
 pub fn whose(session: &mut Session, path: &Path) -> Result<Option<WorkspaceView>> {
     let path = session.place.cwd.join(path);
     let path = path.canonicalize().unwrap_or(path);
-    let machine = machine(session)?;
+    let Some(machine) = known_machine(session) else { return Ok(None) };
     let all = session.read(ListWorkspaces { machine: Some(machine), all: true, limit: Some(u32::MAX) })?.workspaces;
     // Its own directory before those of the pool, of which it may have been one.
     Ok(all.into_iter().find(|seen| {
@@ -323,7 +332,7 @@ pub fn whose(session: &mut Session, path: &Path) -> Result<Option<WorkspaceView>
 
 /// Lists the workspaces of this machine that are there, newest first.
 pub fn list(session: &mut Session) -> Result<Vec<WorkspaceView>> {
-    let machine = machine(session)?;
+    let Some(machine) = known_machine(session) else { return Ok(Vec::new()) };
     let all = session.read(ListWorkspaces { machine: Some(machine), all: false, limit: Some(u32::MAX) })?;
     Ok(all.workspaces)
 }
@@ -486,6 +495,8 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
             saved_as = Some(saved.name);
         }
     }
+    let worktree = detect(&plan.workspace, &Environment::default()).ok().flatten();
+    let worktree = worktree.and_then(|found| worktree_id(&found.worktree_private_dir).ok().flatten());
     change(session, &workspace.id, |change| {
         change.note = Some(REMOVING.to_owned());
         change.snapshot.clone_from(&saved_as);
@@ -502,6 +513,13 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
         change.status = Some(status);
         change.note = Some(String::new());
     })?;
+    // Whoever worked there made it known as a worktree.
+    let known = session.read(ListWorktrees {})?.worktrees;
+    if let Some(id) = worktree
+        .filter(|id| known.iter().any(|one| one.id == *id && one.path == plan.workspace && one.removed_at.is_none()))
+    {
+        session.write(RemoveWorktree { id })?;
+    }
     let freed = workspace.size;
     Ok(Removed { workspace, saved_as, restored_by, freed })
 }
@@ -570,13 +588,17 @@ pub fn pin(session: &mut Session, workspace: &Workspace, pinned: bool) -> Result
 }
 
 /// Lets a job work in a workspace that another one left.
-pub fn reuse(session: &mut Session, workspace: &Workspace) -> Result<Workspace> {
-    change(session, &workspace.id, |change| change.status = Some(WorkspaceStatus::Active))
-}
-
-/// Lets a workspace be used by nobody.
-pub fn leave(session: &mut Session, workspace: &Workspace) -> Result<Workspace> {
-    change(session, &workspace.id, |change| change.status = Some(WorkspaceStatus::Kept))
+pub fn reuse(session: &mut Session, workspace: &Workspace, job: &Job) -> Result<Workspace> {
+    if workspace.status == WorkspaceStatus::Active {
+        return Err(Error::conflict(format!("a job runs in workspace {} already", workspace.id)));
+    }
+    enter(workspace)?;
+    let context = plan_of(workspace)?.context();
+    change(session, &workspace.id, |change| {
+        change.status = Some(WorkspaceStatus::Active);
+        change.job = Some(job.id.to_string());
+        change.context = Some(context);
+    })
 }
 
 /// Mounts a workspace that has to be.

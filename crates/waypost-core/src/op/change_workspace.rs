@@ -1,5 +1,7 @@
 //! Notes what became of a workspace.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +9,7 @@ use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::Result;
 use crate::model::{Identity, Workspace, WorkspaceStatus};
+use crate::path_text;
 use crate::work::jobs;
 
 /// Notes what became of a workspace.
@@ -14,6 +17,13 @@ use crate::work::jobs;
 pub struct ChangeWorkspace {
     /// Which one: its id, the beginning of it, or its job.
     pub workspace: String,
+    /// The job that works in it from now on.
+    #[serde(default)]
+    pub job: Option<String>,
+    /// The directory of what that job is told and tells.
+    #[serde(with = "path_text::optional", default)]
+    #[schemars(with = "Option<String>")]
+    pub context: Option<PathBuf>,
     /// What it is now.
     #[serde(default)]
     pub status: Option<WorkspaceStatus>,
@@ -60,6 +70,11 @@ impl Operation for ChangeWorkspace {
         after.pr_url = self.pr_url.or(after.pr_url);
         if let Some(note) = self.note {
             after.note = Some(note).filter(|note| !note.is_empty());
+        }
+        if let Some(reference) = &self.job {
+            let job = jobs::find_job(cx, reference)?;
+            after.job_id = Some(job.id.clone());
+            jobs::enter_workspace(cx, &job, &after, self.context)?;
         }
         // Measuring it is no use of it, from which its age is counted.
         if after != before {

@@ -96,16 +96,7 @@ impl Operation for CreateWorkspace {
         cx.tx.workspace_put(&workspace)?;
         cx.event(kind::WORKSPACE_CREATED, workspace.id.as_str(), json!({ "after": workspace }))?;
         if let Some(job) = job {
-            let mut after = job.clone();
-            after.workspace_id = Some(workspace.id.clone());
-            after.workspace_dir = Some(workspace.path.clone());
-            after.context_dir = self.context;
-            after.updated_at = cx.now;
-            jobs::put(cx, kind::JOB_NOTED, &job, &after)?;
-            if let Some(mut task) = job.task_id.map(|id| cx.tx.task_get(&id)).transpose()?.flatten() {
-                task.workspace_id = Some(workspace.id.clone());
-                cx.tx.task_put(&task)?;
-            }
+            jobs::enter_workspace(cx, &job, &workspace, self.context)?;
         }
         Ok(workspace)
     }

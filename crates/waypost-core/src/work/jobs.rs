@@ -1,5 +1,7 @@
 //! Jobs: how they end, and what that means for the task they worked on.
 
+use std::path::PathBuf;
+
 use serde_json::json;
 
 use super::attempt::{self, End};
@@ -152,6 +154,26 @@ pub(crate) fn find_workspace(cx: &mut Cx<'_>, reference: &str) -> Result<Workspa
     let ids: Vec<_> = all.iter().map(|workspace| workspace.id.as_str()).collect();
     let at = find::beginning("workspace", WorkspaceId::PREFIX, reference, &ids)?;
     Ok(all.into_iter().nth(at).expect("it was found there"))
+}
+
+/// Notes where a job works from now on, and its task with it.
+pub(crate) fn enter_workspace(
+    cx: &mut Cx<'_>,
+    job: &Job,
+    workspace: &Workspace,
+    context: Option<PathBuf>,
+) -> Result<()> {
+    let mut after = job.clone();
+    after.workspace_id = Some(workspace.id.clone());
+    after.workspace_dir = Some(workspace.path.clone());
+    after.context_dir = context;
+    after.updated_at = cx.now;
+    put(cx, kind::JOB_NOTED, job, &after)?;
+    if let Some(mut task) = job.task_id.as_ref().map(|id| cx.tx.task_get(id)).transpose()?.flatten() {
+        task.workspace_id = Some(workspace.id.clone());
+        cx.tx.task_put(&task)?;
+    }
+    Ok(())
 }
 
 /// Lets a workspace be used by its job no more.

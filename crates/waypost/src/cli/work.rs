@@ -17,6 +17,7 @@ use super::issues::{file_or_stdin, text_or_stdin};
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
 use super::{Cx, in_one_line};
 use crate::claims;
+use crate::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
 use crate::session::Session;
 use crate::survey::{find, survey};
 
@@ -44,9 +45,17 @@ pub(crate) struct Within {
 /// The lease under which somebody writes.
 #[derive(clap::Args)]
 pub(crate) struct EpochArg {
-    /// The epoch of your lease, as claiming told it; without it, the lease that you hold now counts
+    /// The epoch of your lease, as claiming told it; without it, the lease that you hold now counts, and in a job its own
     #[arg(long, value_name = "N")]
-    pub(crate) epoch: Option<u64>,
+    epoch: Option<u64>,
+}
+
+impl EpochArg {
+    /// Returns the epoch that is meant. A job that lost its lease must not write under the next one of its agent.
+    pub(crate) fn of(&self, cx: &Cx, task: Option<&str>) -> Option<u64> {
+        let is_own = task.is_some() && task.map(str::to_owned) == cx.variables.text(WAYPOST_TASK);
+        self.epoch.or_else(|| cx.variables.text(WAYPOST_EPOCH).filter(|_| is_own)?.parse().ok())
+    }
 }
 
 /// Reads a time span from the command line, in milliseconds.

@@ -143,6 +143,9 @@ pub fn launch(session: &Session, job: &JobView) -> Result<ProcessIdentity> {
     if let Some(agent) = &job.agent {
         arguments.extend(["--agent".into(), agent.into()]);
     }
+    for flag in session.place.config_flags() {
+        arguments.extend(["--config".into(), flag.into()]);
+    }
     let strings = ["-C".into(), session.place.cwd.clone().into(), "job".into(), "supervise".into()];
     arguments.extend(strings);
     arguments.push(job.job.id.as_str().into());

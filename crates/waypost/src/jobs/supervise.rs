@@ -114,8 +114,7 @@ fn prepare(session: &mut Session, view: &JobView, settings: &Settings, told: &Un
         Ground { workspace: None, dir: job.work_dir.clone(), context }
     } else if let Some(known) = &settings.workspace {
         let known = workspaces::find(session, known)?.workspace;
-        workspaces::enter(&known)?;
-        let workspace = workspaces::reuse(session, &known)?;
+        let workspace = workspaces::reuse(session, &known, job)?;
         let context = workspaces::plan_of(&workspace)?.context();
         Ground { dir: workspace.path.clone(), workspace: Some(workspace), context }
     } else {
@@ -252,7 +251,7 @@ fn run(
         log_limit: settings.log_limit.unwrap_or(64 << 20),
     })?;
     let grace = session.place.config.text("jobs.grace").and_then(|text| text.parse::<SignedDuration>().ok());
-    let grace = grace.and_then(|grace| Duration::try_from(grace).ok()).unwrap_or(Duration::from_secs(10));
+    let grace = grace.and_then(|grace| Duration::try_from(grace).ok()).unwrap_or(Duration::from_secs(3));
     let token_hash = hex(&Sha256::digest(token.as_bytes()));
     let started = StartJob {
         job: job.id.to_string(),

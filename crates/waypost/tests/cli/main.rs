@@ -21,6 +21,7 @@ mod history;
 mod imports;
 mod index;
 mod issues;
+mod jobs;
 mod ledger;
 mod merging;
 mod messages;
@@ -39,6 +40,8 @@ mod templates;
 mod vcs;
 mod waiting;
 mod work;
+mod workers;
+mod workspaces;
 mod worktrees;
 
 /// What a command takes when it takes nothing.

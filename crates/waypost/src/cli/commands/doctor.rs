@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use waypost_core::ledger::audit::{Audit, MARKER};
-use waypost_core::model::Worktree;
+use waypost_core::model::{WorkspaceStatus, Worktree};
 use waypost_core::op::ListWorktrees;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::check_private;
@@ -64,6 +64,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         Ok(mut session) => {
             store(&mut findings, &session)?;
             worktrees(&mut findings, &mut session, args.fix)?;
+            workspaces(&mut findings, &mut session)?;
         }
         Err(error) => findings.push(Finding {
             check: "store",
@@ -90,6 +91,33 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         text.table(&rows);
     })?;
     Ok(if broken { ExitCode::from(Kind::Damaged.exit_code()) } else { ExitCode::SUCCESS })
+}
+
+/// Checks that workspaces are where they were, and that those which should have gone did.
+fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> {
+    if session.place.home.is_none() {
+        return Ok(());
+    }
+    crate::jobs::look(session)?;
+    crate::workspaces::heal(session)?;
+    let all = crate::workspaces::list(session)?;
+    let mut is_fine = true;
+    for seen in &all {
+        let workspace = &seen.workspace;
+        let stuck = workspace.note.as_ref().filter(|note| note.starts_with("it could not be removed"));
+        let detail = match (workspace.status, stuck) {
+            (WorkspaceStatus::Lost, _) => format!("{} is not at {} any more", workspace.id, workspace.path.display()),
+            (_, Some(note)) => format!("{}: {note}", workspace.id),
+            _ => continue,
+        };
+        is_fine = false;
+        let action = Some(format!("way ws rm {}", workspace.id));
+        findings.push(Finding { check: "workspaces", verdict: Verdict::Warning, detail, action });
+    }
+    if is_fine && !all.is_empty() {
+        findings.push(ok("workspaces", format!("{} as they were left", all.len())));
+    }
+    Ok(())
 }
 
 fn ok(check: &'static str, detail: impl Into<String>) -> Finding {

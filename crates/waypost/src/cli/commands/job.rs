@@ -16,6 +16,7 @@ use crate::cli::Cx;
 use crate::cli::spans::{roughly, span};
 use crate::cli::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 use crate::cli::work::{json_or_text, said, wait_for, word};
+use crate::environment::WAYPOST_JOB;
 use crate::jobs::{self, Request, Settings};
 use crate::place::expand;
 use crate::repos::Repo;
@@ -379,7 +380,7 @@ fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Re
     if cx.ui.json {
         cx.ui.answer(&ended, |_| {})?;
     } else if ended.job.status != JobStatus::Completed {
-        cx.ui.note(&format!("job {id} is {}: {}", ended.job.status, ended.job.error.as_deref().unwrap_or("no reason")));
+        cx.ui.warn(&ending(&ended));
     }
     Ok(ExitCode::from(jobs::exit_code(&ended.job)))
 }
@@ -390,6 +391,12 @@ fn settle_for(session: &mut Session, id: &str) -> Result<()> {
     let Some(supervisor) = job.job.supervisor else { return Ok(()) };
     wait_for(session, Some(60_000), |_| Ok((!processes::is_running(&supervisor)).then_some(())))?;
     Ok(())
+}
+
+/// Says how a job ended that did not end well.
+fn ending(job: &JobView) -> String {
+    let why = job.job.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+    format!("job {} is {}{why}", job.job.id, job.job.status)
 }
 
 fn failure(job: &JobView) -> Error {
@@ -571,12 +578,10 @@ fn wait(cx: &mut Cx, session: &mut Session, args: &WaitArgs) -> Result<ExitCode>
     let Some(ended) = ended else {
         return Err(Error::new(waypost_core::Kind::NothingToDo, format!("job {} still runs", args.job)));
     };
-    cx.ui.answer(&ended, |text| {
-        text.line(format!("Job {} is {}", ended.job.id, ended.job.status));
-        if let Some(error) = &ended.job.error {
-            text.line(error);
-        }
-    })?;
+    if ended.job.status != JobStatus::Completed {
+        cx.ui.warn(&ending(&ended));
+    }
+    cx.ui.answer(&ended, |text| text.line(format!("Job {} is {}", ended.job.id, ended.job.status)))?;
     Ok(ExitCode::from(jobs::exit_code(&ended.job)))
 }
 
@@ -642,7 +647,7 @@ fn retry(cx: &mut Cx, session: &mut Session, args: &RetryArgs) -> Result<ExitCod
 }
 
 fn note(cx: &mut Cx, session: &mut Session, args: &NoteArgs) -> Result<ExitCode> {
-    let job = args.job.clone().or_else(|| cx.variables.text("WAYPOST_JOB"));
+    let job = args.job.clone().or_else(|| cx.variables.text(WAYPOST_JOB));
     let job = job.ok_or_else(|| Error::invalid("which job?").hint("--job JOB, or WAYPOST_JOB in the environment"))?;
     let NoteArgs { phase, detail, output, tokens, cost, .. } = args;
     let operation = NoteJob {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waypost_core::id::WorktreeId;
-use waypost_core::model::{EventQuery, TaskStatus, WorkflowStatus};
-use waypost_core::op::{GetStatus, ListEvents, Status};
+use waypost_core::model::{EventQuery, JobStatus, TaskStatus, WorkflowStatus};
+use waypost_core::op::{GetStatus, JobView, ListEvents, ListJobs, Status};
 use waypost_core::time::Timestamp;
 use waypost_core::work::view::{TaskView, WorkflowView};
 use waypost_core::{Error, Result};
@@ -15,6 +15,7 @@ use super::events::{Names, summary};
 use crate::cli::Cx;
 use crate::cli::spans::{ahead, roughly};
 use crate::cli::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, ending, styled};
+use crate::jobs;
 use crate::ledger::Ledger;
 use crate::session::Session;
 use crate::survey::{State, Surveyed, find, survey};
@@ -48,6 +49,9 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         worktree_id.clone_from(&one.id);
         worktrees = vec![one];
     }
+    jobs::look(&mut session)?;
+    let mut running = session.read(ListJobs { status: None, live: true, task: None, limit: Some(args.limit) })?.jobs;
+    running.retain(|view| worktree_id.as_ref().is_none_or(|wanted| view.job.worktree_id == *wanted));
     let status = session.read(GetStatus { worktree_id: worktree_id.clone(), limit: args.limit })?;
     let history =
         session.read(ListEvents { query: EventQuery { worktree_id, limit: RECENT, ..EventQuery::default() } })?;
@@ -66,6 +70,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         "waiting": waiting,
         "workflows": workflows,
         "agents": agents,
+        "jobs": running,
         "issues": issues,
         "issues_in_work": status.issues,
         "totals": status.totals,
@@ -84,6 +89,12 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     cx.ui.answer(&data, |text| {
         page.attention(text);
         page.work(text);
+        if !running.is_empty() {
+            text.heading("Jobs");
+            let rows = running.iter().map(|view| page.job(view)).collect();
+            text.fitted(rows, 4);
+            text.gap();
+        }
         if issues.is_some() || !status.issues.is_empty() {
             page.issues(text, issues.as_ref());
         }
@@ -123,6 +134,17 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    fn job(&self, view: &JobView) -> Vec<Cell> {
+        let job = &view.job;
+        vec![
+            cell(format!("  {}", job.id)),
+            styled(if job.status == JobStatus::Running { GOOD } else { WARN }, job.status),
+            cell(view.task.as_deref().unwrap_or("-")),
+            styled(DIM, job.started_at.unwrap_or(job.created_at).ago(self.now)),
+            cell(job.command.join(" ")),
+        ]
+    }
+
     /// What needs whoever looks.
     fn attention(&self, text: &mut Text) {
         let Status { questions, dead, messages, stuck, totals, .. } = self.status;

@@ -315,7 +315,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
             let operation = ReleaseTask {
                 task: args.task.task.clone(),
                 workflow: args.task.within.workflow.clone(),
-                epoch: args.epoch.epoch,
+                epoch: args.epoch.of(cx, Some(&args.task.task)),
                 force: args.force,
                 reason: args.reason.clone(),
             };
@@ -326,7 +326,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
             let operation = PauseTask {
                 task: args.task.task.clone(),
                 workflow: args.task.within.workflow.clone(),
-                epoch: args.epoch.epoch,
+                epoch: args.epoch.of(cx, Some(&args.task.task)),
                 reason: args.reason.clone(),
             };
             let task = cx.work()?.write(operation)?;
@@ -347,7 +347,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
             let operation = AskQuestion {
                 task: args.task.task.clone(),
                 workflow: args.task.within.workflow.clone(),
-                epoch: args.epoch.epoch,
+                epoch: args.epoch.of(cx, Some(&args.task.task)),
                 question: text_or_stdin(&args.question)?,
             };
             let task = cx.work()?.write(operation)?;
@@ -555,7 +555,7 @@ fn note(cx: &mut Cx, args: &CheckpointArgs) -> Result<()> {
     let operation = CheckpointTask {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
-        epoch: args.epoch.epoch,
+        epoch: args.epoch.of(cx, Some(&args.task.task)),
         kind: args.kind,
         summary: text_or_stdin(&args.summary)?,
         detail: match &args.detail {
@@ -589,8 +589,11 @@ fn unread(count: u64) -> String {
 }
 
 fn heartbeat(cx: &mut Cx, args: &HeartbeatArgs) -> Result<()> {
-    let operation =
-        Heartbeat { task: args.task.clone(), workflow: args.within.workflow.clone(), epoch: args.epoch.epoch };
+    let operation = Heartbeat {
+        task: args.task.clone(),
+        workflow: args.within.workflow.clone(),
+        epoch: args.epoch.of(cx, args.task.as_deref()),
+    };
     let alive = cx.work()?.write(operation)?;
     cx.ui.answer(&alive, |text| write_alive(text, &alive))
 }
@@ -613,7 +616,7 @@ fn done(cx: &mut Cx, args: &DoneArgs) -> Result<()> {
     let operation = FinishTask {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
-        epoch: args.epoch.epoch,
+        epoch: args.epoch.of(cx, Some(&args.task.task)),
         outcome: text_or_stdin(&args.outcome)?,
         evidence: args.evidence.clone(),
     };
@@ -648,7 +651,7 @@ fn fail(cx: &mut Cx, args: &FailArgs) -> Result<()> {
     let operation = FailTask {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
-        epoch: args.epoch.epoch,
+        epoch: args.epoch.of(cx, Some(&args.task.task)),
         error: text_or_stdin(&args.error)?,
         hopeless: args.hopeless,
     };

@@ -585,7 +585,10 @@ fn warm(cx: &mut Cx, session: &mut Session, args: &WarmArgs) -> Result<ExitCode>
             .hint("way ws warm N, or way config set workspaces.pool N"));
     }
     let slots = workspaces::warm(session, number, &mut |step| cx.ui.note(step))?;
-    cx.ui.answer(&slots, |text| text.line(format!("{} wait for a job", count(slots.len(), "workspace"))))?;
+    cx.ui.answer(&slots, |text| {
+        let verb = if slots.len() == 1 { "waits" } else { "wait" };
+        text.line(format!("{} {verb} for a job", count(slots.len(), "workspace")));
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

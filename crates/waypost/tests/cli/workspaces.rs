@@ -1,0 +1,325 @@
+//! Workspaces: found, measured, saved, delivered, and never removed with work in them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use waypost_testkit::Run;
+
+use crate::jobs::{Shop, path};
+
+/// Everything of a tree that is not ignored, by name and content.
+fn tree(shop: &Shop, workspace: &Path) -> String {
+    shop.sandbox.git(workspace, ["stash", "create", "--include-untracked"]);
+    let listed = shop.sandbox.git(workspace, ["ls-files", "--cached", "--others", "--exclude-standard"]);
+    let content = |name: &str| fs::read(workspace.join(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    listed.lines().map(|name| format!("{name}: {:?}\n", content(name).ok())).collect()
+}
+
+#[test]
+fn p9_p10_workspaces_are_where_the_configuration_says_and_not_in_a_cache() {
+    let shop = Shop::new();
+    let job = shop.job(&[], "true");
+    let dir = job["workspace_dir"].as_str().unwrap();
+    assert!(dir.contains("/.waypost/workspaces/jb_") && !dir.contains("cache"), "{dir}");
+    let _ = shop.way(["config", "set", "workspaces.path", "~/elsewhere"]).ok();
+    let job = shop.job(&[], "true");
+    let elsewhere = shop.sandbox.path("home/elsewhere");
+    assert!(path(&job["workspace_dir"]).starts_with(&elsewhere), "{job}");
+    assert!(shop.way(["where"]).ok().stdout.contains(elsewhere.to_str().unwrap()));
+}
+
+#[test]
+fn p14_a_workspace_is_found_from_its_job_and_a_job_from_a_path() {
+    let shop = Shop::new();
+    let job = shop.job(&[], "mkdir -p deep/down");
+    let id = job["id"].as_str().unwrap();
+    let shown = shop.way(["ws", "show", id, "--json"]).data();
+    assert_eq!(shown["workspace"]["path"], job["workspace_dir"]);
+    let deep = path(&job["workspace_dir"]).join("deep/down");
+    for place in [&deep, path(&job["workspace_dir"]), path(&job["context_dir"])] {
+        let whose = shop.way(["ws", "whose", place.to_str().unwrap(), "--json"]).data();
+        assert_eq!(whose["job_id"], job["id"]);
+    }
+    // From inside, and after it is gone.
+    let inside = shop
+        .sandbox
+        .way(&deep, ["--db", shop.repo.join(".git/waypost/state.db").to_str().unwrap(), "ws", "whose", "."]);
+    assert!(inside.ok().stdout.contains(id));
+    let _ = shop.way(["ws", "rm", id]).ok();
+    let whose = shop.way(["ws", "whose", deep.to_str().unwrap(), "--json"]).data();
+    assert_eq!((&whose["job_id"], &whose["status"]), (&job["id"], &json!("removed")));
+    let _ = shop.way(["ws", "whose", "/nowhere"]).fails(3);
+}
+
+#[test]
+fn p15_what_is_measured_is_what_du_says() {
+    let shop = Shop::new();
+    let job = shop.job(&[], "head -c 3000000 /dev/urandom > big; mkdir d; for i in 1 2 3 4 5; do echo $i > d/$i; done");
+    let measured = shop.way(["ws", "du", "--json"]).data();
+    let home = path(&job["workspace_dir"]).parent().unwrap();
+    let du = Command::new("du").args(["-s", "--block-size=1"]).arg(home).output().unwrap();
+    let du: f64 = String::from_utf8_lossy(&du.stdout).split_whitespace().next().unwrap().parse().unwrap();
+    let ours = measured["bytes"].as_f64().unwrap();
+    assert!((ours - du).abs() <= du * 0.05, "{ours} and {du}");
+    assert_eq!(shop.workspaces()[0]["size"], measured["bytes"]);
+}
+
+#[test]
+fn p16_beyond_the_limit_of_all_workspaces_no_job_starts_or_the_oldest_safe_ones_go() {
+    let shop = Shop::new();
+    let safe = shop.job(&[], "head -c 3000000 /dev/urandom > ignored");
+    let dirty = shop.job(&[], "head -c 3000000 /dev/urandom > new");
+    let full = shop.job(&["--config", "workspaces.total=4MB"], "true");
+    assert_eq!(full["status"], "failed");
+    assert!(full["error"].as_str().unwrap().contains("may take 4.0 MB"), "{full}");
+    let evicting = ["--config", "workspaces.total=4MB", "--config", "workspaces.policy=evict"];
+    let job = shop.job(&evicting, "true");
+    assert_eq!(job["status"], "completed", "{job}");
+    assert!(!path(&safe["workspace_dir"]).exists() && path(&dirty["workspace_dir"]).exists());
+}
+
+#[test]
+fn p17_p18_what_a_rehearsal_names_is_what_goes_and_what_is_used_or_has_work_stays() {
+    let shop = Shop::new();
+    let clean = shop.job(&[], "true");
+    let dirty = shop.job(&[], "echo work > new");
+    let unpushed = shop.job(&[], "echo more >> file; git commit --quiet -am More");
+    let pinned = shop.job(&[], "true");
+    let _ = shop.way(["ws", "pin", pinned["id"].as_str().unwrap()]).ok();
+    let running = shop.started(&[], "sleep 600");
+    let later = |args: &[&str]| {
+        let mut command = shop.command();
+        command.env("WAYPOST_TEST_CLOCK", "2099-01-01T00:00:00Z").args(args);
+        Run::of(&command.output().unwrap()).data()
+    };
+    let goes = |report: &Value| -> Vec<String> {
+        let all = report["verdicts"].as_array().unwrap().iter().filter(|verdict| verdict["goes"] == true);
+        all.map(|verdict| verdict["workspace"]["job_id"].as_str().unwrap().to_owned()).collect()
+    };
+    // Seven days are what counts if nobody says otherwise.
+    let young = shop.way(["ws", "gc", "--json"]).data();
+    assert_eq!(goes(&young), Vec::<String>::new());
+    let rehearsed = later(&["ws", "clean", "--dry-run", "--json"]);
+    let all = [&clean, &dirty, &unpushed, &pinned, &running];
+    assert!(all.iter().all(|job| path(&job["workspace_dir"]).exists()));
+    assert_eq!(goes(&rehearsed), [clean["id"].as_str().unwrap()]);
+    let real = later(&["ws", "clean", "--json"]);
+    assert_eq!(goes(&real), goes(&rehearsed));
+    assert_eq!(all.map(|job| path(&job["workspace_dir"]).exists()), [false, true, true, true, true]);
+    let why: Vec<_> = real["verdicts"].as_array().unwrap().iter().map(|one| one["why"].to_string()).collect();
+    for said in ["not under version control", "1 commit that no remote has", "pinned", "a job runs in it"] {
+        assert!(why.iter().any(|why| why.contains(said)), "{said}: {why:?}");
+    }
+    let _ = shop.way(["job", "cancel", running["id"].as_str().unwrap()]).ok();
+    // By number: the oldest of those that may go.
+    let _ = shop.way(["ws", "unpin", pinned["id"].as_str().unwrap()]).ok();
+    let real = shop.way(["ws", "gc", "--keep", "3", "--json"]).data();
+    assert_eq!(goes(&real).len(), 1);
+}
+
+#[test]
+fn p19_p20_a_warm_workspace_is_taken_and_has_no_file_of_the_job_before() {
+    let shop = Shop::new();
+    let _ = shop.way(["config", "set", "workspaces.pool", "1"]).ok();
+    let _ = shop.way(["ws", "warm"]).ok();
+    assert_eq!(shop.way(["ws", "pool", "--json"]).data().as_array().unwrap().len(), 1);
+    shop.sandbox.write(shop.repo.join("file"), "two\n");
+    shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-am", "Second"]);
+    let one = shop.job(&["--cleanup"], "cat file; touch ignored; git status --porcelain");
+    assert_eq!(one["output"], "two", "{one}");
+    assert_eq!(shop.way(["ws", "pool", "--json"]).data().as_array().unwrap().len(), 1, "it went back: {one}");
+    let inode = |job: &Value| {
+        use std::os::unix::fs::MetadataExt as _;
+        fs::metadata(path(&job["workspace_dir"])).unwrap().ino()
+    };
+    let other = shop.job(&["--keep"], "ls; git status --porcelain --ignored; git log --format=%s -1; git branch");
+    assert_eq!(other["output"], format!("file\nSecond\n* waypost/{}", other["id"].as_str().unwrap()));
+    assert_eq!(shop.way(["ws", "pool", "--json"]).data(), json!([]));
+    let all = shop.workspaces();
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert!(inode(&other) > 0);
+    // Objects are there once, however many workspaces borrow them.
+    let objects = shop.sandbox.git(path(&other["workspace_dir"]), ["count-objects"]);
+    assert!(objects.starts_with("0 objects"), "{objects}");
+}
+
+#[test]
+fn p22_p27_what_would_be_lost_is_saved_first_and_comes_back_whole() {
+    let shop = Shop::new();
+    let job = shop.job(&[], "echo two >> file; echo new > new; mkdir d; echo deep > d/deep; git add file");
+    let id = job["id"].as_str().unwrap();
+    let workspace = path(&job["workspace_dir"]);
+    let before = tree(&shop, workspace);
+    let refused = shop.way(["ws", "rm", id]).fails(7);
+    assert!(refused.stderr.contains("1 file changed") && refused.stderr.contains("--force"), "{}", refused.stderr);
+    assert!(workspace.join("new").exists());
+    let rehearsed = shop.way(["ws", "rm", id, "--force", "--dry-run"]).ok();
+    assert!(rehearsed.stdout.contains("Would remove") && workspace.exists());
+
+    let saved = shop.way(["ws", "snapshot", id, "--json"]).data();
+    fs::remove_file(workspace.join("new")).unwrap();
+    fs::write(workspace.join("file"), "ruined").unwrap();
+    fs::write(workspace.join("more"), "more").unwrap();
+    let name = saved["id"].as_str().unwrap();
+    let _ = shop.way(["ws", "restore", name, "--into", id]).ok();
+    assert_eq!(tree(&shop, workspace), before);
+
+    let removed = shop.way(["ws", "rm", id, "--force", "--json"]).data();
+    let kept = removed[0]["saved_as"].as_str().unwrap().to_owned();
+    assert!(!workspace.exists());
+    let listed = shop.way(["ws", "snapshots", "--json"]).data();
+    assert!(listed.as_array().unwrap().iter().any(|one| one["id"] == kept.as_str()), "{listed}");
+    let restored = shop.way(["ws", "restore", &kept, "--json"]).data();
+    assert_eq!(tree(&shop, path(&restored["workspace"]["path"])), before);
+    let bundle = shop.sandbox.path("saved.bundle");
+    let _ = shop.way(["ws", "export", &kept, bundle.to_str().unwrap()]).ok();
+    shop.sandbox.git(&shop.repo, ["bundle", "verify", "--quiet", bundle.to_str().unwrap()]);
+    let _ = shop.way(["ws", "restore", "no-such-snapshot"]).fails(3);
+}
+
+#[test]
+fn p28_p31_work_is_delivered_to_the_real_remote_and_its_arrival_is_noticed() {
+    let shop = Shop::new();
+    let job = shop.job(&[], "echo two >> file");
+    let id = job["id"].as_str().unwrap();
+    let _ = shop.way(["job", "deliver", id]).fails(7);
+    let delivered = shop.way(["job", "deliver", id, "--commit", "Say two", "--json"]).data();
+    let branch = format!("waypost/{id}");
+    assert_eq!(delivered["delivered"]["branch"], branch.as_str());
+    let there = shop.sandbox.git(&shop.remote, ["log", "--format=%s", "-1", &branch]);
+    assert_eq!(there.trim(), "Say two");
+    assert_eq!(
+        shop.sandbox.git(path(&job["workspace_dir"]), ["remote", "get-url", "origin"]).trim(),
+        shop.remote.to_str().unwrap()
+    );
+    let merged = shop.way(["ws", "merged", id, "--json"]).data();
+    assert_eq!(merged[0]["merged"], "no");
+    shop.sandbox.git(&shop.remote, ["update-ref", "refs/heads/main", &branch]);
+    let merged = shop.way(["ws", "merged", "--json"]).data();
+    assert_eq!(merged[0]["merged"], "whole");
+    assert_eq!(shop.workspaces()[0]["merge_commit"], delivered["delivered"]["commit"]);
+    // Pushed, so nothing is lost with it.
+    let _ = shop.way(["ws", "rm", id]).ok();
+
+    // Somebody else moved the branch: an error, and the branch stays theirs.
+    let job = shop.job(&["--branch", "topic"], "echo mine >> file");
+    shop.sandbox.git(&shop.remote, ["branch", "topic", &branch]);
+    let theirs = shop.sandbox.git(&shop.remote, ["rev-parse", "topic"]);
+    let run = shop.way(["job", "deliver", job["id"].as_str().unwrap(), "--commit", "Mine"]);
+    assert_ne!(run.code, 0, "{}", run.whole());
+    assert_eq!(shop.sandbox.git(&shop.remote, ["rev-parse", "topic"]), theirs);
+}
+
+#[test]
+fn p28_a_pull_request_is_opened_with_gh_where_that_is_installed() {
+    let shop = Shop::new();
+    let bin = shop.sandbox.dir("bin");
+    let gh = bin.join("gh");
+    shop.sandbox.write(&gh, "#!/bin/sh\necho \"$@\" > \"$HOME/asked\"; pwd >> \"$HOME/asked\"\necho https://github.com/acme/rocket/pull/7\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&gh, mode).unwrap();
+    let job = shop.job(&[], "echo two >> file");
+    let mut command = shop.command();
+    let path_variable = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path_variable).args(["job", "deliver", job["id"].as_str().unwrap(), "--commit", "Two", "--pr"]);
+    let run = Run::of(&command.output().unwrap()).ok();
+    assert!(run.stdout.contains("https://github.com/acme/rocket/pull/7"), "{}", run.whole());
+    let asked = fs::read_to_string(shop.sandbox.path("home/asked")).unwrap();
+    assert!(asked.contains("--head waypost/jb_") && asked.contains("--title Two"), "{asked}");
+    // In the user's own checkout, never where the job could have configured something.
+    assert!(asked.contains(shop.repo.to_str().unwrap()), "{asked}");
+    assert_eq!(shop.workspaces()[0]["pr_url"], "https://github.com/acme/rocket/pull/7");
+}
+
+#[test]
+fn p29_a_secret_in_an_address_is_nowhere_but_in_the_users_own_configuration() {
+    let shop = Shop::new();
+    shop.sandbox
+        .git(&shop.repo, ["remote", "set-url", "origin", "https://me:hunter2canary@127.0.0.1:1/acme/rocket.git"]);
+    let job = shop.job(&[], "git remote -v; cat .git/config");
+    assert_eq!(job["status"], "completed", "{job}");
+    assert!(job["output"].as_str().unwrap().contains("https://127.0.0.1:1/acme/rocket.git"), "{job}");
+    let run = shop.way(["job", "deliver", job["id"].as_str().unwrap()]);
+    assert!(!run.whole().contains("hunter2canary"), "{}", run.whole());
+    for dir in [shop.sandbox.path("home/.waypost"), shop.repo.join(".git/waypost")] {
+        let found = Command::new("grep").args(["-rl", "hunter2canary"]).arg(&dir).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+    }
+}
+
+#[test]
+fn t18_what_a_job_wrote_into_its_repository_never_runs_by_our_doing() {
+    let shop = Shop::new();
+    let canary = shop.sandbox.path("canary");
+    let script = format!(
+        "printf '#!/bin/sh\\ntouch {0}\\n' > .git/hooks/pre-commit 2>/dev/null || {{ mkdir -p .git/hooks; \
+        printf '#!/bin/sh\\ntouch {0}\\n' > .git/hooks/pre-commit; }}; \
+        for hook in post-commit pre-push post-checkout reference-transaction post-index-change; do \
+        cp .git/hooks/pre-commit .git/hooks/$hook; done; chmod +x .git/hooks/*; \
+        git config core.fsmonitor 'touch {0}; false'; git config core.hooksPath .git/hooks; \
+        git config filter.evil.clean 'touch {0}; cat'; git config filter.evil.smudge 'touch {0}; cat'; \
+        echo '* filter=evil' > .gitattributes; git config core.pager 'touch {0}'; \
+        git config remote.origin.receivepack 'touch {0}; git-receive-pack'; \
+        git config url.ext::touch.insteadOf /; echo two >> file; rm -f {0}",
+        canary.display()
+    );
+    let job = shop.job(&[], &script);
+    assert_eq!(job["status"], "completed", "{job}");
+    let id = job["id"].as_str().unwrap();
+    assert!(!canary.exists());
+    for args in [
+        &["ws", "show", id][..],
+        &["ws", "du"],
+        &["ws", "gc", "--older-than", "0s"],
+        &["ws", "snapshot", id],
+        &["job", "deliver", id, "--commit", "Two"],
+        &["ws", "merged", id],
+        &["ws", "rm", id, "--force"],
+        &["status"],
+        &["doctor"],
+    ] {
+        let run = shop.run(args);
+        assert!(!canary.exists(), "{args:?} ran it: {}", run.whole());
+    }
+    shop.sandbox.git(&shop.repo, ["status"]);
+    assert!(!canary.exists());
+}
+
+#[test]
+fn every_strategy_gives_a_job_a_tree_of_its_own_that_goes_without_loss() {
+    let shop = Shop::new();
+    let before = fs::read(shop.repo.join(".git/HEAD")).unwrap();
+    for strategy in ["clone", "worktree", "copy"] {
+        let job = shop.job(&["--strategy", strategy], "echo mine >> file; cat file; pwd");
+        let dir = job["workspace_dir"].as_str().unwrap();
+        assert_eq!(job["output"], format!("one\nmine\n{dir}"), "{strategy}: {job}");
+        let id = job["id"].as_str().unwrap();
+        let _ = shop.way(["ws", "rm", id]).fails(7);
+        let forced = shop.way(["ws", "rm", id, "--force"]);
+        if strategy == "copy" {
+            // Nothing can save it, so nothing removes it by half.
+            let _ = forced.fails(7);
+            let _ = shop.way(["ws", "rm", id, "--discard"]).ok();
+        } else {
+            assert!(forced.ok().stdout.contains("To get it back"));
+        }
+        assert!(!Path::new(dir).exists());
+    }
+    assert_eq!(fs::read_to_string(shop.repo.join("file")).unwrap(), "one\n");
+    assert_eq!(fs::read(shop.repo.join(".git/HEAD")).unwrap(), before);
+    assert_eq!(shop.sandbox.git(&shop.repo, ["status", "--porcelain"]), "");
+    assert_eq!(shop.sandbox.git(&shop.repo, ["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn a_workspace_that_somebody_deleted_by_hand_is_lost_and_said_to_be() {
+    let shop = Shop::new();
+    let job = shop.job(&[], "true");
+    fs::remove_dir_all(path(&job["workspace_dir"]).parent().unwrap()).unwrap();
+    assert_eq!(shop.workspaces()[0]["status"], "lost");
+    assert!(shop.way(["doctor"]).ok().stdout.contains("is not at"));
+    let _ = shop.way(["ws", "gc"]).ok();
+    assert!(shop.workspaces().is_empty());
+}
