@@ -10,6 +10,9 @@ use waypost_core::{Error, Result, path_text, url_text};
 use crate::checkout::Checkout;
 use crate::config_file::ConfigFile;
 
+/// Ways to reach a remote that start no program of the repository's choice.
+const SCHEMES: &[&str] = &["file", "http", "https", "ssh"];
+
 /// Opens the checkout whose `.hg` or `.sl` is in `dir`, if one is.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     for (vcs, name) in [(Vcs::Hg, ".hg"), (Vcs::Sl, ".sl")] {
@@ -19,6 +22,30 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
         }
     }
     Ok(None)
+}
+
+/// Returns settings that name a remote, for commands that do not read the repository's own. None if there is no such remote.
+pub(crate) fn remote(checkout: &Checkout, root: &Path, name: &str) -> Result<Option<Vec<String>>> {
+    let config = own_config(checkout, root);
+    let key = format!("paths.{name}");
+    let Some(path) = config.get(&key).filter(|path| !path.is_empty()) else { return Ok(None) };
+    let push = config.get(&format!("{key}:pushurl")).or_else(|| config.get(&format!("{key}-push")));
+    let mut settings = vec![format!("{key}={path}")];
+    settings.extend(push.map(|push| format!("{key}:pushurl={push}")));
+    for url in std::iter::once(path).chain(push) {
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+        if scheme.is_some_and(|scheme| !SCHEMES.contains(&scheme)) || url.chars().any(char::is_control) {
+            return Err(Error::refused(format!("the remote {url:?} is not reached by file, http, https or ssh"))
+                .hint(format!("name another {name} path in [paths]")));
+        }
+    }
+    Ok(Some(settings))
+}
+
+/// Returns what the repository's own configuration says, and the worktree's over it.
+pub(crate) fn own_config(checkout: &Checkout, root: &Path) -> ConfigFile {
+    let (dir, name) = if checkout.vcs == Vcs::Sl { (".sl", "config") } else { (".hg", "hgrc") };
+    ConfigFile::read(&checkout.shared_dir.join(name)).and(ConfigFile::read(&root.join(dir).join(name)))
 }
 
 fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {

@@ -102,8 +102,8 @@ impl History {
     pub fn of(checkout: &Checkout, root: &Path, path: &str, former: &[&str]) -> Result<Option<History>> {
         match checkout.vcs {
             Vcs::Git | Vcs::Jj => of_git(checkout, root, path, former),
-            Vcs::Hg => of_mercurial(hg(root), path).map(Some),
-            Vcs::Sl => of_mercurial(sl(root)?, path).map(Some),
+            Vcs::Hg => of_mercurial(hg(root), "parents()", path).map(Some),
+            Vcs::Sl => of_mercurial(sl(root)?, "parents()", path).map(Some),
             Vcs::None => Ok(None),
         }
     }
@@ -296,13 +296,14 @@ fn parents_in_jj(root: &Path) -> Result<Vec<String>> {
     Ok(said.lines().map(str::to_owned).collect())
 }
 
-fn of_mercurial(tool: Tool, path: &str) -> Result<History> {
+/// Returns the history of a file up to some revisions.
+pub(crate) fn of_mercurial(tool: Tool, heads: &str, path: &str) -> Result<History> {
     /// What ends each text of a commit, and stands in none of them.
     const TEMPLATE: &str = r"{node}\0{author|person}\0{date|hgdate}\0{desc|firstline}\0{p1node}\0{p2node}\0";
     let mut server = CommandServer::start(tool)?;
     let at = |revision: &str| vec![Content(Source::Path { revision: revision.to_owned(), path: path.to_owned() })];
     let is_null = |revision: &&str| revision.bytes().all(|byte| byte == b'0');
-    let revisions = format!("reverse(::. and file(\"path:{path}\"))");
+    let revisions = format!("reverse(::{heads} and file(\"path:{path}\"))");
     let said = server.ask(&["log", "--rev", &revisions, "--template", TEMPLATE])?.checked()?;
     let said = String::from_utf8_lossy(&said);
     let mut versions = Vec::new();
@@ -320,7 +321,7 @@ fn of_mercurial(tool: Tool, path: &str) -> Result<History> {
             after: at(commit[0]),
         });
     }
-    let said = server.ask(&["log", "--rev", "parents()", "--template", r"{node}\0"])?.checked()?;
+    let said = server.ask(&["log", "--rev", heads, "--template", r"{node}\0"])?.checked()?;
     let said = String::from_utf8_lossy(&said);
     let base = said.split('\0').filter(|revision| !revision.is_empty()).filter(|one| !is_null(one)).map(at).collect();
     Ok(History { base, versions, is_shallow: false, reader: Reader::Mercurial(server) })

@@ -90,13 +90,15 @@ pub fn find_in_history(place: &Place, id: &str) -> Result<Option<(Record, Commit
 pub(crate) fn taken_out(history: History, id: &str) -> Result<Option<(Record, Commit)>> {
     let mut past = Past { history, id, records: HashMap::new() };
     for version in std::mem::take(&mut past.history.versions) {
+        // Mercurial also lists commits of others who still had it, and which were merged later.
         if past.record(&version.after)?.is_some() {
-            return Ok(None);
+            continue;
         }
-        for before in &version.before {
-            if let Some(record) = past.record(before)? {
-                return Ok(Some((record, version.commit)));
-            }
+        // A parent that did not have it either shows that it was taken out before, and this is a merge.
+        let before = version.before.iter().map(|contents| past.record(contents));
+        let before: Option<Vec<Record>> = before.collect::<Result<_>>()?;
+        if let Some(record) = before.and_then(|before| before.into_iter().next()) {
+            return Ok(Some((record, version.commit)));
         }
     }
     Ok(None)

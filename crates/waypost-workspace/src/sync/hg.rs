@@ -11,7 +11,7 @@ use waypost_core::{Error, Kind, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
 use super::{Adapter, MESSAGE, Round, Work, unreachable};
-use crate::config_file::ConfigFile;
+use crate::hg_layout;
 use crate::run::{Tool, hg, hg_network, sl, sl_network};
 
 /// What is in the tool's directory while something is under way.
@@ -24,9 +24,6 @@ const UNDER_WAY: &[(&str, &str)] = &[
     ("updatemergestate", "an update"),
     ("bisect.state", "a bisection"),
 ];
-
-/// Ways to reach a remote that start no program of the repository's choice.
-const SCHEMES: &[&str] = &["file", "http", "https", "ssh"];
 
 pub(super) struct HgSync<'a> {
     work: &'a Work<'a>,
@@ -44,7 +41,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<HgSync<'a>> {
     let is_sapling = work.request.checkout.vcs == Vcs::Sl;
     let mut sync = HgSync { work, is_sapling, remote: None, branch: String::new(), upstream: None };
     sync.check()?;
-    sync.remote = sync.find_remote()?;
+    sync.remote = hg_layout::remote(work.request.checkout, work.request.root, "default")?;
     if is_sapling {
         let followed = sync.log("last(::. and remotebookmark())", "{remotebookmarks}")?;
         sync.branch = followed.split_whitespace().next().map(str::to_owned).unwrap_or_default();
@@ -211,26 +208,6 @@ impl HgSync<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Returns settings that name the remote.
-    fn find_remote(&self) -> Result<Option<Vec<String>>> {
-        let request = &self.work.request;
-        let name = if self.is_sapling { "config" } else { "hgrc" };
-        let own = request.root.join(if self.is_sapling { ".sl" } else { ".hg" }).join(name);
-        let config = ConfigFile::read(&request.checkout.shared_dir.join(name)).and(ConfigFile::read(&own));
-        let Some(path) = config.get("paths.default").filter(|path| !path.is_empty()) else { return Ok(None) };
-        let push = config.get("paths.default:pushurl").or_else(|| config.get("paths.default-push"));
-        let mut settings = vec![format!("paths.default={path}")];
-        settings.extend(push.map(|push| format!("paths.default:pushurl={push}")));
-        for url in std::iter::once(path).chain(push) {
-            let scheme = url.split_once("://").map(|(scheme, _)| scheme);
-            if scheme.is_some_and(|scheme| !SCHEMES.contains(&scheme)) || url.chars().any(char::is_control) {
-                return Err(Error::refused(format!("the remote {url:?} is not reached by file, http, https or ssh"))
-                    .hint("name another default path in [paths]"));
-            }
-        }
-        Ok(Some(settings))
     }
 
     /// Decides whether the worktree has to go to another commit, and whether that is a merge. Refuses if any file but the

@@ -13,6 +13,7 @@ mod git;
 mod hg;
 mod hostile;
 mod jj;
+mod proposals;
 mod sapling;
 
 const LEDGER: &str = ".waypost/issues.jsonl";
