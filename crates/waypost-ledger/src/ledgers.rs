@@ -1,5 +1,7 @@
 //! The ledgers that are read together, and changes to one of them.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -130,7 +132,8 @@ impl Ledgers {
             let Source { document, seen, .. } = source;
             // If the index fails here or later, that is seen below.
             let marks = index.marks(number).unwrap_or_default();
-            let mut draft = Draft { index, number, document, marks, is_changed: false, is_discarded: false };
+            let places = Places::default();
+            let mut draft = Draft { index, number, document, marks, places, is_changed: false, is_discarded: false };
             let answer = change(&mut draft);
             let Draft { document, marks, is_changed, is_discarded, .. } = draft;
             if let Some(failure) = index.failure() {
@@ -421,8 +424,51 @@ pub struct Draft<'a> {
     number: usize,
     document: Document,
     marks: Marks,
+    places: Places,
     is_changed: bool,
     is_discarded: bool,
+}
+
+/// Where lines stand, by their hashes. Many changes would look through the whole file many times; one looks once.
+#[derive(Default)]
+struct Places {
+    asked: usize,
+    known: Option<HashMap<u64, usize>>,
+}
+
+impl Places {
+    /// Forgets what is known: lines stand elsewhere now.
+    fn forget(&mut self) {
+        self.known = None;
+    }
+
+    /// Returns where a line stands.
+    fn find(&mut self, document: &Document, line: &[u8]) -> Option<usize> {
+        let first = || document.lines().position(|known| known == line);
+        self.asked += 1;
+        if self.asked == 1 {
+            return first();
+        }
+        let known = self
+            .known
+            .get_or_insert_with(|| document.lines().enumerate().map(|(place, line)| (hash(line), place)).collect());
+        let place = known.get(&hash(line)).copied();
+        // Of lines that are alike one may be gone, and lines that differ may have one hash.
+        place.filter(|place| *place < document.len() && document.line(*place) == line).or_else(first)
+    }
+
+    /// Remembers that another line stands there now.
+    fn replaced(&mut self, document: &Document, place: usize) {
+        if let Some(known) = &mut self.known {
+            known.insert(hash(document.line(place)), place);
+        }
+    }
+}
+
+fn hash(line: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    line.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Draft<'_> {
@@ -444,12 +490,14 @@ impl Draft<'_> {
     /// Adds an issue.
     pub fn add(&mut self, record: &Record) -> Result<()> {
         let place = self.document.insert(record)?;
+        self.places.forget();
         self.is_changed = true;
         self.index.exchange(self.number, &mut self.marks, place, false, Some(self.document.line(place)))
     }
 
     /// Adds many records as they are.
     pub fn add_all(&mut self, records: &[Record]) -> Result<()> {
+        self.places.forget();
         for place in self.document.insert_all(records)? {
             self.is_changed = true;
             self.index.exchange(self.number, &mut self.marks, place, false, Some(self.document.line(place)))?;
@@ -479,10 +527,12 @@ impl Draft<'_> {
         for version in versions.iter().skip(1) {
             let place = self.place_of(version)?;
             self.document.remove(place);
+            self.places.forget();
             self.index.exchange(self.number, &mut self.marks, place, true, None)?;
         }
         let place = self.place_of(versions.first().map(String::as_str).unwrap_or_default())?;
         self.document.replace(place, &record)?;
+        self.places.replaced(&self.document, place);
         self.is_changed = true;
         self.index.exchange(self.number, &mut self.marks, place, true, Some(self.document.line(place)))?;
         Ok(record)
@@ -491,6 +541,7 @@ impl Draft<'_> {
     /// Says that issues closed before a moment may have been taken out on purpose.
     pub fn raise_mark(&mut self, to: Timestamp) -> Result<()> {
         let is_new = mark::raise(&mut self.document, to)?;
+        self.places.forget();
         self.is_changed = true;
         self.index.exchange(self.number, &mut self.marks, 0, !is_new, Some(self.document.line(0)))
     }
@@ -509,6 +560,7 @@ impl Draft<'_> {
         for version in versions {
             let place = self.place_of(&version)?;
             self.document.remove(place);
+            self.places.forget();
             self.is_changed = true;
             self.index.exchange(self.number, &mut self.marks, place, true, None)?;
         }
@@ -523,8 +575,8 @@ impl Draft<'_> {
     }
 
     /// Returns the place of a line.
-    fn place_of(&self, line: &str) -> Result<usize> {
-        let place = self.document.lines().position(|known| known == line.as_bytes());
+    fn place_of(&mut self, line: &str) -> Result<usize> {
+        let place = self.places.find(&self.document, line.as_bytes());
         place.ok_or_else(|| Error::internal("a line of the index is not in the ledger"))
     }
 }

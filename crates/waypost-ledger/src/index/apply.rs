@@ -399,10 +399,17 @@ impl Index {
         if place + usize::from(old) > marks.0.len() {
             return Err(self.torn());
         }
-        let gone: Vec<i64> = if old { vec![marks.0.remove(place).line] } else { Vec::new() };
+        let gone: Vec<i64> = if old { vec![marks.0[place].line] } else { Vec::new() };
         let lines = self.apply(ledger_row(number), &gone, new)?;
-        if let (Some(new), [line]) = (new, lines.as_slice()) {
-            marks.0.insert(place, Mark { hash: self.hash(new), line: *line });
+        let mark = match (new, lines.as_slice()) {
+            (Some(new), [line]) => Some(Mark { hash: self.hash(new), line: *line }),
+            _ => None,
+        };
+        match (old, mark) {
+            (true, Some(mark)) => marks.0[place] = mark,
+            (true, None) => drop(marks.0.remove(place)),
+            (false, Some(mark)) => marks.0.insert(place, mark),
+            (false, None) => {}
         }
         Ok(())
     }
