@@ -3,7 +3,7 @@
 mod change;
 mod transaction;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use waypost_core::ledger::audit::{Audit, audit};
 use waypost_core::ledger::change::Author;
 use waypost_core::ledger::document::Document;
+use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::vocabulary::{Category, Statuses, Terms};
 use waypost_core::time::{Clock, Timestamp};
 use waypost_core::{Error, Result};
 use waypost_ledger::{Index, LedgerFile, Ledgers};
 
 use crate::environment::Variables;
+use crate::history::find_in_history;
 use crate::place::{Place, Request, ledger_in};
 use crate::repos::{Repo, Repos, Route};
 use crate::session::clock;
@@ -300,6 +302,7 @@ impl Ledger {
             (false, true) => &[true, false],
             (false, false) => &[false],
         };
+        let pruned = self.pruned_blockers(changes)?;
         let mut records = Vec::new();
         for is_rehearsal in rounds {
             records.clear();
@@ -310,8 +313,10 @@ impl Ledger {
                         transaction.discard();
                     }
                     transaction.names.clone_from(&names);
-                    let apply =
-                        |(place, change): &(&str, &Change)| transaction.apply(change).map_err(|error| at(place, error));
+                    let apply = |(place, change): &(&str, &Change)| {
+                        transaction.stop_waiting(change, &pruned)?;
+                        transaction.apply(change).map_err(|error| at(place, error))
+                    };
                     let done = group.iter().map(apply).collect::<Result<Vec<Record>>>()?;
                     Ok((done, transaction.names.clone()))
                 })?;
@@ -320,6 +325,38 @@ impl Ledger {
             }
         }
         Ok(records)
+    }
+
+    /// Finds what issues wait for that are to be worked on, and what was over before it was pruned.
+    ///
+    /// What is pruned is over, and nothing open waits for it then. But what waits for it may be opened again, or was
+    /// opened by somebody else meanwhile.
+    fn pruned_blockers(&self, changes: &[(&str, &Change)]) -> Result<HashSet<String>> {
+        let opened: Vec<&str> = changes.iter().filter_map(|(_, change)| opened(change)).collect();
+        if opened.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let mut missing = self.look(|index| {
+            let mut missing = HashSet::new();
+            for id in &opened {
+                let Ok(id) = index.find(id) else { continue };
+                let reasons = index.obstacles(&id, self.now())?;
+                missing.extend(reasons.into_iter().filter_map(|reason| match reason {
+                    Reason::Unresolved(blocker) => Some(blocker),
+                    _ => None,
+                }));
+            }
+            Ok(missing)
+        })?;
+        missing.retain(|id| self.repos.iter().any(|repo| self.was_over(repo, id)));
+        Ok(missing)
+    }
+
+    /// Tells whether an issue that a ledger does not have was over when it was taken out, as far as is known.
+    fn was_over(&self, repo: &Repo, id: &str) -> bool {
+        let found = place_of(&repo.root, None).and_then(|place| find_in_history(&place, id));
+        let issue = found.ok().flatten().and_then(|(record, _)| Issue::read(&record));
+        issue.is_some_and(|(issue, _)| self.terms().statuses.category(&issue.status).is_over())
     }
 
     /// Returns the number of the ledger that each change is made in.
@@ -383,7 +420,12 @@ impl Ledger {
     ///
     /// `change` may be called again, if a program that knows no lock swaps the file meanwhile.
     pub fn transaction<T>(&self, change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>) -> Result<T> {
-        self.transaction_in(self.only.unwrap_or(self.route.number), change)
+        self.transaction_in(self.home(), change)
+    }
+
+    /// Returns the number of the ledger that new issues go to, if nobody says anything else of them.
+    pub fn home(&self) -> usize {
+        self.only.unwrap_or(self.route.number)
     }
 
     /// Makes several changes as one to the ledger that an issue is in.
@@ -470,6 +512,15 @@ impl Ledger {
     /// Reads a ledger's file whole, and says what is not as it should be.
     pub fn audit(&self, number: usize) -> Result<Audit> {
         self.ledgers.files()[number].read().map(|document| audit(&document))
+    }
+}
+
+/// Returns the issue that a change lets somebody work on, which may have been over.
+pub(super) fn opened(change: &Change) -> Option<&str> {
+    match change {
+        Change::Reopen(id) | Change::Claim(Some(id)) => Some(id),
+        Change::Update(id, edit) if edit.status.is_some() => Some(id),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Changes to issues that are made together or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use waypost_core::id::Entropy;
 use waypost_core::ledger::change::{self, Author};
@@ -11,7 +11,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Draft, Entry, Index};
 
-use super::{Change, Edit, New, Record, Visibility};
+use super::{Change, Edit, New, Record, Visibility, opened};
 use crate::session::SystemEntropy;
 
 /// Changes that are made together. Each sees what those before it did.
@@ -67,6 +67,16 @@ impl<'a, 'b> Transaction<'a, 'b> {
             Change::Depend(id, on, kind) => self.depend(id, on, *kind),
             Change::Undepend(id, on, kind) => self.undepend(id, on, *kind).map(|(record, _)| record),
         }
+    }
+
+    /// Ends that the issue a change is about waits for what is gone, and was over.
+    pub(super) fn stop_waiting(&mut self, change: &Change, gone: &HashSet<String>) -> Result<()> {
+        let Some(Ok(id)) = opened(change).map(|id| self.find(id)) else { return Ok(()) };
+        let Some(entry) = self.issues().get(&id)? else { return Ok(()) };
+        for blocker in entry.issue.blockers().filter(|blocker| gone.contains(*blocker)) {
+            self.undepend(&id, blocker, Some(DependencyKind::Blocks))?;
+        }
+        Ok(())
     }
 
     /// Returns the id that is meant: the whole of it, the unique beginning, or `$name`.
