@@ -20,6 +20,29 @@ pub fn without_password(url: &str) -> String {
     }
 }
 
+/// Returns what names a repository whichever way it is reached: `example.org/a/b`, or `b` for a path.
+pub fn project(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let rest = rest.trim_end_matches('/');
+    let rest = rest.strip_suffix(".git").unwrap_or(rest);
+    let (host, path) = match rest.split_once([':', '/']) {
+        // What follows the host is a port, or the path of `git@host:path`.
+        Some((host, after)) if !host.is_empty() && scheme != "file" => {
+            let port =
+                after.find('/').filter(|end| !scheme.is_empty() && after[..*end].bytes().all(|b| b.is_ascii_digit()));
+            (host, port.map_or(after, |end| &after[end..]).trim_start_matches('/'))
+        }
+        _ => ("", rest),
+    };
+    let is_local =
+        host.is_empty() || (scheme.is_empty() && !rest[..rest.find('/').unwrap_or(rest.len())].contains(':'));
+    if is_local {
+        return rest.rsplit('/').next().unwrap_or(rest).to_owned();
+    }
+    let host = host.rsplit('@').next().unwrap_or(host).to_lowercase();
+    format!("{host}/{path}")
+}
+
 /// PostgreSQL's URLs are read loosely: a password may contain any sign but `@`, and may be a parameter as well.
 fn postgres_without_password(rest: &str) -> String {
     let first_at = rest.find('@').unwrap_or(0);
@@ -41,6 +64,23 @@ fn postgres_without_password(rest: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_repository_has_one_name_whichever_way_it_is_reached() {
+        for url in [
+            "https://example.org/team/project.git",
+            "https://Example.org/team/project/",
+            "ssh://git@example.org:2222/team/project.git",
+            "git@example.org:team/project.git",
+            "example.org:team/project",
+        ] {
+            assert_eq!(project(url), "example.org/team/project", "{url}");
+        }
+        for path in ["/srv/project.git", "../project", "file:///srv/project/", "project", "./a/project", "a/project"] {
+            assert_eq!(project(path), "project", "{path}");
+        }
+        assert_eq!(project("https://example.org/1/2"), "example.org/1/2");
+    }
 
     #[test]
     fn p29_passwords_are_taken_off_urls() {

@@ -17,7 +17,7 @@ use waypost_ledger::{Entry, Filter, Index, Sort};
 
 use crate::ledger::{Ledger, Transaction};
 
-pub use sources::sources;
+pub use sources::{project, sources};
 pub use waypost_core::ledger::import::{Format, read};
 
 /// How it is done.
@@ -53,6 +53,14 @@ pub struct Taken {
     pub item: String,
     /// Its id here.
     pub id: String,
+}
+
+/// Says in the names of what was read of which project they are.
+pub fn qualify(imported: &mut Imported, project: &str) -> Result<()> {
+    for record in &mut imported.records {
+        *record = import::qualify(record, project)?;
+    }
+    Ok(())
 }
 
 /// Writes what was read into the ledger.
@@ -119,7 +127,8 @@ fn take_theirs(
     plan: Plan,
     outcome: &mut Outcome,
 ) -> Result<()> {
-    let known = Known::of(transaction.issues())?;
+    let mut known = Known::of(transaction.issues())?;
+    known.is_plain = known.has_taken(records, transaction.issues())?;
     let mut ids: HashMap<String, String> = HashMap::new();
     let mut taken: HashSet<String> = HashSet::new();
     let mut fresh: Vec<(String, &Record)> = Vec::new();
@@ -250,11 +259,13 @@ struct Known {
     ids: HashMap<String, String>,
     /// By their short names; none if several have the same.
     short: HashMap<String, Option<String>>,
+    /// Whether names that do not say of which project they are, as they did not once, are of the one that comes in.
+    is_plain: bool,
 }
 
 impl Known {
     fn of(index: &Index) -> Result<Known> {
-        let mut known = Known { ids: HashMap::new(), short: HashMap::new() };
+        let mut known = Known { ids: HashMap::new(), short: HashMap::new(), is_plain: false };
         for summary in index.list(&Filter { deleted: true, ..Filter::default() }, Sort::Id, false, None)? {
             let (record, _) = index.record(&summary)?;
             let Some(name) = record.text("external_ref").filter(|name| !name.is_empty()) else { continue };
@@ -266,9 +277,27 @@ impl Known {
         Ok(known)
     }
 
+    /// Tells whether the project that comes in was taken before under names that do not say which it is: of the items
+    /// that have such names most are still called the same.
+    fn has_taken(&self, records: &[Record], index: &Index) -> Result<bool> {
+        let (mut same, mut others) = (0, 0);
+        for record in records {
+            let plain = record.text("id").and_then(|name| import::plain_name(&name));
+            let Some(id) = plain.and_then(|plain| self.ids.get(&plain)) else { continue };
+            let Some(entry) = index.get(id)? else { continue };
+            if record.text("title").as_deref() == Some(entry.issue.title.as_str()) {
+                same += 1;
+            } else {
+                others += 1;
+            }
+        }
+        Ok(same > others)
+    }
+
     fn find(&self, name: &str) -> Option<String> {
         let by_number = || self.ids.get(&import::short_name(name)?);
-        let found = self.ids.get(name).or_else(by_number).cloned();
+        let plain = || self.ids.get(&import::plain_name(name).filter(|_| self.is_plain)?);
+        let found = self.ids.get(name).or_else(by_number).or_else(plain).cloned();
         found.or_else(|| self.short.get(name).cloned().flatten())
     }
 }

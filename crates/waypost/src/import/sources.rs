@@ -4,13 +4,20 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use waypost_core::ledger::import::{Format, Source};
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, path_text, url_text};
+use waypost_workspace::{Checkout, detect};
+
+use crate::environment::Variables;
+use crate::place::vcs_environment;
 
 /// Where the tools keep their file below a project.
 const TASKMASTER: &[&str] = &[".taskmaster/tasks/tasks.json", "tasks/tasks.json", "tasks.json"];
 const BEADS: &[&str] =
     &[".beads/issues.jsonl", ".beads/beads.jsonl", "issues.jsonl", "beads.jsonl", ".waypost/issues.jsonl"];
 const BACKLOG: &[&str] = &["backlog", ".backlog", ""];
+
+/// Folders that are of a tool, and not the project.
+const FOLDERS: &[&str] = &["backlog", ".backlog", "tasks", "completed", "archive", "drafts", ".taskmaster"];
 
 /// Reads what is to be imported: a file, a folder, or standard input for `-`. Returns what it clearly is, if it was not
 /// said. In a folder, the ledger that is written is not looked at.
@@ -56,6 +63,28 @@ pub fn sources(path: &Path, format: Option<Format>, ledger: Option<&Path>) -> Re
             }
         }
     }
+}
+
+/// Names the project that a file or a folder is in; none if that is the one whose ledger is written, or nobody knows.
+///
+/// It is called the same in every clone of it that has the same remote.
+pub fn project(path: &Path, into: &Checkout, variables: &Variables) -> Result<Option<String>> {
+    if path.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let name = |checkout: &Checkout| {
+        checkout.remote_url.as_deref().map_or_else(|| checkout.repository_name(), url_text::project)
+    };
+    let real = std::fs::canonicalize(path)
+        .map_err(|error| Error::invalid(format!("cannot find {}", path.display())).because(error))?;
+    let folder = if real.is_dir() { real.as_path() } else { real.parent().unwrap_or(&real) };
+    let Some(checkout) = detect(folder, &vcs_environment(&variables.without_git(), None))? else {
+        let is_of_tool = |dir: &&Path| dir.file_name().is_some_and(|name| FOLDERS.iter().any(|known| name == *known));
+        let project = folder.ancestors().find(|dir| !is_of_tool(dir));
+        return Ok(project.map(path_text::name_of).filter(|name| !name.is_empty()));
+    };
+    let is_own = checkout.shared_dir == into.shared_dir || (into.remote_url.is_some() && name(&checkout) == name(into));
+    Ok((!is_own).then(|| name(&checkout)))
 }
 
 fn known(sources: Vec<Source>, format: Option<Format>) -> Result<(Vec<Source>, Format)> {

@@ -227,6 +227,68 @@ fn the_folder_of_backlog_is_found_and_its_tasks_depend_on_each_other() {
 }
 
 #[test]
+fn tasks_of_two_projects_are_told_apart_and_known_again_from_another_clone() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    for (name, title) in [("one", "Base"), ("two", "Cellar")] {
+        let project = sandbox.git_repo(name);
+        sandbox.dir(project.join("backlog/tasks"));
+        sandbox.dir(project.join(".taskmaster/tasks"));
+        let task = |number: u32, more: &str| {
+            let text = format!("---\nid: task-{number}\ntitle: {title} {number}\nstatus: To Do\n{more}---\n");
+            sandbox.write(project.join(format!("backlog/tasks/task-{number} - x.md")), text);
+        };
+        task(1, "");
+        task(2, "dependencies:\n  - task-1\n");
+        let tasks = format!(r#"{{"master":{{"tasks":[{{"id":1,"title":"{title}","status":"pending"}}]}}}}"#);
+        sandbox.write(project.join(".taskmaster/tasks/tasks.json"), tasks);
+    }
+    let take = |format: &str, from: &str| counts(&sandbox.way(&repo, ["import", format, from, "--json"]).data());
+    sandbox.git(&sandbox.path("one"), ["remote", "add", "origin", "https://example.org/team/one"]);
+    for (format, count) in [("backlog", 2), ("taskmaster", 1)] {
+        for project in ["../one", "../two"] {
+            assert_eq!(take(format, project), format!("{count} 0 0 0"), "{format} {project}");
+            assert_eq!(take(format, project), format!("0 0 {count} 0"), "{format} {project}");
+        }
+    }
+    let titles = sandbox.way(&repo, ["list", "--json"]).data();
+    let titles: BTreeSet<&str> =
+        titles.as_array().unwrap().iter().map(|issue| issue["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, BTreeSet::from(["Base", "Base 1", "Base 2", "Cellar", "Cellar 1", "Cellar 2"]));
+    assert_eq!(sandbox.way(&repo, ["ready", "--json"]).data().as_array().unwrap().len(), 4, "each waits for its own");
+
+    // A clone by another name and another way to the same remote.
+    std::fs::rename(sandbox.path("one"), sandbox.path("elsewhere")).unwrap();
+    let elsewhere = sandbox.path("elsewhere");
+    sandbox.git(&elsewhere, ["remote", "set-url", "origin", "git@example.org:team/one.git"]);
+    assert_eq!(take("backlog", "../elsewhere/backlog/tasks"), "0 0 2 0");
+    assert_eq!(take("taskmaster", "../elsewhere/.taskmaster/tasks/tasks.json"), "0 0 1 0");
+}
+
+#[test]
+fn tasks_that_were_taken_before_names_said_their_project_are_known_again() {
+    let sandbox = sandbox();
+    let known = |number: u32, title: &str| {
+        format!(r#"{{"id":"a-{number}","title":"{title}","external_ref":"backlog:task-{number}"}}"#)
+    };
+    let ledger = [known(1, "Base"), known(2, "Renamed here"), known(3, "Roof")].join("\n") + "\n";
+    let repo = repo_with(&sandbox, "repo", &ledger);
+    for (name, titles) in [("same", ["Base", "Wall", "Roof", "New"]), ("other", ["Soil", "Wall", "Roof", "New"])] {
+        let folder = sandbox.dir(format!("{name}/backlog/tasks"));
+        for (number, title) in (1..).zip(titles) {
+            let text = format!("---\nid: task-{number}\ntitle: {title}\nstatus: To Do\n---\n");
+            sandbox.write(folder.join(format!("task-{number} - x.md")), text);
+        }
+    }
+    let take = |from: &str| sandbox.way(&repo, ["import", "backlog", from, "--json"]).data();
+    let answer = take("../same");
+    assert_eq!((counts(&answer).as_str(), &answer["added"][0]["item"]), ("1 0 3 0", &json!("backlog:same#task-4")));
+    assert_eq!(counts(&take("../same")), "0 0 4 0");
+    assert_eq!(counts(&take("../other")), "4 0 0 0", "most of it is called something else");
+    assert_eq!(counts(&take("../other")), "0 0 4 0");
+}
+
+#[test]
 fn parts_and_blockers_of_other_trackers_decide_what_is_ready() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::Format;
 use crate::error::{Error, Result};
 use crate::ledger::change::Author;
 use crate::ledger::record::Record;
@@ -72,6 +73,26 @@ pub fn short_name(name: &str) -> Option<String> {
     (address.starts_with("http") && is_number).then(|| format!("gh-{number}"))
 }
 
+/// Says in the names of a record of which project they are: `backlog:task-1` becomes `backlog:PROJECT#task-1`.
+pub fn qualify(record: &Record, project: &str) -> Result<Record> {
+    let named = |name: &str| match name.split_once(':') {
+        Some((format, rest)) => format!("{format}:{project}#{rest}"),
+        None => name.to_owned(),
+    };
+    let name = named(&record.text("id").unwrap_or_default());
+    let (mut qualified, _) = adopt(record, &name, |other| Some(named(other)))?;
+    qualified.set("external_ref", &name)?;
+    Ok(qualified)
+}
+
+/// Returns what an item is called that does not say of which project it is; none if it does not say so anyway.
+pub fn plain_name(name: &str) -> Option<String> {
+    let (format, rest) = name.split_once(':')?;
+    let is_qualified = Format::parse(format).is_ok_and(Format::is_of_project);
+    let (_, plain) = rest.split_once('#').filter(|_| is_qualified)?;
+    Some(format!("{format}:{plain}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +124,23 @@ mod tests {
         assert_eq!(short_name("https://github.com/o/r/issues/12").as_deref(), Some("gh-12"));
         for other in ["gh-12", "https://github.com/o/r/issues/", "https://github.com/o/r/pull/12", "x/issues/1"] {
             assert_eq!(short_name(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn names_say_of_which_project_they_are() {
+        let record = Record::parse(
+            r#"{"id":"backlog:task-1","title":"x","external_ref":"backlog:task-1","dependencies":[{"issue_id":"backlog:task-1","depends_on_id":"backlog:task-2","type":"blocks"}],"parent_id":"backlog:task-3"}"#,
+        );
+        let line = qualify(&record.unwrap(), "example.org/p").unwrap().to_line();
+        assert_eq!(line.matches("backlog:example.org/p#task-1").count(), 3, "{line}");
+        assert!(
+            line.contains("backlog:example.org/p#task-2") && line.contains("backlog:example.org/p#task-3"),
+            "{line}"
+        );
+        assert_eq!(plain_name("backlog:example.org/p#task-1").as_deref(), Some("backlog:task-1"));
+        for other in ["backlog:task-1", "https://x/#a", "taskwarrior:a#b", "gh-1"] {
+            assert_eq!(plain_name(other), None, "{other}");
         }
     }
 }

@@ -24,7 +24,7 @@ use super::record::Record;
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
 
-pub use adopt::{adopt, complete, short_name};
+pub use adopt::{adopt, complete, plain_name, qualify, short_name};
 pub use update::updated;
 
 /// What a file was written by.
@@ -61,6 +61,11 @@ impl Format {
     /// Tells whether its records are those of a ledger: they are taken as they are, with their ids.
     pub const fn is_ours(self) -> bool {
         matches!(self, Format::Beads)
+    }
+
+    /// Tells whether its names are those of one project: each has a task 1.
+    pub const fn is_of_project(self) -> bool {
+        matches!(self, Format::Backlog | Format::Taskmaster)
     }
 
     /// Reads a name.

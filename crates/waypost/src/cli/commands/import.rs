@@ -84,7 +84,13 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let ledger = desk.place.ledger().map(|(ledger, _)| ledger);
     let (sources, format) = import::sources(path, format, ledger.as_deref())?;
-    let imported = import::read(format, &sources)?;
+    let mut imported = import::read(format, &sources)?;
+    let into = &desk.ledger.repos()[desk.ledger.home()].checkout;
+    if format.is_of_project()
+        && let Some(project) = import::project(path, into, &desk.place.variables)?
+    {
+        import::qualify(&mut imported, &project)?;
+    }
     if imported.records.is_empty() && imported.notes.is_empty() {
         return Err(Error::new(Kind::NothingToDo, "there is nothing to import in it"));
     }
