@@ -234,34 +234,61 @@ pub(crate) fn dependency_kind(text: &str) -> Result<DependencyKind, String> {
     DependencyKind::parse(text).map_err(in_one_line)
 }
 
-/// Reads a moment or a day; an empty text is none.
-pub(crate) fn moment(text: &str) -> Result<Option<Timestamp>> {
+/// Reads a moment or a day, or how far ahead; an empty text is none.
+pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Option<Timestamp>> {
     if text.is_empty() {
         return Ok(None);
     }
-    issue::moment(text).map(Some).ok_or_else(|| {
-        Error::invalid(format!("{text:?} is not a time")).hint("write 2026-12-01 or 2026-12-01T09:00:00Z")
+    let ahead = text.strip_prefix('+').or_else(|| text.strip_prefix("in ")).unwrap_or(text);
+    let found = span(ahead).map(|millis| later(now, millis)).or_else(|| day(text, now));
+    found.or_else(|| issue::moment(text)).map(Some).ok_or_else(|| {
+        Error::invalid(format!("{text:?} is not a time"))
+            .hint("write 2026-12-01, 2026-12-01T09:00:00Z, tomorrow, or how far ahead: 14d, 36h, 2w")
     })
 }
 
 /// Reads a moment, a day, or how long ago; with a plus, how far ahead.
 pub(crate) fn moment_or_age(text: &str, now: Timestamp) -> Result<Timestamp> {
-    let (sign, span) = match text.strip_prefix('+') {
+    let (sign, age) = match text.strip_prefix('+') {
         Some(ahead) => (1, ahead),
-        None => (-1, text.strip_prefix('-').unwrap_or(text)),
+        None => (-1, text.strip_prefix('-').or_else(|| text.strip_suffix(" ago")).unwrap_or(text)),
     };
-    let units = [("w", 7 * 86_400), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
-    let seconds = units.iter().find_map(|(unit, seconds)| {
-        let number: i64 = span.strip_suffix(unit)?.trim().parse().ok()?;
-        number.checked_mul(*seconds)?.checked_mul(1_000)
-    });
-    if let Some(millis) = seconds {
-        return Ok(Timestamp::from_millis(now.as_millis().saturating_add(sign * millis)));
-    }
-    issue::moment(text).ok_or_else(|| {
+    let found = span(age).map(|millis| later(now, sign * millis)).or_else(|| day(text, now));
+    found.or_else(|| issue::moment(text)).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
             .hint("write 2026-12-01, 2026-12-01T09:00:00Z, or how long ago: 14d, 36h, 2w")
     })
+}
+
+/// Reads how long something takes, in milliseconds: `14d`, `2 weeks`.
+fn span(text: &str) -> Option<i64> {
+    const UNITS: &[(&[&str], i64)] = &[
+        (&["s", "sec", "secs", "second", "seconds"], 1),
+        (&["m", "min", "mins", "minute", "minutes"], 60),
+        (&["h", "hour", "hours"], 3_600),
+        (&["d", "day", "days"], 86_400),
+        (&["w", "week", "weeks"], 7 * 86_400),
+    ];
+    let text = text.trim();
+    let (number, unit) = text.split_at(text.find(|char: char| !char.is_ascii_digit())?);
+    let (_, seconds) = UNITS.iter().find(|(names, _)| names.contains(&unit.trim_start()))?;
+    number.parse::<i64>().ok()?.checked_mul(*seconds)?.checked_mul(1_000)
+}
+
+/// Reads a day that is named from today. As with others, its first moment is meant, in UTC.
+fn day(text: &str, now: Timestamp) -> Option<Timestamp> {
+    const DAY: i64 = 86_400_000;
+    let days = match text {
+        "yesterday" => -1,
+        "today" => 0,
+        "tomorrow" => 1,
+        _ => return None,
+    };
+    Some(Timestamp::from_millis((now.as_millis().div_euclid(DAY) + days) * DAY))
+}
+
+fn later(now: Timestamp, millis: i64) -> Timestamp {
+    Timestamp::from_millis(now.as_millis().saturating_add(millis))
 }
 
 /// Returns the ids that were typed; `-` stands for the first word of each line of standard input.

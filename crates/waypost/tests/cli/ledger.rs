@@ -179,6 +179,40 @@ fn fields_are_set_and_taken_out() {
 }
 
 #[test]
+fn times_may_be_said_as_from_now() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let clock = [("WAYPOST_TEST_CLOCK", "2026-01-05T12:30:00Z".as_ref())];
+    let way = |args: &[&str]| sandbox.way_with(&repo, &clock, args);
+    let added = way(&["add", "Soon", "--due", "14d", "--defer", "3d", "--json"]).data();
+    assert_eq!(
+        (&added["due_at"], &added["defer_until"]),
+        (&"2026-01-19T12:30:00.000Z".into(), &"2026-01-08T12:30:00.000Z".into())
+    );
+    let id = added["id"].as_str().unwrap();
+    for (said, meant) in [
+        ("36h", "2026-01-07T00:30:00.000Z"),
+        ("+2w", "2026-01-19T12:30:00.000Z"),
+        ("in 90 minutes", "2026-01-05T14:00:00.000Z"),
+        ("1 day", "2026-01-06T12:30:00.000Z"),
+        ("tomorrow", "2026-01-06T00:00:00.000Z"),
+        ("2026-12-01", "2026-12-01T00:00:00.000Z"),
+    ] {
+        let data = way(&["update", id, "--due", said, "--defer", said, "--json"]).data();
+        assert_eq!((&data["due_at"], &data["defer_until"]), (&meant.into(), &meant.into()), "{said}");
+    }
+    for bad in ["soon", "14", "d", "3 fortnights", "99999999999999999999d", "3d ago"] {
+        let run = way(&["update", id, "--due", bad]).fails(2);
+        assert!(run.stderr.contains("how far ahead: 14d"), "{bad}: {}", run.stderr);
+    }
+    sandbox.write(repo.join("batch"), format!("update {id} --due 1h\n"));
+    assert_eq!(way(&["batch", "batch"]).code, 0);
+    assert_eq!(way(&["show", id, "--json"]).data()["due_at"], "2026-01-05T13:30:00.000Z");
+    assert_eq!(way(&["list", "--due-before", "+2h", "--json"]).data().as_array().unwrap().len(), 1);
+    assert_eq!(way(&["list", "--created-after", "5 minutes ago", "--json"]).data().as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn authors_are_who_was_named_then_gits_user_then_the_machines() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use waypost_core::Result;
+use waypost_core::time::Timestamp;
 
 use crate::cli::Cx;
 use crate::cli::issues::{description, moment, priority};
@@ -48,16 +49,19 @@ pub(crate) struct Args {
     /// The issue during which it was found
     #[arg(long, value_name = "ISSUE")]
     discovered_from: Option<String>,
-    /// When it should be done: a time or a day
+    /// When it should be done: a time or a day, or in how long: 14d
     #[arg(long, value_name = "TIME")]
     due: Option<String>,
+    /// Set it aside until a time or a day, or for so long: 3d
+    #[arg(long, visible_alias = "defer", value_name = "TIME")]
+    defer_until: Option<String>,
     /// What it is called in the rest of a batch, after a $
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
 }
 
 impl Args {
-    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+    pub(crate) fn changes(&self, now: Timestamp) -> Result<Vec<Change>> {
         let description = description(self.description.as_deref(), self.description_file.as_deref())?;
         let edit = Edit {
             title: Some(self.title.clone()),
@@ -67,7 +71,8 @@ impl Args {
             issue_type: self.issue_type.clone(),
             assignee: self.assignee.clone(),
             parent_id: self.parent.clone(),
-            due_at: self.due.as_deref().map(moment).transpose()?,
+            due_at: self.due.as_deref().map(|text| moment(text, now)).transpose()?,
+            defer_until: self.defer_until.as_deref().map(|text| moment(text, now)).transpose()?,
             add_labels: self.labels.clone(),
             ..Edit::default()
         };
@@ -82,7 +87,7 @@ impl Args {
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    for (record, ledger) in desk.apply(&args.changes()?)? {
+    for (record, ledger) in desk.apply(&args.changes(desk.now)?)? {
         // The title was typed a moment ago.
         let id = record.text("id").unwrap_or_default();
         cx.ui.answer(&desk.json(&record, ledger)?, |text| {

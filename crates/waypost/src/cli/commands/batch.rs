@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command, FromArgMatches};
 use serde_json::{Value, json};
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 
 use crate::cli::Cx;
@@ -35,11 +36,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    let changes = read(&file_or_stdin(&args.file)?)?;
+    let text = file_or_stdin(&args.file)?;
+    let desk = cx.desk()?;
+    let changes = read(&text, desk.now)?;
     if changes.is_empty() {
         return Err(Error::new(Kind::NothingToDo, "there is no change in it"));
     }
-    let desk = cx.desk()?;
     let placed: Vec<(&str, &Change)> = changes.iter().map(|(place, change)| (place.as_str(), change)).collect();
     let records = desk.ledger.apply_placed(&placed, args.dry_run)?;
     ensure_driver(&desk.place);
@@ -62,7 +64,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 }
 
 /// Reads the changes of a file, each with the place it stands in.
-fn read(text: &str) -> Result<Vec<(String, Change)>> {
+fn read(text: &str, now: Timestamp) -> Result<Vec<(String, Change)>> {
     if text.trim_start().starts_with('[') {
         let list: Vec<Value> = serde_json::from_str(text)
             .map_err(|error| Error::invalid("the file is not a JSON list of changes").because(error))?;
@@ -79,7 +81,8 @@ fn read(text: &str) -> Result<Vec<(String, Change)>> {
             continue;
         }
         let place = format!("line {}", number + 1);
-        let read = if line.starts_with('{') { from_json(line).map(|change| vec![change]) } else { from_words(line) };
+        let read =
+            if line.starts_with('{') { from_json(line).map(|change| vec![change]) } else { from_words(line, now) };
         let read = read.map_err(|error| error.within(&place))?;
         changes.extend(read.into_iter().map(|change| (place.clone(), change)));
     }
@@ -95,26 +98,34 @@ fn from_json(line: &str) -> Result<Change> {
 struct Verb {
     name: &'static str,
     define: fn(Command) -> Command,
-    changes: fn(&ArgMatches) -> Result<Vec<Change>>,
+    /// What it changes, typed at some moment.
+    changes: fn(&ArgMatches, Timestamp) -> Result<Vec<Change>>,
 }
 
+/// Lists the commands: those in which times may be said as from now, and the others.
 macro_rules! verbs {
-    ($($module:ident),*) => {
+    ($($timed:ident),*; $($module:ident),*) => {
         &[$(Verb {
+            name: stringify!($timed),
+            define: <$timed::Args as clap::Args>::augment_args,
+            changes: |matches, now| arguments::<$timed::Args>(matches)?.changes(now),
+        },)*
+        $(Verb {
             name: stringify!($module),
             define: <$module::Args as clap::Args>::augment_args,
-            changes: |matches| {
-                let args = <$module::Args as FromArgMatches>::from_arg_matches(matches);
-                args.map_err(|error| Error::internal("arguments cannot be read").because(error))?.changes()
-            },
+            changes: |matches, _| arguments::<$module::Args>(matches)?.changes(),
         }),*]
     };
 }
 
-static VERBS: &[Verb] = verbs![add, update, claim, release, close, reopen, delete, comment, label, assign, dep];
+static VERBS: &[Verb] = verbs![add, update; claim, release, close, reopen, delete, comment, label, assign, dep];
+
+fn arguments<A: FromArgMatches>(matches: &ArgMatches) -> Result<A> {
+    A::from_arg_matches(matches).map_err(|error| Error::internal("arguments cannot be read").because(error))
+}
 
 /// Reads a line that is a command without the `way`.
-fn from_words(line: &str) -> Result<Vec<Change>> {
+fn from_words(line: &str, now: Timestamp) -> Result<Vec<Change>> {
     let words = split(line)?;
     let Some(name) = words.first() else { return Ok(Vec::new()) };
     let Some(verb) = VERBS.iter().find(|verb| verb.name == name) else {
@@ -131,7 +142,7 @@ fn from_words(line: &str) -> Result<Vec<Change>> {
         let first = text.lines().next().unwrap_or_default();
         Error::invalid(first.trim_start_matches("error: ").to_owned())
     })?;
-    let changes = (verb.changes)(&matches)?;
+    let changes = (verb.changes)(&matches, now)?;
     if changes.is_empty() {
         return Err(Error::invalid("it changes nothing"));
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use crate::cli::Cx;
@@ -13,7 +14,8 @@ use crate::ledger::{Change, Edit};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way update way-1a2b -p 0 --add-label urgent
-  way update way-1a2b way-3c4d --status deferred --defer-until 2026-12-01
+  way update way-1a2b way-3c4d --defer 3d
+  way update way-1a2b --status deferred --defer-until 2026-12-01
   way list --label later | way update - -p 4")]
 pub(crate) struct Args {
     /// The issues: ids, or the beginnings of ids; - for standard input
@@ -58,10 +60,10 @@ pub(crate) struct Args {
     /// Its name in another tracker
     #[arg(long, value_name = "TEXT")]
     external_ref: Option<String>,
-    /// Set it aside until a time or a day; an empty text ends that
-    #[arg(long, value_name = "TIME")]
+    /// Set it aside until a time or a day, or for so long: 3d; an empty text ends that
+    #[arg(long, visible_alias = "defer", value_name = "TIME")]
     defer_until: Option<String>,
-    /// When it should be done: a time or a day
+    /// When it should be done: a time or a day, or in how long: 14d
     #[arg(long, value_name = "TIME")]
     due: Option<String>,
     /// How many minutes it should take; 0 takes that out
@@ -76,7 +78,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+    pub(crate) fn changes(&self, now: Timestamp) -> Result<Vec<Change>> {
         let description = description(self.description.as_deref(), self.description_file.as_deref())?;
         let edit = Edit {
             title: self.title.clone(),
@@ -91,8 +93,8 @@ impl Args {
             owner: self.owner.clone(),
             parent_id: self.parent.clone(),
             external_ref: self.external_ref.clone(),
-            defer_until: self.defer_until.as_deref().map(moment).transpose()?,
-            due_at: self.due.as_deref().map(moment).transpose()?,
+            defer_until: self.defer_until.as_deref().map(|text| moment(text, now)).transpose()?,
+            due_at: self.due.as_deref().map(|text| moment(text, now)).transpose()?,
             estimated_minutes: self.estimate,
             add_labels: self.add_labels.clone(),
             remove_labels: self.remove_labels.clone(),
@@ -105,6 +107,9 @@ impl Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    cx.change(&args.changes()?, "Changed")?;
+    let desk = cx.desk()?;
+    let records = desk.apply(&args.changes(desk.now)?)?;
+    cx.prune_if_large(&desk);
+    cx.answer_changed(&desk, "Changed", &records)?;
     Ok(ExitCode::SUCCESS)
 }
