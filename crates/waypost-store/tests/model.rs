@@ -357,7 +357,7 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             task: task(index)?,
             workflow: None,
             epoch: epoch(index, lag),
-            error: "broken".to_owned(),
+            error: if hopeless { "hopeless" } else { "broken" }.to_owned(),
             hopeless,
         }),
         Step::Release { task: index, lag, force } => {
@@ -419,9 +419,15 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
 #[derive(Default)]
 struct Past {
     epochs: BTreeMap<String, u64>,
+    /// The epoch with which each subject was granted last, and to whom.
+    granted: BTreeMap<String, (u64, Value)>,
     acted: BTreeSet<String>,
-    /// Whether a task was reopened, so that another may be in work although this one is not done.
-    reopened: bool,
+    /// Tasks that were reopened, so that another may be in work although they are not done.
+    reopened: BTreeSet<String>,
+    /// How many attempts at each task did not succeed, since it was reopened.
+    attempts: BTreeMap<String, u32>,
+    /// Tasks of which somebody said that no attempt can succeed, or that nobody claimed in time.
+    hopeless: BTreeSet<String>,
     /// Whether an agent got a lower cap than it holds.
     recapped: bool,
     /// The last event that was looked at.
@@ -429,13 +435,36 @@ struct Past {
 }
 
 impl Past {
-    fn learn(&mut self, event: &Event) {
+    fn learn(&mut self, event: &Event) -> TestCaseResult {
         self.seen = event.sequence;
-        self.reopened |= event.kind == "task.reopened";
+        match event.kind.as_str() {
+            // 2: nobody else ever had the same epoch.
+            "task.claimed" | "issue.claimed" => {
+                let grant = (event.data["epoch"].as_u64().unwrap(), event.data["agent"].clone());
+                let before = self.granted.insert(event.subject.clone(), grant.clone());
+                let is_renewed =
+                    before.as_ref() == Some(&grant) && (event.data["renewed"] == true || event.kind == "issue.claimed");
+                let is_new = before.as_ref().is_none_or(|before| grant.0 > before.0);
+                prop_assert!(is_new || is_renewed, "{:?} after {:?} of {}", grant, before, &event.subject);
+            }
+            "task.reopened" => {
+                self.reopened.insert(event.subject.clone());
+                self.attempts.remove(&event.subject);
+            }
+            "task.failed" | "task.expired" => {
+                *self.attempts.entry(event.subject.clone()).or_default() += 1;
+                let error = event.data["error"].as_str().unwrap();
+                if error == "hopeless" || error.starts_with("nobody claimed it") {
+                    self.hopeless.insert(event.subject.clone());
+                }
+            }
+            _ => {}
+        }
         self.recapped |= event.kind == "agent.registered" && event.data["changed"]["max_claims"].is_array();
         if event.kind == "message.acted" {
             self.acted.insert(event.subject.clone());
         }
+        Ok(())
     }
 }
 
@@ -443,7 +472,7 @@ fn check(store: &mut dyn Store, now: i64, past: &mut Past) -> TestCaseResult {
     let mut tx = store.begin_read().unwrap();
     let since = EventQuery { since: Some(past.seen), limit: 100_000, ..EventQuery::default() };
     for event in tx.event_list(&since).unwrap() {
-        past.learn(&event);
+        past.learn(&event)?;
     }
     let workflows = tx.workflow_list(&WorkflowQuery { limit: 1_000, ..WorkflowQuery::default() }).unwrap();
     for workflow in &workflows {
@@ -462,18 +491,31 @@ fn check(store: &mut dyn Store, now: i64, past: &mut Past) -> TestCaseResult {
                 *known = lease.epoch;
                 if lease.holder.is_some() {
                     prop_assert!(lease.deadline().as_millis() > now, "{} is held past its end", task.name);
+                    // Nobody asks for more than this.
+                    prop_assert!(lease.expires_at.as_millis() <= now + 600_000, "{} is held too long", task.name);
                 }
             }
             // 7: what is worked on waits for nothing.
             if task.status == TaskStatus::InProgress {
                 let unmet = dependencies.iter().any(|on| {
-                    on.task_id == task.id && on.kind == DependencyKind::Blocks && !status[&on.depends_on].satisfies()
+                    let is_blocker = on.task_id == task.id && on.kind == DependencyKind::Blocks;
+                    // A blocker can be reopened afterwards.
+                    is_blocker && !status[&on.depends_on].satisfies() && !past.reopened.contains(on.depends_on.as_str())
                 });
-                // A blocker can be reopened afterwards.
-                prop_assert!(!unmet || past.reopened, "{} is worked on too early", task.name);
+                prop_assert!(!unmet, "{} is worked on too early", task.name);
             }
-            // 8: attempts stay within their limit.
+            // 8: every attempt that did not succeed is counted, and there are no more than allowed.
+            let attempts = past.attempts.get(task.id.as_str()).copied().unwrap_or_default();
+            prop_assert_eq!(task.attempts, attempts, "attempts at {}", &task.name);
             prop_assert!(task.attempts <= task.max_attempts);
+            let is_used_up = task.attempts == task.max_attempts;
+            match task.status {
+                TaskStatus::Dead => prop_assert!(is_used_up || past.hopeless.contains(task.id.as_str())),
+                TaskStatus::Pending | TaskStatus::InProgress | TaskStatus::Failed => {
+                    prop_assert!(!is_used_up, "{} is tried once too often", &task.name);
+                }
+                _ => {}
+            }
             if task.status == TaskStatus::Completed {
                 prop_assert!(task.outcome.is_some() && (!task.needs_evidence || task.evidence.is_some()));
             }
@@ -619,6 +661,28 @@ fn all_agree(steps: &[(usize, Step)]) -> TestCaseResult {
         let had_epoch = choice.tasks.get(lag.0).is_some_and(|seen| seen.epoch.is_some());
         if let (1, true, Some(Ok(answer))) = (lag.1, had_epoch, &answers[0]) {
             prop_assert!(false, "{:?} was accepted: {}", step, answer);
+        }
+        // 3: nor from anybody who does not hold it.
+        if let (
+            Step::Checkpoint { task, .. }
+            | Step::Done { task, .. }
+            | Step::Fail { task, .. }
+            | Step::Release { task, force: false, .. }
+            | Step::Ask(task),
+            Some(Ok(answer)),
+        ) = (step, &answers[0])
+        {
+            // Whoever finished it may say so again.
+            let is_again = matches!(step, Step::Done { .. }) && choice.tasks[*task].holder.is_none();
+            let is_holder = choice.tasks[*task].holder == Some(agent);
+            prop_assert!(is_holder || is_again, "{:?} was accepted: {}", step, answer);
+        }
+        // 4: whoever shows that he is there holds what he holds for its whole time.
+        if let (Step::Claim(task) | Step::Checkpoint { task, .. }, Some(Ok(_))) = (step, &answers[0]) {
+            let mut tx = stores[1].begin_read().unwrap();
+            let lease = tx.lease_get(choice.tasks[*task].id.as_str()).unwrap().unwrap();
+            let until = clock.get() + i64::try_from(lease.ttl_ms).unwrap();
+            prop_assert!(lease.expires_at.as_millis() >= until, "{:?} did not renew", step);
         }
         let settled = engine::write(&mut *stores[0], &caller(3), &mut Counter(7), None, Settle {});
         let also = engine::write(&mut *stores[1], &caller(3), &mut Counter(7), None, Settle {});
