@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use serde_json::Value;
 use waypost_core::engine::{self, Caller};
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
-use waypost_core::op::{Operation, Register, Settle};
+use waypost_core::op::{Effect, Entry, Operation, Register, Settle};
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::{Clock, FixedClock, Timestamp};
 use waypost_core::{Error, Kind, Result, path_text};
@@ -93,10 +94,25 @@ impl Session {
 
     /// Runs an operation that only reads. What time has brought about is written first, where that is possible.
     pub fn read<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
+        self.settle_what_is_due()?;
+        engine::read(&mut self.store, &self.caller, &mut self.entropy, operation)
+    }
+
+    /// Runs an operation of the table, with its arguments and its answer as JSON.
+    pub fn call(&mut self, entry: &Entry, key: Option<&str>, arguments: Value) -> Result<Value> {
+        match (entry.effect, &self.nameless) {
+            (Effect::Read, _) => self.settle_what_is_due()?,
+            (Effect::Write, Some(error)) => return Err(error.clone()),
+            (Effect::Write, None) => {}
+        }
+        (entry.call)(&mut self.store, &self.caller, &mut self.entropy, key, arguments)
+    }
+
+    fn settle_what_is_due(&mut self) -> Result<()> {
         if self.nameless.is_none() && !self.store.is_read_only() && engine::is_due(&mut self.store)? {
             self.within(INTRODUCTION, |session| session.write(Settle {}))?;
         }
-        engine::read(&mut self.store, &self.caller, &mut self.entropy, operation)
+        Ok(())
     }
 
     /// Runs an operation that writes; what it did is on disk when this returns.

@@ -9,8 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::engine::Cx;
+use crate::engine::{self, Caller, Cx};
 use crate::error::{Error, Result};
+use crate::id::Entropy;
+use crate::store::Store;
 
 mod ack_message;
 mod add_repository;
@@ -206,7 +208,12 @@ pub struct Entry {
     pub schema: fn(&mut SchemaGenerator) -> Schema,
     /// Describes its answer.
     pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
+    /// Runs it through the engine, in a transaction of its own, once per key.
+    pub call: CallJson,
 }
+
+/// Runs an operation through the engine: on a store, in a caller's name, with a key or without, and with its arguments.
+pub type CallJson = fn(&mut dyn Store, &Caller, &mut dyn Entropy, Option<&str>, Value) -> Result<Value>;
 
 const fn entry<O: Operation>() -> Entry {
     Entry {
@@ -216,6 +223,7 @@ const fn entry<O: Operation>() -> Entry {
         run: run_json::<O>,
         schema: SchemaGenerator::subschema_for::<O>,
         answer_schema: SchemaGenerator::subschema_for::<O::Answer>,
+        call: call_json::<O>,
     }
 }
 
@@ -300,8 +308,28 @@ pub static TABLE: &[Entry] = &[
     entry::<TakeWorkflow>(),
 ];
 
+/// Returns the operation with this name.
+pub fn named(name: &str) -> Option<&'static Entry> {
+    TABLE.iter().find(|entry| entry.name == name)
+}
+
 fn run_json<O: Operation>(cx: &mut Cx<'_>, arguments: Value) -> Result<Value> {
     encode::<O>(&decode::<O>(arguments)?.run(cx)?)
+}
+
+fn call_json<O: Operation>(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    key: Option<&str>,
+    arguments: Value,
+) -> Result<Value> {
+    let operation: O = decode(arguments)?;
+    let answer = match O::EFFECT {
+        Effect::Read => engine::read(store, caller, entropy, operation),
+        Effect::Write => engine::write(store, caller, entropy, key, operation),
+    };
+    encode::<O>(&answer?)
 }
 
 fn decode<O: Operation>(arguments: Value) -> Result<O> {

@@ -52,14 +52,14 @@ pub struct SqliteStore {
     identity: FileIdentity,
     gate: PathBuf,
     patience: Duration,
-    clock: Box<dyn Clock>,
+    clock: Box<dyn Clock + Send>,
 }
 
 impl SqliteStore {
     /// Opens the store, making it first if there is none.
     ///
     /// Either the whole store is there afterwards or, on an error, nothing that was not there before.
-    pub fn open(path: &Path, options: Options, clock: Box<dyn Clock>) -> Result<SqliteStore> {
+    pub fn open(path: &Path, options: Options, clock: Box<dyn Clock + Send>) -> Result<SqliteStore> {
         open::open(path, options, clock)
     }
 

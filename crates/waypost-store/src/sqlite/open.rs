@@ -17,7 +17,7 @@ use super::{Options, SqliteStore, error};
 /// Older ones can lose committed pages when two connections write and checkpoint at once.
 const OLDEST_SAFE_SQLITE: i32 = 3_051_003;
 
-pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock>) -> Result<SqliteStore> {
+pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock + Send>) -> Result<SqliteStore> {
     check_sqlite()?;
     // Two names for one file must mean one lock, so links are resolved before anything else.
     let path = real_path(path)?;
