@@ -15,6 +15,7 @@ pub mod epics;
 pub mod history;
 pub mod import;
 pub mod jobs;
+pub mod issue_ops;
 pub mod ledger;
 mod merging;
 pub mod migrate;

@@ -316,6 +316,18 @@ impl Place {
         named.or_else(vcs_user).unwrap_or_else(|| self.variables.user())
     }
 
+    /// Finds out once more where everything lives: branches are switched and settings changed meanwhile.
+    pub fn again(&self) -> Result<Place> {
+        Place::resolve(self.request.clone())
+    }
+
+    /// Returns the same place, used by an author and maybe an agent.
+    #[must_use]
+    pub fn used_by(&self, actor: &str, agent: Option<&str>) -> Place {
+        let (actor, agent) = (Some(actor.to_owned()), agent.map(str::to_owned));
+        Place { request: Request { actor, agent, ..self.request.clone() }, ..self.clone() }
+    }
+
     /// Returns the same place, used by another author.
     #[must_use]
     pub fn in_name_of(&self, actor: &str) -> Place {

@@ -5,6 +5,7 @@ use waypost_core::{Error, Result};
 
 use crate::history::committed_lines;
 use crate::ledger::{Entry, Ledger, place_of};
+use crate::place::Place;
 
 /// A ledger that is larger is worth pruning.
 pub const LARGE: usize = 25 * 1024;
@@ -51,4 +52,17 @@ pub fn prune(ledger: &Ledger, number: usize, plan: Plan) -> Result<Pruned> {
         let issues = transaction.prune(closed, plan.down_to, is_saved)?;
         Ok(Pruned { issues, uncommitted })
     })
+}
+
+/// Prunes ledgers that have become large, if the configuration says so. Returns what became of each that was.
+pub fn prune_large(place: &Place, ledger: &Ledger) -> Vec<Result<Pruned>> {
+    if place.config.text("prune.auto").as_deref() != Some("on") {
+        return Vec::new();
+    }
+    let plan = Plan { before: ledger.now(), keep: 0, down_to: Some(LARGE), is_rehearsal: false };
+    let is_large = |number: &usize| {
+        let size = std::fs::metadata(ledger.repos()[*number].file.path()).map_or(0, |file| file.len());
+        size > LARGE as u64 && ledger.may_write(*number)
+    };
+    (0..ledger.repos().len()).filter(is_large).map(|number| prune(ledger, number, plan)).collect()
 }

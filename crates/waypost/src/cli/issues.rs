@@ -9,16 +9,16 @@ use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::{self, DependencyKind};
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan;
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result};
 use waypost_ledger::{Index, Summary};
 
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
 use super::{Cx, in_one_line};
 use crate::claims::{self, Held};
+use crate::issue_ops;
 use crate::ledger::{Change, Ledger};
-use crate::merging::ensure_driver;
 use crate::place::Place;
-use crate::prune::{self, LARGE, Plan};
+use crate::prune::prune_large;
 use crate::repos::Repos;
 
 /// The ledger one stands in.
@@ -34,20 +34,7 @@ impl Desk {
     /// Makes several changes, and returns each issue as it is then, with the number of its ledger. The first one in a
     /// clone also tells git how to merge the ledger.
     pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
-        let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
-        let records = self.ledger.apply_placed(&unplaced, false)?;
-        ensure_driver(&self.place);
-        // Nobody works any more on what was given back or is over.
-        let ended: Vec<String> = changes
-            .iter()
-            .zip(&records)
-            .filter(|(change, _)| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..)))
-            .filter_map(|(_, (record, _))| record.text("id"))
-            .collect();
-        if !ended.is_empty() {
-            claims::release(&self.place, &ended, "given back, or over")?;
-        }
-        Ok(records)
+        issue_ops::apply(&self.place, &self.ledger, changes)
     }
 
     /// Returns the number of a repository that was named; the one that one is in, if none was.
@@ -63,9 +50,7 @@ impl Desk {
 
     /// Returns a record as programs see it: all its fields as they are spelled, and where it is from.
     pub(crate) fn json(&self, record: &Record, ledger: usize) -> Result<Box<RawValue>> {
-        let mut shown = record.clone();
-        let repository = self.ledger.repos().get(ledger).map(|repo| path_text::to_text(repo.path()));
-        shown.set("source_repo", &repository)?;
+        let shown = issue_ops::shown(&self.ledger, record, ledger)?;
         RawValue::from_string(shown.to_line()).map_err(|error| Error::internal("a record is not JSON").because(error))
     }
 
@@ -158,17 +143,9 @@ impl Cx {
 
     /// Prunes ledgers that have become large, if the configuration says so.
     pub(crate) fn prune_if_large(&mut self, desk: &Desk) {
-        if desk.place.config.text("prune.auto").as_deref() != Some("on") {
-            return;
-        }
-        let plan = Plan { before: desk.now, keep: 0, down_to: Some(LARGE), is_rehearsal: false };
-        for (number, repo) in desk.ledger.repos().iter().enumerate() {
-            let size = std::fs::metadata(repo.file.path()).map_or(0, |file| file.len());
-            if size <= LARGE as u64 || !desk.ledger.may_write(number) {
-                continue;
-            }
+        for pruned in prune_large(&desk.place, &desk.ledger) {
             // What was asked for is done; that the ledger stays large is no failure of it.
-            match prune::prune(&desk.ledger, number, plan) {
+            match pruned {
                 Ok(pruned) if pruned.issues.is_empty() => {}
                 Ok(pruned) => self.ui.note(&format!("pruned {} closed issues", pruned.issues.len())),
                 Err(error) => self.ui.warn(&format!("the ledger could not be pruned: {}", error.full_message())),
