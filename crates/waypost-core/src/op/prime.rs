@@ -15,6 +15,9 @@ pub struct Prime {
     /// How many tokens it may have.
     #[serde(default)]
     pub budget: Option<u32>,
+    /// Whether the agent calls tools, and does not type commands.
+    #[serde(default)]
+    pub tools: bool,
 }
 
 impl Operation for Prime {
@@ -26,7 +29,7 @@ impl Operation for Prime {
     fn run(self, cx: &mut Cx<'_>) -> Result<Context> {
         let agent = agents::known_caller(cx)?;
         let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
-        context::prime(cx, agent.as_ref(), &name, self.budget.unwrap_or(BUDGET))
+        context::prime(cx, agent.as_ref(), &name, self.budget.unwrap_or(BUDGET), self.tools)
     }
 }
 

@@ -301,14 +301,31 @@ const HOW: [&str; 6] = [
     "Exit code 5: you lost the lease, stop working on that task. 6: nothing to do.",
 ];
 
+/// What to call.
+const HOW_WITH_TOOLS: [&str; 5] = [
+    "next: take the next task; tells its lease epoch and all you need to know",
+    "checkpoint: note how far you got, often; finish: done, fail, ask or release",
+    "issues, issue: the project's issues; messages: inbox, send, ack; context: a task again",
+    "Say the same agent in every call, and the epoch you were told.",
+    "Error lease_lost: stop working on that task. nothing_to_do: there is no work for you.",
+];
+
 /// Packs what an agent that knows nothing has to know: who it is, what it holds, what waits.
-pub(crate) fn prime(cx: &mut Cx<'_>, agent: Option<&Agent>, name: &str, budget: u32) -> Result<Context> {
+pub(crate) fn prime(
+    cx: &mut Cx<'_>,
+    agent: Option<&Agent>,
+    name: &str,
+    budget: u32,
+    has_tools: bool,
+) -> Result<Context> {
     let [who, held, waiting, next, questions, how] =
         ["", "You hold", "Waiting", "Next tasks", "Questions to people", "How"];
     let mut packer = Packer::new(budget, &[who, held, waiting, next, questions, how])?;
     packer.add(who, &format!("You are {name}. Waypost keeps the plan, who works on what, and how far it got."));
     // However busy the store is, there is room for these.
-    for line in HOW {
+    let (lines, inbox, more): (&[&str], _, _) =
+        if has_tools { (&HOW_WITH_TOOLS, "messages", "status") } else { (&HOW, "way msg inbox", "way task next") };
+    for line in lines {
         packer.add(how, line);
     }
     let leases = match agent {
@@ -333,7 +350,7 @@ pub(crate) fn prime(cx: &mut Cx<'_>, agent: Option<&Agent>, name: &str, budget: 
     if let Some(agent) = agent {
         let unread = cx.tx.message_count(&agent.id, cx.now)?;
         if unread > 0 {
-            packer.add(waiting, &format!("{unread} unread messages: way msg inbox"));
+            packer.add(waiting, &format!("{unread} unread messages: {inbox}"));
         }
     }
     let reader = agent.cloned().unwrap_or_else(|| agents::stranger(cx));
@@ -342,7 +359,7 @@ pub(crate) fn prime(cx: &mut Cx<'_>, agent: Option<&Agent>, name: &str, budget: 
         packer.add(next, &format!("{} ({}), priority {}", task.name, task.id, task.priority));
     }
     if candidates.len() > 3 {
-        packer.add(next, "and more: way task next");
+        packer.add(next, &format!("and more: {more}"));
     }
     for task in cx.tx.task_list_in(TaskStatus::WaitingInput, 3)? {
         let question = task.question.as_deref().unwrap_or_default();

@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    let context = cx.work()?.read(Prime { budget: args.budget })?;
+    let context = cx.work()?.read(Prime { budget: args.budget, tools: false })?;
     cx.answer_context(&context)?;
     Ok(ExitCode::SUCCESS)
 }
