@@ -8,12 +8,18 @@ use crate::run;
 /// The version of jj that tests are run with. Built once and kept outside the checkout.
 const JJ: &str = "0.45.1";
 
+/// The version of the official MCP client for Python that tests are run with.
+const MCP_CLIENT: &str = "2.3.0";
+
 /// Debian packages, each with the program it brings.
-const PACKAGES: &[(&str, &str)] = &[("git", "git"), ("mercurial", "hg"), ("bindfs", "bindfs"), ("strace", "strace")];
+const PACKAGES: &[(&str, &str)] =
+    &[("git", "git"), ("mercurial", "hg"), ("bindfs", "bindfs"), ("strace", "strace"), ("python3-venv", "python3")];
 
 /// What was found or installed.
 pub(crate) struct Tools {
     jj: Option<PathBuf>,
+    /// A Python with the MCP client.
+    mcp_python: Option<PathBuf>,
     complete: bool,
 }
 
@@ -22,6 +28,9 @@ impl Tools {
     pub(crate) fn for_tests(&self, mut command: Command) -> Command {
         if let Some(jj) = &self.jj {
             command.env("WAYPOST_TEST_JJ", jj);
+        }
+        if let Some(python) = &self.mcp_python {
+            command.env("WAYPOST_TEST_MCP_PYTHON", python);
         }
         if self.complete {
             command.env("WAYPOST_TEST_TOOLS", "1");
@@ -40,15 +49,15 @@ pub(crate) fn install() -> Tools {
     if !missing.is_empty() {
         install_packages(&missing);
     }
-    let jj = find_jj();
-    let complete = jj.is_some() && is_there("git") && is_there("hg");
+    let (jj, mcp_python) = (find_jj(), find_mcp_python());
+    let complete = jj.is_some() && mcp_python.is_some() && is_there("git") && is_there("hg");
     if !complete {
-        eprintln!("WARNING: not every version control tool could be had; tests that need a missing one are SKIPPED");
+        eprintln!("WARNING: not every tool could be had; tests that need a missing one are SKIPPED");
     }
     if !has_postgres() {
         eprintln!("WARNING: there is no PostgreSQL; tests that need it FAIL, unless WAYPOST_TEST_POSTGRES has a URL");
     }
-    Tools { jj, complete }
+    Tools { jj, mcp_python, complete }
 }
 
 fn install_packages(packages: &[&str]) {
@@ -63,11 +72,35 @@ fn install_packages(packages: &[&str]) {
     }
 }
 
-/// Returns our own build of jj, making it on first use.
-fn find_jj() -> Option<PathBuf> {
+/// Where what we build or install ourselves is kept, outside the checkout.
+fn kept(name: &str, version: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
-    let root = cache.join("waypost-tools").join(format!("jj-{JJ}"));
+    Some(cache.join("waypost-tools").join(format!("{name}-{version}")))
+}
+
+/// Returns a Python with the MCP client of its own, installing it on first use.
+fn find_mcp_python() -> Option<PathBuf> {
+    let root = kept("mcp", MCP_CLIENT)?;
+    let (python, whole) = (root.join("bin/python"), root.join("whole"));
+    if !whole.is_file() {
+        println!("the MCP client for Python is installed once");
+        let client = format!("mcp=={MCP_CLIENT}");
+        let installed = run(Command::new("python3").args(["-m", "venv"]).arg(&root))
+            .and_then(|()| run(Command::new(&python).args(["-m", "pip", "install", "--quiet", &client])))
+            // An installation that was interrupted is not taken for one.
+            .and_then(|()| std::fs::File::create(&whole).map(drop).map_err(|error| error.to_string()));
+        if let Err(message) = installed {
+            eprintln!("WARNING: {message}");
+            return None;
+        }
+    }
+    Some(python)
+}
+
+/// Returns our own build of jj, making it on first use.
+fn find_jj() -> Option<PathBuf> {
+    let root = kept("jj", JJ)?;
     let jj = root.join("bin/jj");
     if !jj.is_file() {
         println!("jj is built once, which takes some minutes");

@@ -1,4 +1,4 @@
-//! The version control tools that tests run for real.
+//! The programs of others that tests run for real.
 //!
 //! `cargo xtask test` installs them and sets `WAYPOST_TEST_TOOLS`; then a missing one is a failure. Without
 //! that, a test that needs one says loudly that it did not run.
@@ -14,6 +14,11 @@ pub fn jj() -> Option<PathBuf> {
 /// Returns Mercurial, or says that the test is skipped.
 pub fn hg() -> Option<PathBuf> {
     find("hg", None)
+}
+
+/// Returns a Python that has the official MCP client, or says that the test is skipped.
+pub fn mcp_python() -> Option<PathBuf> {
+    find("the official MCP client for Python", std::env::var_os("WAYPOST_TEST_MCP_PYTHON").map(PathBuf::from))
 }
 
 /// Returns the directory of real ledgers, or says that the test is skipped.
