@@ -13,6 +13,7 @@ pub mod config;
 pub mod environment;
 pub mod epics;
 pub mod history;
+pub mod host;
 pub mod import;
 pub mod jobs;
 pub mod issue_ops;

@@ -128,6 +128,25 @@ impl Session {
         engine::write(&mut self.store, &self.caller, &mut self.entropy, key, operation)
     }
 
+    /// Says in whose name it is used from here on.
+    pub fn act_as(&mut self, actor: String, agent: Option<String>) {
+        self.place = self.place.used_by(&actor, agent.as_deref());
+        (self.caller.actor, self.caller.agent) = (actor, agent);
+    }
+
+    /// Uses the same store from a place as it is now. It must be the one that the place chooses.
+    pub fn moved_to(mut self, place: Place) -> Result<Session> {
+        let ids = (self.caller.repository.id.clone(), self.caller.worktree.id.clone());
+        if self.nameless.is_some()
+            || (place.repository_id()?, place.worktree_id()?) != (Some(ids.0.clone()), Some(ids.1.clone()))
+        {
+            return Session::open(place);
+        }
+        self.caller = caller(&place, ids, clock(&place.variables)?.now());
+        self.place = place;
+        Ok(self)
+    }
+
     /// Waits until somebody may have written after the event with this sequence, or until time is up.
     pub fn wait(&mut self, last: u64, at_most: Duration) -> Result<()> {
         self.store.wait(last, at_most)

@@ -171,6 +171,7 @@ commands! {
     "config" => config;
     "db" => db;
     "doctor" => doctor;
+    "mcp" => mcp;
     "completions" => completions;
     "merge-driver" => merge_driver;
 }

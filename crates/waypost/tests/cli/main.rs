@@ -23,6 +23,7 @@ mod index;
 mod issues;
 mod jobs;
 mod ledger;
+mod mcp;
 mod merging;
 mod messages;
 mod moving;

@@ -26,6 +26,7 @@ pub(super) mod job;
 pub(super) mod label;
 pub(super) mod list;
 pub(super) mod log;
+pub(super) mod mcp;
 pub(super) mod merge_driver;
 pub(super) mod migrate;
 pub(super) mod msg;

@@ -1,0 +1,124 @@
+//! A store and the ledgers beside it, asked by name and with JSON: what stands behind the ways in over a wire.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use waypost_core::nearest::nearest;
+use waypost_core::op::{self, Effect};
+use waypost_core::{Error, Kind, Result};
+use waypost_server::{Call, Host, Who};
+
+use crate::claims::{self, CLOSED, Told};
+use crate::issue_ops;
+use crate::place::Place;
+use crate::session::Session;
+
+/// Operations whose answer can be that an issue is somebody's, or is over.
+const CONCERN_ISSUES: &[&str] = &["claim_task", "finish_task"];
+
+/// A host with one session, for those who ask one at a time.
+pub struct SingleHost {
+    place: Place,
+    session: Mutex<Option<Session>>,
+}
+
+impl SingleHost {
+    /// Makes one for a place. The store is opened when it is first asked.
+    pub fn new(place: Place) -> SingleHost {
+        SingleHost { place, session: Mutex::new(None) }
+    }
+}
+
+impl Host for SingleHost {
+    fn call(&self, call: Call) -> Result<Value> {
+        // Branches are switched and settings changed while somebody is connected.
+        let place = self.place.again()?.used_by(&call.who.actor, call.who.agent.as_deref());
+        if issue_ops::named(&call.operation).is_some() {
+            return run_on_issues(&place, call);
+        }
+        let mut kept = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut session = match kept.take() {
+            Some(session) if session.choice == place.store()? => session.moved_to(place)?,
+            _ => Session::open(place)?,
+        };
+        let answer = run(&mut session, call);
+        // A store that was out of reach, or replaced while it was open, is opened anew.
+        if !matches!(&answer, Err(error) if error.kind() == Kind::Unavailable) {
+            *kept = Some(session);
+        }
+        answer
+    }
+
+    fn wait(&self, last: u64, at_most: Duration) -> Result<()> {
+        Session::open(self.place.again()?)?.wait(last, at_most)
+    }
+}
+
+/// Runs an operation on the store, with what its command does beside it: ledgers are told what became of their issues.
+pub fn run(session: &mut Session, call: Call) -> Result<Value> {
+    let Call { operation, arguments, who: Who { actor, agent }, key } = call;
+    let Some(entry) = op::named(&operation) else { return Err(unknown(&operation)) };
+    session.act_as(actor, agent);
+    if let Err(error) = claims::tell(session) {
+        log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
+    }
+    if CONCERN_ISSUES.contains(&entry.name) {
+        claims::set_mark(&session.place)?;
+    }
+    if entry.name == "claim_task" && arguments["task"].is_null() {
+        // Many may ask in vain, and none of them holds up those who write.
+        let workflow = &arguments["workflow"];
+        named("next_tasks").and_then(|next| session.call(next, None, json!({ "workflow": workflow, "limit": 1 })))?;
+    }
+    let mut answer = session.call(entry, key.as_deref(), arguments)?;
+    if entry.name == "finish_task" {
+        tell_of_issue(session, &mut answer);
+    }
+    Ok(answer)
+}
+
+/// Runs an operation on issues.
+pub fn run_on_issues(place: &Place, call: Call) -> Result<Value> {
+    let Some(entry) = issue_ops::named(&call.operation) else { return Err(unknown(&call.operation)) };
+    if call.key.is_some() && entry.effect == Effect::Write {
+        return Err(Error::invalid(format!("{} takes no key: ledgers do not remember answers", entry.name)));
+    }
+    (entry.run)(place, call.arguments)
+}
+
+/// Closes the issue of a finished task, and says in the answer whether that was possible. The task is done in any case.
+fn tell_of_issue(session: &mut Session, answer: &mut Value) {
+    let Some(issue) = answer["issue"].as_str().map(str::to_owned) else { return };
+    let mut warnings = Vec::new();
+    match claims::tell(session) {
+        Ok(told) => {
+            for Told { result, .. } in told.into_iter().filter(|told| told.notice.issue == issue) {
+                match result {
+                    Ok(done) if done == CLOSED => answer["closed_issue"] = json!(issue),
+                    Ok(why) => warnings.push(format!("issue {issue} was not closed: {why}")),
+                    Err(error) => {
+                        warnings.push(format!("issue {issue} was not closed yet: {}", error.full_message()));
+                    }
+                }
+            }
+        }
+        Err(error) => warnings.push(format!("issue {issue} was not closed yet: {}", error.full_message())),
+    }
+    if !warnings.is_empty() {
+        answer["warnings"] = json!(warnings);
+    }
+}
+
+fn named(operation: &str) -> Result<&'static op::Entry> {
+    op::named(operation).ok_or_else(|| unknown(operation))
+}
+
+fn unknown(operation: &str) -> Error {
+    let names = op::TABLE.iter().map(|entry| entry.name).chain(issue_ops::TABLE.iter().map(|entry| entry.name));
+    let error = Error::not_found(format!("there is no operation {operation:?}"));
+    match nearest(operation, names) {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None => error,
+    }
+}

@@ -1,0 +1,568 @@
+//! An agent's life over MCP, through the real server on standard input and output.
+
+use std::io::{BufRead, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt as _, Full};
+use serde_json::{Value, json};
+use tower_service::Service as _;
+use waypost::environment::Variables;
+use waypost::host::SingleHost;
+use waypost::place::{Place, Request};
+use waypost_core::op::{RegisterAgent, SendMessage};
+use waypost_server::{Who, mcp};
+use waypost_testkit::mcp_python;
+
+use crate::work::Team;
+
+/// Bytes that count as one token.
+const TOKEN: usize = 4;
+
+/// A client that knows nothing but lines of JSON.
+struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    requests: u64,
+    /// Bytes of all answers to calls of tools.
+    printed: usize,
+}
+
+impl Client {
+    /// Starts a server, without introducing itself.
+    fn start(team: &Team, line: &str) -> Client {
+        let mut child =
+            team.command(line).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Client { child, stdin, stdout, requests: 0, printed: 0 }
+    }
+
+    /// Starts a server and introduces itself.
+    fn connect(team: &Team, line: &str) -> Client {
+        let mut client = Client::start(team, line);
+        let params = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+        });
+        let introduced = client.request("initialize", &params);
+        assert_eq!(introduced["result"]["serverInfo"]["name"], "waypost");
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) {
+        self.requests += 1;
+        self.send(&json!({ "jsonrpc": "2.0", "id": self.requests, "method": method, "params": params }));
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        self.ask(method, params);
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        self.printed += if method == "tools/call" { line.len() } else { 0 };
+        let answer: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{method}: {error}: {line}"));
+        assert_eq!(answer["id"], self.requests, "{answer}");
+        answer
+    }
+
+    /// Calls a tool, whose answer it returns as structured content.
+    #[track_caller]
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let mut answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        let result = &mut answer["result"];
+        assert_eq!(result["isError"], false, "{tool} {arguments}: {result}");
+        assert!(!result["content"][0]["text"].as_str().unwrap().is_empty(), "{tool} says nothing");
+        result["structuredContent"].take()
+    }
+
+    /// Calls a tool that must be refused, and returns the error.
+    #[track_caller]
+    fn refused(&mut self, tool: &str, arguments: &Value) -> Value {
+        let mut answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        let result = &mut answer["result"];
+        assert_eq!(result["isError"], true, "{tool} {arguments}: {result}");
+        let error = result["structuredContent"]["error"].take();
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(error["code"].as_str().unwrap()), "{text}");
+        assert!(text.contains(error["message"].as_str().unwrap()), "{text}");
+        error
+    }
+
+    /// Closes its end, and returns how the server ended and how long that took.
+    fn close(mut self) -> (ExitStatus, Duration) {
+        let began = Instant::now();
+        drop(self.stdin.take());
+        let ended = self.child.wait().unwrap();
+        (ended, began.elapsed())
+    }
+}
+
+/// A team with an issue, a workflow in which the first task stands for it, and an agent bob.
+fn team() -> Team {
+    let team = Team::new();
+    let issue = team.data("add 'The first thing'")["id"].as_str().unwrap().to_owned();
+    let plan = format!("# All of it\na: one\n  issue: {issue}\nb: two\nc: three\nd: four\n  needs: a\n");
+    let _ = team.fed("workflow create w --plan - --start --json", &plan).data();
+    let _ = team.data("task heartbeat --agent bob");
+    team
+}
+
+/// A life: what is typed, and which tool does the same.
+fn life() -> Vec<(&'static str, &'static str, Value)> {
+    vec![
+        ("prime --agent ann", "prime", json!({ "agent": "ann" })),
+        ("task claim --agent ann", "next", json!({ "agent": "ann" })),
+        ("context w/a --agent ann", "context", json!({ "agent": "ann", "task": "w/a" })),
+        ("task heartbeat --agent ann", "heartbeat", json!({ "agent": "ann" })),
+        (
+            "task checkpoint a --agent ann --epoch 1 --type decision --summary 'half way' --detail '{\"left\": 2}' --file x.rs",
+            "checkpoint",
+            json!({
+                "agent": "ann", "task": "a", "epoch": 1, "type": "decision", "summary": "half way",
+                "detail": { "left": 2 }, "files": ["x.rs"],
+            }),
+        ),
+        (
+            "msg send bob 'look at it' --agent ann",
+            "messages",
+            json!({ "do": "send", "agent": "ann", "to": "bob", "text": "look at it" }),
+        ),
+        ("msg inbox --agent bob", "messages", json!({ "do": "inbox", "agent": "bob" })),
+        (
+            "task done a --agent ann --epoch 1 --outcome 'went well' --evidence 'all green'",
+            "finish",
+            json!({
+                "agent": "ann", "task": "a", "epoch": 1, "how": "done", "text": "went well", "evidence": "all green",
+            }),
+        ),
+        ("task claim b --agent ann --ttl 30m", "next", json!({ "agent": "ann", "task": "b", "minutes": 30 })),
+        (
+            "task fail b --agent ann --epoch 1 --error 'no luck' --hopeless",
+            "finish",
+            json!({ "agent": "ann", "task": "b", "epoch": 1, "how": "fail", "text": "no luck", "hopeless": true }),
+        ),
+        ("task claim c --agent ann", "next", json!({ "agent": "ann", "task": "c" })),
+        (
+            "task ask c --agent ann --epoch 1 --question 'which one?'",
+            "finish",
+            json!({ "agent": "ann", "task": "c", "epoch": 1, "how": "ask", "text": "which one?" }),
+        ),
+        ("task claim --agent ann", "next", json!({ "agent": "ann" })),
+        (
+            "task release d --agent ann --epoch 1 --reason lunch",
+            "finish",
+            json!({ "agent": "ann", "task": "d", "epoch": 1, "how": "release", "text": "lunch" }),
+        ),
+        (
+            "add 'Found on the way' --agent ann -p 1 -t bug --label later",
+            "issue",
+            json!({
+                "do": "add", "agent": "ann", "title": "Found on the way", "priority": 1, "type": "bug",
+                "labels": ["later"],
+            }),
+        ),
+        ("status --agent ann", "status", json!({ "agent": "ann" })),
+        ("ready --agent ann", "issues", json!({ "do": "ready", "agent": "ann" })),
+        ("claim --agent ann", "issue", json!({ "do": "claim", "agent": "ann" })),
+    ]
+}
+
+/// Everything that is remembered, without ids.
+fn state(team: &Team) -> Value {
+    let pick = |value: &Value, fields: &[&str]| -> Value {
+        fields.iter().map(|field| ((*field).to_owned(), value[*field].clone())).collect()
+    };
+    let all = |list: Value, fields: &[&str]| -> Value {
+        list.as_array().unwrap().iter().map(|one| pick(one, fields)).collect()
+    };
+    json!({
+        "tasks": all(team.data("task list --workflow w"), &[
+            "name", "status", "attempts", "outcome", "evidence", "error", "question", "holder", "epoch", "expires_at",
+        ]),
+        "checkpoints": all(team.data("checkpoint list w/a"), &["sequence", "type", "summary", "detail", "files", "epoch"]),
+        "workflow": pick(&team.data("workflow show w"), &["status", "done", "total"]),
+        "issues": all(team.data("list --all"), &[
+            "title", "status", "close_reason", "assignee", "priority", "issue_type", "labels", "created_by",
+        ]),
+        "messages": all(team.data("msg inbox --peek --agent bob"), &["from", "to", "subject", "body", "state", "type"]),
+        "agents": all(team.data("agent list"), &["name", "role", "status"]),
+        "events": all(team.data("events --limit 1000"), &["kind", "actor"]),
+    })
+}
+
+/// What the life comes to when it is typed.
+fn typed() -> Value {
+    let team = team();
+    for (line, ..) in life() {
+        let _ = team.data(line);
+    }
+    state(&team)
+}
+
+#[test]
+fn a_life_over_mcp_ends_as_one_over_the_command_line() {
+    let team = team();
+    let mut client = Client::connect(&team, "mcp");
+    for (_, tool, arguments) in life() {
+        let _ = client.call(tool, &arguments);
+    }
+    let (status, _) = client.close();
+    assert!(status.success());
+    let (over_mcp, typed) = (state(&team), typed());
+    for (part, expected) in typed.as_object().unwrap() {
+        assert_eq!(&over_mcp[part], expected, "{part}");
+    }
+    assert_eq!(typed["tasks"][0]["status"], "completed");
+    assert_eq!(typed["issues"][0]["status"], "in_progress", "the one that was found");
+    assert_eq!(typed["issues"][1]["close_reason"], "went well");
+}
+
+/// Does the steps that it is given with the official client, and prints what each came to.
+const PYTHON: &str = r#"
+import asyncio, json, os, sys
+from mcp import Client, StdioServerParameters
+
+async def main(way, mode, steps):
+    server = StdioServerParameters(command=way, args=["mcp"], env=dict(os.environ))
+    async with Client(server, mode=mode) as client:
+        tools = await client.list_tools()
+        print(json.dumps([tool.name for tool in tools.tools]))
+        for tool, arguments in steps:
+            result = await client.call_tool(tool, arguments)
+            print(json.dumps([result.is_error, result.structured_content]))
+        context = await client.read_resource("waypost://context/w%2Fa")
+        print(json.dumps(context.contents[0].text))
+
+asyncio.run(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
+"#;
+
+#[test]
+fn the_official_client_in_python_lives_the_same_life() {
+    let Some(python) = mcp_python() else { return };
+    let expected = typed();
+    let steps: Value = life().into_iter().map(|(_, tool, arguments)| json!([tool, arguments])).collect();
+    // One introduces itself once, the other says with every request what it needs to.
+    for mode in ["legacy", "auto"] {
+        let team = team();
+        let mut command = team.sandbox.command(&python, &team.repo);
+        command.env("WAYPOST_TEST_CLOCK", "2026-01-01T00:00:00Z").args(["-c", PYTHON, env!("CARGO_BIN_EXE_way"), mode]);
+        let output = command.arg(steps.to_string()).output().unwrap();
+        assert!(output.status.success(), "{mode}: {}", String::from_utf8_lossy(&output.stderr));
+        let lines: Vec<Value> =
+            String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[0].as_array().unwrap().len(), 10, "{mode}");
+        for (line, (_, tool, _)) in lines[1..].iter().zip(life()) {
+            assert_eq!(line[0], false, "{mode}, {tool}: {line}");
+        }
+        assert!(lines.last().unwrap().as_str().unwrap().starts_with("## Task\na ("), "{mode}");
+        assert_eq!(state(&team), expected, "{mode}");
+    }
+}
+
+#[test]
+fn all_tools_together_fit_into_3000_tokens_and_say_what_they_do_to_the_world() {
+    let team = Team::new();
+    let mut client = Client::connect(&team, "mcp");
+    let list = client.request("tools/list", &json!({}))["result"].take();
+    let tokens = list.to_string().len().div_ceil(TOKEN);
+    assert!(tokens < 3_000, "{tokens} tokens");
+    let tools = list["tools"].as_array().unwrap();
+    assert!((8..=14).contains(&tools.len()), "about a dozen");
+    for tool in tools {
+        let hints = &tool["annotations"];
+        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+            assert!(hints[hint].is_boolean(), "{hint} of {}", tool["name"]);
+        }
+        assert!(tool["inputSchema"]["properties"]["agent"].is_object(), "{} does not ask who", tool["name"]);
+        assert!(!tool["description"].as_str().unwrap().is_empty());
+    }
+    for tool in ["checkpoint", "finish"] {
+        let schema = tools.iter().find(|known| known["name"] == tool).map(|known| &known["inputSchema"]).unwrap();
+        assert!(schema["required"].as_array().unwrap().contains(&json!("epoch")), "{tool}");
+    }
+}
+
+#[test]
+fn errors_are_those_of_the_command_line() {
+    let team = team();
+    let _ = team.data("task claim a --agent ann");
+    let mut client = Client::connect(&team, "mcp");
+    for (line, code, tool, arguments) in [
+        ("task claim a --agent bob", 4, "next", json!({ "agent": "bob", "task": "a" })),
+        ("task claim --workflow x --agent bob", 3, "next", json!({ "agent": "bob", "workflow": "x" })),
+        (
+            "task done a --agent ann --epoch 7 --outcome x",
+            5,
+            "finish",
+            json!({ "agent": "ann", "task": "a", "epoch": 7, "how": "done", "text": "x" }),
+        ),
+        (
+            "task checkpoint a --agent ann --epoch 1 --summary ''",
+            2,
+            "checkpoint",
+            json!({ "agent": "ann", "task": "a", "epoch": 1, "summary": "" }),
+        ),
+        ("context nothing", 3, "context", json!({ "task": "nothing" })),
+        ("context a --budget 10", 2, "context", json!({ "task": "a", "budget": 10 })),
+        ("show nothing", 3, "issues", json!({ "do": "show", "id": "nothing" })),
+        ("close nothing --agent ann", 3, "issue", json!({ "do": "close", "agent": "ann", "id": "nothing" })),
+    ] {
+        let typed = team.refused(code, line);
+        let called = client.refused(tool, &arguments);
+        for field in ["code", "message", "hints"] {
+            assert_eq!(called[field], typed[field], "{field} of {line}");
+        }
+    }
+    for (tool, arguments, message) in [
+        ("next", json!({}), "next needs to know who you are"),
+        ("next", json!({ "agent": "" }), "agent is a name"),
+        ("checkpoint", json!({ "agent": "ann", "task": "a", "summary": "x" }), "checkpoint needs \"epoch\""),
+        ("next", json!({ "agent": "ann", "taks": "a" }), "next takes no \"taks\""),
+        ("issues", json!({ "do": "raedy" }), "do cannot be \"raedy\""),
+        ("messages", json!({ "do": "inbox", "agent": "ann", "to": "bob" }), "inbox takes no \"to\""),
+    ] {
+        let error = client.refused(tool, &arguments);
+        assert_eq!((&error["code"], &error["message"]), (&json!("invalid"), &json!(message)));
+        assert!(!error["hints"].as_array().unwrap().is_empty() || message.contains("epoch"), "{error}");
+    }
+    let unknown = client.request("tools/call", &json!({ "name": "nothing", "arguments": {} }));
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("no tool \"nothing\""), "{unknown}");
+}
+
+#[test]
+fn a_key_makes_a_call_happen_once() {
+    let team = team();
+    let mut client = Client::connect(&team, "mcp --agent ann");
+    let _ = client.call("next", &json!({ "task": "a" }));
+    let note = json!({ "task": "a", "epoch": 1, "summary": "half", "key": "k1" });
+    let (first, second) = (client.call("checkpoint", &note), client.call("checkpoint", &note));
+    assert_eq!(first, second);
+    assert_eq!(team.data("checkpoint list a").as_array().unwrap().len(), 1);
+    assert_eq!(team.data("task show a")["holder"], "ann", "whom the server was started for");
+}
+
+#[test]
+fn what_others_write_and_where_one_stands_is_seen_at_once() {
+    let team = team();
+    let mut client = Client::connect(&team, "mcp --agent ann");
+    let _ = client.call("next", &json!({ "task": "a" }));
+    let _ = team.data("task release a --force --reason 'somebody else will'");
+    assert_eq!(client.refused("heartbeat", &json!({ "task": "a", "epoch": 1 }))["code"], "lease_lost");
+    // Another branch.
+    team.sandbox.git(&team.repo, ["switch", "-q", "-c", "topic"]);
+    let _ = client.call("next", &json!({ "task": "b" }));
+    assert_eq!(team.data("worktree list")[0]["branch"], "topic");
+    // The store was put aside: what is there now is a new one.
+    for name in ["state.db", "state.db-wal", "state.db-shm"] {
+        let path = team.repo.join(".git/waypost").join(name);
+        if path.exists() {
+            std::fs::rename(&path, team.sandbox.path(name)).unwrap();
+        }
+    }
+    let refused = client.refused("heartbeat", &json!({}));
+    assert_eq!(refused["code"], "unavailable", "what was open is gone: {refused}");
+    assert_eq!(client.call("status", &json!({})), json!({}), "and from then on the new one counts");
+}
+
+#[test]
+fn contexts_and_status_are_resources() {
+    let team = team();
+    let _ = team.data("task claim a --agent ann");
+    let mut client = Client::connect(&team, "mcp --agent ann");
+    let resources = client.request("resources/list", &json!({}))["result"].take();
+    assert_eq!(resources["resources"][0]["uri"], "waypost://status");
+    let templates = client.request("resources/templates/list", &json!({}))["result"].take();
+    assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "waypost://context/{task}");
+    let mut read = |uri: &str| client.request("resources/read", &json!({ "uri": uri }));
+    let context = read("waypost://context/w%2Fa")["result"]["contents"][0].take();
+    assert_eq!(context["text"].as_str().unwrap().trim(), team.way("context a --agent ann").ok().stdout.trim());
+    let status = read("waypost://status")["result"]["contents"][0]["text"].take();
+    let status: Value = serde_json::from_str(status.as_str().unwrap()).unwrap();
+    assert_eq!(status["working"]["first"][0]["holder"], "ann");
+    for missing in ["waypost://context/nothing", "waypost://nothing", "file:///etc/passwd", "waypost://context/"] {
+        assert!(read(missing)["error"]["message"].is_string(), "{missing}");
+    }
+}
+
+#[test]
+fn it_ends_within_a_second_after_standard_input_is_closed() {
+    let second = Duration::from_secs(1);
+    let team = team();
+    let (status, took) = Client::start(&team, "mcp").close();
+    assert!(status.success() && took < second, "before anything was said: {status}, {took:?}");
+    let (status, took) = Client::connect(&team, "mcp").close();
+    assert!(status.success() && took < second, "after the introduction: {status}, {took:?}");
+    let mut client = Client::connect(&team, "mcp --agent ann");
+    let _ = client.call("next", &json!({}));
+    // A call that waits for a store which somebody else holds.
+    let db = rusqlite::Connection::open(team.repo.join(".git/waypost/state.db")).unwrap();
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    client.ask("tools/call", &json!({ "name": "heartbeat", "arguments": {} }));
+    let (_, took) = client.close();
+    assert!(took < second, "while a call waits: {took:?}");
+    db.execute_batch("ROLLBACK").unwrap();
+    let _ = team.way("db check").ok();
+}
+
+#[test]
+fn answers_are_given_to_whoever_asks_and_closes_at_once() {
+    let team = team();
+    let mut client = Client::connect(&team, "mcp --agent ann");
+    client.ask("tools/call", &json!({ "name": "next", "arguments": { "task": "b" } }));
+    drop(client.stdin.take());
+    let mut line = String::new();
+    client.stdout.read_line(&mut line).unwrap();
+    assert!(line.contains("claimed tk_"), "{line}");
+    assert!(client.child.wait().unwrap().success());
+}
+
+#[test]
+fn two_hundred_clients_come_and_go() {
+    let team = team();
+    for _ in 0..10 {
+        let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(&team, "mcp")).collect();
+        for (number, client) in clients.iter_mut().enumerate() {
+            let answer = client.call("heartbeat", &json!({ "agent": format!("agent-{number}") }));
+            assert_eq!(answer["unread"], 0);
+        }
+        for client in clients {
+            assert!(client.close().0.success());
+        }
+    }
+    assert_eq!(team.data("agent list").as_array().unwrap().len(), 21);
+    let _ = team.way("db check").ok();
+}
+
+/// A store with hundreds of tasks, agents, messages and issues, and some work for ann.
+fn busy() -> Team {
+    let task = |number: u32| format!("task-{number}: {}\n", "Do what has to be done here. ".repeat(8));
+    let team = Team::with(&(0..300).map(task).collect::<String>());
+    let _ = team.fed("workflow create other --plan - --start --json", &(0..100).map(task).collect::<String>()).data();
+    let issue = |number: u32| json!({ "op": "add", "title": format!("Issue {number}") }).to_string();
+    let issues = (0..300).map(issue).collect::<Vec<_>>().join("\n");
+    let _ = team.fed("batch - --json", &issues).data();
+    let register = || RegisterAgent {
+        name: None,
+        runtime: Some("test".to_owned()),
+        role: None,
+        capabilities: None,
+        metadata: Value::Null,
+        process: None,
+        timeout_ms: None,
+        max_claims: None,
+    };
+    team.session("ann").write(register()).unwrap();
+    for number in 0..150 {
+        let mut session = team.session(&format!("agent-{number}"));
+        session.write(register()).unwrap();
+        let to = if number % 10 == 0 { "ann".to_owned() } else { "agent-0".to_owned() };
+        let body = format!("Message {number}: {}", "something to know. ".repeat(10));
+        let message = SendMessage {
+            to: Some(to),
+            reply_to: None,
+            kind: None,
+            priority: None,
+            subject: None,
+            body,
+            workflow: None,
+            task: None,
+            ttl_ms: None,
+        };
+        session.write(message).unwrap();
+    }
+    for number in 0..50 {
+        let _ = team.data(&format!("task claim other/task-{number} --agent agent-{number} --budget 100"));
+    }
+    team
+}
+
+#[test]
+fn an_agents_life_takes_6_calls_and_2500_tokens_at_most_on_a_busy_store() {
+    let team = busy();
+    let typed = [
+        "prime --agent ann",
+        "task claim --agent ann --budget 1200",
+        "task checkpoint w/task-0 --agent ann --epoch 1 --summary 'half of it works'",
+        "task done w/task-0 --agent ann --epoch 1 --outcome 'all of it works' --evidence 'cargo test: 12 passed'",
+    ];
+    let printed: Vec<usize> = typed.iter().map(|line| team.way(line).ok().stdout.len()).collect();
+    let tokens = printed.iter().sum::<usize>().div_ceil(TOKEN);
+    assert!(typed.len() <= 6 && tokens <= 2_500, "{} calls, {tokens} tokens: {printed:?} bytes", typed.len());
+
+    let mut client = Client::connect(&team, "mcp");
+    let called = [
+        ("prime", json!({ "agent": "ann" })),
+        ("next", json!({ "agent": "ann" })),
+        ("checkpoint", json!({ "agent": "ann", "task": "w/task-1", "epoch": 1, "summary": "half of it works" })),
+        (
+            "finish",
+            json!({
+                "agent": "ann", "task": "w/task-1", "epoch": 1, "how": "done", "text": "all of it works",
+                "evidence": "cargo test: 12 passed",
+            }),
+        ),
+    ];
+    let mut context = String::new();
+    for (tool, arguments) in &called {
+        let answer = client.call(tool, arguments);
+        if *tool == "next" {
+            assert_eq!(answer["task"]["name"], "task-1");
+            answer["context"].as_str().unwrap().clone_into(&mut context);
+        }
+    }
+    // Every byte counts, also of what stands there twice for clients that show one of both.
+    let tokens = client.printed.div_ceil(TOKEN);
+    assert!(called.len() <= 6 && tokens <= 2_500, "{} calls, {tokens} tokens", called.len());
+    assert!(context.contains("Do what has to be done here."), "what is to be done is in it: {context}");
+}
+
+#[test]
+fn over_http_the_token_says_who_asks() {
+    let team = team();
+    let home = team.sandbox.path("home");
+    let variables: Variables =
+        [("HOME", home.into_os_string()), ("WAYPOST_TEST_CLOCK", "2026-01-01T00:00:00Z".into())].into_iter().collect();
+    let place = Place::resolve(Request { cwd: team.repo.clone(), variables, ..Request::default() }).unwrap();
+    let mut service = mcp::http_service(Arc::new(SingleHost::new(place)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut call = |who: Option<&str>, method: &str, params: Value| -> Value {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let mut request = http::Request::post("/mcp")
+            .header("host", "localhost")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2025-06-18")
+            .body(Full::new(bytes::Bytes::from(body)))
+            .unwrap();
+        if let Some(agent) = who {
+            let agent = Some(agent.to_owned()).filter(|agent| !agent.is_empty());
+            request.extensions_mut().insert(Who { actor: "tester".to_owned(), agent });
+        }
+        runtime.block_on(async {
+            let response = service.call(request).await.unwrap();
+            let status = response.status();
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+            serde_json::from_slice(&body).unwrap()
+        })
+    };
+    let next = |agent: &str| json!({ "name": "next", "arguments": { "agent": agent, "task": "a" } });
+    let refused = call(None, "tools/call", next("ann"));
+    assert!(refused["error"]["message"].as_str().unwrap().contains("in whose name"), "{refused}");
+    let refused = call(Some("bob"), "tools/call", next("ann"));
+    assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "refused", "{refused}");
+    let claimed = call(Some("bob"), "tools/call", json!({ "name": "next", "arguments": { "task": "a" } }));
+    assert_eq!(claimed["result"]["structuredContent"]["epoch"], 1, "{claimed}");
+    assert_eq!(team.data("task show a")["holder"], "bob");
+    // Whose token is nobody's in particular may say who it is.
+    let claimed = call(Some(""), "tools/call", json!({ "name": "next", "arguments": { "agent": "ann", "task": "b" } }));
+    assert_eq!(claimed["result"]["isError"], false, "{claimed}");
+    assert_eq!(team.data("task show b")["holder"], "ann");
+    let list = call(Some("bob"), "tools/list", json!({}));
+    assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 10);
+}
