@@ -27,6 +27,7 @@ pub mod proposals;
 pub mod prune;
 pub mod repos;
 pub mod session;
+pub mod setup;
 pub mod survey;
 pub mod sync;
 pub mod templates;

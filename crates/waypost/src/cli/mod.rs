@@ -36,6 +36,7 @@ const EXAMPLES: &str = "Examples:
   way task claim --agent me   take the next task, with all one has to know
   way prime --agent me        what a new agent has to know
   way job start -- make test  run a command in a workspace of its own
+  way setup claude-code       let a coding agent know about it; codex, cursor, gemini too
   way status                  what is there, across all worktrees
   way where                   where everything lives, and why
   way worktree add topic      a worktree for a branch, sharing all state
@@ -171,7 +172,9 @@ commands! {
     "config" => config;
     "db" => db;
     "doctor" => doctor;
+    "setup" => setup;
     "mcp" => mcp;
+    "hook" => hook;
     "completions" => completions;
     "merge-driver" => merge_driver;
 }
