@@ -13,7 +13,7 @@ use waypost::host::SingleHost;
 use waypost::place::{Place, Request};
 use waypost_core::op::{RegisterAgent, SendMessage};
 use waypost_server::{Who, mcp};
-use waypost_testkit::mcp_python;
+use waypost_testkit::{mcp_python, postgres_url};
 
 use crate::work::Team;
 
@@ -209,7 +209,9 @@ fn a_life_over_mcp_ends_as_one_over_the_command_line() {
     let team = team();
     let mut client = Client::connect(&team, "mcp");
     for (_, tool, arguments) in life() {
-        let _ = client.call(tool, &arguments);
+        let answer = client.call(tool, &arguments);
+        let is_of_issue = arguments["text"] == "went well";
+        assert_eq!(answer["closed_issue"].is_string(), is_of_issue, "its issue is closed at once: {answer}");
     }
     let (status, _) = client.close();
     assert!(status.success());
@@ -356,7 +358,10 @@ fn what_others_write_and_where_one_stands_is_seen_at_once() {
     // Another branch.
     team.sandbox.git(&team.repo, ["switch", "-q", "-c", "topic"]);
     let _ = client.call("next", &json!({ "task": "b" }));
-    assert_eq!(team.data("worktree list")[0]["branch"], "topic");
+    let db = rusqlite::Connection::open(team.repo.join(".git/waypost/state.db")).unwrap();
+    let branch: String = db.query_row("SELECT branch FROM worktrees", [], |row| row.get(0)).unwrap();
+    assert_eq!(branch, "topic");
+    drop(db);
     // The store was put aside: what is there now is a new one.
     for name in ["state.db", "state.db-wal", "state.db-shm"] {
         let path = team.repo.join(".git/waypost").join(name);
@@ -367,6 +372,36 @@ fn what_others_write_and_where_one_stands_is_seen_at_once() {
     let refused = client.refused("heartbeat", &json!({}));
     assert_eq!(refused["code"], "unavailable", "what was open is gone: {refused}");
     assert_eq!(client.call("status", &json!({})), json!({}), "and from then on the new one counts");
+}
+
+#[test]
+fn what_makes_no_sense_ends_nothing() {
+    let team = team();
+    let mut client = Client::connect(&team, "mcp --agent ann");
+    for line in ["this is no JSON", "{}", "[]", "{\"jsonrpc\":\"2.0\",\"id\":", "\u{0}"] {
+        writeln!(client.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+    client.ask("tools/call", &json!({ "name": "next", "arguments": { "task": "a" } }));
+    let mut lines = (&mut client.stdout).lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let claimed = lines.find(|answer| answer["id"] == client.requests).unwrap();
+    assert_eq!(claimed["result"]["structuredContent"]["epoch"], 1, "{claimed}");
+    let unknown = client.request("nothing/known", &json!({}));
+    assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
+    assert!(client.close().0.success());
+}
+
+#[test]
+fn a_store_on_a_server_is_used_as_well() {
+    let (team, url) = (Team::new(), postgres_url());
+    let way = |line: &str| team.data(&format!("{line} --db {url}"));
+    let _ = team.fed(&format!("workflow create w --plan - --start --json --db {url}"), "a: one\n").data();
+    let mut client = Client::connect(&team, &format!("mcp --agent ann --db {url}"));
+    assert_eq!(client.call("next", &json!({}))["task"]["name"], "a");
+    let _ = client.call("checkpoint", &json!({ "task": "a", "epoch": 1, "summary": "half" }));
+    assert_eq!(way("task show a")["holder"], "ann");
+    let _ = client.call("finish", &json!({ "task": "a", "epoch": 1, "how": "done", "text": "all" }));
+    assert_eq!(way("workflow show w")["status"], "completed");
+    assert_eq!(client.refused("next", &json!({}))["code"], "nothing_to_do");
 }
 
 #[test]
