@@ -73,7 +73,6 @@ pub mod optional {
     use serde::{Deserialize, Deserializer, Serialize as _, Serializer};
 
     /// Writes the text form.
-    #[expect(clippy::ref_option, reason = "what serde calls it with")]
     pub fn serialize<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
         path.as_deref().map(super::to_text).serialize(serializer)
     }

@@ -1,10 +1,10 @@
 //! Random work by several agents, on every backend at once: same answers, same rows, and every invariant after each step.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -29,11 +29,11 @@ use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_store::sqlite::{Options, SqliteStore};
 
 #[derive(Clone)]
-struct SetClock(Rc<Cell<i64>>);
+struct SetClock(Arc<AtomicI64>);
 
 impl Clock for SetClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.get())
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
     }
 }
 
@@ -606,7 +606,7 @@ fn is_acyclic(edges: &[(&TaskId, &TaskId)]) -> bool {
 }
 
 fn all_agree(steps: &[(usize, Step)]) -> TestCaseResult {
-    let clock = Rc::new(Cell::new(1_000_000));
+    let clock = Arc::new(AtomicI64::new(1_000_000));
     // In memory where that is possible: a thousand steps, and each would wait for the disk.
     let memory = std::path::Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -618,7 +618,7 @@ fn all_agree(steps: &[(usize, Step)]) -> TestCaseResult {
     let mut entropy = Counter(1);
     for (number, (agent, step)) in steps.iter().enumerate() {
         if let Step::Pass(millis) = step {
-            clock.set(clock.get() + i64::try_from(*millis).unwrap());
+            clock.fetch_add(i64::try_from(*millis).unwrap(), Ordering::Relaxed);
         }
         let mut choice = choice(&mut *stores[0]);
         // Most of what is written about a task is written by whoever holds it.
@@ -681,7 +681,7 @@ fn all_agree(steps: &[(usize, Step)]) -> TestCaseResult {
         if let (Step::Claim(task) | Step::Checkpoint { task, .. }, Some(Ok(_))) = (step, &answers[0]) {
             let mut tx = stores[1].begin_read().unwrap();
             let lease = tx.lease_get(choice.tasks[*task].id.as_str()).unwrap().unwrap();
-            let until = clock.get() + i64::try_from(lease.ttl_ms).unwrap();
+            let until = clock.load(Ordering::Relaxed) + i64::try_from(lease.ttl_ms).unwrap();
             prop_assert!(lease.expires_at.as_millis() >= until, "{:?} did not renew", step);
         }
         let settled = engine::write(&mut *stores[0], &caller(3), &mut Counter(7), None, Settle {});
@@ -689,7 +689,7 @@ fn all_agree(steps: &[(usize, Step)]) -> TestCaseResult {
         prop_assert_eq!(settled.is_ok(), also.is_ok());
         let states: Vec<_> = stores.iter_mut().map(|store| dump(&mut **store, past.seen)).collect();
         prop_assert_eq!(&states[0], &states[1], "after step {}: {:?}", number, step);
-        check(&mut *stores[1], clock.get(), &mut past)?;
+        check(&mut *stores[1], clock.load(Ordering::Relaxed), &mut past)?;
         for (subject, epoch) in &before {
             prop_assert!(past.epochs.get(subject).is_none_or(|now| now >= epoch));
         }

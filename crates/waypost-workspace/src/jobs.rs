@@ -376,17 +376,21 @@ pub fn tail(log: &Path, most: u64) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// Long enough for anything.
+    const LONG: Duration = Duration::from_mins(1);
+
     fn run(script: &str, dir: &Path, limit: u64) -> Running {
         let command: Vec<_> = ["sh", "-c", script].map(str::to_owned).into();
         let variables = [("PATH".into(), "/usr/bin:/bin".into())];
         let log = dir.join("output.log");
         let job = "jb_000000000000";
-        start(&Start { job, command: &command, dir, variables: &variables, log: &log, log_limit: limit }).unwrap()
+        start(&Start { job, command: &command, dir, variables: &variables, log: &log, log_limit: limit })
+            .expect("it starts")
     }
 
     fn finish(mut running: Running, also: &impl std::os::fd::AsFd) -> Ended {
-        let ended = running.wait(Duration::from_secs(60), also).unwrap();
-        running.end(Duration::from_secs(5), ended).unwrap()
+        let ended = running.wait(LONG, also).expect("it is watched");
+        running.end(LONG, ended).expect("it ended")
     }
 
     #[test]

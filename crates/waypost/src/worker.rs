@@ -81,7 +81,7 @@ impl Worker {
             max_claims: None,
         })?;
         let mut tally = Tally::default();
-        let mut running = self.still_running(session, &machine)?;
+        let mut running = Self::still_running(session, &machine)?;
         loop {
             // Asked for before the look: whatever is written during it ends the wait at once.
             let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
@@ -90,21 +90,14 @@ impl Worker {
             if told.times() > 0 {
                 return self.drain(session, running, tally, &told, say);
             }
-            let mut is_empty = false;
-            while running.len() < self.concurrency {
-                match self.take(session, &machine)? {
-                    Some(job) => {
-                        tally.started += 1;
-                        running.push(job.job.id.clone());
-                        say(News::Started(&job))?;
-                    }
-                    None => {
-                        is_empty = true;
-                        break;
-                    }
-                }
+            while running.len() < self.concurrency
+                && let Some(job) = self.take(session, &machine)?
+            {
+                tally.started += 1;
+                running.push(job.job.id.clone());
+                say(News::Started(&job))?;
             }
-            if is_empty && running.is_empty() && self.until_empty && !Self::is_anything_due(session)? {
+            if running.is_empty() && self.until_empty && !Self::is_anything_due(session)? {
                 return Ok(tally);
             }
             if told.times() == 0 {
@@ -114,7 +107,7 @@ impl Worker {
     }
 
     /// Returns the jobs that a worker of the same name left on this machine.
-    fn still_running(&self, session: &mut Session, machine: &str) -> Result<Vec<JobId>> {
+    fn still_running(session: &mut Session, machine: &str) -> Result<Vec<JobId>> {
         jobs::look(session)?;
         let name = session.place.agent().unwrap_or_else(|| session.place.actor());
         let live = session.read(ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) })?.jobs;

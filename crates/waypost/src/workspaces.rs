@@ -504,7 +504,7 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
     let work = if force == Force::No { Work::MustBeSafe } else { Work::MayGo };
     if let Err(error) = tools::remove(&plan, identity, work) {
         change(session, &workspace.id, |change| {
-            change.note = Some(format!("it could not be removed: {}", error.full_message()))
+            change.note = Some(format!("it could not be removed: {}", error.full_message()));
         })?;
         return Err(error);
     }
@@ -532,20 +532,23 @@ fn forget(session: &mut Session, workspace: &Workspace) -> Result<Removed> {
 /// Saves everything in a workspace.
 pub fn snapshot(session: &mut Session, workspace: &Workspace) -> Result<Snapshot> {
     let plan = plan_of(workspace)?;
-    let taken: Vec<_> = tools::snapshots(&plan)?.into_iter().map(|snapshot| snapshot.id).collect();
-    let numbered = (1..).map(|number| Name::try_from(format!("{}-{number}", plan.name)));
-    let name = numbered.flatten().find(|name| !taken.contains(name)).expect("numbers do not end");
+    let name = free_name(&plan, plan.name.as_str())?;
     let saved = tools::snapshot(&plan, &name)?;
     change(session, &workspace.id, |change| change.snapshot = Some(saved.id.to_string()))?;
     Ok(saved)
 }
 
+/// Returns the first name of snapshots that is not taken: the beginning, and a number.
+fn free_name(plan: &Plan, beginning: &str) -> Result<Name> {
+    let taken: Vec<_> = tools::snapshots(plan)?.into_iter().map(|snapshot| snapshot.id.to_string()).collect();
+    let number = (1..=taken.len() + 1).find(|number| !taken.contains(&format!("{beginning}-{number}")));
+    Name::try_from(format!("{beginning}-{}", number.unwrap_or_default()))
+}
+
 /// Brings a workspace to a state that was saved.
 pub fn restore(workspace: &Workspace, snapshot: &Name) -> Result<Restored> {
     let plan = plan_of(workspace)?;
-    let taken: Vec<_> = tools::snapshots(&plan)?.into_iter().map(|snapshot| snapshot.id).collect();
-    let numbered = (1..).map(|number| Name::try_from(format!("{}-before-{number}", plan.name)));
-    let before = numbered.flatten().find(|name| !taken.contains(name)).expect("numbers do not end");
+    let before = free_name(&plan, &format!("{}-before", plan.name))?;
     tools::restore(&plan, snapshot, &before)
 }
 

@@ -60,10 +60,9 @@ impl WorkspaceStatus {
     pub fn next(self) -> &'static [WorkspaceStatus] {
         use WorkspaceStatus::{Active, Creating, Kept, Lost, Removed, Snapshotted};
         match self {
-            Creating => &[Active, Kept, Removed],
+            Creating | Lost => &[Active, Kept, Removed],
             Active => &[Kept, Snapshotted, Removed, Lost],
             Kept => &[Active, Snapshotted, Removed, Lost],
-            Lost => &[Active, Kept, Removed],
             // What is gone does not come back under the same name.
             Snapshotted | Removed => &[],
         }
@@ -139,10 +138,8 @@ impl Workspace {
         if !self.status.next().contains(&status) {
             let allowed: Vec<_> = self.status.next().iter().map(|status| status.as_str()).collect();
             let error = Error::conflict(format!("workspace {} is {} and cannot become {status}", self.id, self.status));
-            return Err(match allowed.is_empty() {
-                true => error,
-                false => error.hint(format!("from {} it can become: {}", self.status, allowed.join(", "))),
-            });
+            let hint = format!("from {} it can become: {}", self.status, allowed.join(", "));
+            return Err(if allowed.is_empty() { error } else { error.hint(hint) });
         }
         self.status = status;
         self.updated_at = now;

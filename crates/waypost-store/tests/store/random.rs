@@ -191,29 +191,7 @@ fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
                 message.map(|message| tx.message_list_thread(&message.thread).unwrap()),
             )
         }
-        23 => {
-            let job = world.jobs.last().map(|job| tx.job_get(&job.id).unwrap());
-            let workspace = world.workspaces.last().map(|row| tx.workspace_get(&row.id).unwrap());
-            format!("{job:?} {workspace:?}")
-        }
-        24 => {
-            let query = JobQuery {
-                task_id: dice.maybe(|_| task.id.clone()),
-                status: dice.maybe(|dice| dice.pick(JobStatus::ALL)),
-                is_live: dice.roll(2) == 0,
-                limit,
-            };
-            format!("{:?}", tx.job_list(&query).unwrap())
-        }
-        25 => {
-            let query = WorkspaceQuery {
-                machine: dice.maybe(|dice| dice.pick(&["one", "other", "none"]).to_owned()),
-                job_id: world.jobs.last().filter(|_| dice.roll(2) == 0).map(|job| job.id.clone()),
-                all: dice.roll(2) == 0,
-                limit,
-            };
-            format!("{:?}", tx.workspace_list(&query).unwrap())
-        }
+        23..=25 => ask_about_jobs(tx, world, dice, limit),
         _ => {
             let name = world.templates.first().map(|template| template.name.clone()).filter(|name| !name.is_empty());
             let answer = world.answers.last();
@@ -225,4 +203,25 @@ fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
             )
         }
     }
+}
+
+/// Asks about jobs and workspaces.
+fn ask_about_jobs(tx: &mut dyn Tx, world: &World, dice: &mut Dice, limit: u32) -> String {
+    let query = JobQuery {
+        task_id: dice.maybe(|dice| dice.pick(&world.tasks).id),
+        status: dice.maybe(|dice| dice.pick(JobStatus::ALL)),
+        is_live: dice.roll(2) == 0,
+        limit,
+    };
+    let jobs = tx.job_list(&query).unwrap();
+    let query = WorkspaceQuery {
+        machine: dice.maybe(|dice| dice.pick(&["one", "other", "none"]).to_owned()),
+        job_id: world.jobs.last().filter(|_| dice.roll(2) == 0).map(|job| job.id.clone()),
+        all: dice.roll(2) == 0,
+        limit,
+    };
+    let workspaces = tx.workspace_list(&query).unwrap();
+    let job = world.jobs.last().map(|job| tx.job_get(&job.id).unwrap());
+    let workspace = world.workspaces.last().map(|row| tx.workspace_get(&row.id).unwrap());
+    format!("{jobs:?} {workspaces:?} {job:?} {workspace:?}")
 }

@@ -326,7 +326,7 @@ fn watch(
                 Err(error) if error.kind() == Kind::LeaseLost => {
                     // Finished by the command itself: it may have something left to do.
                     if is_over(session, job)? {
-                        next_beat = Instant::now() + Duration::from_secs(60);
+                        next_beat = Instant::now() + Duration::from_mins(1);
                     } else {
                         return Err(Stop::Wrong(error.full_message()));
                     }

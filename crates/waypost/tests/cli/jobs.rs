@@ -90,7 +90,7 @@ impl Shop {
 /// Waits for something, and says what was waited for if it does not happen.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     while !is_so() {
         assert!(Instant::now() < end, "it never happened that {what}");
         std::thread::yield_now();

@@ -89,7 +89,7 @@ fn status_as_json() {
         &sandbox,
         &sandbox.way(&repo, ["status", "--json"]),
         &expect![[r#"
-            {"schema":"waypost/1","data":{"questions":[],"dead":[],"messages":[],"stuck":[],"working":[],"ready":[],"waiting":[],"workflows":[],"agents":[],"issues":null,"issues_in_work":[],"totals":{"questions":0,"dead":0,"messages":0,"stuck":0,"working":0,"ready":0,"waiting":0,"workflows":0,"agents":0,"issues":0},"worktrees":[{"id":"wt_000000000001","name":"repo","path":"/sandbox/repo","branch":"main","repository":"repo","repository_id":"rp_000000000002","state":"here","last_seen":1767225600000}],"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","events":2},"events":[{"sequence":2,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"worktree.registered","subject":"wt_000000000001","data":{"after":{"id":"wt_000000000001","repository_id":"rp_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","first_seen":1767225600000,"last_seen":1767225600000,"removed_at":null}}},{"sequence":1,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"repository.registered","subject":"rp_000000000002","data":{"after":{"id":"rp_000000000002","name":"repo","path":"/sandbox/repo","vcs":"git","remote_url":null,"default_branch":null}}}]},"warnings":[]}
+            {"schema":"waypost/1","data":{"questions":[],"dead":[],"messages":[],"stuck":[],"working":[],"ready":[],"waiting":[],"workflows":[],"agents":[],"jobs":[],"issues":null,"issues_in_work":[],"totals":{"questions":0,"dead":0,"messages":0,"stuck":0,"working":0,"ready":0,"waiting":0,"workflows":0,"agents":0,"issues":0},"worktrees":[{"id":"wt_000000000001","name":"repo","path":"/sandbox/repo","branch":"main","repository":"repo","repository_id":"rp_000000000002","state":"here","last_seen":1767225600000}],"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","events":2},"events":[{"sequence":2,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"worktree.registered","subject":"wt_000000000001","data":{"after":{"id":"wt_000000000001","repository_id":"rp_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","first_seen":1767225600000,"last_seen":1767225600000,"removed_at":null}}},{"sequence":1,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"repository.registered","subject":"rp_000000000002","data":{"after":{"id":"rp_000000000002","name":"repo","path":"/sandbox/repo","vcs":"git","remote_url":null,"default_branch":null}}}]},"warnings":[]}
         "#]],
     );
 }
@@ -173,7 +173,7 @@ fn store_facts() {
         &expect![[r#"
             path                   /sandbox/repo/.git/waypost/state.db
             chosen                 default: one store per repository, shared by its worktrees
-            schema                 2
+            schema                 3
             journal_mode           wal
             synchronous            full
             foreign_keys           on
@@ -183,6 +183,7 @@ fn store_facts() {
             checkpoints            0 rows
             dependencies           0 rows
             events                 3 rows
+            jobs                   0 rows
             leases                 0 rows
             messages               0 rows
             notices                0 rows
@@ -191,6 +192,7 @@ fn store_facts() {
             templates              0 rows
             workflow_repositories  0 rows
             workflows              0 rows
+            workspaces             0 rows
             worktrees              2 rows
         "#]],
     );
@@ -213,26 +215,40 @@ fn configuration_with_origins() {
         &sandbox,
         &sandbox.way(&repo, ["config", "list", "--all"]),
         &expect![[r#"
-            ledger.home               main    whose copy of the ledger counts: the main worktree's, or each worktree's own
-            prefix                    way     what the ids of new issues begin with
-            prune.auto                off     whether closing an issue prunes the ledger when it is large
-            ready.unresolved          block   whether an issue waits for one that is in no ledger
-            repos.additional          -       further repositories whose ledgers are read
-            repos.primary             .       the repository whose ledger comes first
-            role                      -       your role in this repository, if it is not to be guessed
-            routing.auto.contributor  -       where a contributor's new issues go
-            routing.auto.maintainer   -       where a maintainer's new issues go
-            routing.default           -       where new issues go otherwise
-            routing.mode              -       how the ledger of a new issue is chosen
-            scope                     repo    who shares a store: a repository's worktrees, nobody, or all repositories
-            statuses.active           -       further statuses of issues that may be ready
-            statuses.done             -       further statuses of issues that are finished
-            statuses.frozen           -       further statuses of issues that are set aside
-            statuses.wip              -       further statuses of issues that somebody works on
-            store.network             refuse  whether a store may lie on a network file system
-            store.wait                10s     how long to wait for other processes
-            sync.timeout              2m      how long a remote may take to answer; 0s is for ever
-            workspaces.path           -       where jobs get their workspaces
+            ledger.home                     main    whose copy of the ledger counts: the main worktree's, or each worktree's own
+            jobs.env                        -       further variables of your environment that jobs see
+            jobs.grace                      3s      how long a job that is asked to end may take
+            jobs.log_limit                  64MiB   how much of what a job prints is kept
+            jobs.timeout                    -       how long a job may run
+            prefix                          way     what the ids of new issues begin with
+            prune.auto                      off     whether closing an issue prunes the ledger when it is large
+            ready.unresolved                block   whether an issue waits for one that is in no ledger
+            repos.additional                -       further repositories whose ledgers are read
+            repos.primary                   .       the repository whose ledger comes first
+            role                            -       your role in this repository, if it is not to be guessed
+            routing.auto.contributor        -       where a contributor's new issues go
+            routing.auto.maintainer         -       where a maintainer's new issues go
+            routing.default                 -       where new issues go otherwise
+            routing.mode                    -       how the ledger of a new issue is chosen
+            scope                           repo    who shares a store: a repository's worktrees, nobody, or all repositories
+            statuses.active                 -       further statuses of issues that may be ready
+            statuses.done                   -       further statuses of issues that are finished
+            statuses.frozen                 -       further statuses of issues that are set aside
+            statuses.wip                    -       further statuses of issues that somebody works on
+            store.network                   refuse  whether a store may lie on a network file system
+            store.wait                      10s     how long to wait for other processes
+            sync.timeout                    2m      how long a remote may take to answer; 0s is for ever
+            workspaces.cleanup_on_complete  false   whether a workspace goes when its job has ended and nothing in it would be lost
+            workspaces.include              -       ignored files that workspaces get as well, as patterns
+            workspaces.keep_count           -       how many workspaces way ws gc leaves
+            workspaces.keep_for             7d      how old workspaces get before way ws gc removes them
+            workspaces.limit                -       how large a workspace may become
+            workspaces.path                 -       where jobs get their workspaces
+            workspaces.policy               stop    what happens beyond workspaces.total: no new job, or the oldest safe workspaces go
+            workspaces.pool                 0       how many workspaces way ws warm has in advance
+            workspaces.setup                -       the command that sets a workspace up; it runs once it is trusted
+            workspaces.strategy             -       how workspaces are made, if not as suits the repository
+            workspaces.total                -       how much all workspaces together may take
         "#]],
     );
 }

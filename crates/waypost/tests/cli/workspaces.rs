@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use waypost_testkit::Run;
@@ -14,7 +15,8 @@ fn tree(shop: &Shop, workspace: &Path) -> String {
     shop.sandbox.git(workspace, ["stash", "create", "--include-untracked"]);
     let listed = shop.sandbox.git(workspace, ["ls-files", "--cached", "--others", "--exclude-standard"]);
     let content = |name: &str| fs::read(workspace.join(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    listed.lines().map(|name| format!("{name}: {:?}\n", content(name).ok())).collect()
+    let lines: Vec<_> = listed.lines().map(|name| format!("{name}: {:?}", content(name).ok())).collect();
+    lines.join("\n")
 }
 
 #[test]
@@ -160,8 +162,8 @@ fn p22_p27_what_would_be_lost_is_saved_first_and_comes_back_whole() {
 
     let saved = shop.way(["ws", "snapshot", id, "--json"]).data();
     fs::remove_file(workspace.join("new")).unwrap();
-    fs::write(workspace.join("file"), "ruined").unwrap();
-    fs::write(workspace.join("more"), "more").unwrap();
+    shop.sandbox.write(workspace.join("file"), "ruined");
+    shop.sandbox.write(workspace.join("more"), "more");
     let name = saved["id"].as_str().unwrap();
     let _ = shop.way(["ws", "restore", name, "--into", id]).ok();
     assert_eq!(tree(&shop, workspace), before);
@@ -314,12 +316,84 @@ fn every_strategy_gives_a_job_a_tree_of_its_own_that_goes_without_loss() {
 }
 
 #[test]
-fn a_workspace_that_somebody_deleted_by_hand_is_lost_and_said_to_be() {
+fn a_workspace_that_somebody_took_away_is_lost_and_said_to_be() {
     let shop = Shop::new();
     let job = shop.job(&[], "true");
-    fs::remove_dir_all(path(&job["workspace_dir"]).parent().unwrap()).unwrap();
+    fs::rename(path(&job["workspace_dir"]).parent().unwrap(), shop.sandbox.path("taken")).unwrap();
     assert_eq!(shop.workspaces()[0]["status"], "lost");
     assert!(shop.way(["doctor"]).ok().stdout.contains("is not at"));
     let _ = shop.way(["ws", "gc"]).ok();
     assert!(shop.workspaces().is_empty());
+}
+
+#[test]
+fn a_job_under_jj_or_mercurial_has_a_workspace_of_that_tool() {
+    let shop = Shop::new();
+    if let Some(repo) = shop.sandbox.jj_repo("jj", true) {
+        shop.sandbox.write(repo.join("file"), "one\n");
+        shop.sandbox.jj(&repo, ["commit", "-m", "One"]);
+        let shop = Shop { sandbox: shop.sandbox, repo, remote: shop.remote };
+        let job = shop.job(&[], "cat file; ls -d .jj; echo mine > new");
+        assert_eq!(job["output"], "one\n.jj", "{job}");
+        assert!(!shop.repo.join("new").exists());
+        let removed = shop.way(["ws", "rm", job["id"].as_str().unwrap(), "--force"]);
+        assert_eq!(removed.code, 0, "{}", removed.whole());
+        assert!(!path(&job["workspace_dir"]).exists());
+        assert_eq!(shop.sandbox.jj(&shop.repo, ["workspace", "list"]).lines().count(), 1);
+        if let Some(repo) = shop.sandbox.hg_repo("hg") {
+            shop.sandbox.write(repo.join("file"), "one\n");
+            shop.sandbox.hg(&repo, ["commit", "--addremove", "-m", "One"]);
+            let shop = Shop { sandbox: shop.sandbox, repo, remote: shop.remote };
+            let job = shop.job(&[], "cat file; echo mine > new");
+            assert_eq!(job["output"], "one", "{job}");
+            let _ = shop.way(["ws", "rm", job["id"].as_str().unwrap()]).fails(7);
+            assert!(path(&job["workspace_dir"]).join("new").exists() && !shop.repo.join("new").exists());
+        }
+    }
+}
+
+#[test]
+fn killed_at_any_moment_of_making_saving_warming_or_removing_nothing_is_unlisted_or_lost() {
+    let shop = Shop::new();
+    let kept = shop.job(&[], "echo work > new; git add new; echo more > other");
+    let id = kept["id"].as_str().unwrap();
+    let before = tree(&shop, path(&kept["workspace_dir"]));
+    let _ = shop.way(["ws", "warm", "1"]).ok();
+    let mut dice = 11_u64;
+    for round in 0..24 {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let spare = shop.way(["ws", "new", "--json"]).data();
+        let args: &[&str] = match round % 5 {
+            0 => &["ws", "new"],
+            1 => &["ws", "warm", "3"],
+            2 => &["ws", "snapshot", id],
+            3 => &["ws", "rm", spare["id"].as_str().unwrap()],
+            _ => &["ws", "gc", "--older-than", "0s"],
+        };
+        let mut child = shop.command().args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let end = Instant::now() + Duration::from_micros(dice >> 33 & 0x1_ffff);
+        while Instant::now() < end {
+            std::thread::yield_now();
+        }
+        let _ = child.kill();
+        child.wait().unwrap();
+        let all = shop.workspaces();
+        let listed: Vec<_> = all.iter().map(|one| path(&one["path"]).parent().unwrap().to_owned()).collect();
+        let mut dirs: Vec<_> = fs::read_dir(shop.root()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        for pool in fs::read_dir(shop.root().join("pool")).unwrap().map(|entry| entry.unwrap().path()) {
+            dirs.extend(fs::read_dir(&pool).into_iter().flatten().map(|entry| entry.unwrap().path()));
+        }
+        for dir in dirs {
+            let is_own = ["jobs", "trash", "pool"].contains(&dir.file_name().unwrap().to_str().unwrap());
+            assert!(is_own || listed.contains(&dir), "round {round}, {args:?}: {} is listed nowhere", dir.display());
+        }
+        let there = |one: &Value| one["status"] == "lost" || path(&one["path"]).parent().unwrap().exists();
+        assert!(all.iter().all(there), "round {round}, {args:?}: {all:?}");
+        assert_eq!(tree(&shop, path(&kept["workspace_dir"])), before, "round {round}, {args:?}");
+    }
+    let _ = shop.way(["ws", "gc", "--older-than", "0s"]).ok();
+    let left: Vec<_> = shop.workspaces().into_iter().filter(|one| one["note"] != "it waits in the pool").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(shop.job(&[], "true")["status"], "completed");
+    assert_eq!(shop.sandbox.git(&shop.repo, ["status", "--porcelain"]), "");
 }

@@ -452,10 +452,9 @@ pub(crate) fn table_of(jobs: &[JobView], now: Timestamp) -> Vec<Vec<Cell>> {
 
 fn style(status: JobStatus) -> Style {
     match status {
-        JobStatus::Pending => WARN,
         JobStatus::Running | JobStatus::Completed => GOOD,
         JobStatus::Failed => BAD,
-        JobStatus::Cancelled | JobStatus::Interrupted => WARN,
+        JobStatus::Pending | JobStatus::Cancelled | JobStatus::Interrupted => WARN,
     }
 }
 
@@ -601,9 +600,11 @@ fn cancel(cx: &mut Cx, session: &mut Session, args: &CancelArgs) -> Result<ExitC
     };
     let now = ended.unwrap_or(cancelled);
     cx.ui.answer(&now, |text| {
-        text.line(match now.job.status.is_final() {
-            true => format!("Job {id} is {}", now.job.status),
-            false => format!("Job {id} was told to end"),
+        let is_over = now.job.status.is_final();
+        text.line(if is_over {
+            format!("Job {id} is {}", now.job.status)
+        } else {
+            format!("Job {id} was told to end")
         });
     })?;
     Ok(ExitCode::SUCCESS)
