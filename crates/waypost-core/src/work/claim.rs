@@ -12,7 +12,8 @@ use crate::model::{
     Agent, CandidateQuery, DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus, kind,
 };
 
-/// How many candidates are looked at in one go.
+/// How many candidates are looked at first, and how many in each go after that. Mostly one of the first may be had.
+const FIRST: u32 = 4;
 const PAGE: u32 = 50;
 
 /// Why a task cannot be claimed by an agent, beyond waiting for others.
@@ -140,10 +141,12 @@ pub(crate) fn candidates(
 ) -> Result<Vec<Task>> {
     let mut found = Vec::new();
     let mut is_full: BTreeMap<WorkflowId, bool> = BTreeMap::new();
-    let mut query = CandidateQuery { workflow_id: workflow.map(|workflow| workflow.id.clone()), skip: 0, limit: PAGE };
+    let limit_of_first = u32::try_from(limit).unwrap_or(PAGE).clamp(FIRST, PAGE);
+    let workflow_id = workflow.map(|workflow| workflow.id.clone());
+    let mut query = CandidateQuery { workflow_id, skip: 0, limit: limit_of_first };
     loop {
         let page = cx.tx.task_list_claimable(&query)?;
-        let is_last = page.len() < PAGE as usize;
+        let is_last = page.len() < query.limit as usize;
         for task in page {
             if !is_full.contains_key(&task.workflow_id) {
                 let workflow = find::workflow_of(cx, &task)?;
@@ -161,7 +164,8 @@ pub(crate) fn candidates(
         if is_last {
             return Ok(found);
         }
-        query.skip += PAGE;
+        query.skip += query.limit;
+        query.limit = PAGE;
     }
 }
 

@@ -17,6 +17,10 @@ use crate::sql;
 const OLDEST_SERVER: u32 = 130_000;
 /// PostgreSQL 14 looks whether a client is still there while it works for it.
 const CAN_CHECK_CLIENT: u32 = 140_000;
+/// Every statement is written to go along an index, and takes a few rows from it. A table that grew since the server last
+/// looked at it seems small to the planner, which would then read and sort all of it.
+const ALONG_INDEXES: &str = "SET LOCAL enable_seqscan TO off; SET LOCAL enable_bitmapscan TO off;
+    SET LOCAL enable_sort TO off; SET LOCAL enable_hashjoin TO off; SET LOCAL enable_mergejoin TO off;";
 const CHECK_CLIENT: &str = "SET LOCAL client_connection_check_interval TO '1s';";
 /// How long a transaction may do nothing before the server ends it. Ours never wait for anything but the server, so this
 /// is how long a stopped process can keep the others waiting.
@@ -139,7 +143,7 @@ impl Connection {
         let millis = |duration: Duration| duration.as_millis().clamp(1, i32::MAX.cast_unsigned().into());
         let mut settings = format!(
             "SET LOCAL search_path TO pg_catalog, \"{}\", pg_temp; SET LOCAL lock_timeout TO {};
-            SET LOCAL statement_timeout TO {}; SET LOCAL idle_in_transaction_session_timeout TO {};",
+            SET LOCAL statement_timeout TO {}; SET LOCAL idle_in_transaction_session_timeout TO {};{ALONG_INDEXES}",
             address.schema,
             millis(patience),
             millis(patience.saturating_add(WORK)),
