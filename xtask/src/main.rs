@@ -66,7 +66,7 @@ fn check() -> Result {
 
 fn ci() -> Result {
     test(None)?;
-    run(&mut cargo(["run", "--release", "--locked", "--", "status"]))?;
+    run(&mut cargo(["run", "--release", "--locked", "--", "demo"]))?;
     bench::measure(&bench::Options { enforce: true, ..bench::Options::default() })
 }
 

@@ -15,6 +15,7 @@ use waypost_fs::{FileLock, create_private_dir, replace};
 
 const REPOSITORY: &str = "repository-id";
 const WORKTREE: &str = "worktree-id";
+const ADOPTED: &str = "adopted";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Returns the id kept in a repository's private directory.
@@ -39,7 +40,14 @@ pub fn ensure_repository_id(private_dir: &Path, entropy: &mut dyn Entropy) -> Re
 
 /// Makes a clone known as the repository it was cloned from. One that has an id keeps it.
 pub fn adopt_repository_id(private_dir: &Path, id: &RepositoryId) -> Result<RepositoryId> {
-    ensure(private_dir, REPOSITORY, || id.clone())
+    let known = ensure(private_dir, REPOSITORY, || id.clone())?;
+    write(&private_dir.join(ADOPTED), known.as_str())?;
+    Ok(known)
+}
+
+/// Tells whether this is a clone that goes by the id of the repository it was cloned from.
+pub fn is_adopted(private_dir: &Path) -> bool {
+    private_dir.join(ADOPTED).exists()
 }
 
 /// Returns the worktree's id, making it on first use. Of several at once, all get the same.

@@ -26,6 +26,7 @@ pub mod worktrees;
 pub use checkout::{Checkout, Listed};
 pub use detect::{Environment, detect, is_same_place};
 pub use identity::{
-    adopt_repository_id, ensure_repository_id, ensure_worktree_id, renew_ids, repository_id, restore_ids, worktree_id,
+    adopt_repository_id, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, repository_id, restore_ids,
+    worktree_id,
 };
-pub use run::{Own, git_version, init_git, run_editor};
+pub use run::{Own, git_version, init_git, run_editor, run_step};

@@ -666,3 +666,28 @@ pub(crate) fn open_pull_request(checkout: &Path, branch: &str, title: &str) -> R
     let url = said.lines().rev().find(|line| line.starts_with("https://"));
     url.map(str::to_owned).ok_or_else(|| Error::unavailable("gh did not say where the pull request is").because(said))
 }
+
+/// Runs a program to its end, with these variables beside the others; an empty one is taken away. Returns its exit code,
+/// and what it printed and complained about.
+pub fn run_step(
+    program: &Path,
+    arguments: &[&str],
+    dir: &Path,
+    variables: &[(String, PathBuf)],
+) -> Result<(Option<i32>, String)> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(dir).stdin(Stdio::null());
+    for variable in GIT_VARIABLES {
+        command.env_remove(variable);
+    }
+    for (name, value) in variables {
+        if value.as_os_str().is_empty() {
+            command.env_remove(name);
+        } else {
+            command.env(name, value);
+        }
+    }
+    let output = command.output().map_err(|error| Error::unavailable("cannot start it").because(error))?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok((output.status.code(), String::from_utf8_lossy(&said).into_owned()))
+}

@@ -16,7 +16,9 @@ use waypost_fs::FileIdentity;
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;
 use waypost_store::{postgres, sqlite};
-use waypost_workspace::{Environment, detect, ensure_repository_id, ensure_worktree_id, renew_ids, worktree_id};
+use waypost_workspace::{
+    Environment, detect, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, worktree_id,
+};
 
 use crate::environment::{Variables, WAYPOST_TEST_CLOCK};
 use crate::place::{Location, Place, Scope, StoreChoice};
@@ -69,6 +71,13 @@ impl Session {
                 (caller(&place, ids, now), Some(error), true)
             }
         };
+        let mut caller = caller;
+        if place.checkout.as_ref().is_some_and(|checkout| is_adopted(&checkout.private_dir))
+            && let Some(known) = store.begin_read()?.repository_get(&caller.repository.id)?
+        {
+            // What a workspace knows of its repository is no news.
+            caller.repository = known;
+        }
         let mut session = Session { place, choice, store, caller, entropy, nameless };
         if !is_known && !session.store.is_read_only() {
             session.introduce()?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::attempt::{self, End};
-use super::{changes, described, find};
+use super::{agents, changes, described, find};
 use crate::engine::Cx;
 use crate::error::{Error, Result};
 use crate::id::{JobId, WorkspaceId};
@@ -54,6 +54,8 @@ pub(crate) fn finish(cx: &mut Cx<'_>, job: &Job, ending: Ending, error: Option<S
     after.error.clone_from(&error);
     push_phase(&mut after, status.as_str(), error.clone(), cx);
     put(cx, kind::JOB_FINISHED, job, &after)?;
+    let agent = job.agent_id.as_ref().filter(|_| ending != Ending::Abandoned);
+    let agent = agent.map(|id| cx.tx.agent_get(id)).transpose()?.flatten();
     if let Some((task, lease)) = held {
         let why = error.unwrap_or_default();
         match (status, ending) {
@@ -70,6 +72,9 @@ pub(crate) fn finish(cx: &mut Cx<'_>, job: &Job, ending: Ending, error: Option<S
                 attempt::fail(cx, &task, Some(lease), End::Failed, &why)?;
             }
         }
+    }
+    if let Some(mut agent) = agent {
+        agents::touch(cx, &mut agent)?;
     }
     Ok(after)
 }

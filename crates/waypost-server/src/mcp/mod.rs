@@ -1,6 +1,6 @@
 //! MCP: tools and resources for agents, over standard input and output or over HTTP.
 //!
-//! The only place that knows the SDK. [`tools`] says which tools there are and which operation each asks for, [`answers`]
+//! The only place that knows the SDK. `tools.rs` says which tools there are and which operation each asks for, `answers.rs`
 //! how much of an answer is worth an agent's attention.
 
 mod answers;

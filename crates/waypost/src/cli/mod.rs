@@ -175,6 +175,7 @@ commands! {
     "setup" => setup;
     "mcp" => mcp;
     "hook" => hook;
+    "demo" => demo;
     "completions" => completions;
     "merge-driver" => merge_driver;
 }

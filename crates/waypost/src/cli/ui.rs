@@ -75,6 +75,13 @@ impl Ui {
         print(&output)
     }
 
+    /// Prints one part of a long answer at once, for people.
+    pub(crate) fn page(&self, text: impl FnOnce(&mut Text)) -> Result<()> {
+        let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: width_of_terminal() };
+        text(&mut page);
+        print(&page.out)
+    }
+
     /// Gives one part of an answer that has no end: a line of JSON for programs, what `text` writes for people.
     ///
     /// Returns whether somebody still reads.

@@ -242,9 +242,10 @@ fn run(
     SystemEntropy.fill(&mut secret);
     let token = format!("wpj_{}", hex(&secret));
     let variables = variables(session, view, settings, ground, &token);
+    let command = command(job, ground);
     let mut running = processes::start(&Start {
         job: job.id.as_str(),
-        command: &job.command,
+        command: &command,
         dir: &ground.dir,
         variables: &variables,
         log: &log,
@@ -272,6 +273,19 @@ fn run(
             Err(stop)
         }
     }
+}
+
+/// Returns the command. A program that is named by its place and is not in the workspace is one that whoever asked for the
+/// job sees from where they are.
+fn command(job: &Job, ground: &Ground) -> Vec<String> {
+    let mut command = job.command.clone();
+    if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
+        let there = job.work_dir.join(&*program);
+        if !ground.dir.join(&*program).exists() && there.exists() {
+            *program = there.to_string_lossy().into_owned();
+        }
+    }
+    command
 }
 
 /// Waits for the end of the command; meanwhile says that it is alive, and looks whether it may go on.

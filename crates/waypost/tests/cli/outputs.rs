@@ -416,3 +416,22 @@ fn the_reference_of_commands_is_up_to_date() {
     describe(&mut command, "way", &mut page);
     expect_file!["../../../../docs/commands.md"].assert_eq(&page);
 }
+
+#[test]
+fn the_demo_shows_work_from_the_plan_to_the_end_and_leaves_nothing() {
+    let sandbox = sandbox();
+    let dir = sandbox.dir("anywhere");
+    let mut command = sandbox.way_command(&dir);
+    command.env_remove("WAYPOST_TEST_CLOCK").env("TMPDIR", &dir).args(["demo", "--json"]);
+    let data = waypost_testkit::Run::of(&command.output().unwrap()).data();
+    let steps = data["steps"].as_array().unwrap();
+    let of = |beginning: &str| {
+        let found = steps.iter().find(|step| step["command"].as_str().unwrap().starts_with(beginning));
+        found.unwrap_or_else(|| panic!("no step {beginning}: {data}"))["output"].as_str().unwrap().to_owned()
+    };
+    assert!(of("way --agent team worker").contains("4 started, 4 completed, 0 failed"), "{data}");
+    assert!(of("way workflow show").contains("completed, 4 of 4 done"));
+    assert_eq!(of("git status"), "?? .waypost/\n".to_owned() + of("git status").lines().last().unwrap() + "\n");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+    assert!(!sandbox.path("home/.waypost").exists());
+}

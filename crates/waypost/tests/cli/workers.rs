@@ -42,6 +42,12 @@ fn a_worker_runs_every_task_once_in_order_and_ends_when_nothing_is_left() {
     let places: std::collections::BTreeSet<_> =
         jobs.as_array().unwrap().iter().map(|job| job["workspace_dir"].to_string()).collect();
     assert_eq!(places.len(), 8);
+    // What was said from the workspaces is said of this repository, which is where it was.
+    let known = shop.way(["repo", "list", "--json"]).data();
+    assert_eq!(known.as_array().unwrap().len(), 1, "{known}");
+    assert_eq!(known[0]["path"].as_str().unwrap(), shop.repo.to_str().unwrap());
+    let kinds = shop.way(["events", "--kind", "repository.", "--json"]).data();
+    assert_eq!(kinds.as_array().unwrap().len(), 1, "{kinds}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub(super) mod config;
 pub(super) mod context;
 pub(super) mod db;
 pub(super) mod delete;
+pub(super) mod demo;
 pub(super) mod dep;
 pub(super) mod doctor;
 pub(super) mod edit;
