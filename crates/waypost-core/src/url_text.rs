@@ -22,25 +22,18 @@ pub fn without_password(url: &str) -> String {
 
 /// Returns what names a repository whichever way it is reached: `example.org/a/b`, or `b` for a path.
 pub fn project(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let rest = rest.trim_end_matches('/');
     let rest = rest.strip_suffix(".git").unwrap_or(rest);
-    let (host, path) = match rest.split_once([':', '/']) {
-        // What follows the host is a port, or the path of `git@host:path`.
-        Some((host, after)) if !host.is_empty() && scheme != "file" => {
-            let port =
-                after.find('/').filter(|end| !scheme.is_empty() && after[..*end].bytes().all(|b| b.is_ascii_digit()));
-            (host, port.map_or(after, |end| &after[end..]).trim_start_matches('/'))
-        }
-        _ => ("", rest),
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (host, path) = match (scheme, authority.split_once(':')) {
+        // The beginning of the path of `git@host:path`.
+        ("", Some((host, first))) => (host, format!("{first}{path}")),
+        ("" | "file", _) => return rest.rsplit('/').next().unwrap_or(rest).to_owned(),
+        (_, port) => (port.map_or(authority, |(host, _)| host), path.to_owned()),
     };
-    let is_local =
-        host.is_empty() || (scheme.is_empty() && !rest[..rest.find('/').unwrap_or(rest.len())].contains(':'));
-    if is_local {
-        return rest.rsplit('/').next().unwrap_or(rest).to_owned();
-    }
     let host = host.rsplit('@').next().unwrap_or(host).to_lowercase();
-    format!("{host}/{path}")
+    format!("{host}/{}", path.trim_start_matches('/'))
 }
 
 /// PostgreSQL's URLs are read loosely: a password may contain any sign but `@`, and may be a parameter as well.
