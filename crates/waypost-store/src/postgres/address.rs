@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use ::postgres::Config;
-use ::postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use waypost_core::{Error, Result, url_text};
 
 /// How long to wait for a server that does not answer the knock.
@@ -74,7 +74,7 @@ impl Address {
         config.keepalives_retries(3);
         if config.get_application_name().is_none() {
             // Whoever waits for us is told this name.
-            config.application_name(&format!("way, process {}", std::process::id()));
+            config.application_name(format!("way, process {}", std::process::id()));
         }
         if config.get_hosts().len() > 1 {
             // Of several servers only the one that takes writes knows the truth.

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ::postgres::types::Type;
-use ::postgres::{Client, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement};
+use tokio_postgres::types::Type;
+use tokio_postgres::{NoTls, SimpleQueryMessage, SimpleQueryRow, Statement};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use super::address::{Address, Security};
+use super::client::{Client, Failed};
 use super::{error, tls};
 use crate::cell::Cell;
 use crate::sql;
@@ -28,6 +29,9 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How much longer a statement may take than waiting for a lock.
 const WORK: Duration = Duration::from_secs(15);
 
+/// How much longer than the server allows itself an answer may take to come.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// What a transaction may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
@@ -46,7 +50,7 @@ pub(super) struct Begun {
 /// Why there is no connection.
 pub(super) enum Failure {
     /// The driver says why.
-    Driver(::postgres::Error),
+    Driver(Failed),
     /// We say why.
     Ours(Error),
 }
@@ -102,12 +106,9 @@ impl Connection {
     }
 
     /// Begins a transaction: its settings, its turn and its time, in one round trip.
-    pub(super) fn begin(
-        &mut self,
-        address: &Address,
-        effect: Effect,
-        patience: Duration,
-    ) -> Result<Begun, ::postgres::Error> {
+    pub(super) fn begin(&mut self, address: &Address, effect: Effect, patience: Duration) -> Result<Begun, Failed> {
+        // The server itself gives up before that, if it lives.
+        self.client.limit = patience.saturating_add(WORK).saturating_add(GRACE);
         let rows = self.client.simple_query(&self.beginning(address, effect, patience))?;
         let row = last_row(&rows);
         let number = |column: usize| row.and_then(|row| row.get(column)).and_then(|text| text.parse::<i64>().ok());
@@ -169,11 +170,7 @@ impl Connection {
     }
 
     /// Runs a statement.
-    pub(super) fn query(
-        &mut self,
-        sql: &'static str,
-        parameters: &[Cell],
-    ) -> Result<Vec<::postgres::Row>, ::postgres::Error> {
+    pub(super) fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<tokio_postgres::Row>, Failed> {
         match self.statements.get_mut(sql) {
             None => {
                 let text = with_dollars(sql);
@@ -195,14 +192,14 @@ impl Connection {
     }
 
     /// Makes everything last, and tells those who wait if there was a write.
-    pub(super) fn commit(&mut self, notify: Option<&str>) -> Result<(), ::postgres::Error> {
+    pub(super) fn commit(&mut self, notify: Option<&str>) -> Result<(), Failed> {
         match notify {
             Some(channel) => self.client.batch_execute(&format!("NOTIFY {channel}; COMMIT")),
             None => self.client.batch_execute("COMMIT"),
         }
     }
 
-    pub(super) fn roll_back(&mut self) -> Result<(), ::postgres::Error> {
+    pub(super) fn roll_back(&mut self) -> Result<(), Failed> {
         self.client.batch_execute("ROLLBACK")
     }
 
@@ -246,16 +243,17 @@ impl Server {
 }
 
 fn client(address: &Address) -> Result<Client, Failure> {
+    let limit = address.config.get_connect_timeout().copied().unwrap_or(WORK);
     match &address.security {
-        Security::Plain => address.config.connect(NoTls).map_err(Failure::Driver),
+        Security::Plain => Client::connect(&address.config, NoTls, limit).map_err(Failure::Driver),
         Security::Verified { authorities } => {
             let connector = tls::connector(authorities.as_deref()).map_err(Failure::Ours)?;
-            address.config.connect(connector).map_err(Failure::Driver)
+            Client::connect(&address.config, connector, limit).map_err(Failure::Driver)
         }
     }
 }
 
-fn query_text(client: &mut Client, text: &str, parameters: &[Cell]) -> Result<Vec<::postgres::Row>, ::postgres::Error> {
+fn query_text(client: &mut Client, text: &str, parameters: &[Cell]) -> Result<Vec<tokio_postgres::Row>, Failed> {
     let parameters: Vec<_> = parameters.iter().map(|cell| (cell as _, type_of(cell))).collect();
     client.query_typed(text, &parameters)
 }

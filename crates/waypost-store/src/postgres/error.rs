@@ -5,14 +5,15 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use ::postgres::error::SqlState;
+use tokio_postgres::error::SqlState;
 use waypost_core::{Error, Kind};
 
 use super::address::Address;
+use super::client::Failed;
 use super::connection::Effect;
 
 /// Turns the driver's errors into ours: `what` failed for the store.
-pub(super) fn at(address: &Address, what: &str, error: &::postgres::Error) -> Error {
+pub(super) fn at(address: &Address, what: &str, error: &Failed) -> Error {
     let (kind, hint) = classify(error);
     let mut ours = Error::new(kind, format!("{what} the store {}", address.shown())).because(words(error));
     if let Some(hint) = hint {
@@ -24,7 +25,7 @@ pub(super) fn at(address: &Address, what: &str, error: &::postgres::Error) -> Er
 /// A transaction that did not begin.
 pub(super) fn begin(
     address: &Address,
-    error: &::postgres::Error,
+    error: &Failed,
     effect: Effect,
     patience: Duration,
     holder: Option<String>,
@@ -41,13 +42,13 @@ pub(super) fn begin(
 }
 
 /// A commit that failed. Whoever lost the connection does not know whether it happened.
-pub(super) fn commit(address: &Address, error: &::postgres::Error) -> Error {
+pub(super) fn commit(address: &Address, error: &Failed) -> Error {
     let ours = at(address, "cannot write", error);
     if is_loss(error) { ours.outcome_unknown() } else { ours }
 }
 
 /// Tells whether the connection is gone, or never was.
-pub(super) fn is_loss(error: &::postgres::Error) -> bool {
+pub(super) fn is_loss(error: &Failed) -> bool {
     match error.code() {
         Some(code) => {
             code.code().starts_with("08")
@@ -55,21 +56,25 @@ pub(super) fn is_loss(error: &::postgres::Error) -> bool {
                     .contains(code)
                 || is_worth_waiting(error)
         }
-        None => error.is_closed() || source_of::<std::io::Error>(error).is_some_and(|io| !is_tls(io)),
+        None => {
+            error.driver().is_none()
+                || error.is_closed()
+                || source_of::<std::io::Error>(error).is_some_and(|io| !is_tls(io))
+        }
     }
 }
 
 /// Tells whether the server is there, but not for us yet.
-pub(super) fn is_worth_waiting(error: &::postgres::Error) -> bool {
+pub(super) fn is_worth_waiting(error: &Failed) -> bool {
     error.code().is_some_and(|code| [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS].contains(code))
 }
 
-pub(super) fn is_lock_timeout(error: &::postgres::Error) -> bool {
+pub(super) fn is_lock_timeout(error: &Failed) -> bool {
     error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
 /// Tells whether others were in the way, or the prepared statements of a pooled connection.
-fn is_contention(error: &::postgres::Error) -> bool {
+fn is_contention(error: &Failed) -> bool {
     error.code().is_some_and(|code| {
         [
             SqlState::T_R_SERIALIZATION_FAILURE,
@@ -82,7 +87,7 @@ fn is_contention(error: &::postgres::Error) -> bool {
     })
 }
 
-fn classify(error: &::postgres::Error) -> (Kind, Option<&'static str>) {
+fn classify(error: &Failed) -> (Kind, Option<&'static str>) {
     let Some(code) = error.code() else { return classify_without_code(error) };
     match (code.code(), code.code().get(..2).unwrap_or_default()) {
         ("42501", _) => (Kind::Unavailable, Some("the role in the URL has not the rights for it")),
@@ -102,7 +107,10 @@ fn classify(error: &::postgres::Error) -> (Kind, Option<&'static str>) {
 }
 
 /// What did not come from the server is told apart by the driver's words, because it keeps its kinds to itself.
-fn classify_without_code(error: &::postgres::Error) -> (Kind, Option<&'static str>) {
+fn classify_without_code(error: &Failed) -> (Kind, Option<&'static str>) {
+    if error.driver().is_none() {
+        return (Kind::Unavailable, Some("it is there and does not answer: was it stopped, or is it another program?"));
+    }
     let io = source_of::<std::io::Error>(error);
     match error.to_string().as_str() {
         "error performing TLS handshake" if io.is_some_and(is_tls) => (
@@ -123,14 +131,14 @@ fn classify_without_code(error: &::postgres::Error) -> (Kind, Option<&'static st
 }
 
 /// Returns what the server or the system said.
-fn words(error: &::postgres::Error) -> String {
+fn words(error: &Failed) -> String {
     if let Some(error) = error.as_db_error() {
         return match error.detail() {
             Some(detail) => format!("{} ({detail})", error.message()),
             None => error.message().to_owned(),
         };
     }
-    match error.source() {
+    match error.driver().and_then(std::error::Error::source) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     }
@@ -140,6 +148,6 @@ fn is_tls(error: &std::io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
 }
 
-fn source_of<E: std::error::Error + 'static>(error: &::postgres::Error) -> Option<&E> {
-    error.source()?.downcast_ref()
+fn source_of<E: std::error::Error + 'static>(error: &Failed) -> Option<&E> {
+    error.driver()?.source()?.downcast_ref()
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use ::postgres::error::SqlState;
+use tokio_postgres::error::SqlState;
 use waypost_core::{Error, Result};
 
 use super::address::Address;
+use super::client::Failed;
 use super::connection::{Begun, Connection, last_row};
 use super::error;
 
@@ -74,7 +75,7 @@ fn apply(connection: &mut Connection, address: &Address, patience: Duration, mig
 }
 
 fn try_to_apply(connection: &mut Connection, address: &Address, patience: Duration, migrations: &[&str]) -> Result<()> {
-    let failed = |failed: ::postgres::Error| error::at(address, "cannot bring up to date", &failed);
+    let failed = |failed: Failed| error::at(address, "cannot bring up to date", &failed);
     let Address { schema, .. } = address;
     let settings = connection.settings(address, patience);
     let lock = address.lock();

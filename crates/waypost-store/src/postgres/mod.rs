@@ -6,6 +6,7 @@
 //! in the next transaction where connections are pooled.
 
 mod address;
+mod client;
 mod connection;
 mod error;
 mod known;
@@ -22,6 +23,7 @@ use waypost_core::Result;
 use waypost_core::store::{Store, Tx};
 
 use self::address::Address;
+use self::client::Failed;
 use self::connection::{Begun, Connection, Effect};
 use crate::tx::SqlTx;
 
@@ -78,7 +80,7 @@ impl PostgresStore {
     }
 
     /// Connects; while the server is away in a way that is worth waiting for, again and again.
-    fn connect(&self, is_worth_waiting: fn(&::postgres::Error) -> bool) -> Result<Connection> {
+    fn connect(&self, is_worth_waiting: fn(&Failed) -> bool) -> Result<Connection> {
         let mut pauses = Pauses::new(self.patience);
         loop {
             match Connection::open(&self.address) {

@@ -1,9 +1,10 @@
 //! A transaction of PostgreSQL.
 
-use ::postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
+use super::client::Failed;
 use super::connection::{Begun, Effect};
 use super::known::Known;
 use super::{PostgresStore, error};
@@ -40,13 +41,13 @@ impl Database for PostgresTx<'_> {
             self.known.forget(sql);
             self.has_written = true;
         }
-        let failed = |failed| error::at(address, if is_read { "cannot read" } else { "cannot write" }, &failed);
+        let failed = |failed: Failed| error::at(address, if is_read { "cannot read" } else { "cannot write" }, &failed);
         let rows = connection.query(sql, parameters).map_err(failed)?;
         let rows: Vec<Vec<Cell>> = rows
             .iter()
             .map(|row| (0..row.len()).map(|column| row.try_get(column)).collect())
             .collect::<Result<_, _>>()
-            .map_err(failed)?;
+            .map_err(|error| failed(Failed::Driver(error)))?;
         if is_read {
             self.known.keep(sql, parameters, &rows);
         } else if let (sql::EVENT_APPEND, [time, ..], [sequence]) = (sql, parameters, rows.as_slice()) {

@@ -1,7 +1,9 @@
 //! What a schema is and how large.
 
+use tokio_postgres::types::Type;
 use waypost_core::Result;
 
+use super::client::Failed;
 use super::connection::{Effect, last_row};
 use super::{PostgresStore, error};
 
@@ -33,7 +35,7 @@ impl PostgresStore {
 
     fn read_info(&mut self, schema_version: i64) -> Result<Info> {
         let PostgresStore { connection, address, .. } = self;
-        let failed = |failed: ::postgres::Error| error::at(address, "cannot read", &failed);
+        let failed = |failed: Failed| error::at(address, "cannot read", &failed);
         let Some(connection) = connection else {
             return Err(waypost_core::Error::internal("a lost connection was used"));
         };
@@ -48,10 +50,10 @@ impl PostgresStore {
         let rows = client.simple_query("SHOW server_version").map_err(failed)?;
         let server_version = last_row(&rows).and_then(|row| row.get(0)).unwrap_or_default().to_owned();
         let tables = client
-            .query(
+            .query_typed(
                 "SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
                 WHERE relkind = 'r' AND relnamespace = to_regnamespace($1) ORDER BY relname::text COLLATE \"C\"",
-                &[&address.schema],
+                &[(&address.schema, Type::TEXT)],
             )
             .map_err(failed)?;
         let mut rows = Vec::new();
@@ -64,8 +66,9 @@ impl PostgresStore {
             }
             // A name from our own schema, quoted: identifiers cannot be bound.
             let count = format!("SELECT count(*) FROM {}", address.qualified(&format!("\"{name}\"")));
-            let count: i64 = client.query_one(&count, &[]).map_err(failed)?.get(0);
-            rows.push((name, count.cast_unsigned()));
+            let counted = client.simple_query(&count).map_err(failed)?;
+            let counted = last_row(&counted).and_then(|row| row.get(0)).and_then(|text| text.parse().ok());
+            rows.push((name, counted.unwrap_or_default()));
         }
         let schema = address.schema.clone();
         Ok(Info { schema_version, schema, server_version, settings, bytes, rows })

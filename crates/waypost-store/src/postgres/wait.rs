@@ -5,7 +5,6 @@
 
 use std::time::{Duration, Instant};
 
-use ::postgres::fallible_iterator::FallibleIterator as _;
 use waypost_core::Result;
 use waypost_core::store::Store as _;
 
@@ -56,10 +55,6 @@ impl Listener {
 
     /// Waits for a notification, at most so long. Returns false if the connection is gone.
     fn hear(&mut self, at_most: Duration) -> bool {
-        let client = &mut self.0.client;
-        let heard = client.notifications().timeout_iter(at_most).next();
-        // More of them say nothing more.
-        let rest = client.notifications().iter().count();
-        heard.is_ok() && rest.is_ok() && !client.is_closed()
+        self.0.client.hear(at_most)
     }
 }

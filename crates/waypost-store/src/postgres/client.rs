@@ -1,0 +1,196 @@
+//! The driver, asked one thing after the other, and never waited for without end.
+//!
+//! A server may take the connection and then say nothing: it was stopped, its disk hangs, or something else listens
+//! there. Neither the system nor the driver notices that, so every answer has a time by which it must be there.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Config, Row, SimpleQueryMessage, Socket, Statement};
+
+/// How long a server may take to hear that we leave.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The driver says why.
+    Driver(tokio_postgres::Error),
+    /// Nothing came for so long.
+    Silence(Duration),
+}
+
+impl Failed {
+    /// Returns what the driver says, if it says anything.
+    pub(super) fn driver(&self) -> Option<&tokio_postgres::Error> {
+        match self {
+            Failed::Driver(error) => Some(error),
+            Failed::Silence(_) => None,
+        }
+    }
+
+    pub(super) fn code(&self) -> Option<&SqlState> {
+        self.driver()?.code()
+    }
+
+    pub(super) fn as_db_error(&self) -> Option<&DbError> {
+        self.driver()?.as_db_error()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.driver().is_some_and(tokio_postgres::Error::is_closed)
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failed::Driver(error) => error.fmt(f),
+            Failed::Silence(limit) => write!(f, "the server said nothing for {limit:?}"),
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failed {
+    fn from(error: tokio_postgres::Error) -> Failed {
+        Failed::Driver(error)
+    }
+}
+
+/// A connection.
+pub(super) struct Client {
+    runtime: Runtime,
+    /// What we ask. None once we leave.
+    asked: Option<tokio_postgres::Client>,
+    /// Reads and writes what the client wants, while somebody waits for an answer.
+    connection: JoinHandle<()>,
+    notifications: UnboundedReceiver<()>,
+    /// How long an answer may take.
+    pub(super) limit: Duration,
+}
+
+impl Client {
+    /// Connects, within a time.
+    pub(super) fn connect<T>(config: &Config, tls: T, limit: Duration) -> Result<Client, Failed>
+    where
+        T: MakeTlsConnect<Socket> + Send + 'static,
+        T::Stream: Send,
+        T::TlsConnect: Send,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("no threads are needed for it");
+        let (client, mut connection) = block_on(&runtime, limit, config.connect(tls))?;
+        let (sender, notifications) = unbounded_channel();
+        let connection = runtime.spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+                if matches!(message, AsyncMessage::Notification(_)) {
+                    // Whoever is not there any more needs none.
+                    let _ = sender.send(());
+                }
+            }
+        });
+        Ok(Client { runtime, asked: Some(client), connection, notifications, limit })
+    }
+
+    pub(super) fn simple_query(&mut self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Failed> {
+        block_on(&self.runtime, self.limit, self.client().simple_query(sql))
+    }
+
+    pub(super) fn batch_execute(&mut self, sql: &str) -> Result<(), Failed> {
+        block_on(&self.runtime, self.limit, self.client().batch_execute(sql))
+    }
+
+    pub(super) fn prepare_typed(&mut self, sql: &str, types: &[Type]) -> Result<Statement, Failed> {
+        block_on(&self.runtime, self.limit, self.client().prepare_typed(sql, types))
+    }
+
+    pub(super) fn query(
+        &mut self,
+        statement: &Statement,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Failed> {
+        block_on(&self.runtime, self.limit, self.client().query(statement, parameters))
+    }
+
+    /// Runs a statement that the server does not know, in one round trip.
+    pub(super) fn query_typed(
+        &mut self,
+        sql: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, Failed> {
+        block_on(&self.runtime, self.limit, self.client().query_typed(sql, parameters))
+    }
+
+    /// Waits for a notification, at most so long. Returns false if the connection is gone. Several are as good as one.
+    pub(super) fn hear(&mut self, at_most: Duration) -> bool {
+        let heard = self.runtime.block_on(async { timeout(at_most, self.notifications.recv()).await });
+        while self.notifications.try_recv().is_ok() {}
+        !matches!(heard, Ok(None)) && !self.connection.is_finished()
+    }
+
+    fn client(&self) -> &tokio_postgres::Client {
+        self.asked.as_ref().expect("it is there until we leave")
+    }
+}
+
+impl Drop for Client {
+    /// Says farewell, so that the server need not find out.
+    fn drop(&mut self) {
+        self.asked = None;
+        let connection = &mut self.connection;
+        let _ = self.runtime.block_on(async { timeout(FAREWELL, connection).await });
+    }
+}
+
+fn block_on<T>(
+    runtime: &Runtime,
+    limit: Duration,
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Failed> {
+    match runtime.block_on(async { timeout(limit, answer).await }) {
+        Ok(answer) => answer.map_err(Failed::Driver),
+        Err(_) => Err(Failed::Silence(limit)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    use tokio_postgres::NoTls;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_falls_silent_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = Config::new();
+        config.user("me").host("127.0.0.1").port(listener.local_addr().unwrap().port());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = [0; 1024];
+            assert!(stream.read(&mut asked).unwrap() > 0);
+            // That no password is needed, and that it is ready; and then no more.
+            stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
+            while stream.read(&mut asked).unwrap_or(0) > 0 {}
+        });
+        let mut client = Client::connect(&config, NoTls, Duration::from_mins(1)).unwrap();
+        client.limit = Duration::from_millis(50);
+        let since = Instant::now();
+        let failed = client.simple_query("SELECT 1").unwrap_err();
+        assert!(matches!(failed, Failed::Silence(_)), "{failed}");
+        drop(client);
+        assert!(since.elapsed() < Duration::from_secs(30));
+        server.join().unwrap();
+    }
+}
