@@ -161,6 +161,11 @@ impl Session {
         self.store.wait(last, at_most)
     }
 
+    /// Tells whether the store is on a server, which other machines use too.
+    pub fn is_remote(&self) -> bool {
+        self.store.is_remote()
+    }
+
     /// Returns the store.
     pub fn store(&mut self) -> &mut OpenStore {
         &mut self.store

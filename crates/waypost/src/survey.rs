@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use waypost_core::id::{RepositoryId, WorktreeId};
-use waypost_core::model::Worktree;
+use waypost_core::model::{Repository, Worktree};
 use waypost_core::op::ListWorktrees;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result, path_text};
-use waypost_workspace::{Environment, Listed, detect, worktree_id};
+use waypost_workspace::{Environment, Listed, detect, repository_id, worktree_id};
 
 use crate::session::Session;
 
@@ -47,6 +47,8 @@ pub enum State {
     New,
     /// It is not where it was, and nobody told us.
     Gone,
+    /// It is of a repository that is not on this machine; another one uses the store too.
+    Elsewhere,
     /// It cannot be looked into, so nothing is known of it.
     Unreachable,
     /// It was removed with `way worktree rm`.
@@ -61,6 +63,7 @@ impl State {
             State::Present => "present",
             State::New => "new",
             State::Gone => "gone",
+            State::Elsewhere => "elsewhere",
             State::Unreachable => "unreachable",
             State::Removed => "removed",
         }
@@ -81,6 +84,13 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
             listed.push((id, entry));
         }
     }
+    // Only a server has users on other machines.
+    let absent: Vec<RepositoryId> = if session.is_remote() {
+        let absent = known.repositories.iter().filter(|one| one.id != ours.id && !is_here(one));
+        absent.map(|repository| repository.id.clone()).collect()
+    } else {
+        Vec::new()
+    };
     let mut surveyed: Vec<Surveyed> = known
         .worktrees
         .into_iter()
@@ -89,7 +99,12 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
             let repository = repository.map(|repository| repository.name.clone()).unwrap_or_default();
             let at = listed.iter().position(|(id, _)| id.as_ref() == Some(&row.id));
             let found = at.map(|at| listed.remove(at).1).filter(|found| found.path.is_dir());
-            look_at(row, found, repository, &here)
+            let is_absent = absent.contains(&row.repository_id);
+            let mut one = look_at(row, found, repository, &here);
+            if one.state == State::Gone && is_absent {
+                one.state = State::Elsewhere;
+            }
+            one
         })
         .collect();
     surveyed.extend(listed.into_iter().map(|(id, entry)| Surveyed {
@@ -142,6 +157,12 @@ impl Surveyed {
     pub fn is_live(&self) -> bool {
         matches!(self.state, State::Here | State::Present | State::New)
     }
+}
+
+/// Tells whether a repository is where it is said to be. On another machine that path may be another one's.
+fn is_here(repository: &Repository) -> bool {
+    let found = detect(&repository.path, &Environment::default()).ok().flatten();
+    found.is_some_and(|found| repository_id(&found.private_dir).ok().flatten().as_ref() == Some(&repository.id))
 }
 
 fn look_at(row: Worktree, found: Option<Listed>, repository: String, here: &Worktree) -> Surveyed {

@@ -1,7 +1,11 @@
 //! A store on a PostgreSQL server: the same commands, from several machines.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use waypost_testkit::{Run, Sandbox, postgres_url};
@@ -38,6 +42,13 @@ fn two_machines_share_a_server() {
     let events = |way: &dyn Fn(&[&str]) -> Run| way(&["status", "--json"]).data()["store"]["events"].as_u64();
     assert_eq!(events(&here), events(&there));
     assert_eq!(events(&here), Some(7), "two repositories, two worktrees and three probes");
+    let states = || worktrees(&here).into_iter().map(|one| one["state"].clone()).collect::<Vec<_>>();
+    assert_eq!(states(), ["here", "present"], "both are on one machine in truth");
+    // What is on another machine is not gone.
+    drop(there);
+    assert_eq!(states(), ["here", "elsewhere"]);
+    assert!(here(&["status"]).ok().stdout.contains("elsewhere"));
+    assert!(here(&["doctor"]).stdout.contains("1 on disk, 0 gone, 1 on other machines"));
 }
 
 #[test]
@@ -111,4 +122,86 @@ fn leases_follow_the_clock_of_the_server_alone() {
     assert!((0..60_000).contains(&(second - first)), "{first} and {second}");
     let _ = claim(&early, "two", "ada").fails(4);
     let _ = early(&["task", "checkpoint", "one", "--agent", "ada", "--type", "progress", "--summary", "s"]).ok();
+}
+
+#[test]
+fn workflows_move_to_a_server_and_back() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let url = postgres_url();
+    sandbox.write(repo.join("plan.txt"), "one: First\ntwo: Second\n  needs: one\n");
+    let here = |args: &[&str]| sandbox.way(&repo, args);
+    let there = |args: &[&str]| way(&sandbox, &repo, &url, args);
+    let _ = here(&["workflow", "create", "w", "--plan", "plan.txt", "--start"]).ok();
+    for args in
+        [&["claim", "one"] as &[_], &["checkpoint", "one", "--summary", "half"], &["done", "one", "--outcome", "x"]]
+    {
+        let _ = here(&[&["task"], args, &["--agent", "ada"]].concat()).ok();
+    }
+    let moved = |run: Run| run.data()["moved"].as_array().unwrap().len();
+    assert_eq!(moved(here(&["db", "move", "--to", &url, "--dry-run", "--json"])), 1);
+    assert_eq!(there(&["workflow", "list", "--json"]).data().as_array().unwrap().len(), 0);
+    assert_eq!(moved(here(&["db", "move", "--to", &url, "--json"])), 1);
+    assert_eq!(moved(here(&["db", "move", "--to", &url, "--json"])), 0, "a second run moves none");
+    assert_eq!(there(&["task", "list", "--workflow", "w", "--json"]).data()[0]["status"], "completed");
+    assert_eq!(there(&["checkpoint", "list", "one", "--json"]).data()[0]["summary"], "half");
+
+    // It goes on there, and comes back with what happened.
+    for args in [&["claim", "two"] as &[_], &["checkpoint", "two", "--summary", "more"], &["release", "two"]] {
+        let _ = there(&[&["task"], args, &["--agent", "bob"]].concat()).ok();
+    }
+    let back = sandbox.path("back.db");
+    let back = back.to_str().unwrap();
+    assert_eq!(moved(there(&["db", "move", "--to", back, "--delete-source", "--json"])), 1);
+    assert_eq!(moved(there(&["db", "move", "--to", back, "--json"])), 0);
+    let local = |args: &[&str]| here(&[&["--db", back], args].concat());
+    assert_eq!(local(&["checkpoint", "list", "two", "--json"]).data()[0]["summary"], "more");
+    let _ = local(&["task", "claim", "two", "--agent", "bob"]).ok();
+    let _ = local(&["task", "done", "two", "--outcome", "x", "--agent", "bob"]).ok();
+    assert_eq!(local(&["workflow", "show", "w", "--json"]).data()["status"], "completed");
+}
+
+#[test]
+fn events_and_messages_of_another_machine_are_heard_of() {
+    let url = postgres_url();
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let there = machine(&url);
+    let _ = there(&["agent", "register", "builder"]).ok();
+    let spawn = |args: &[&str]| {
+        let mut command = sandbox.way_command(&repo);
+        command.env("WAYPOST_DB", &url).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let _ = way(&sandbox, &repo, &url, &["status"]).ok();
+    let mut follower = spawn(&["events", "--follow", "--since", "0", "--json"]);
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let mut kinds = Vec::new();
+    let mut until = |kind: &str| {
+        while kinds.last().is_none_or(|last| last != kind) {
+            let event: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            kinds.push(event["kind"].as_str().unwrap().to_owned());
+            assert_eq!(event["sequence"], kinds.len(), "{kinds:?}");
+        }
+    };
+    until("agent.registered");
+    let waiting = spawn(&["--agent", "builder", "msg", "inbox", "--wait", "--timeout", "5m", "--json"]);
+    let _ = there(&["--agent", "lead", "msg", "send", "builder", "go on"]).ok();
+    assert_eq!(Run::of(&waiting.wait_with_output().unwrap()).data()[0]["body"], "go on");
+    until("message.sent");
+    let _ = there(&["db", "probe", "--writes", "1"]).ok();
+    until("store.probed");
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    let _ = way(&sandbox, &repo, &url, &["--agent", "builder", "msg", "inbox", "--wait", "--timeout", "100ms"]);
+}
+
+#[test]
+fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
+    // The system takes connections for whoever listens.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let way = machine(&format!("postgres://me@{}/way", silent.local_addr().unwrap()));
+    let since = Instant::now();
+    let run = way(&["status", "--config", "store.wait=1s"]).fails(8);
+    assert!(run.stderr.contains("the server said nothing for 1s"), "{}", run.stderr);
+    assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());
 }

@@ -343,7 +343,10 @@ fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> R
         }
     }
     if good {
-        findings.push(ok("worktrees", format!("{} on disk, {} gone", live.len(), all.len() - live.len())));
+        let elsewhere = all.iter().filter(|one| one.state == State::Elsewhere).count();
+        let gone = all.len() - live.len() - elsewhere;
+        let elsewhere = if elsewhere == 0 { String::new() } else { format!(", {elsewhere} on other machines") };
+        findings.push(ok("worktrees", format!("{} on disk, {gone} gone{elsewhere}", live.len())));
     }
     Ok(())
 }

@@ -332,7 +332,7 @@ impl Page<'_> {
                 let (mark, style) = match one.state {
                     State::Here => ("*", GOOD),
                     State::Present => (" ", PLAIN),
-                    State::New => (" ", DIM),
+                    State::New | State::Elsewhere => (" ", DIM),
                     State::Gone | State::Unreachable => (" ", BAD),
                     State::Removed => (" ", WARN),
                 };

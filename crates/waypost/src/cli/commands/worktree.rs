@@ -239,7 +239,7 @@ pub(crate) fn table_of(worktrees: &[Surveyed], now: Timestamp) -> Vec<Vec<Cell>>
         let style = match one.state {
             State::Here => GOOD,
             State::Present => PLAIN,
-            State::New => DIM,
+            State::New | State::Elsewhere => DIM,
             State::Gone | State::Unreachable => BAD,
             State::Removed => WARN,
         };
