@@ -10,7 +10,7 @@ use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::{Error, Result};
 use crate::id::TaskId;
-use crate::model::{Dependency, DependencyKind, Task, TaskStatus, WorkflowStatus, kind};
+use crate::model::{Dependency, DependencyKind, Task, TaskStatus, Workflow, WorkflowStatus, kind};
 use crate::work::plan::{self as plans, Graph, Plan, PlannedTask};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{changes, described, find, progress};
@@ -78,9 +78,22 @@ impl Operation for ReplanWorkflow {
         }
         graph.check_circles()?;
 
-        let mut answer = (Vec::new(), Vec::new(), Vec::new());
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
         let wanted: BTreeSet<&str> = planned.iter().map(|task| task.name.as_str()).collect();
-        for dependency in dependencies.iter().filter(|dependency| !kept.contains(&dependency.task_id)) {
+        // What a task waits for, by name: what it should, and what it does.
+        let needs: BTreeMap<&str, Needs> = planned.iter().map(|task| (task.name.as_str(), needs(task))).collect();
+        let mut known_needs: BTreeMap<&str, Needs> = BTreeMap::new();
+        for dependency in &dependencies {
+            let on = names[&dependency.depends_on].clone();
+            known_needs.entry(&names[&dependency.task_id]).or_default().insert(on, dependency.kind);
+        }
+        let waits_as_before = |name: &str| {
+            needs.get(name).is_some_and(|wanted| *wanted == known_needs.get(name).cloned().unwrap_or_default())
+        };
+        let is_left = |dependency: &&Dependency| {
+            kept.contains(&dependency.task_id) || waits_as_before(&names[&dependency.task_id])
+        };
+        for dependency in dependencies.iter().filter(|dependency| !is_left(dependency)) {
             cx.tx.dependency_remove(&dependency.task_id, &dependency.depends_on)?;
             cx.event(kind::TASK_DEPENDENCY_REMOVED, dependency.task_id.as_str(), json!({ "before": dependency }))?;
         }
@@ -89,36 +102,20 @@ impl Operation for ReplanWorkflow {
                 cx.tx.message_detach(&task.id)?;
                 cx.tx.task_remove(&task.id)?;
                 cx.event(kind::TASK_REMOVED, task.id.as_str(), json!({ "before": task }))?;
-                answer.2.push(task.name.clone());
+                removed.push(task.name.clone());
             }
         }
-        let first = tasks.iter().map(|task| task.sequence).max().unwrap_or(0) + 1;
-        let mut new = Vec::new();
-        for (sequence, planned) in (first..).zip(&planned) {
-            match tasks.iter().find(|task| task.name == planned.name) {
-                Some(known) => {
-                    let fresh = plans::task(cx, &workflow, planned, sequence)?;
-                    let changed = Task {
-                        id: known.id.clone(),
-                        created_at: known.created_at,
-                        assignee: known.assignee.clone(),
-                        ..fresh
-                    };
-                    cx.change_task(kind::TASK_CHANGED, known, &changed, json!({ "reason": self.reason }))?;
-                    answer.1.push(known.name.clone());
-                }
-                None => new.push((sequence, planned.clone())),
-            }
-        }
+        let Rest { new, changed, unchanged } =
+            carry_over(cx, &workflow, &tasks, &planned, &self.reason, &waits_as_before)?;
         for (sequence, planned) in &new {
             let task = plans::task(cx, &workflow, planned, *sequence)?;
             cx.tx.task_put(&task)?;
             cx.event(kind::TASK_ADDED, task.id.as_str(), json!({ "after": task }))?;
-            answer.0.push(task.name.clone());
+            added.push(task.name.clone());
         }
         let now = cx.tx.task_list(&workflow.id)?;
         let ids: BTreeMap<String, TaskId> = now.iter().map(|task| (task.name.clone(), task.id.clone())).collect();
-        for planned in &planned {
+        for planned in planned.iter().filter(|planned| !waits_as_before(&planned.name)) {
             if let Some(task) = now.iter().find(|task| task.name == planned.name) {
                 plans::depend(cx, task, planned, &ids)?;
             }
@@ -132,10 +129,76 @@ impl Operation for ReplanWorkflow {
         cx.event(kind::WORKFLOW_REPLANNED, after.id.as_str(), data)?;
         progress::look(cx, &after.id)?;
         let after = find::workflow(cx, after.id.as_str())?;
-        let (added, changed, removed) = answer;
-        let kept = kept_names.into_iter().collect();
+        let kept = kept_names.into_iter().chain(unchanged).collect::<BTreeSet<_>>().into_iter().collect();
         Ok(Replanned { workflow: view::workflow(cx, after)?, added, changed, removed, kept })
     }
+}
+
+/// What a task waits for or is told by, by name.
+type Needs = BTreeMap<String, DependencyKind>;
+
+fn needs(planned: &PlannedTask) -> Needs {
+    // The stronger one last, so that it stands where both were said.
+    let told = planned.informed_by.iter().map(|name| (name.clone(), DependencyKind::Informs));
+    told.chain(planned.depends_on.iter().map(|name| (name.clone(), DependencyKind::Blocks))).collect()
+}
+
+/// Tells whether a task is what the plan says, wherever it stands in it and whenever it was planned.
+fn is_as_planned(known: &Task, planned: &Task) -> bool {
+    let Task { sequence, updated_at, queued_at, due_at, .. } = known.clone();
+    *known == Task { sequence, updated_at, queued_at, due_at, ..planned.clone() }
+}
+
+/// What becomes of tasks that are planned anew and were not begun.
+#[derive(Default)]
+struct Rest {
+    /// Those that are not there yet, and their places.
+    new: Vec<(u32, PlannedTask)>,
+    /// The names of those that are something else now.
+    changed: Vec<String>,
+    /// The names of those that are as before.
+    unchanged: Vec<String>,
+}
+
+/// Makes tasks that are there what the plan says now.
+fn carry_over(
+    cx: &mut Cx<'_>,
+    workflow: &Workflow,
+    tasks: &[Task],
+    planned: &[PlannedTask],
+    reason: &str,
+    waits_as_before: &dyn Fn(&str) -> bool,
+) -> Result<Rest> {
+    let mut rest = Rest::default();
+    let mut highest = tasks.iter().map(|task| task.sequence).max().unwrap_or(0);
+    let mut last = 0;
+    for planned in planned {
+        let known = tasks.iter().find(|task| task.name == planned.name);
+        // In the order of the plan; whoever is in it already stays where it is.
+        let sequence = match known {
+            Some(known) if known.sequence > last => known.sequence,
+            _ => {
+                highest += 1;
+                highest
+            }
+        };
+        last = sequence;
+        let Some(known) = known else {
+            rest.new.push((sequence, planned.clone()));
+            continue;
+        };
+        let fresh = plans::task(cx, workflow, planned, sequence)?;
+        let fresh =
+            Task { id: known.id.clone(), created_at: known.created_at, assignee: known.assignee.clone(), ..fresh };
+        let is_same = is_as_planned(known, &fresh);
+        let after = if is_same { Task { sequence, updated_at: cx.now, ..known.clone() } } else { fresh };
+        if !is_same || known.sequence != sequence {
+            cx.change_task(kind::TASK_CHANGED, known, &after, json!({ "reason": reason }))?;
+        }
+        let names = if is_same && waits_as_before(&known.name) { &mut rest.unchanged } else { &mut rest.changed };
+        names.push(known.name.clone());
+    }
+    Ok(rest)
 }
 
 /// Returns what must stay: whatever was ever begun, and everything that it waits for.

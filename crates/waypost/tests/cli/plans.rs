@@ -166,6 +166,19 @@ fn planning_anew_keeps_what_was_begun_and_what_it_waits_for() {
     let names: Vec<_> = tasks.as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["a", "b", "e"]);
     assert_eq!(team.data("task show e")["blocked_by"], json!(["b"]));
+    // The same plan again changes nothing, and one more task only adds that.
+    let history = || team.data("events --since 0 --limit 1000").as_array().unwrap().len();
+    let before = history();
+    let same = team.data("workflow replan w --plan new.txt --reason again");
+    assert_eq!((&same["added"], &same["changed"], &same["removed"]), (&json!([]), &json!([]), &json!([])));
+    assert_eq!(same["kept"], json!(["a", "b", "e"]));
+    assert_eq!(history(), before + 1, "only that it was planned anew");
+    team.sandbox.write("repo/more.txt", "f: six\nb: changed\n  needs: a\ne: five\n  needs: a\n");
+    let more = team.data("workflow replan w --plan more.txt --reason more");
+    assert_eq!((&more["added"], &more["changed"], &more["kept"]), (&json!(["f"]), &json!(["e"]), &json!(["a", "b"])));
+    let tasks = team.data("task list --workflow w");
+    let names: Vec<_> = tasks.as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a", "f", "b", "e"], "in the order of the plan");
     let _ = team.data("task done a --agent ann --outcome x");
     team.sandbox.write("repo/circle.txt", "b: x\n  needs: e\ne: y\n  needs: b\n");
     let error = team.refused(2, "workflow replan w --plan circle.txt --reason y");
