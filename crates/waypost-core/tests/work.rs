@@ -363,16 +363,12 @@ fn prime_says_how_to_go_on_however_much_an_agent_holds() {
         let operation = ClaimTask { task: None, workflow: None, ttl_ms: None, budget: None };
         bench.write("agent1", operation).unwrap();
     }
-    let prime =
-        engine::read(&mut bench.store, &caller("agent1"), &mut bench.entropy, Prime { budget: None, tools: false })
-            .unwrap();
+    let prime = engine::read(&mut bench.store, &caller("agent1"), &mut bench.entropy, Prime::default()).unwrap();
     assert!(prime.tokens <= 800, "{}", prime.tokens);
     assert!(prime.text.contains("way task done") && prime.text.contains("Exit code 5"), "{}", prime.text);
     assert_eq!(prime.left_out, ["25 leases"]);
     // Whoever is new learns what there is to do.
-    let prime =
-        engine::read(&mut bench.store, &caller("agent9"), &mut bench.entropy, Prime { budget: None, tools: false })
-            .unwrap();
+    let prime = engine::read(&mut bench.store, &caller("agent9"), &mut bench.entropy, Prime::default()).unwrap();
     assert!(prime.text.contains("task number 30"), "{}", prime.text);
 }
 

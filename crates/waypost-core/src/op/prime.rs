@@ -10,7 +10,7 @@ use crate::work::agents;
 use crate::work::context::{self, Context};
 
 /// Tells an agent that knows nothing all that it has to know.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Prime {
     /// How many tokens it may have.
     #[serde(default)]
@@ -18,6 +18,9 @@ pub struct Prime {
     /// Whether the agent calls tools, and does not type commands.
     #[serde(default)]
     pub tools: bool,
+    /// The issues that are ready, the first ones first, a line each: they are not in the store.
+    #[serde(default)]
+    pub ready: Vec<String>,
 }
 
 impl Operation for Prime {
@@ -29,7 +32,7 @@ impl Operation for Prime {
     fn run(self, cx: &mut Cx<'_>) -> Result<Context> {
         let agent = agents::known_caller(cx)?;
         let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
-        context::prime(cx, agent.as_ref(), &name, self.budget.unwrap_or(BUDGET), self.tools)
+        context::prime(cx, agent.as_ref(), &name, &self.ready, self.budget.unwrap_or(BUDGET), self.tools)
     }
 }
 

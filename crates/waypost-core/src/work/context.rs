@@ -315,12 +315,13 @@ pub(crate) fn prime(
     cx: &mut Cx<'_>,
     agent: Option<&Agent>,
     name: &str,
+    ready: &[String],
     budget: u32,
     has_tools: bool,
 ) -> Result<Context> {
-    let [who, held, waiting, next, questions, how] =
-        ["", "You hold", "Waiting", "Next tasks", "Questions to people", "How"];
-    let mut packer = Packer::new(budget, &[who, held, waiting, next, questions, how])?;
+    let sections @ [who, held, waiting, next, issues, questions, how] =
+        ["", "You hold", "Waiting", "Next tasks", "Ready issues", "Questions to people", "How"];
+    let mut packer = Packer::new(budget, &sections)?;
     packer.add(who, &format!("You are {name}. Waypost keeps the plan, who works on what, and how far it got."));
     // However busy the store is, there is room for these.
     let (lines, inbox, more): (&[&str], _, _) =
@@ -344,7 +345,7 @@ pub(crate) fn prime(
         }
         let Some(task) = task else { continue };
         if let Some(last) = cx.tx.checkpoint_list(&task.id, None, 1)?.first() {
-            packer.add(held, &format!("   last checkpoint: {}", shorten(&last.summary, 200)));
+            packer.add(held, &format!("   last checkpoint: {}", shorten(&last.summary, 120)));
         }
     }
     if let Some(agent) = agent {
@@ -360,6 +361,12 @@ pub(crate) fn prime(
     }
     if candidates.len() > 3 {
         packer.add(next, &format!("and more: {more}"));
+    }
+    for line in &ready[..ready.len().min(3)] {
+        packer.add(issues, &shorten(line, 100));
+    }
+    if ready.len() > 3 {
+        packer.add(issues, if has_tools { "and more: issue" } else { "and more: way ready" });
     }
     for task in cx.tx.task_list_in(TaskStatus::WaitingInput, 3)? {
         let question = task.question.as_deref().unwrap_or_default();

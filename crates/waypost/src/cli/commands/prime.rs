@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 use waypost_core::op::Prime;
+use waypost_ledger::Summary;
 
 use crate::cli::Cx;
 
 /// Print all that a new agent, or one whose context was cleared, has to know
 ///
-/// Who it is, what it holds and how far that got, what waits for it, and which commands to use.
+/// Who it is, what it holds and how far that got, what waits for it, what is ready, and which commands to use.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way prime --agent alice         at the beginning of a session, and after its context was compacted")]
@@ -20,7 +21,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
-    let context = cx.work()?.read(Prime { budget: args.budget, tools: false })?;
+    let mut session = cx.work()?;
+    let ready = if session.place.checkout.is_some() { ready(cx)? } else { Vec::new() };
+    let context = session.read(Prime { budget: args.budget, ready, tools: false })?;
     cx.answer_context(&context)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How many issues that are ready are told of.
+const SHOWN: usize = 3;
+
+/// Returns the first issues that can be worked on, in words; one more than is shown.
+fn ready(cx: &mut Cx) -> Result<Vec<String>> {
+    let desk = cx.desk()?;
+    let found = cx.look(&desk, |index| index.ready(desk.now, Some(SHOWN + 1 + desk.held.len())))?;
+    let is_free = |issue: &&Summary| !desk.held.contains_key(&issue.id);
+    let line = |issue: &Summary| format!("{} {}, priority {}", issue.id, issue.title, issue.priority);
+    Ok(found.iter().filter(is_free).take(SHOWN + 1).map(line).collect())
 }
