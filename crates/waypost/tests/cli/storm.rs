@@ -1,14 +1,15 @@
 //! Many processes at work on one workflow while they are killed and stopped at random: everything is done, each thing once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -26,6 +27,8 @@ struct Storm {
     stopped: u64,
     /// What commands may answer besides what their worker expects.
     also: &'static [i32],
+    /// How long a claim lasts whose holder was killed.
+    ttl: &'static str,
     is_over: AtomicBool,
 }
 
@@ -34,13 +37,15 @@ struct Storm {
 struct Seen {
     killed: u32,
     wrong: Vec<String>,
+    /// How long the longest command took of those that have nothing to wait for but the store.
+    longest: Duration,
 }
 
 impl Storm {
     fn new(store: Option<OsString>) -> Storm {
         let sandbox = sandbox();
         let repo = sandbox.git_repo("repo");
-        Storm { sandbox, repo, store, killed: 0, stopped: 0, also: &[], is_over: AtomicBool::new(false) }
+        Storm { sandbox, repo, store, killed: 0, stopped: 0, also: &[], ttl: "30s", is_over: AtomicBool::new(false) }
     }
 
     /// Runs a command in peace.
@@ -73,11 +78,11 @@ impl Storm {
         (output.status.signal() != Some(9)).then(|| Run::of(&output))
     }
 
-    fn plan(&self, tasks: usize) {
+    fn plan(&self, graph: &Graph) {
         let mut plan = String::from("{\"tasks\": [");
-        for number in 0..tasks {
-            let needs = needs(number, tasks).map_or_else(String::new, |need| format!("\"t{need}\""));
-            let comma = if number == 0 { "" } else { "," };
+        for (number, needs) in graph.iter().enumerate() {
+            let needs: Vec<String> = needs.iter().map(|need| format!("\"t{need}\"")).collect();
+            let (needs, comma) = (needs.join(","), if number == 0 { "" } else { "," });
             write!(plan, "{comma}{{\"name\": \"t{number}\", \"depends_on\": [{needs}], \"max_attempts\": 1000}}")
                 .unwrap();
         }
@@ -91,6 +96,7 @@ impl Storm {
         let mut seen = Seen::default();
         let mut dice = Dice(luck);
         let mut ask = |args: &[&str], allowed: &[i32]| -> Option<Option<Value>> {
+            let start = Instant::now();
             let Some(run) = self.way_or_death(args, &mut dice, false) else {
                 seen.killed += 1;
                 return None;
@@ -99,6 +105,9 @@ impl Storm {
                 && !["locked", "BUSY", "panicked"].iter().any(|bad| run.stderr.contains(bad));
             if !is_fine {
                 seen.wrong.push(format!("{args:?}: {} {}", run.code, run.stderr));
+            }
+            if args[1] != "claim" {
+                seen.longest = seen.longest.max(start.elapsed());
             }
             Some((run.code == 0).then(|| serde_json::from_str::<Value>(&run.stdout).unwrap()["data"].clone()))
         };
@@ -112,7 +121,7 @@ impl Storm {
                 "--agent",
                 agent,
                 "--ttl",
-                "30s",
+                self.ttl,
                 "--budget",
                 "200",
                 "--wait",
@@ -145,54 +154,51 @@ impl Storm {
         seen
     }
 
-    /// Checks what the store remembers: each task was completed once, by whoever held it last, in the order of the plan.
-    fn check(&self, tasks: usize) {
+    /// Checks what the store remembers: each task was begun when those it waits for were completed, and completed once,
+    /// by whoever held it last. Returns how many each agent completed.
+    fn check(&self, graph: &Graph) -> BTreeMap<String, u32> {
+        let shown = self.way(&["workflow", "show", "storm", "--json"]).data();
+        assert_eq!(shown["status"], "completed");
+        let tasks: BTreeMap<&str, usize> = shown["tasks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|task| (task["id"].as_str().unwrap(), task["name"].as_str().unwrap()[1..].parse().unwrap()))
+            .collect();
         let events = self.way(&["events", "--since", "0", "--limit", "1000000", "--json"]).data();
-        let events = events.as_array().unwrap();
-        let mut sequence = 0;
-        let mut last_claim: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
-        let mut completed: BTreeMap<&str, u64> = BTreeMap::new();
-        for event in events {
-            sequence += 1;
+        let mut last_claim: BTreeMap<usize, (u64, &str)> = BTreeMap::new();
+        let mut completed: BTreeSet<usize> = BTreeSet::new();
+        let mut shares: BTreeMap<String, u32> = BTreeMap::new();
+        for (event, sequence) in events.as_array().unwrap().iter().zip(1..) {
             assert_eq!(event["sequence"], sequence, "the history has no gaps");
-            let subject = event["subject"].as_str().unwrap();
+            let Some(task) = tasks.get(event["subject"].as_str().unwrap()).copied() else { continue };
+            let by = || (event["data"]["epoch"].as_u64().unwrap(), event["data"]["agent"].as_str().unwrap());
             match event["kind"].as_str().unwrap() {
                 "task.claimed" => {
-                    let epoch = event["data"]["epoch"].as_u64().unwrap();
-                    let agent = event["data"]["agent"].as_str().unwrap();
-                    let known = last_claim.insert(subject, (epoch, agent));
+                    let (epoch, agent) = by();
+                    let known = last_claim.insert(task, (epoch, agent));
                     assert!(known.is_none_or(|(before, _)| before < epoch || event["data"]["renewed"] == true));
+                    let unmet: Vec<_> = graph[task].iter().filter(|need| !completed.contains(need)).collect();
+                    assert!(unmet.is_empty(), "t{task} was begun before {unmet:?} were completed");
                 }
                 "task.checkpointed" => {
-                    let by = (event["data"]["epoch"].as_u64().unwrap(), event["data"]["agent"].as_str().unwrap());
-                    assert_eq!(last_claim[subject], by, "a note by somebody who does not hold it");
+                    assert_eq!(last_claim[&task], by(), "a note by somebody who does not hold it");
                 }
                 "task.completed" => {
-                    let by = (event["data"]["epoch"].as_u64().unwrap(), event["data"]["agent"].as_str().unwrap());
-                    assert_eq!(last_claim[subject], by, "finished by somebody who does not hold it");
-                    assert!(completed.insert(subject, sequence).is_none(), "{subject} was finished twice");
+                    assert_eq!(last_claim[&task], by(), "finished by somebody who does not hold it");
+                    assert!(completed.insert(task), "t{task} was finished twice");
+                    *shares.entry(by().1.to_owned()).or_default() += 1;
                 }
                 _ => {}
             }
         }
-        assert_eq!(completed.len(), tasks);
-        let shown = self.way(&["workflow", "show", "storm", "--json"]).data();
-        assert_eq!(shown["status"], "completed");
-        let order: BTreeMap<&str, u64> = shown["tasks"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|task| (task["name"].as_str().unwrap(), completed[task["id"].as_str().unwrap()]))
-            .collect();
-        for number in 0..tasks {
-            if let Some(need) = needs(number, tasks) {
-                assert!(order[&*format!("t{need}")] < order[&*format!("t{number}")]);
-            }
-        }
+        assert_eq!(completed.len(), graph.len());
+        shares
     }
 
-    fn rage(&self, workers: u64, tasks: usize, disturb: impl FnOnce() + Send) {
-        self.plan(tasks);
+    fn rage(&self, workers: u64, graph: &Graph, disturb: impl FnOnce() + Send) {
+        self.plan(graph);
+        let start = Instant::now();
         let seen: Vec<Seen> = std::thread::scope(|scope| {
             let workers: Vec<_> =
                 (0..workers).map(|number| scope.spawn(move || self.work(&format!("w{number}"), number))).collect();
@@ -205,13 +211,66 @@ impl Storm {
         assert!(wrong.is_empty(), "{wrong:#?}");
         let killed: u32 = seen.iter().map(|seen| seen.killed).sum();
         assert!(killed > 0, "nobody was met");
-        self.check(tasks);
+        let time = start.elapsed();
+        let shares = self.check(graph);
+        let longest = seen.iter().map(|seen| seen.longest).max().unwrap_or_default();
+        let said = format!(
+            "{workers} workers completed {} tasks in {time:.1?}, were killed {killed} times; fairness {:.2}, longest write {longest:.2?}\n",
+            graph.len(),
+            fairness(&shares, workers),
+        );
+        std::io::stderr().write_all(said.as_bytes()).unwrap();
     }
 }
 
-/// What a task waits for, so that there is an order to keep: every fifth of the second half for one of the first.
-fn needs(number: usize, tasks: usize) -> Option<usize> {
-    number.is_multiple_of(5).then(|| number.checked_sub(tasks / 2)).flatten()
+/// Jain's index of how many tasks each worker completed: 1 if all did as much, 1/n if one did everything.
+fn fairness(shares: &BTreeMap<String, u32>, workers: u64) -> f64 {
+    let sum: f64 = shares.values().map(|share| f64::from(*share)).sum();
+    let squares: f64 = shares.values().map(|share| f64::from(*share).powi(2)).sum();
+    sum * sum / (f64::from(u32::try_from(workers).unwrap()) * squares)
+}
+
+/// What each task waits for.
+type Graph = Vec<Vec<usize>>;
+
+/// A wide graph, with some order to keep: every fifth task of the second half waits for one of the first.
+fn wide(tasks: usize) -> Graph {
+    let need = |number: usize| number.is_multiple_of(5).then(|| number.checked_sub(tasks / 2)).flatten();
+    (0..tasks).map(|number| need(number).into_iter().collect()).collect()
+}
+
+/// A deep graph: every third task waits for the one three before it, so that there are as many levels, and each task
+/// for up to three others before it.
+fn deep(tasks: usize) -> Graph {
+    let mut dice = Dice(1);
+    let mut draw = |limit: usize| usize::try_from(dice.below(limit as u64)).unwrap();
+    let mut graph = Graph::new();
+    for number in 0..tasks {
+        let mut needs = BTreeSet::new();
+        if number > 0 {
+            let count = draw(4);
+            needs.extend((0..count).map(|_| draw(number)));
+        }
+        if number.is_multiple_of(3) {
+            needs.extend(number.checked_sub(3));
+        }
+        graph.push(needs.into_iter().collect());
+    }
+    graph
+}
+
+/// How many tasks there are on the longest way through a graph.
+fn levels(graph: &Graph) -> usize {
+    let mut levels: Vec<usize> = Vec::new();
+    for needs in graph {
+        levels.push(1 + needs.iter().map(|need| levels[*need]).max().unwrap_or(0));
+    }
+    levels.into_iter().max().unwrap_or(0)
+}
+
+/// Returns how many tasks a variable asks for, which makes a longer storm of it.
+fn size(variable: &str) -> Option<usize> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// Numbers that are the same in every run.
@@ -233,9 +292,15 @@ fn pass(time: Duration) {
 #[test]
 fn a6_150_processes_finish_a_workflow_once_while_they_are_killed_and_stopped() {
     let storm = Storm { killed: 4, stopped: 3, ..Storm::new(None) };
-    // The variable makes a longer storm of it.
-    let tasks = std::env::var("WAYPOST_TEST_STORM").ok().and_then(|tasks| tasks.parse().ok());
-    storm.rage(150, tasks.unwrap_or(300), || {});
+    storm.rage(150, &wide(size("WAYPOST_TEST_STORM").unwrap_or(300)), || {});
+}
+
+#[test]
+fn c9_a_deep_graph_is_finished_in_order_by_twenty_processes_that_are_killed() {
+    let storm = Storm { killed: 3, ttl: "3s", ..Storm::new(None) };
+    let graph = deep(size("WAYPOST_TEST_DAG").unwrap_or(60));
+    assert!(levels(&graph) >= graph.len() / 3);
+    storm.rage(20, &graph, || {});
 }
 
 #[test]
@@ -243,7 +308,7 @@ fn twenty_processes_finish_a_workflow_once_while_the_server_crashes() {
     let server = Postgres::start(&[]);
     // While the server is down it cannot be reached, and that is what is said.
     let storm = Storm { killed: 2, stopped: 2, also: &[8], ..Storm::new(Some(OsString::from(server.url()))) };
-    storm.rage(20, 200, || {
+    storm.rage(20, &wide(200), || {
         for _ in 0..4 {
             pass(Duration::from_millis(1_500));
             if !storm.is_over.load(Ordering::SeqCst) {
