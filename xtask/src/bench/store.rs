@@ -31,6 +31,12 @@ const SECONDS: &str = "5";
 /// More than are claimed in that time.
 const CROWD_TASKS: &str = "20000";
 
+/// How many processes claim, checkpoint and finish on one store, how evenly they must be served, and how long one of
+/// them may wait.
+const PROCESSES: usize = 150;
+const FAIRNESS_BAR: f64 = 0.9;
+const WAIT_BAR: Duration = Duration::from_secs(2);
+
 /// The number of the first task that can be claimed in a store that the example has filled.
 const FIRST: u32 = 3_000_001;
 
@@ -45,6 +51,7 @@ pub(super) fn measure(options: &Options) -> Result {
     let mut table = Table::default();
     let mut files = |name: &str| Ok(bench.dir.join(format!("{name}.db")).display().to_string());
     bench.add(&mut table, "SQLite", &mut files)?;
+    bench.add_processes(&mut table, &files("fresh-processes")?)?;
     let mut missing = Ok(());
     match Server::start(&bench) {
         Ok(mut server) => {
@@ -144,6 +151,49 @@ impl Bench<'_> {
             row.compare(row.median().as_secs_f64() / trivial.as_secs_f64(), None, names[0]);
         }
         Ok(rows.into())
+    }
+
+    /// Adds many processes that claim, checkpoint and finish on one store.
+    fn add_processes(&self, table: &mut Table, store: &str) -> Result {
+        table.title(format!("SQLite, {PROCESSES} processes that claim, checkpoint and finish for {SECONDS} s"));
+        self.run(&["fill", store, CROWD_TASKS, CROWD_TASKS])?;
+        let mut crowd = Vec::new();
+        for number in 0..PROCESSES {
+            let mut command = Command::new(&self.program);
+            command.args(["mix", store, &format!("agent {number}"), SECONDS]);
+            let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+            let mut child = child.map_err(|error| error.to_string())?;
+            let stdout = child.stdout.take().ok_or("a process without output")?;
+            crowd.push((child, BufReader::new(stdout).lines()));
+        }
+        let next = |lines: &mut Lines<BufReader<ChildStdout>>| -> Result<String> {
+            lines.next().ok_or("a process failed")?.map_err(|error| error.to_string())
+        };
+        for (_, lines) in &mut crowd {
+            next(lines)?;
+        }
+        // All have opened the store. Their inputs end, and they begin.
+        for (child, _) in &mut crowd {
+            drop(child.stdin.take());
+        }
+        let mut all = Row::new("claim, checkpoint, finish".to_owned());
+        let mut served = Vec::new();
+        for (child, lines) in &mut crowd {
+            let row = Row::parse(&next(lines)?)?;
+            served.push(f64::from(u32::try_from(row.times.len()).unwrap_or(u32::MAX)));
+            all.times.extend(&row.times);
+            all.all = all.all.max(row.all);
+            child.wait().map_err(|error| error.to_string())?;
+        }
+        let (sum, squares) = (served.iter().sum::<f64>(), served.iter().map(|count| count * count).sum::<f64>());
+        let jain = sum * sum / (squares * f64::from(u32::try_from(PROCESSES).unwrap_or(u32::MAX)));
+        let mut fairness = Row::new("fairness, by Jain".to_owned());
+        fairness.compare(jain, Some(Bar::AtLeast(FAIRNESS_BAR)), "all alike");
+        let mut longest = Row::new("longest wait".to_owned());
+        longest.push(all.times.iter().max().copied().unwrap_or_default());
+        longest.compare(longest.all.as_secs_f64() / WAIT_BAR.as_secs_f64(), Some(Bar::AtMost(1.0)), "2 s");
+        table.extend([all, fairness, longest]);
+        Ok(())
     }
 
     /// Adds claims on many connections, beside pgbench that sends the same statements.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use crate::{Bench, Result, caller, fill, print_row};
+use crate::{Bench, Result, caller, checkpoint, fill, print_row};
 
 /// Claims for some seconds on every connection, each time as another agent, and prints how often one task was claimed
 /// twice.
@@ -30,6 +30,29 @@ pub(crate) fn claim(url: &str, connections: u32, seconds: u64) -> Result {
     let distinct: BTreeSet<&String> = all.iter().flat_map(|one| &one.tasks).collect();
     print_row("claims", ended.duration_since(began), &times);
     print_row("duplicates", Duration::from_nanos((times.len() - distinct.len()) as u64), &[]);
+    Ok(())
+}
+
+/// Claims, notes and finishes for some seconds, as one of many processes. Says when it could begin, and begins when its
+/// input ends.
+pub(crate) fn mix(store: &str, agent: &str, seconds: u64) -> Result {
+    let mut bench = Bench::open(store)?;
+    bench.caller = caller(agent);
+    println!("open");
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    let mut times = Vec::new();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(seconds) {
+        let start = Instant::now();
+        let claimed = bench.claim()?;
+        let (task, epoch) = (claimed.task.task.id.to_string(), Some(claimed.lease.epoch));
+        let claimed = Instant::now();
+        bench.write(checkpoint(&task, epoch))?;
+        let noted = Instant::now();
+        bench.finish(&task, epoch)?;
+        times.extend([claimed - start, noted - claimed, noted.elapsed()]);
+    }
+    print_row(agent, began.elapsed(), &times);
     Ok(())
 }
 

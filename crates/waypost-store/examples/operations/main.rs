@@ -38,6 +38,7 @@ agents URL COUNT
 grow ROUNDS (TASKS STORE)...
 context STORE CHECKPOINTS ROUNDS
 crowd URL CONNECTIONS SECONDS
+mix STORE AGENT SECONDS
 script URL DIRECTORY-OF-THE-SERVER";
 
 fn main() -> Result {
@@ -51,6 +52,7 @@ fn main() -> Result {
         ["grow", rounds, stores @ ..] => grow(rounds.parse()?, stores),
         ["context", store, checkpoints, rounds] => context(store, checkpoints.parse()?, rounds.parse()?),
         ["crowd", url, connections, seconds] => crowd::claim(url, connections.parse()?, seconds.parse()?),
+        ["mix", store, agent, seconds] => crowd::mix(store, agent, seconds.parse()?),
         ["script", url, server] => script::print(url, Path::new(server)),
         _ => Err(USAGE.into()),
     }
