@@ -12,8 +12,14 @@ const JJ: &str = "0.45.1";
 const MCP_CLIENT: &str = "2.3.0";
 
 /// Debian packages, each with the program it brings.
-const PACKAGES: &[(&str, &str)] =
-    &[("git", "git"), ("mercurial", "hg"), ("bindfs", "bindfs"), ("strace", "strace"), ("python3-venv", "python3")];
+const PACKAGES: &[(&str, &str)] = &[
+    ("git", "git"),
+    ("mercurial", "hg"),
+    ("bindfs", "bindfs"),
+    ("strace", "strace"),
+    ("pgbouncer", "/usr/sbin/pgbouncer"),
+    ("python3-venv", "python3"),
+];
 
 /// What was found or installed.
 pub(crate) struct Tools {

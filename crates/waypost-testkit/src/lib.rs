@@ -8,10 +8,10 @@ mod run;
 mod sandbox;
 mod tools;
 
-pub use postgres::{Postgres, postgres_url};
+pub use postgres::{Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;
-pub use tools::{corpus, hg, jj, mcp_python, skipped};
+pub use tools::{corpus, hg, jj, mcp_python, pgbouncer, skipped};
 
 /// Makes a directory that is deleted when dropped.
 pub fn temp_dir() -> tempfile::TempDir {

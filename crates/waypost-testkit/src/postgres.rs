@@ -93,6 +93,59 @@ impl Postgres {
     }
 }
 
+/// A pooler in front of a server: it lends few connections to many, each for one transaction.
+pub struct Pooler {
+    dir: PathBuf,
+    /// Ends when the pipe to it is closed, and the pooler with it.
+    keeper: Child,
+}
+
+impl Pooler {
+    /// Starts one with so many connections. None if there is no pgbouncer.
+    pub fn start(server: &Postgres, connections: u32) -> Option<Pooler> {
+        let program = crate::pgbouncer()?;
+        let dir = server.dir.join("pool");
+        check(unprivileged(Path::new("/bin/mkdir"), &server.dir).arg(&dir));
+        let settings = format!(
+            "[databases]\npostgres = host={} dbname=postgres user=postgres\n[pgbouncer]\nlisten_addr =\n\
+            unix_socket_dir = {}\nauth_type = any\npool_mode = transaction\ndefault_pool_size = {connections}\n\
+            max_client_conn = 500\nquery_wait_timeout = 60\n",
+            server.dir.display(),
+            dir.display()
+        );
+        let file = dir.join("pgbouncer.ini");
+        let written = std::fs::File::create(&file).and_then(|mut file| file.write_all(settings.as_bytes()));
+        written.expect("settings");
+        let keeper = unprivileged(Path::new("/bin/sh"), &dir)
+            .args(["-c", "\"$1\" --quiet \"$2\" & read -r _; kill $!; wait", "keeper"])
+            .args([&program, &file])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("a shell");
+        let socket = dir.join(".s.PGSQL.6432");
+        let since = std::time::Instant::now();
+        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+            assert!(since.elapsed() < std::time::Duration::from_mins(1), "pgbouncer does not start");
+            std::thread::yield_now();
+        }
+        Some(Pooler { dir, keeper })
+    }
+
+    /// Returns the URL of an empty schema.
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@{}:6432/postgres?schema={}", encoded(&self.dir), fresh_name())
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
 impl Drop for Postgres {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());

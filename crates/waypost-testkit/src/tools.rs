@@ -21,6 +21,12 @@ pub fn mcp_python() -> Option<PathBuf> {
     find("the official MCP client for Python", std::env::var_os("WAYPOST_TEST_MCP_PYTHON").map(PathBuf::from))
 }
 
+/// Returns a pooler of PostgreSQL's connections, or says that the test is skipped.
+pub fn pgbouncer() -> Option<PathBuf> {
+    // Debian puts it where users do not look.
+    find("pgbouncer", Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|file| file.is_file()))
+}
+
 /// Returns the directory of real ledgers, or says that the test is skipped.
 ///
 /// It is `WAYPOST_CORPUS`, else `corpus` in a directory `shared` beside the repository.

@@ -70,6 +70,10 @@ pub(super) struct Connection {
     statements: HashMap<&'static str, Prepared>,
     /// The server's process behind this connection in the last transaction.
     process: Option<String>,
+    /// In how many transactions it was that one.
+    met: u32,
+    /// Whether the transaction under way is done again if it fails.
+    is_repeated: bool,
     /// Whether that process changes, so that nothing can be left with it.
     is_pooled: bool,
 }
@@ -102,12 +106,21 @@ impl Connection {
             .ok_or_else(|| Error::internal("the server does not say what it is"))
             .and_then(|row| Server::examine(row, address))
             .map_err(Failure::Ours)?;
-        Ok(Connection { client, server, statements: HashMap::new(), process: None, is_pooled: false })
+        Ok(Connection {
+            client,
+            server,
+            statements: HashMap::new(),
+            process: None,
+            met: 0,
+            is_repeated: false,
+            is_pooled: false,
+        })
     }
 
     /// Begins a transaction: its settings, its turn and its time, in one round trip.
     pub(super) fn begin(&mut self, address: &Address, effect: Effect, patience: Duration) -> Result<Begun, Failed> {
         // The server itself gives up before that, if it lives.
+        self.is_repeated = effect == Effect::Write;
         self.client.limit = patience.saturating_add(WORK).saturating_add(GRACE);
         let rows = self.client.simple_query(&self.beginning(address, effect, patience))?;
         let row = last_row(&rows);
@@ -165,7 +178,9 @@ impl Connection {
         if is_another {
             self.is_pooled = true;
             self.statements.clear();
+            self.met = 0;
         }
+        self.met = self.met.saturating_add(1);
         self.process = process.map(str::to_owned);
     }
 
@@ -178,15 +193,18 @@ impl Connection {
                 self.statements.insert(sql, Prepared::Text(text));
                 Ok(rows)
             }
-            Some(Prepared::Text(text)) if self.is_pooled => query_text(&mut self.client, text, parameters),
+            // A name stays with the server's process, and if that is lent to others, they have the same names.
+            Some(Prepared::Text(text)) if self.is_pooled || self.met < 2 || !self.is_repeated => {
+                query_text(&mut self.client, text, parameters)
+            }
             Some(prepared) => {
-                if let Prepared::Text(text) = prepared {
-                    let types: Vec<_> = parameters.iter().map(type_of).collect();
-                    *prepared = Prepared::Named(self.client.prepare_typed(text, &types)?);
+                let rows = query_named(&mut self.client, prepared, parameters);
+                // Somebody else left names with the process, or it has not ours: it is lent to several.
+                if rows.as_ref().is_err_and(error::is_about_names) {
+                    self.is_pooled = true;
+                    self.statements.clear();
                 }
-                let Prepared::Named(statement) = prepared else { unreachable!("it was prepared just now") };
-                let parameters: Vec<_> = parameters.iter().map(|cell| cell as _).collect();
-                self.client.query(statement, &parameters)
+                rows
             }
         }
     }
@@ -251,6 +269,20 @@ fn client(address: &Address) -> Result<Client, Failure> {
             Client::connect(&address.config, connector, limit).map_err(Failure::Driver)
         }
     }
+}
+
+fn query_named(
+    client: &mut Client,
+    prepared: &mut Prepared,
+    parameters: &[Cell],
+) -> Result<Vec<tokio_postgres::Row>, Failed> {
+    if let Prepared::Text(text) = prepared {
+        let types: Vec<_> = parameters.iter().map(type_of).collect();
+        *prepared = Prepared::Named(client.prepare_typed(text, &types)?);
+    }
+    let Prepared::Named(statement) = prepared else { unreachable!("it was prepared just now") };
+    let parameters: Vec<_> = parameters.iter().map(|cell| cell as _).collect();
+    client.query(statement, &parameters)
 }
 
 fn query_text(client: &mut Client, text: &str, parameters: &[Cell]) -> Result<Vec<tokio_postgres::Row>, Failed> {

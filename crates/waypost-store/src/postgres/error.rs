@@ -75,16 +75,18 @@ pub(super) fn is_lock_timeout(error: &Failed) -> bool {
 
 /// Tells whether others were in the way, or the prepared statements of a pooled connection.
 fn is_contention(error: &Failed) -> bool {
-    error.code().is_some_and(|code| {
-        [
-            SqlState::T_R_SERIALIZATION_FAILURE,
-            SqlState::T_R_DEADLOCK_DETECTED,
-            SqlState::LOCK_NOT_AVAILABLE,
-            SqlState::INVALID_SQL_STATEMENT_NAME,
-            SqlState::DUPLICATE_PSTATEMENT,
-        ]
-        .contains(code)
-    })
+    let is_others = error.code().is_some_and(|code| {
+        [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE]
+            .contains(code)
+    });
+    is_others || is_about_names(error)
+}
+
+/// Tells whether a prepared statement is not there, or another one of its name is.
+pub(super) fn is_about_names(error: &Failed) -> bool {
+    error
+        .code()
+        .is_some_and(|code| [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT].contains(code))
 }
 
 fn classify(error: &Failed) -> (Kind, Option<&'static str>) {

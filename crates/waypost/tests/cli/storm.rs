@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use waypost_testkit::{Postgres, Run, Sandbox};
+use waypost_testkit::{Pooler, Postgres, Run, Sandbox};
 
 use crate::sandbox;
 
@@ -301,6 +301,15 @@ fn c9_a_deep_graph_is_finished_in_order_by_twenty_processes_that_are_killed() {
     let graph = deep(size("WAYPOST_TEST_DAG").unwrap_or(60));
     assert!(levels(&graph) >= graph.len() / 3);
     storm.rage(20, &graph, || {});
+}
+
+#[test]
+fn processes_behind_a_pooler_finish_a_workflow_once_while_they_are_killed() {
+    let server = Postgres::start(&[]);
+    // Fewer connections than processes: each transaction is on whichever is free.
+    let Some(pooler) = Pooler::start(&server, 3) else { return };
+    let storm = Storm { killed: 5, stopped: 2, ttl: "3s", ..Storm::new(Some(OsString::from(pooler.url()))) };
+    storm.rage(8, &wide(40), || {});
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn answer(cx: &mut Cx, moment: &str, agent: Agent, named: Option<String>) -> Res
     }
     Ok(match moment {
         "start" => {
-            let context = session.read(Prime { budget: None, tools: false })?;
+            let context = session.read(Prime::default())?;
             started(agent, &format!("{}{}", context.text, introduction(cx, &session, agent, &name)))
         }
         "compact" if !held.is_empty() => compacted(agent, &reminder(&name, &held)),
