@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::Result;
 
 /// More crates than this are more than we can answer for. Raise it with a reason in the commit.
-const MOST_CRATES: usize = 240;
+const MOST_CRATES: usize = 260;
 
 /// Crates we do not use, for their licences.
 const NEVER: &[&str] = &["fsqlite", "asupersync", "beads_rust", "mcp_agent_mail"];

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::id::Entropy;
 use crate::model::{NewEvent, Repository, SavedAnswer, Worktree};
-use crate::op::{Effect, Operation, register};
+use crate::op::{Effect, Entry, Operation, register};
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
 use crate::work::settle;
@@ -65,6 +65,7 @@ impl Cx<'_> {
 /// Runs an operation that writes; all of it lasts when this returns, or none of it.
 ///
 /// With a key it is done once, however often it is asked: the same key gives the same answer.
+#[expect(clippy::needless_pass_by_value, reason = "whoever asks has no further use for it")]
 pub fn write<O: Operation>(
     store: &mut dyn Store,
     caller: &Caller,
@@ -72,17 +73,53 @@ pub fn write<O: Operation>(
     key: Option<&str>,
     operation: O,
 ) -> Result<O::Answer> {
-    debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
-    // Where an answer can get lost, every request has a key: asked again, it is not done again.
-    let own = (key.is_none() && store.is_remote()).then(|| format!("own-{}", draw(entropy)));
+    until_through(store, entropy, key, |store, entropy, key| {
+        let mut tx = store.begin_write()?;
+        let answer = step(&mut *tx, caller, entropy, key, operation.clone())?;
+        tx.commit()?;
+        Ok(answer)
+    })
+}
+
+/// The same with the operation as a row of the table, and arguments and answer as JSON.
+pub fn write_json(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    key: Option<&str>,
+    entry: &Entry,
+    arguments: &Value,
+) -> Result<Value> {
+    until_through(store, entropy, key, |store, entropy, key| {
+        let mut tx = store.begin_write()?;
+        let answer = (entry.step)(&mut *tx, caller, entropy, key, arguments.clone())?;
+        tx.commit()?;
+        Ok(answer)
+    })
+}
+
+/// Draws a key for a request that has none. Where an answer can get lost, every request needs one: asked again, it is
+/// not done again.
+pub fn own_key(entropy: &mut dyn Entropy) -> String {
+    format!("own-{}", draw(entropy))
+}
+
+/// Asks until there is an answer, or no patience left.
+fn until_through<T>(
+    store: &mut dyn Store,
+    entropy: &mut dyn Entropy,
+    key: Option<&str>,
+    mut at_once: impl FnMut(&mut dyn Store, &mut dyn Entropy, Option<&str>) -> Result<T>,
+) -> Result<T> {
+    let own = (key.is_none() && store.is_remote()).then(|| own_key(entropy));
     let key = key.or(own.as_deref());
     for _ in 0..TRIES {
-        match write_at_once(store, caller, entropy, key, operation.clone()) {
+        match at_once(store, entropy, key) {
             Err(error) if error.is_retriable() && (key.is_some() || !error.is_outcome_unknown()) => {}
             done => return done,
         }
     }
-    write_at_once(store, caller, entropy, key, operation)
+    at_once(store, entropy, key)
 }
 
 /// Returns 128 random bits as text.
@@ -92,13 +129,16 @@ fn draw(entropy: &mut dyn Entropy) -> String {
     format!("{:032x}", u128::from_be_bytes(bytes))
 }
 
-fn write_at_once<O: Operation>(
-    store: &mut dyn Store,
+/// Runs an operation that writes as one step of a transaction, which may have others. What an error leaves behind has to
+/// be undone by whoever began the transaction.
+pub fn step<O: Operation>(
+    tx: &mut dyn Tx,
     caller: &Caller,
     entropy: &mut dyn Entropy,
     key: Option<&str>,
     operation: O,
 ) -> Result<O::Answer> {
+    debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
     let request = check_arguments(&operation)?;
     let request = key.map(|key| Keyed { key, request: digest(&request) });
     if let Some(Keyed { key, .. }) = &request
@@ -106,23 +146,16 @@ fn write_at_once<O: Operation>(
     {
         return Err(Error::invalid(format!("{key:?} cannot be a key")).hint("1 to 200 bytes on one line"));
     }
-    let mut tx = store.begin_write()?;
     let now = tx.now()?;
     if let Some(request) = &request
         && let Some(known) = tx.answer_get(request.key)?
     {
         return request.again::<O>(known);
     }
-    let mut cx = Cx { tx: &mut *tx, caller, entropy, now };
+    let mut cx = Cx { tx, caller, entropy, now };
     register::bring_up_to_date(&mut cx)?;
     settle::settle(&mut cx)?;
-    let answer = match operation.run(&mut cx) {
-        Ok(answer) => answer,
-        Err(error) => {
-            drop(tx);
-            return Err(error);
-        }
-    };
+    let answer = operation.run(&mut cx)?;
     if let Some(Keyed { key, request }) = request {
         let answer = serde_json::to_value(&answer)
             .map_err(|error| Error::internal(format!("the answer of {} is not JSON", O::NAME)).because(error))?;
@@ -139,7 +172,6 @@ fn write_at_once<O: Operation>(
         }
     }
     tx.worktree_touch(&caller.worktree.id, now)?;
-    tx.commit()?;
     Ok(answer)
 }
 
@@ -155,6 +187,21 @@ pub fn read<O: Operation>(
     let mut tx = store.begin_read()?;
     let now = tx.now()?;
     operation.run(&mut Cx { tx: &mut *tx, caller, entropy, now })
+}
+
+/// The same with the operation as a row of the table, and arguments and answer as JSON.
+pub fn read_json(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    entry: &Entry,
+    arguments: Value,
+) -> Result<Value> {
+    debug_assert_eq!(entry.effect, Effect::Read, "{} does not only read", entry.name);
+    refuse_nul(&arguments)?;
+    let mut tx = store.begin_read()?;
+    let now = tx.now()?;
+    (entry.run)(&mut Cx { tx: &mut *tx, caller, entropy, now }, arguments)
 }
 
 /// Tells whether time has brought something about that nobody has written yet.
@@ -184,6 +231,13 @@ impl Keyed<'_> {
 
 /// Refuses what no database can keep.
 fn check_arguments<O: Operation>(operation: &O) -> Result<Value> {
+    let arguments = serde_json::to_value(operation)
+        .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))?;
+    refuse_nul(&arguments)?;
+    Ok(arguments)
+}
+
+fn refuse_nul(arguments: &Value) -> Result<()> {
     fn has_nul(value: &Value) -> bool {
         match value {
             Value::String(text) => text.contains('\0'),
@@ -192,12 +246,10 @@ fn check_arguments<O: Operation>(operation: &O) -> Result<Value> {
             _ => false,
         }
     }
-    let arguments = serde_json::to_value(operation)
-        .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))?;
-    if has_nul(&arguments) {
+    if has_nul(arguments) {
         return Err(Error::invalid("a text has the NUL character in it, which cannot be stored"));
     }
-    Ok(arguments)
+    Ok(())
 }
 
 /// Tells requests apart: FNV-1a over 128 bits. A key is its owner's own, so nobody gains by a collision.

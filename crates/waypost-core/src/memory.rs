@@ -57,7 +57,7 @@ impl Store for MemoryStore {
 
     fn begin_write(&mut self) -> Result<Box<dyn Tx + '_>> {
         let rows = self.rows.clone();
-        Ok(Box::new(MemoryTx { store: self, rows }))
+        Ok(Box::new(MemoryTx { store: self, rows, marked: None }))
     }
 
     fn wait(&mut self, _last: u64, _at_most: Duration) -> Result<()> {
@@ -69,12 +69,24 @@ impl Store for MemoryStore {
 struct MemoryTx<'a> {
     store: &'a mut MemoryStore,
     rows: Rows,
+    marked: Option<Rows>,
 }
 
 impl Tx for MemoryTx<'_> {
     fn now(&mut self) -> Result<Timestamp> {
         let now = self.store.clock.now();
         Ok(self.rows.events.last().map_or(now, |last| now.max(last.time)))
+    }
+
+    fn mark(&mut self) -> Result<()> {
+        self.marked = Some(self.rows.clone());
+        Ok(())
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        let marked = self.marked.clone().ok_or_else(|| Error::internal("no moment was marked"))?;
+        self.rows = marked;
+        Ok(())
     }
 
     fn repository_get(&mut self, id: &RepositoryId) -> Result<Option<Repository>> {

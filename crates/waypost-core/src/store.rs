@@ -36,6 +36,11 @@ pub trait Tx {
     /// Returns the store's time: never earlier than that of any event already stored.
     fn now(&mut self) -> Result<Timestamp>;
 
+    /// Marks this moment, in place of an earlier one.
+    fn mark(&mut self) -> Result<()>;
+    /// Undoes everything since the marked moment, a failure too. The transaction goes on from there.
+    fn undo(&mut self) -> Result<()>;
+
     /// Returns a repository.
     fn repository_get(&mut self, id: &RepositoryId) -> Result<Option<Repository>>;
     /// Inserts a repository, or replaces the one with its id.

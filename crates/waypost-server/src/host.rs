@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 use waypost_core::Result;
+use waypost_core::op::{Effect, Entry};
+
+use crate::origin::Origin;
 
 /// In whose name something is asked. It comes from whoever checked the caller, never from what the caller says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +39,57 @@ pub trait Host: Send + Sync + 'static {
     /// Runs an operation; what it wrote is on disk when this returns.
     fn call(&self, call: Call) -> Result<Value>;
 
+    /// Runs an operation in the name of a worktree that is not the host's own.
+    fn call_from(&self, call: Call, from: Origin) -> Result<Value> {
+        let _ = from;
+        self.call(call)
+    }
+
+    /// Returns the operations that it has beside those of the store.
+    fn beside(&self) -> &'static [Described] {
+        &[]
+    }
+
+    /// Returns what can be counted about it, for those who watch it.
+    fn measures(&self) -> Vec<Measure> {
+        Vec::new()
+    }
+
     /// Waits until somebody may have written after the event with this sequence, or until time is up. Only a hint.
     fn wait(&self, last: u64, at_most: Duration) -> Result<()>;
+}
+
+/// An operation as others see it.
+#[derive(Clone, Copy)]
+pub struct Described {
+    /// Its name.
+    pub name: &'static str,
+    /// One line for help texts.
+    pub summary: &'static str,
+    /// Whether it writes.
+    pub effect: Effect,
+    /// Describes its arguments.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+    /// Describes its answer.
+    pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl From<&Entry> for Described {
+    fn from(entry: &Entry) -> Described {
+        let Entry { name, summary, effect, schema, answer_schema, .. } = *entry;
+        Described { name, summary, effect, schema, answer_schema }
+    }
+}
+
+/// Something that can be counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    /// What it is called, after `waypost_`.
+    pub name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// Whether it only grows.
+    pub is_counter: bool,
+    /// The values, each with its labels as `name="value"`.
+    pub values: Vec<(String, f64)>,
 }

@@ -20,6 +20,13 @@ use crate::rows::{
 };
 use crate::sql;
 
+/// Begins a part of a transaction that can be undone.
+const MARK: &str = "SAVEPOINT mark";
+/// Makes the part one with the rest.
+const MARK_RELEASE: &str = "RELEASE SAVEPOINT mark";
+/// Undoes the part, and begins it anew.
+pub(crate) const MARK_UNDO: &str = "ROLLBACK TO SAVEPOINT mark";
+
 /// A transaction of a database that speaks SQL.
 pub(crate) trait Database {
     /// Runs a statement and returns its rows.
@@ -35,11 +42,14 @@ pub(crate) struct SqlTx<'a> {
     /// The time of the last event that this transaction appended.
     appended: Option<Timestamp>,
     has_failed: bool,
+    is_marked: bool,
+    /// What `appended` was at the moment that was marked.
+    marked: Option<Timestamp>,
 }
 
 impl<'a> SqlTx<'a> {
     pub(crate) fn new(database: impl Database + 'a) -> SqlTx<'a> {
-        SqlTx { database: Box::new(database), appended: None, has_failed: false }
+        SqlTx { database: Box::new(database), appended: None, has_failed: false, is_marked: false, marked: None }
     }
 
     fn all<T>(&mut self, sql: &'static str, parameters: &[Cell], read: fn(&mut Row) -> Result<T>) -> Result<Vec<T>> {
@@ -70,6 +80,24 @@ impl Tx for SqlTx<'_> {
     fn now(&mut self) -> Result<Timestamp> {
         let now = self.database.clock()?;
         Ok(self.appended.map_or(now, |time| now.max(time)))
+    }
+
+    fn mark(&mut self) -> Result<()> {
+        if self.is_marked {
+            self.run(MARK_RELEASE, &[])?;
+        }
+        self.run(MARK, &[])?;
+        (self.is_marked, self.marked) = (true, self.appended);
+        Ok(())
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        if !self.is_marked {
+            return Err(Error::internal("no moment was marked"));
+        }
+        self.run(MARK_UNDO, &[])?;
+        (self.appended, self.has_failed) = (self.marked, false);
+        Ok(())
     }
 
     fn repository_get(&mut self, id: &RepositoryId) -> Result<Option<Repository>> {

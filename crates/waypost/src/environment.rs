@@ -18,6 +18,10 @@ pub const WAYPOST_JOB: &str = "WAYPOST_JOB";
 pub const WAYPOST_TASK: &str = "WAYPOST_TASK";
 /// The epoch of a job's lease on its task.
 pub const WAYPOST_EPOCH: &str = "WAYPOST_EPOCH";
+/// Where Claude Code lets a hook say what the commands of a session find in their environment.
+pub const CLAUDE_ENV_FILE: &str = "CLAUDE_ENV_FILE";
+/// The token to show to a server.
+pub const WAYPOST_TOKEN: &str = "WAYPOST_TOKEN";
 /// In debug builds only: the time to believe in, for tests. RFC 3339.
 pub const WAYPOST_TEST_CLOCK: &str = "WAYPOST_TEST_CLOCK";
 

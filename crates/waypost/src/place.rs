@@ -321,18 +321,20 @@ impl Place {
         Place::resolve(self.request.clone())
     }
 
-    /// Returns the same place, used by an author and maybe an agent.
-    #[must_use]
-    pub fn used_by(&self, actor: &str, agent: Option<&str>) -> Place {
-        let (actor, agent) = (Some(actor.to_owned()), agent.map(str::to_owned));
-        Place { request: Request { actor, agent, ..self.request.clone() }, ..self.clone() }
-    }
-
     /// Returns the same place, used by another author.
     #[must_use]
     pub fn in_name_of(&self, actor: &str) -> Place {
         let request = Request { actor: Some(actor.to_owned()), ..self.request.clone() };
         Place { request, ..self.clone() }
+    }
+
+    /// Returns the same place, used by another author, in the name of an agent or of none.
+    #[must_use]
+    pub fn used_by(&self, actor: &str, agent: Option<&str>) -> Place {
+        let mut place = self.in_name_of(actor);
+        place.request.agent = agent.map(str::to_owned);
+        place.variables = place.variables.without(WAYPOST_AGENT);
+        place
     }
 
     /// Returns the agent in whose name work is claimed and messages are sent, if one was named.

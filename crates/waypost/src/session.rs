@@ -8,11 +8,13 @@ use serde_json::Value;
 use waypost_core::engine::{self, Caller};
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
-use waypost_core::op::{Effect, Entry, Operation, Register, Settle};
+use waypost_core::op::{Effect, Entry, ListWorktrees, Operation, Register, Settle};
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::{Clock, FixedClock, Timestamp};
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::FileIdentity;
+use waypost_server::Origin;
+use waypost_server::client::{self, Client};
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;
 use waypost_store::{postgres, sqlite};
@@ -20,8 +22,9 @@ use waypost_workspace::{
     Environment, detect, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, worktree_id,
 };
 
-use crate::environment::{Variables, WAYPOST_TEST_CLOCK};
-use crate::place::{Location, Place, Scope, StoreChoice};
+use crate::environment::{Variables, WAYPOST_TEST_CLOCK, WAYPOST_TOKEN};
+use crate::place::{Location, Place, Scope, StoreChoice, expand};
+use crate::tokens;
 
 /// How long a command that only looks waits to introduce its worktree.
 const INTRODUCTION: Duration = Duration::from_millis(200);
@@ -32,7 +35,7 @@ pub struct Session {
     pub place: Place,
     /// Which store it is.
     pub choice: StoreChoice,
-    store: OpenStore,
+    store: Backend,
     caller: Caller,
     entropy: SystemEntropy,
     /// Why nothing can be written in the name of this worktree, if so.
@@ -50,7 +53,7 @@ impl Session {
         let now = clock(&place.variables)?.now();
         let (caller, nameless, is_known) = match ensure_ids(&place, &mut entropy) {
             Ok(mut ids) => {
-                let mut known = store.begin_read()?.worktree_get(&ids.1)?;
+                let mut known = store.worktree(&ids.1)?;
                 if let Some(original) = known.as_ref().filter(|known| is_copied_from(&place, known)) {
                     let dirs = id_dirs(&place)?;
                     ids = renew_ids(dirs.0, &ids.0, dirs.1, &ids.1, &mut entropy)?;
@@ -61,7 +64,7 @@ impl Session {
                     }
                     let original = path_text::to_text(&original.path);
                     place.warnings.push(format!("this is a copy of {original}, and has got an identity of its own"));
-                    known = store.begin_read()?.worktree_get(&ids.1)?;
+                    known = store.worktree(&ids.1)?;
                 }
                 (caller(&place, ids, now), None, known.is_some())
             }
@@ -72,11 +75,16 @@ impl Session {
             }
         };
         let mut caller = caller;
-        if place.checkout.as_ref().is_some_and(|checkout| is_adopted(&checkout.private_dir))
+        let is_adopted = place.checkout.as_ref().is_some_and(|checkout| is_adopted(&checkout.private_dir));
+        if let (true, Backend::Local(store)) = (is_adopted, &mut store)
             && let Some(known) = store.begin_read()?.repository_get(&caller.repository.id)?
         {
             // What a workspace knows of its repository is no news.
             caller.repository = known;
+        }
+        if let Backend::Remote(remote) = &mut store {
+            let (repository, worktree) = (caller.repository.clone(), caller.worktree.clone());
+            remote.caller.origin = nameless.is_none().then_some(Origin { repository, worktree });
         }
         let mut session = Session { place, choice, store, caller, entropy, nameless };
         if !is_known && !session.store.is_read_only() {
@@ -103,22 +111,36 @@ impl Session {
 
     /// Runs an operation that only reads. What time has brought about is written first, where that is possible.
     pub fn read<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
+        if let Backend::Remote(remote) = &mut self.store {
+            return remote.run(&operation, None);
+        }
         self.settle_what_is_due()?;
-        engine::read(&mut self.store, &self.caller, &mut self.entropy, operation)
+        let caller = self.caller.clone();
+        engine::read(self.store()?, &caller, &mut SystemEntropy, operation)
     }
 
     /// Runs an operation of the table, with its arguments and its answer as JSON.
     pub fn call(&mut self, entry: &Entry, key: Option<&str>, arguments: Value) -> Result<Value> {
-        match (entry.effect, &self.nameless) {
-            (Effect::Read, _) => self.settle_what_is_due()?,
-            (Effect::Write, Some(error)) => return Err(error.clone()),
-            (Effect::Write, None) => {}
+        if let (Effect::Write, Some(error)) = (entry.effect, &self.nameless) {
+            return Err(error.clone());
         }
-        (entry.call)(&mut self.store, &self.caller, &mut self.entropy, key, arguments)
+        if let Backend::Remote(remote) = &mut self.store {
+            // An answer can get lost: asked again, it must not be done again.
+            let own = (entry.effect == Effect::Write && key.is_none()).then(|| engine::own_key(&mut self.entropy));
+            return remote.client.call(entry.name, &arguments, &remote.caller, key.or(own.as_deref()));
+        }
+        let caller = self.caller.clone();
+        match entry.effect {
+            Effect::Read => {
+                self.settle_what_is_due()?;
+                engine::read_json(self.store()?, &caller, &mut SystemEntropy, entry, arguments)
+            }
+            Effect::Write => engine::write_json(self.store()?, &caller, &mut SystemEntropy, key, entry, &arguments),
+        }
     }
 
     fn settle_what_is_due(&mut self) -> Result<()> {
-        if self.nameless.is_none() && !self.store.is_read_only() && engine::is_due(&mut self.store)? {
+        if self.nameless.is_none() && !self.store.is_read_only() && engine::is_due(self.store()?)? {
             self.within(INTRODUCTION, |session| session.write(Settle {}))?;
         }
         Ok(())
@@ -134,12 +156,22 @@ impl Session {
         if let Some(error) = &self.nameless {
             return Err(error.clone());
         }
-        engine::write(&mut self.store, &self.caller, &mut self.entropy, key, operation)
+        match &mut self.store {
+            Backend::Local(store) => engine::write(store, &self.caller, &mut self.entropy, key, operation),
+            Backend::Remote(remote) => {
+                // An answer can get lost: asked again, it must not be done again.
+                let own = key.is_none().then(|| engine::own_key(&mut self.entropy));
+                remote.run(&operation, key.or(own.as_deref()))
+            }
+        }
     }
 
     /// Says in whose name it is used from here on.
     pub fn act_as(&mut self, actor: String, agent: Option<String>) {
         self.place = self.place.used_by(&actor, agent.as_deref());
+        if let Backend::Remote(remote) = &mut self.store {
+            (remote.caller.actor, remote.caller.agent) = (Some(actor.clone()), agent.clone());
+        }
         (self.caller.actor, self.caller.agent) = (actor, agent);
     }
 
@@ -158,25 +190,40 @@ impl Session {
 
     /// Waits until somebody may have written after the event with this sequence, or until time is up.
     pub fn wait(&mut self, last: u64, at_most: Duration) -> Result<()> {
-        self.store.wait(last, at_most)
+        match &mut self.store {
+            Backend::Local(store) => store.wait(last, at_most),
+            Backend::Remote(remote) => remote.client.wait(last, at_most),
+        }
     }
 
     /// Tells whether the store is on a server, which other machines use too.
     pub fn is_remote(&self) -> bool {
-        self.store.is_remote()
+        match &self.store {
+            Backend::Local(store) => store.is_remote(),
+            Backend::Remote(_) => true,
+        }
     }
 
-    /// Returns the store.
-    pub fn store(&mut self) -> &mut OpenStore {
-        &mut self.store
+    /// Returns the store, if it is not behind a server.
+    pub fn store(&mut self) -> Result<&mut OpenStore> {
+        match &mut self.store {
+            Backend::Local(store) => Ok(store),
+            Backend::Remote(_) => Err(Error::refused(format!("{} is a server", self.choice.location))
+                .hint("do this where the server runs, on the store itself")),
+        }
     }
 
     /// Returns the store's file, if it is one.
     pub fn sqlite(&self) -> Option<&SqliteStore> {
         match &self.store {
-            OpenStore::Sqlite(store) => Some(store),
-            OpenStore::Postgres(_) => None,
+            Backend::Local(OpenStore::Sqlite(store)) => Some(store),
+            Backend::Local(OpenStore::Postgres(_)) | Backend::Remote(_) => None,
         }
+    }
+
+    /// Returns in whose name everything is done.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// Returns the repository we stand in.
@@ -202,6 +249,57 @@ fn choose(place: &Place, entropy: &mut dyn Entropy) -> Result<StoreChoice> {
         return place.store();
     }
     Ok(choice)
+}
+
+/// Where operations are run: here, or by a server.
+enum Backend {
+    Local(OpenStore),
+    Remote(Box<Remote>),
+}
+
+/// A server that runs operations for us.
+struct Remote {
+    client: Client,
+    caller: client::Caller,
+}
+
+impl Remote {
+    fn run<O: Operation>(&mut self, operation: &O, key: Option<&str>) -> Result<O::Answer> {
+        let arguments = serde_json::to_value(operation)
+            .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))?;
+        let answer = self.client.call(O::NAME, &arguments, &self.caller, key)?;
+        serde_json::from_value(answer).map_err(|error| {
+            Error::unavailable(format!("the server answers {} in a way this version does not understand", O::NAME))
+                .because(error)
+                .hint("use the same version on both sides")
+        })
+    }
+}
+
+impl Backend {
+    fn worktree(&mut self, id: &WorktreeId) -> Result<Option<Worktree>> {
+        match self {
+            Backend::Local(store) => store.begin_read()?.worktree_get(id),
+            Backend::Remote(remote) => {
+                let known = remote.run(&ListWorktrees {}, None)?.worktrees;
+                Ok(known.into_iter().find(|worktree| worktree.id == *id))
+            }
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        match self {
+            Backend::Local(store) => store.is_read_only(),
+            Backend::Remote(_) => false,
+        }
+    }
+
+    fn set_patience(&mut self, patience: Duration) -> Duration {
+        match self {
+            Backend::Local(store) => store.set_patience(patience),
+            Backend::Remote(_) => patience,
+        }
+    }
 }
 
 /// A store of any kind.
@@ -258,7 +356,22 @@ impl Store for OpenStore {
     }
 }
 
-fn open_store(place: &Place, choice: &StoreChoice) -> Result<OpenStore> {
+fn open_store(place: &Place, choice: &StoreChoice) -> Result<Backend> {
+    if let Location::Server(url) = &choice.location {
+        let socket = url.strip_prefix("unix:").map(|path| expand(path, &place.cwd, &place.variables)).transpose()?;
+        // The kernel says over a socket who we are.
+        let token = match socket {
+            Some(_) => place.variables.text(WAYPOST_TOKEN),
+            None => tokens::shown_by(place, client::is_private(url))?,
+        };
+        let caller = client::Caller { actor: Some(place.actor()), agent: place.agent(), origin: None };
+        let client = Client::new(url, socket, token)?;
+        return Ok(Backend::Remote(Box::new(Remote { client, caller })));
+    }
+    open_local(place, choice).map(Backend::Local)
+}
+
+fn open_local(place: &Place, choice: &StoreChoice) -> Result<OpenStore> {
     let wait = place.config.text("store.wait").unwrap_or_default();
     let patience = wait.parse::<SignedDuration>().ok().and_then(|wait| Duration::try_from(wait).ok());
     let patience = patience.unwrap_or(sqlite::Options::default().patience);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::engine::{self, Caller, Cx};
 use crate::error::{Error, Result};
 use crate::id::Entropy;
-use crate::store::Store;
+use crate::store::Tx;
 
 mod ack_message;
 mod add_repository;
@@ -204,16 +204,16 @@ pub struct Entry {
     pub effect: Effect,
     /// Runs it with its arguments and its answer as JSON, for surfaces that carry JSON.
     pub run: fn(&mut Cx<'_>, Value) -> Result<Value>,
+    /// The same as a step of a transaction, for those that write: see [`engine::step`].
+    pub step: Step,
     /// Describes its arguments.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
     /// Describes its answer.
     pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
-    /// Runs it through the engine, in a transaction of its own, once per key.
-    pub call: CallJson,
 }
 
-/// Runs an operation through the engine: on a store, in a caller's name, with a key or without, and with its arguments.
-pub type CallJson = fn(&mut dyn Store, &Caller, &mut dyn Entropy, Option<&str>, Value) -> Result<Value>;
+/// Runs an operation as a step of a transaction, with its arguments and its answer as JSON.
+pub type Step = fn(&mut dyn Tx, &Caller, &mut dyn Entropy, Option<&str>, Value) -> Result<Value>;
 
 const fn entry<O: Operation>() -> Entry {
     Entry {
@@ -221,9 +221,9 @@ const fn entry<O: Operation>() -> Entry {
         summary: O::SUMMARY,
         effect: O::EFFECT,
         run: run_json::<O>,
+        step: step_json::<O>,
         schema: SchemaGenerator::subschema_for::<O>,
         answer_schema: SchemaGenerator::subschema_for::<O::Answer>,
-        call: call_json::<O>,
     }
 }
 
@@ -317,19 +317,14 @@ fn run_json<O: Operation>(cx: &mut Cx<'_>, arguments: Value) -> Result<Value> {
     encode::<O>(&decode::<O>(arguments)?.run(cx)?)
 }
 
-fn call_json<O: Operation>(
-    store: &mut dyn Store,
+fn step_json<O: Operation>(
+    tx: &mut dyn Tx,
     caller: &Caller,
     entropy: &mut dyn Entropy,
     key: Option<&str>,
     arguments: Value,
 ) -> Result<Value> {
-    let operation: O = decode(arguments)?;
-    let answer = match O::EFFECT {
-        Effect::Read => engine::read(store, caller, entropy, operation),
-        Effect::Write => engine::write(store, caller, entropy, key, operation),
-    };
-    encode::<O>(&answer?)
+    encode::<O>(&engine::step(tx, caller, entropy, key, decode::<O>(arguments)?)?)
 }
 
 fn decode<O: Operation>(arguments: Value) -> Result<O> {

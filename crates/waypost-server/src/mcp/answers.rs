@@ -37,7 +37,7 @@ pub(super) fn shown(operation: &str, answer: Value) -> Answer {
         "send_message" => (picked(&answer, &["id", "thread", "subject"]), format!("sent as {}", word(&answer["id"]))),
         "ack_message" => acked(&answer),
         "get_status" => status(&answer),
-        "show_issue" => issue_page(answer),
+        "explain_issue" => issue_page(answer),
         _ if answer["issues"].is_array() => issues(&answer),
         _ => issue(&answer),
     };
@@ -161,9 +161,11 @@ fn issue_page(answer: Value) -> (Value, String) {
     (answer, text)
 }
 
+/// An issue that was changed, or that is somebody's now.
 fn issue(answer: &Value) -> (Value, String) {
-    let mut data = json!({ "issue": picked(&answer["issue"], ISSUE), "warnings": answer["warnings"] });
-    let mut text = issue_line(&answer["issue"]);
+    let issue = if answer["issue"].is_object() { &answer["issue"] } else { answer };
+    let mut data = json!({ "issue": picked(issue, ISSUE), "warnings": answer["warnings"] });
+    let mut text = issue_line(issue);
     if answer["lease"].is_object() {
         data["lease"] = picked(&answer["lease"], &["epoch", "expires_at"]);
         let _ = write!(text, "\nyours until {}", word(&data["lease"]["expires_at"]));

@@ -1,6 +1,6 @@
 //! MCP: tools and resources for agents, over standard input and output or over HTTP.
 //!
-//! The only place that knows the SDK. `tools.rs` says which tools there are and which operation each asks for, `answers.rs`
+//! The only place that knows the SDK. `tools.rs` says which tools there are and what each asks for, `answers.rs`
 //! how much of an answer is worth an agent's attention.
 
 mod answers;
@@ -47,7 +47,8 @@ pub fn serve_stdio(host: Arc<dyn Host>, who: Who) -> Result<()> {
         .map_err(|error| Error::unavailable("cannot begin to serve").because(error))?;
     let served = runtime.block_on(async {
         let (stdin, closed) = Stdin::new();
-        let tools = Tools { host, who: Some(who) };
+        let asker = Asker { who, is_fixed: false, may: Arc::new(|_, _| Ok(())) };
+        let tools = Tools { host, asker: Some(asker) };
         let running = match tools.serve((stdin, tokio::io::stdout())).await {
             Ok(running) => running,
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -68,43 +69,71 @@ pub fn serve_stdio(host: Arc<dyn Host>, who: Who) -> Result<()> {
     served
 }
 
+/// From where requests over HTTP may come.
+#[derive(Clone, Debug)]
+pub struct Allowed {
+    /// What the server may be called: host names, with or without a port.
+    pub hosts: Vec<String>,
+    /// Whose pages may ask: origins, with `*` for any port.
+    pub origins: Vec<String>,
+}
+
+impl Default for Allowed {
+    /// This machine alone.
+    fn default() -> Allowed {
+        let owned = |names: [&str; 3]| names.map(str::to_owned).to_vec();
+        Allowed {
+            hosts: owned(["localhost", "127.0.0.1", "::1"]),
+            origins: owned(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]),
+        }
+    }
+}
+
+/// Who sent a request over HTTP, and what it may ask. Whoever checked the token puts it among the request's extensions.
+#[derive(Clone)]
+pub struct Asker {
+    /// In whose name it asks.
+    pub who: Who,
+    /// Whether it cannot act as another agent than that, or as one at all.
+    pub is_fixed: bool,
+    /// Refuses operations, with their arguments, that the token is not for.
+    pub may: May,
+}
+
+/// Refuses an operation with its arguments, or does not.
+pub type May = Arc<dyn Fn(&str, &Value) -> Result<()> + Send + Sync>;
+
 /// Returns the service that answers `/mcp`. Every request stands for itself, so clients leave nothing behind.
 ///
-/// Whoever nests it checks host, origin and token first, and says by a [`Who`] among the request's extensions in whose
-/// name it is. Without one, nothing is answered.
-pub fn http_service(host: Arc<dyn Host>) -> StreamableHttpService<impl ServerHandler, NeverSessionManager> {
+/// Whoever nests it checks the token first, and says by an [`Asker`] who it is. Without one, nothing is answered. Host and
+/// origin are checked here once more.
+pub fn http_service(
+    host: Arc<dyn Host>,
+    allowed: Allowed,
+) -> StreamableHttpService<impl ServerHandler, NeverSessionManager> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
-        .disable_allowed_hosts();
-    let tools = move || Ok(Tools { host: Arc::clone(&host), who: None });
+        .with_allowed_hosts(allowed.hosts)
+        .with_allowed_origins(allowed.origins)
+        .enforce_origin_validation();
+    let tools = move || Ok(Tools { host: Arc::clone(&host), asker: None });
     StreamableHttpService::new(tools, Arc::default(), config)
 }
 
 /// The tools before a host.
 struct Tools {
     host: Arc<dyn Host>,
-    /// In whose name the client acts, if there is only one. Otherwise each request says it.
-    who: Option<Who>,
-}
-
-/// In whose name a request is, and whether it may name another agent.
-#[derive(Clone)]
-struct Caller {
-    who: Who,
-    is_fixed: bool,
+    /// Who asks, if there is only one. Otherwise each request says it.
+    asker: Option<Asker>,
 }
 
 impl Tools {
-    fn caller(&self, context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
-        if let Some(who) = &self.who {
-            return Ok(Caller { who: who.clone(), is_fixed: false });
-        }
+    fn asker(&self, context: &RequestContext<RoleServer>) -> Result<Asker, ErrorData> {
         let request = context.extensions.get::<http::request::Parts>();
-        match request.and_then(|request| request.extensions.get::<Who>()) {
-            Some(who) => Ok(Caller { who: who.clone(), is_fixed: who.agent.is_some() }),
-            None => Err(ErrorData::invalid_request("nobody said in whose name this is", None)),
-        }
+        let said = request.and_then(|request| request.extensions.get::<Asker>());
+        let asker = self.asker.as_ref().or(said).cloned();
+        asker.ok_or_else(|| ErrorData::invalid_request("nobody said in whose name this is", None))
     }
 
     /// Asks the host, beside the threads that read and write messages.
@@ -118,16 +147,16 @@ impl Tools {
     }
 }
 
-impl Caller {
+impl Asker {
     /// Returns in whose name a call with this argument is.
-    fn named(self, agent: Option<String>) -> Result<Who> {
+    fn named(&self, agent: Option<String>) -> Result<Who> {
         match agent {
             Some(agent) if self.is_fixed && self.who.agent.as_ref() != Some(&agent) => {
-                let known = self.who.agent.unwrap_or_default();
+                let known = self.who.agent.as_ref().unwrap_or(&self.who.actor);
                 Err(Error::refused(format!("you are {known}, and cannot act as {agent}")).hint("leave agent out"))
             }
             Some(agent) if !self.is_fixed => Ok(Who { actor: agent.clone(), agent: Some(agent) }),
-            _ => Ok(self.who),
+            _ => Ok(self.who.clone()),
         }
     }
 }
@@ -156,9 +185,9 @@ impl ServerHandler for Tools {
         let Some(tool) = tools::named(&request.name) else {
             return Err(ErrorData::invalid_params(format!("there is no tool {:?}", request.name), None));
         };
-        let caller = self.caller(&context)?;
+        let asker = self.asker(&context)?;
         let arguments = request.arguments.unwrap_or_default();
-        let answer = self.ask(move |host| call(host, tool, caller, arguments)).await?;
+        let answer = self.ask(move |host| call(host, tool, &asker, arguments)).await?;
         Ok(encoded(answer).into())
     }
 
@@ -199,8 +228,8 @@ impl ServerHandler for Tools {
         let (Some(tool), Value::Object(arguments)) = (tools::named(tool), arguments) else {
             return Err(ErrorData::internal_error("a resource has no tool", None));
         };
-        let caller = self.caller(&context)?;
-        let answer = self.ask(move |host| call(host, tool, caller, arguments)).await?;
+        let asker = self.asker(&context)?;
+        let answer = self.ask(move |host| call(host, tool, &asker, arguments)).await?;
         let answer = answer.map_err(|error| {
             let data = Some(complaint(&error));
             match error.kind() {
@@ -222,7 +251,7 @@ impl ServerHandler for Tools {
 fn call(
     host: &dyn Host,
     tool: &tools::Tool,
-    caller: Caller,
+    asker: &Asker,
     mut arguments: serde_json::Map<String, Value>,
 ) -> Result<Answer> {
     arguments.retain(|_, value| !value.is_null());
@@ -232,15 +261,14 @@ fn call(
         Some(Value::String(agent)) if !agent.trim().is_empty() => Some(agent),
         Some(_) => return Err(Error::invalid("agent is a name").hint("say a name of your own, in every call the same")),
     };
-    let who = caller.named(agent)?;
+    let who = asker.named(agent)?;
     if !tool.is_read_only && who.agent.is_none() {
         return Err(Error::invalid(format!("{} needs to know who you are", tool.name))
             .hint("say agent: a name of your own, in every call the same"));
     }
-    let asked = (tool.ask)(arguments)?;
-    let operation = asked.operation;
-    let answer =
-        host.call(Call { operation: operation.to_owned(), arguments: asked.arguments, who, key: asked.key })?;
+    let tools::Asked { operation, arguments, key } = (tool.ask)(arguments)?;
+    (asker.may)(operation, &arguments)?;
+    let answer = host.call(Call { operation: operation.to_owned(), arguments, who, key })?;
     Ok(answers::shown(operation, answer))
 }
 
@@ -311,12 +339,14 @@ mod tests {
     fn whoever_has_a_token_of_an_agent_cannot_act_as_another() {
         let who = |agent: Option<&str>| Who { actor: "ann".to_owned(), agent: agent.map(str::to_owned) };
         let named = |who: Who, is_fixed, agent: Option<&str>| {
-            Caller { who, is_fixed }.named(agent.map(str::to_owned)).map(|who| who.agent)
+            let asker = Asker { who, is_fixed, may: Arc::new(|_, _| Ok(())) };
+            asker.named(agent.map(str::to_owned)).map(|who| who.agent)
         };
         assert_eq!(named(who(Some("a")), true, None).unwrap().as_deref(), Some("a"));
         assert_eq!(named(who(Some("a")), true, Some("a")).unwrap().as_deref(), Some("a"));
         assert_eq!(named(who(Some("a")), true, Some("b")).unwrap_err().kind(), waypost_core::Kind::Refused);
         assert_eq!(named(who(Some("a")), false, Some("b")).unwrap().as_deref(), Some("b"));
+        assert_eq!(named(who(None), true, Some("b")).unwrap_err().kind(), waypost_core::Kind::Refused);
         assert_eq!(named(who(None), false, None).unwrap(), None);
     }
 }

@@ -221,11 +221,14 @@ pub(super) static TABLE: &[Tool] = &[
                 "ready" => ("ready_issues", &["limit"]),
                 "list" => ("list_issues", &["status", "labels", "parent", "limit"]),
                 "search" => ("search_issues", &["words", "limit"]),
-                _ => ("show_issue", &["id"]),
+                _ => ("explain_issue", &["id"]),
             };
             only(&arguments, operation, &[&["repo"], takes].concat())?;
-            if operation != "show_issue" {
+            if operation != "explain_issue" {
                 arguments.entry("limit").or_insert(json!(10));
+            }
+            for (from, to) in [("id", "issue"), ("status", "statuses"), ("words", "text")] {
+                renamed(&mut arguments, from, to);
             }
             keyed(operation, arguments)
         },
@@ -268,12 +271,15 @@ pub(super) static TABLE: &[Tool] = &[
                 "reopen" => ("reopen_issue", &[&["id"]]),
                 "comment" => ("comment_issue", &[&["id", "text"]]),
                 "claim" => ("take_issue", &[&["id"]]),
-                "release" => ("give_back_issue", &[&["id", "force"]]),
+                "release" => ("return_issue", &[&["id", "force"]]),
                 _ => ("depend_issue", &[&["id", "on"]]),
             };
             only(&arguments, operation, &[takes.concat().as_slice(), &["repo"]].concat())?;
             if operation == "close_issue" {
                 renamed(&mut arguments, "text", "reason");
+            }
+            for (from, to) in [("id", "issue"), ("type", "issue_type"), ("acceptance", "acceptance_criteria")] {
+                renamed(&mut arguments, from, to);
             }
             keyed(operation, arguments)
         },

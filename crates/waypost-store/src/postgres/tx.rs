@@ -10,7 +10,7 @@ use super::known::Known;
 use super::{PostgresStore, error};
 use crate::cell::{Cell, Row};
 use crate::sql;
-use crate::tx::Database;
+use crate::tx::{Database, MARK_UNDO};
 
 pub(super) struct PostgresTx<'a> {
     store: &'a mut PostgresStore,
@@ -37,9 +37,11 @@ impl Database for PostgresTx<'_> {
         if let Some(rows) = self.known.get(sql, parameters) {
             return Ok(rows);
         }
-        if !is_read {
+        if sql == MARK_UNDO {
+            self.known = Known::default();
+        } else if !is_read {
             self.known.forget(sql);
-            self.has_written = true;
+            self.has_written |= !sql.contains("SAVEPOINT");
         }
         let failed = |failed: Failed| error::at(address, if is_read { "cannot read" } else { "cannot write" }, &failed);
         let rows = connection.query(sql, parameters).map_err(failed)?;

@@ -73,6 +73,7 @@ conformance! {
         verbs::what_must_be_unique_is,
         verbs::a_task_that_something_refers_to_is_not_removed,
         verbs::sequences_have_no_gaps_after_a_rollback,
+        verbs::a_part_that_is_undone_leaves_nothing_and_the_rest_stays,
         verbs::events_are_listed_by_every_filter,
         verbs::time_never_goes_back,
         verbs::paths_of_any_bytes_survive,
@@ -83,6 +84,7 @@ conformance! {
         verbs::waiting_ends_at_once_if_there_is_news,
         random::every_verb_answers_as_the_reference_does,
     ], databases: [
+        verbs::a_failure_that_is_undone_does_not_hinder_the_rest,
         verbs::rows_that_cannot_be_are_refused,
         verbs::a_transaction_in_which_something_failed_is_not_committed,
         verbs::texts_that_cannot_be_stored_are_refused,

@@ -154,6 +154,57 @@ pub(crate) fn sequences_have_no_gaps_after_a_rollback(store: &mut dyn Store) {
     assert_eq!(read(store, |tx| tx.event_last().unwrap()), 2);
 }
 
+pub(crate) fn a_part_that_is_undone_leaves_nothing_and_the_rest_stays(store: &mut dyn Store) {
+    let repository = repository(1);
+    let worktree = worktree(2, &repository);
+    let append = |tx: &mut dyn Tx, subject: &str, time: i64| {
+        let time = Timestamp::from_millis(time);
+        tx.event_append(&NewEvent { time, ..event(&worktree, subject) }).unwrap()
+    };
+    write(store, |tx| {
+        assert!(tx.undo().is_err(), "nothing was marked");
+        tx.repository_put(&repository).unwrap();
+        tx.worktree_put(&worktree).unwrap();
+        tx.mark().unwrap();
+        assert_eq!(append(tx, "first", 1_000), 1);
+        tx.mark().unwrap();
+        assert_eq!(append(tx, "undone", 9_000_000_000_000), 2);
+        tx.worktree_touch(&worktree.id, Timestamp::from_millis(99)).unwrap();
+        assert_eq!(tx.worktree_get(&worktree.id).unwrap().unwrap().last_seen.as_millis(), 99);
+        tx.undo().unwrap();
+        assert_eq!(tx.worktree_get(&worktree.id).unwrap().unwrap(), worktree);
+        assert_eq!(tx.event_last().unwrap(), 1);
+        assert!(
+            tx.now().unwrap() < Timestamp::from_millis(9_000_000_000_000),
+            "the time of what was undone is forgotten"
+        );
+        assert_eq!(append(tx, "undone too", 1_000), 2);
+        tx.undo().unwrap();
+        assert_eq!(append(tx, "second", 1_000), 2);
+    });
+    let events = read(store, |tx| tx.event_list(&all()).unwrap());
+    assert_eq!(events.iter().map(|event| event.subject.as_str()).collect::<Vec<_>>(), ["second", "first"]);
+    write(store, |tx| {
+        tx.mark().unwrap();
+        append(tx, "third", 1_000);
+        tx.undo().unwrap();
+    });
+    assert_eq!(read(store, |tx| tx.event_last().unwrap()), 2);
+}
+
+pub(crate) fn a_failure_that_is_undone_does_not_hinder_the_rest(store: &mut dyn Store) {
+    let repository = repository(1);
+    write(store, |tx| {
+        tx.repository_put(&repository).unwrap();
+        tx.mark().unwrap();
+        let elsewhere = event(&worktree(3, &repository), "its worktree is not there");
+        assert!(tx.event_append(&elsewhere).is_err());
+        tx.undo().unwrap();
+        tx.worktree_put(&worktree(2, &repository)).unwrap();
+    });
+    assert_eq!(read(store, |tx| tx.worktree_list().unwrap().len()), 1);
+}
+
 pub(crate) fn events_are_listed_by_every_filter(store: &mut dyn Store) {
     let repository = repository(1);
     let (here, there) = (worktree(2, &repository), worktree(3, &repository));

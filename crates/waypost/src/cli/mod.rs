@@ -171,6 +171,8 @@ commands! {
     "init" => init;
     "config" => config;
     "db" => db;
+    "serve" => serve;
+    "token" => token;
     "doctor" => doctor;
     "setup" => setup;
     "mcp" => mcp;
@@ -259,7 +261,7 @@ fn run(cx: &mut Cx, matches: &ArgMatches) -> Result<ExitCode> {
         return Err(Error::invalid("--worktree has no meaning for this command")
             .hint("it filters way status, way events, and the lists of worktrees, workflows and tasks"));
     }
-    if matches!(name, "agent" | "msg") {
+    if matches!(name, "agent" | "msg" | "token") {
         // Of these it is the role of agents, which is nobody's role in the repository.
         cx.global.role = None;
     }

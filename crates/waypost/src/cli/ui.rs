@@ -171,6 +171,12 @@ impl Ui {
     }
 }
 
+/// Writes a line of a log: one object of JSON, on stderr.
+pub(crate) fn log_line(line: &Value) {
+    // Nowhere is left to say that stderr is closed.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Prints to stdout as it is.
 pub(crate) fn print(output: &str) -> Result<()> {
     print_bytes(output.as_bytes())

@@ -34,6 +34,7 @@ mod processes;
 mod repos;
 mod resume;
 mod servers;
+mod serving;
 mod setup;
 mod stores;
 mod storm;

@@ -1,13 +1,14 @@
 //! An agent's life over MCP, through the real server on standard input and output.
 
+use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
-use tower_service::Service as _;
 use waypost::environment::Variables;
 use waypost::host::SingleHost;
 use waypost::place::{Place, Request};
@@ -205,7 +206,7 @@ fn typed() -> Value {
 }
 
 #[test]
-fn a_life_over_mcp_ends_as_one_over_the_command_line() {
+fn c12_a_life_over_mcp_ends_as_one_over_the_command_line() {
     let team = team();
     let mut client = Client::connect(&team, "mcp");
     for (_, tool, arguments) in life() {
@@ -372,6 +373,46 @@ fn what_others_write_and_where_one_stands_is_seen_at_once() {
     let refused = client.refused("heartbeat", &json!({}));
     assert_eq!(refused["code"], "unavailable", "what was open is gone: {refused}");
     assert_eq!(client.call("status", &json!({})), json!({}), "and from then on the new one counts");
+}
+
+#[test]
+fn issues_are_read_and_changed_in_every_way() {
+    let team = Team::new();
+    let mut client = Client::connect(&team, "mcp --agent ann");
+    let mut change = |arguments: Value| client.call("issue", &arguments)["issue"].clone();
+    let fields = json!({
+        "do": "add", "title": "Lay the base", "description": "All of it", "acceptance": "It holds", "type": "feature",
+        "priority": 0, "labels": ["x", "y"], "assignee": "",
+    });
+    let first = change(fields);
+    assert_eq!((&first["issue_type"], &first["priority"]), (&json!("feature"), &json!(0)));
+    let first = first["id"].clone();
+    let second = change(json!({ "do": "add", "title": "Build on it", "parent": first, "discovered_from": first }));
+    let (second, third) = (second["id"].clone(), change(json!({ "do": "add", "title": "Later" }))["id"].clone());
+    let _ = change(json!({ "do": "depend", "id": third, "on": second }));
+    assert_eq!(change(json!({ "do": "update", "id": second, "priority": 1, "labels": ["z"] }))["labels"], json!(["z"]));
+    let _ = change(json!({ "do": "comment", "id": second, "text": "worth it" }));
+    assert_eq!(change(json!({ "do": "claim", "id": second }))["assignee"], "ann");
+    assert_eq!(change(json!({ "do": "release", "id": second }))["status"], "open");
+    assert_eq!(change(json!({ "do": "close", "id": second, "text": "done" }))["status"], "closed");
+    assert_eq!(change(json!({ "do": "reopen", "id": second }))["status"], "open");
+
+    let mut read = |arguments: Value| client.call("issues", &arguments);
+    let ids =
+        |list: &Value| list["issues"].as_array().unwrap().iter().map(|issue| issue["id"].clone()).collect::<Value>();
+    assert_eq!(ids(&read(json!({ "do": "ready" }))), json!([first, second]));
+    assert_eq!(read(json!({ "do": "ready", "limit": 1 }))["has_more"], true);
+    assert_eq!(
+        ids(&read(json!({ "do": "list", "status": ["open"], "labels": ["z"], "parent": first }))),
+        json!([second])
+    );
+    assert_eq!(ids(&read(json!({ "do": "search", "words": "base" }))), json!([first]));
+    let shown = read(json!({ "do": "show", "id": third }));
+    assert_eq!(shown["ready"], false);
+    assert!(shown["reasons"][0].as_str().unwrap().contains(second.as_str().unwrap()), "{shown}");
+    let shown = read(json!({ "do": "show", "id": second }));
+    assert_eq!((&shown["waiting"], &shown["issue"]["comments"][0]["text"]), (&json!([third]), &json!("worth it")));
+    assert_eq!(read(json!({ "do": "show", "id": first }))["issue"]["acceptance_criteria"], "It holds");
 }
 
 #[test]
@@ -556,48 +597,117 @@ fn an_agents_life_takes_6_calls_and_2500_tokens_at_most_on_a_busy_store() {
     assert!(context.contains("Do what has to be done here."), "what is to be done is in it: {context}");
 }
 
+/// The service behind `/mcp`, without a server before it.
+struct Http<S> {
+    service: S,
+    runtime: tokio::runtime::Runtime,
+}
+
+fn http(team: &Team) -> Http<impl Answers> {
+    let home = team.sandbox.path("home").into_os_string();
+    let variables: Variables =
+        [("HOME", home), ("WAYPOST_TEST_CLOCK", "2026-01-01T00:00:00Z".into())].into_iter().collect();
+    let place = Place::resolve(Request { cwd: team.repo.clone(), variables, ..Request::default() }).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    Http { service: mcp::http_service(Arc::new(SingleHost::new(place)), mcp::Allowed::default()), runtime }
+}
+
+type Posted = http::Request<Full<Bytes>>;
+
+/// Whatever answers requests with a body of bytes.
+trait Answers: tower_service::Service<Posted, Response = http::Response<Body>, Error = Infallible> {}
+
+impl<S: tower_service::Service<Posted, Response = http::Response<Body>, Error = Infallible>> Answers for S {}
+
+type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
+
+impl<S: Answers> Http<S> {
+    /// Asks in the name of an agent, or of somebody who is none if it is empty.
+    fn ask(&mut self, who: Option<&str>, headers: &[(&str, &str)], method: &str, params: &Value) -> (u16, Value) {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let usual = [
+            ("host", "localhost:8080"),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", "2025-06-18"),
+        ];
+        let mut request = http::Request::post("/mcp").body(Full::new(Bytes::from(body))).unwrap();
+        for (name, value) in usual.iter().chain(headers) {
+            let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();
+            request.headers_mut().insert(name, value.parse().unwrap());
+        }
+        if let Some(agent) = who {
+            let agent = Some(agent.to_owned()).filter(|agent| !agent.is_empty());
+            let is_fixed = agent.is_some();
+            let is_watcher = agent.as_deref() == Some("watcher");
+            let may = move |operation: &str, _: &Value| match operation {
+                "prime" | "get_status" => Ok(()),
+                _ if is_watcher => Err(waypost::Error::refused(format!("{operation} is not for those who watch"))),
+                _ => Ok(()),
+            };
+            let who = Who { actor: "tester".to_owned(), agent };
+            request.extensions_mut().insert(mcp::Asker { who, is_fixed, may: Arc::new(may) });
+        }
+        self.runtime.block_on(async {
+            let response = self.service.call(request).await.unwrap();
+            let status = response.status().as_u16();
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            (status, serde_json::from_slice(&body).unwrap_or_default())
+        })
+    }
+
+    fn call(&mut self, who: Option<&str>, tool: &str, arguments: &Value) -> Value {
+        let (status, answer) = self.ask(who, &[], "tools/call", &json!({ "name": tool, "arguments": arguments }));
+        assert_eq!(status, 200);
+        answer
+    }
+}
+
 #[test]
 fn over_http_the_token_says_who_asks() {
     let team = team();
-    let home = team.sandbox.path("home");
-    let variables: Variables =
-        [("HOME", home.into_os_string()), ("WAYPOST_TEST_CLOCK", "2026-01-01T00:00:00Z".into())].into_iter().collect();
-    let place = Place::resolve(Request { cwd: team.repo.clone(), variables, ..Request::default() }).unwrap();
-    let mut service = mcp::http_service(Arc::new(SingleHost::new(place)));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut call = |who: Option<&str>, method: &str, params: Value| -> Value {
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-        let mut request = http::Request::post("/mcp")
-            .header("host", "localhost")
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-            .header("mcp-protocol-version", "2025-06-18")
-            .body(Full::new(bytes::Bytes::from(body)))
-            .unwrap();
-        if let Some(agent) = who {
-            let agent = Some(agent.to_owned()).filter(|agent| !agent.is_empty());
-            request.extensions_mut().insert(Who { actor: "tester".to_owned(), agent });
-        }
-        runtime.block_on(async {
-            let response = service.call(request).await.unwrap();
-            let status = response.status();
-            let body = response.into_body().collect().await.unwrap().to_bytes();
-            assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
-            serde_json::from_slice(&body).unwrap()
-        })
-    };
-    let next = |agent: &str| json!({ "name": "next", "arguments": { "agent": agent, "task": "a" } });
-    let refused = call(None, "tools/call", next("ann"));
+    let mut http = http(&team);
+    let refused = http.call(None, "next", &json!({ "agent": "ann", "task": "a" }));
     assert!(refused["error"]["message"].as_str().unwrap().contains("in whose name"), "{refused}");
-    let refused = call(Some("bob"), "tools/call", next("ann"));
+    let refused = http.call(Some("bob"), "next", &json!({ "agent": "ann", "task": "a" }));
     assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "refused", "{refused}");
-    let claimed = call(Some("bob"), "tools/call", json!({ "name": "next", "arguments": { "task": "a" } }));
+    let claimed = http.call(Some("bob"), "next", &json!({ "task": "a" }));
     assert_eq!(claimed["result"]["structuredContent"]["epoch"], 1, "{claimed}");
     assert_eq!(team.data("task show a")["holder"], "bob");
+    // Another one's epoch is no key to its task.
+    let note = json!({ "task": "a", "epoch": 1, "summary": "mine now" });
+    let refused = http.call(Some("eve"), "checkpoint", &note);
+    assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "lease_lost", "{refused}");
     // Whose token is nobody's in particular may say who it is.
-    let claimed = call(Some(""), "tools/call", json!({ "name": "next", "arguments": { "agent": "ann", "task": "b" } }));
+    let claimed = http.call(Some(""), "next", &json!({ "agent": "ann", "task": "b" }));
     assert_eq!(claimed["result"]["isError"], false, "{claimed}");
     assert_eq!(team.data("task show b")["holder"], "ann");
-    let list = call(Some("bob"), "tools/list", json!({}));
+    // What a token is not for is refused, whichever tool asks for it.
+    assert_eq!(http.call(Some("watcher"), "status", &json!({}))["result"]["isError"], false);
+    for (tool, arguments) in [("next", json!({ "task": "c" })), ("issue", json!({ "do": "add", "title": "x" }))] {
+        let refused = http.call(Some("watcher"), tool, &arguments);
+        assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "refused", "{refused}");
+    }
+    let (_, list) = http.ask(Some("bob"), &[], "tools/list", &json!({}));
     assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 10);
+}
+
+#[test]
+fn over_http_only_pages_and_names_of_this_machine_are_answered() {
+    let team = team();
+    let mut http = http(&team);
+    for (headers, expected) in [
+        (&[("origin", "http://localhost:8080")][..], 200),
+        (&[("origin", "http://127.0.0.1:9")], 200),
+        (&[("origin", "https://evil.example")], 403),
+        (&[("origin", "http://localhost.evil.example")], 403),
+        (&[("origin", "null")], 403),
+        (&[("host", "evil.example")], 403),
+        (&[("host", "localhost.evil.example:8080")], 403),
+        (&[("content-type", "text/plain")], 415),
+        (&[("content-type", "application/x-www-form-urlencoded")], 415),
+    ] {
+        let (status, _) = http.ask(Some("bob"), headers, "tools/list", &json!({}));
+        assert_eq!(status, expected, "{headers:?}");
+    }
 }

@@ -89,7 +89,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 
 fn info(cx: &mut Cx) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    if let OpenStore::Postgres(store) = session.store() {
+    if let OpenStore::Postgres(store) = session.store()? {
         let (info, url) = (store.info()?, store.url().to_owned());
         return info_of_postgres(cx, &session.choice, &info, &url);
     }
@@ -162,7 +162,11 @@ fn details(settings: &[(&'static str, String)], rows: &[(String, u64)]) -> Vec<V
 /// Returns the store's file. Other stores are looked after with the tools of their database.
 fn file<'a>(session: &'a Session, instead: &str) -> Result<&'a SqliteStore> {
     session.sqlite().ok_or_else(|| {
-        Error::refused(format!("{} is not a file", session.choice.location)).hint(format!("on PostgreSQL: {instead}"))
+        let error = Error::refused(format!("{} is not a file", session.choice.location));
+        match session.choice.location {
+            Location::Server(_) => error.hint("do this where the server runs, on the store itself"),
+            _ => error.hint(format!("on PostgreSQL: {instead}")),
+        }
     })
 }
 

@@ -12,6 +12,7 @@ use waypost_core::op::{Heartbeat, LeaseView, ListLeases, Prime};
 use crate::claims;
 use crate::cli::Cx;
 use crate::cli::ui::print;
+use crate::environment::CLAUDE_ENV_FILE;
 use crate::session::Session;
 use crate::setup::Agent;
 
@@ -94,7 +95,7 @@ fn introduction(cx: &Cx, session: &Session, agent: Agent, name: &str) -> String 
     if session.place.agent().is_none() {
         return String::new();
     }
-    let file = cx.variables.path("CLAUDE_ENV_FILE").filter(|_| agent == Agent::ClaudeCode);
+    let file = cx.variables.path(CLAUDE_ENV_FILE).filter(|_| agent == Agent::ClaudeCode);
     let how = if file.is_some_and(|file| keep_name(&file, name).is_ok()) {
         "Commands know it; tools are told it as agent."
     } else {

@@ -1,0 +1,57 @@
+//! Answers as they are sent.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use serde_json::{Map, Value, json};
+use waypost_core::Error;
+
+use crate::wire;
+
+/// Answers with something.
+pub(crate) fn data(data: &Value) -> Response<Body> {
+    json_body(StatusCode::OK, &json!({ "schema": wire::SCHEMA, "data": data, "warnings": [] }))
+}
+
+/// Answers with a list: the list itself is the data, and what else there is to say stands beside it.
+pub(crate) fn list(answer: Value) -> Response<Body> {
+    let mut body = Map::from_iter([("schema".to_owned(), json!(wire::SCHEMA))]);
+    match answer {
+        Value::Object(fields) if fields.values().filter(|value| value.is_array()).count() == 1 => {
+            let (lists, besides): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(_, value)| value.is_array());
+            body.extend(lists.into_iter().map(|(_, list)| ("data".to_owned(), list)));
+            body.extend(besides);
+        }
+        other => drop(body.insert("data".to_owned(), other)),
+    }
+    body.insert("warnings".to_owned(), json!([]));
+    json_body(StatusCode::OK, &Value::Object(body))
+}
+
+/// Answers with an error.
+pub(crate) fn error(error: &Error) -> Response<Body> {
+    let status = StatusCode::from_u16(wire::status(error.kind())).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json_body(status, &wire::error_body(error));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// Answers with an error that has to do with the way in, and not with what was asked.
+pub(crate) fn refusal(status: u16, code: &str, message: &str, hints: &[&str]) -> Response<Body> {
+    let body = json!({ "schema": wire::SCHEMA, "error": { "code": code, "message": message, "hints": hints } });
+    json_body(StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN), &body)
+}
+
+/// Answers with text.
+pub(crate) fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn json_body(status: StatusCode, body: &Value) -> Response<Body> {
+    let mut response = text("application/json", body.to_string());
+    *response.status_mut() = status;
+    response
+}

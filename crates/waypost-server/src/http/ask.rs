@@ -1,0 +1,213 @@
+//! A request for an operation: read, allowed, asked, answered.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use waypost_core::op::{Effect, TABLE};
+use waypost_core::{Error, Result};
+
+use super::route::Op;
+use super::text::{hash, hex, pairs, text_header};
+use super::{PATIENCE, Shared, answer, blocking, tell};
+use crate::access::{Grant, Role};
+use crate::host::{Call, Who};
+use crate::origin::{self, Origin};
+
+/// How large a request may be.
+const LARGEST: usize = 4 * 1024 * 1024;
+/// How long an operation may take before its client is told that nobody knows.
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// How an operation is addressed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Address {
+    Name,
+    Expected,
+}
+
+/// Answers a request for an operation.
+pub(super) async fn operate(
+    shared: &Arc<Shared>,
+    number: usize,
+    address: Address,
+    key: Option<String>,
+    request: Request,
+) -> Response<Body> {
+    let op = &shared.ops[number];
+    let is_stream = op.described.name == "list_events"
+        && address == Address::Expected
+        && request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream");
+    if is_stream {
+        return tell(shared, &request);
+    }
+    let response = match ask(shared, op, address, key, request).await {
+        Ok(response) => response,
+        Err(Failure::Error(error)) => answer::error(&error),
+        Err(Failure::TooLarge) => {
+            let message = format!("a request has at most {LARGEST} bytes");
+            answer::refusal(413, "invalid", &message, &[])
+        }
+    };
+    shared.metrics.answered(op.described.name, response.status().as_u16());
+    response
+}
+
+enum Failure {
+    Error(Error),
+    TooLarge,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Error(error)
+    }
+}
+
+async fn ask(
+    shared: &Arc<Shared>,
+    op: &Op,
+    address: Address,
+    key: Option<String>,
+    request: Request,
+) -> Result<Response<Body>, Failure> {
+    let (parts, body) = request.into_parts();
+    let grant = parts.extensions.get::<Grant>().cloned();
+    let grant = grant.ok_or_else(|| Error::internal("a request came in without a grant"))?;
+    let is_get = address == Address::Expected && op.rest.is_get;
+    let mut arguments = if is_get {
+        op.arguments_of(&pairs(parts.uri.query().unwrap_or_default()))?
+    } else {
+        if parts.uri.query().is_some() {
+            return Err(Error::invalid("what is asked for stands in the body, and not in the address").into());
+        }
+        body_of(body).await?
+    };
+    if let (Some(name), Some(value)) = (&op.rest.key, key)
+        && arguments.insert(name.clone(), Value::String(value)).is_some()
+    {
+        return Err(Error::invalid(format!("{name} stands in the address, and nowhere else")).into());
+    }
+    let arguments = Value::Object(arguments);
+    op.check(&arguments)?;
+    grant.allow(op.described.name, op.described.effect, &arguments)?;
+    let call = Call {
+        operation: op.described.name.to_owned(),
+        arguments,
+        who: who(shared, &grant, &parts.headers)?,
+        key: text_header(&parts.headers, "idempotency-key")?,
+    };
+    let from = text_header(&parts.headers, origin::HEADER)?.map(|from| Origin::from_header(&from)).transpose()?;
+    let is_write = op.described.effect == Effect::Write;
+    let is_of_store = TABLE.iter().any(|entry| entry.name == op.described.name);
+    let revision = if is_get && is_of_store { Some(revision(shared, &call.who).await?) } else { None };
+    let wanted = parts.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    if let (Some(revision), Some(wanted)) = (&revision, wanted)
+        && matches(wanted, revision)
+    {
+        return Ok(unchanged(revision));
+    }
+    let (began, host) = (Instant::now(), Arc::clone(&shared.host));
+    let answered = blocking(move || match from {
+        Some(from) => host.call_from(call, from),
+        None => host.call(call),
+    });
+    let answer = tokio::time::timeout(LONGEST, answered).await.map_err(|_| {
+        Error::unavailable("the store did not answer in time")
+            .hint("it may still happen; ask again with the same Idempotency-Key")
+    })??;
+    shared.metrics.took(is_write, began.elapsed());
+    if is_write {
+        shared.events.wrote();
+    }
+    let is_list = address == Address::Expected && op.rest.is_list;
+    let tag = match revision {
+        Some(revision) => Some(revision),
+        None if is_get => Some(format!("\"{}\"", hex(&Sha256::digest(answer.to_string().as_bytes())[..16]))),
+        None => None,
+    };
+    if let (Some(tag), Some(wanted)) = (&tag, wanted)
+        && matches(wanted, tag)
+    {
+        return Ok(unchanged(tag));
+    }
+    let mut response = if is_list { answer::list(answer) } else { answer::data(&answer) };
+    if let Some(tag) = tag {
+        set_tag(&mut response, &tag);
+    }
+    Ok(response)
+}
+
+/// Returns what stands for all that the store says to somebody now.
+async fn revision(shared: &Arc<Shared>, who: &Who) -> Result<String> {
+    let host = Arc::clone(&shared.host);
+    let arguments = json!({ "query": { "limit": 0 } });
+    let call = Call { operation: "list_events".to_owned(), arguments, who: who.clone(), key: None };
+    let answer = blocking(move || host.call(call)).await?;
+    let name = format!("{}\0{}", who.actor, who.agent.as_deref().unwrap_or_default());
+    let last = answer.get("last").and_then(Value::as_u64).unwrap_or_default();
+    Ok(format!("W/\"{last}-{}\"", hex(&hash(&name)[..4])))
+}
+
+fn matches(wanted: &str, tag: &str) -> bool {
+    let weak = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    wanted.split(',').any(|one| weak(one) == weak(tag) || one.trim() == "*")
+}
+
+fn unchanged(tag: &str) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    set_tag(&mut response, tag);
+    response
+}
+
+fn set_tag(response: &mut Response<Body>, tag: &str) {
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Authorization, Cookie"));
+    }
+}
+
+/// Reads the body of a request, which is an object; no body at all is an empty one.
+async fn body_of(body: Body) -> Result<Map<String, Value>, Failure> {
+    let read = tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await;
+    let bytes = match read {
+        Err(_) => return Err(Error::invalid("the request did not come to its end in time").into()),
+        Ok(Err(error)) => {
+            let is_large = std::error::Error::source(&error).is_some_and(|cause| cause.to_string().contains("limit"));
+            let broken = Error::invalid("the request cannot be read").because(error);
+            return Err(if is_large { Failure::TooLarge } else { broken.into() });
+        }
+        Ok(Ok(bytes)) => bytes,
+    };
+    if bytes.is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Error::invalid("the body is an object with the arguments").into()),
+        Err(error) => Err(Error::invalid("the body is not JSON").because(error).into()),
+    }
+}
+
+/// Finds out in whose name something is asked. A token that belongs to an agent asks for that agent alone.
+pub(super) fn who(shared: &Shared, grant: &Grant, headers: &HeaderMap) -> Result<Who> {
+    let agent = text_header(headers, "waypost-agent")?;
+    let actor = text_header(headers, "waypost-actor")?;
+    if let Some(own) = &grant.agent {
+        if agent.as_ref().is_some_and(|agent| agent != own) {
+            return Err(Error::refused(format!("this token is that of {own}, who asks for nobody else")));
+        }
+        return Ok(Who { actor: own.clone(), agent: Some(own.clone()) });
+    }
+    if grant.role != Role::Admin {
+        return Ok(Who { actor: grant.role.as_str().to_owned(), agent: None });
+    }
+    let actor = actor.or_else(|| agent.clone()).unwrap_or_else(|| shared.actor.clone());
+    Ok(Who { actor, agent })
+}

@@ -1,0 +1,226 @@
+//! What every request has to pass before anything looks at it: where it was sent to, and from which page.
+//!
+//! A page of somebody else, opened in a browser on this machine, can send requests here too. It cannot choose the `Host`
+//! and `Origin` of them, nor send JSON without asking first, and nobody here ever answers such a question.
+
+use axum::http::{HeaderMap, Method, Uri, header};
+
+use crate::mcp::Allowed;
+
+/// Where requests may be sent to.
+pub(crate) struct Names {
+    /// The names, in lower case, with their port where it is not the usual one.
+    names: Vec<String>,
+}
+
+impl Names {
+    /// The names of a server: its addresses on this machine, and those that it was told.
+    pub(crate) fn new(port: Option<u16>, allowed: &[String]) -> Names {
+        let mut names = Vec::new();
+        if let Some(port) = port {
+            for host in ["127.0.0.1", "localhost", "[::1]"] {
+                names.push(format!("{host}:{port}"));
+                if port == 80 {
+                    names.push(host.to_owned());
+                }
+            }
+        }
+        names.extend(allowed.iter().map(|name| name.to_ascii_lowercase()));
+        Names { names }
+    }
+
+    /// The same, as the tools of agents check it once more.
+    pub(crate) fn allowed(&self) -> Allowed {
+        // Over the socket a client may call the server whatever it likes, and calls it so.
+        let hosts = self.names.iter().cloned().chain(["localhost".to_owned()]).collect();
+        let origins = self.names.iter().flat_map(|name| ["http", "https"].map(|scheme| format!("{scheme}://{name}")));
+        Allowed { hosts, origins: origins.collect() }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        self.names.contains(&name)
+    }
+}
+
+/// How a request came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Over the network, be it that of this machine alone.
+    Network,
+    /// Over the socket, from a process of the same user.
+    Socket,
+}
+
+/// Returns why a request is not even looked at.
+pub(crate) fn check(
+    names: &Names,
+    way: Way,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<(), (u16, &'static str)> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err((403, "a request names exactly one Host"));
+    };
+    let Ok(host) = host.to_str() else { return Err((403, "the Host is not a name")) };
+    let is_ours = |name: &str| match way {
+        Way::Network => names.has(name),
+        Way::Socket => name.eq_ignore_ascii_case("localhost"),
+    };
+    if !is_ours(host) || uri.authority().is_some_and(|authority| !is_ours(authority.as_str())) {
+        return Err((403, "the Host is not one of this server"));
+    }
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    match (origins.next(), origins.next()) {
+        (None, _) => {}
+        (Some(origin), None) => {
+            let origin = origin.to_str().unwrap_or_default();
+            let name = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            // On the socket there are no pages.
+            if way == Way::Socket || !name.is_some_and(|name| name.eq_ignore_ascii_case(host)) {
+                return Err((403, "the Origin is not this server"));
+            }
+        }
+        _ => return Err((403, "a request has one Origin at most")),
+    }
+    for site in headers.get_all("sec-fetch-site") {
+        if site != "same-origin" && site != "none" {
+            return Err((403, "the request comes from another site"));
+        }
+    }
+    if !matches!(*method, Method::GET | Method::HEAD | Method::POST | Method::DELETE) {
+        return Err((405, "only GET, HEAD, POST and DELETE are used here"));
+    }
+    if method == Method::POST && !is_json(headers) {
+        return Err((415, "the content type is application/json, and nothing else"));
+    }
+    Ok(())
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(one), None) = (types.next(), types.next()) else { return false };
+    let kind = one.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// What every answer says to a browser.
+pub(crate) const HEADERS: &[(&str, &str)] = &[
+    ("content-security-policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("referrer-policy", "no-referrer"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+];
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn checked(way: Way, uri: &str, headers: &[(&str, &str)]) -> Result<(), (u16, &'static str)> {
+        let names = Names::new(Some(7777), &["way.example.org".to_owned()]);
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name: axum::http::HeaderName = name.parse().unwrap();
+            map.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        check(&names, way, &Method::GET, &uri.parse().unwrap(), &map)
+    }
+
+    #[test]
+    fn t1_only_our_own_names_are_answered() {
+        for host in ["127.0.0.1:7777", "localhost:7777", "LOCALHOST:7777", "[::1]:7777", "way.example.org"] {
+            assert_eq!(checked(Way::Network, "/", &[("host", host)]), Ok(()), "{host}");
+        }
+        for host in [
+            "",
+            "evil.com",
+            "evil.com:7777",
+            "127.0.0.1",
+            "127.0.0.1:7778",
+            "127.0.0.1:07777",
+            "127.0.0.1:7777.",
+            "127.0.0.1.:7777",
+            "localhost",
+            "localhost.:7777",
+            "localhost:7777 ",
+            "localhost:7777@evil.com",
+            "user@localhost:7777",
+            "0.0.0.0:7777",
+            "0:7777",
+            "127.1:7777",
+            "2130706433:7777",
+            "0x7f.1:7777",
+            "[::]:7777",
+            "[::ffff:127.0.0.1]:7777",
+            "::1:7777",
+            "localhost.evil.com:7777",
+            "evil.localhost:7777",
+            "way.example.org:7777",
+            "way.example.org.",
+            "way.example.org.evil.com",
+            "xway.example.org",
+            "localhost:7777,evil.com",
+            "localhost:7777/evil.com",
+        ] {
+            assert!(checked(Way::Network, "/", &[("host", host)]).is_err(), "{host:?}");
+        }
+        assert!(checked(Way::Network, "/", &[]).is_err(), "none");
+        let twice = [("host", "localhost:7777"), ("host", "evil.com")];
+        assert!(checked(Way::Network, "/", &twice).is_err(), "two");
+        let ours = [("host", "localhost:7777")];
+        assert!(checked(Way::Network, "http://evil.com/", &ours).is_err(), "an absolute address");
+        assert_eq!(checked(Way::Network, "http://localhost:7777/", &ours), Ok(()));
+        assert_eq!(checked(Way::Socket, "/", &[("host", "localhost")]), Ok(()));
+        assert!(checked(Way::Socket, "/", &[("host", "evil.com")]).is_err());
+    }
+
+    #[test]
+    fn t3_pages_of_others_are_not_answered() {
+        let with = |origin: &str| checked(Way::Network, "/", &[("host", "localhost:7777"), ("origin", origin)]);
+        assert_eq!(with("http://localhost:7777"), Ok(()));
+        for origin in [
+            "null",
+            "",
+            "http://localhost",
+            "http://localhost:3000",
+            "http://127.0.0.1:7777",
+            "http://evil.com",
+            "https://evil.com",
+            "localhost:7777",
+            "file://",
+            "http://localhost:7777.evil.com",
+        ] {
+            assert!(with(origin).is_err(), "{origin:?}");
+        }
+        let of_socket = [("host", "localhost"), ("origin", "http://localhost")];
+        assert!(checked(Way::Socket, "/", &of_socket).is_err());
+    }
+
+    #[test]
+    fn t2_other_sites_and_other_forms_are_not_answered() {
+        for (site, is_answered) in [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)]
+        {
+            let headers = [("host", "localhost:7777"), ("sec-fetch-site", site)];
+            assert_eq!(checked(Way::Network, "/", &headers).is_ok(), is_answered, "{site}");
+        }
+        let names = Names::new(Some(1), &[]);
+        let post = |kind: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static("localhost:1"));
+            if let Some(kind) = kind {
+                headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+            }
+            check(&names, Way::Network, &Method::POST, &Uri::from_static("/"), &headers).is_ok()
+        };
+        assert!(post(Some("application/json")) && post(Some("Application/JSON; charset=utf-8")));
+        for kind in [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("multipart/form-data")] {
+            assert!(!post(kind), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The description of the interface, made from the table of operations.
+
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+use waypost_core::op::Effect;
+
+use super::route::{Op, ROOT};
+
+/// Returns the document.
+pub(crate) fn document(ops: &[Op]) -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    settings.meta_schema = None;
+    let mut generator = settings.into_generator();
+    let mut paths = Map::new();
+    for op in ops {
+        add(&mut paths, &op.rest.path, if op.rest.is_get { "get" } else { "post" }, expected(op, &mut generator));
+        add(&mut paths, &format!("{ROOT}/op/{}", op.described.name), "post", by_name(op, &mut generator));
+    }
+    for (path, operation) in others() {
+        add(&mut paths, path, "get", operation);
+    }
+    paths.sort_keys();
+    let mut schemas = generator.take_definitions(true);
+    schemas.insert("Error".to_owned(), error_schema());
+    schemas.sort_keys();
+    let mut document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Waypost",
+            "version": "1",
+            "description": "Everything that can be asked of a store and its ledgers. Whoever asks sends a token; what is \
+                written is on disk when the answer comes.",
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+    });
+    bound(&mut document);
+    document
+}
+
+fn add(paths: &mut Map<String, Value>, path: &str, method: &str, operation: Value) {
+    let item = paths.entry(path).or_insert_with(|| json!({}));
+    item[method] = operation;
+}
+
+/// Describes an operation at the address that people expect.
+fn expected(op: &Op, generator: &mut SchemaGenerator) -> Value {
+    let rest = &op.rest;
+    let mut parameters = Vec::new();
+    if let Some(key) = &rest.key {
+        parameters.push(json!({ "name": key, "in": "path", "required": true, "schema": named(&op.properties[key]) }));
+    }
+    let mut operation =
+        operation(op, op.described.name, if rest.is_list { Answer::List } else { Answer::One }, generator);
+    if rest.is_get {
+        let fields = rest.nested.as_ref().map_or(&op.properties, |(_, fields)| fields);
+        for (name, schema) in fields.iter().filter(|(name, _)| rest.key.as_ref() != Some(*name)) {
+            let is_required = op.required.contains(name) && name != "limit";
+            let mut schema = without_null(schema.clone());
+            if name == "limit" {
+                (schema["maximum"], schema["default"]) = (json!(1000), json!(100));
+            }
+            let mut parameter = json!({ "name": name, "in": "query", "required": is_required, "schema": schema });
+            if schema.get("type") == Some(&json!("array")) {
+                (parameter["style"], parameter["explode"]) = (json!("form"), json!(false));
+            }
+            parameters.push(parameter);
+        }
+        operation["responses"]["304"] = json!({ "description": "As If-None-Match says, nothing changed." });
+    } else {
+        let mut required = op.required.clone();
+        let mut schema = arguments(op, generator);
+        if let Some(key) = &rest.key {
+            // What stands in the address does not stand in the body.
+            let mut properties = resolved(&schema, generator)["properties"].take();
+            if let Value::Object(properties) = &mut properties {
+                properties.shift_remove(key);
+            }
+            required.retain(|name| name != key);
+            schema = json!({
+                "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+            });
+        }
+        operation["requestBody"] = body(&schema, !required.is_empty());
+        parameters.push(idempotency());
+    }
+    operation["parameters"] = Value::Array(parameters);
+    operation
+}
+
+/// Describes an operation at its name.
+fn by_name(op: &Op, generator: &mut SchemaGenerator) -> Value {
+    let mut operation = operation(op, &format!("op_{}", op.described.name), Answer::One, generator);
+    operation["requestBody"] = body(&arguments(op, generator), !op.required.is_empty());
+    operation["parameters"] = json!([idempotency()]);
+    operation
+}
+
+/// Describes the arguments of an operation. It has those and no others.
+fn arguments(op: &Op, generator: &mut SchemaGenerator) -> Value {
+    let schema = (op.described.schema)(generator).to_value();
+    if let Some(definition) = definition(&schema).and_then(|name| generator.definitions_mut().get_mut(name)) {
+        definition["additionalProperties"] = json!(false);
+    }
+    schema
+}
+
+/// Returns what a reference leads to.
+fn resolved(schema: &Value, generator: &SchemaGenerator) -> Value {
+    let found = definition(schema).and_then(|name| generator.definitions().get(name));
+    found.unwrap_or(schema).clone()
+}
+
+fn definition(schema: &Value) -> Option<&str> {
+    schema.get("$ref")?.as_str()?.strip_prefix("#/components/schemas/")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    One,
+    List,
+}
+
+fn operation(op: &Op, id: &str, form: Answer, generator: &mut SchemaGenerator) -> Value {
+    let answer = (op.described.answer_schema)(generator).to_value();
+    let mut properties = Map::from_iter([("schema".to_owned(), json!({ "const": "waypost/1" }))]);
+    match form {
+        Answer::One => drop(properties.insert("data".to_owned(), answer)),
+        Answer::List => {
+            // The list itself is the data; what else there is to say stands beside it.
+            let fields = resolved(&answer, generator);
+            for (name, schema) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
+                let is_list = schema.get("type") == Some(&json!("array"));
+                properties.insert(if is_list { "data".to_owned() } else { name.clone() }, schema.clone());
+            }
+        }
+    }
+    properties.insert("warnings".to_owned(), json!({ "type": "array", "items": { "type": "string" } }));
+    let schema = json!({ "type": "object", "properties": properties, "required": ["schema", "data", "warnings"] });
+    json!({
+        "operationId": id,
+        "summary": op.described.summary,
+        "x-effect": if op.described.effect == Effect::Write { "write" } else { "read" },
+        "responses": {
+            "200": { "description": "The answer.", "content": { "application/json": { "schema": schema } } },
+            "default": errors(),
+        },
+    })
+}
+
+fn errors() -> Value {
+    let schema = json!({ "$ref": "#/components/schemas/Error" });
+    json!({ "description": "What went wrong.", "content": { "application/json": { "schema": schema } } })
+}
+
+fn error_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["schema", "error"],
+        "properties": {
+            "schema": { "const": "waypost/1" },
+            "error": {
+                "type": "object",
+                "required": ["code", "message", "hints"],
+                "properties": {
+                    "code": {
+                        "type": "string",
+                        "description": "What kind it is: one that the commands know, or why a request was not looked at.",
+                    },
+                    "message": { "type": "string" },
+                    "hints": { "type": "array", "items": { "type": "string" } },
+                },
+            },
+        },
+    })
+}
+
+fn body(schema: &Value, is_required: bool) -> Value {
+    json!({ "required": is_required, "content": { "application/json": { "schema": schema } } })
+}
+
+fn idempotency() -> Value {
+    json!({
+        "name": "Idempotency-Key", "in": "header", "required": false,
+        "description": "The same key gives the same answer, however often it is asked.",
+        "schema": { "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$" },
+    })
+}
+
+/// What stands in a path is not empty.
+fn named(schema: &Value) -> Value {
+    let mut schema = without_null(schema.clone());
+    if schema.get("pattern").is_none() {
+        schema["minLength"] = json!(1);
+    }
+    schema
+}
+
+/// In an address, nothing is said by saying nothing.
+fn without_null(mut schema: Value) -> Value {
+    if let Some(kinds) = schema.get("type").and_then(Value::as_array) {
+        let kinds: Vec<_> = kinds.iter().filter(|kind| *kind != "null").cloned().collect();
+        if let [kind] = kinds.as_slice() {
+            schema["type"] = kind.clone();
+        }
+    }
+    if let Some(any) = schema.get("anyOf").and_then(Value::as_array) {
+        let any: Vec<_> = any.iter().filter(|one| one.get("type") != Some(&json!("null"))).cloned().collect();
+        if let [one] = any.as_slice() {
+            let mut one = one.clone();
+            if let (Some(text), Value::Object(fields)) = (schema.get("description"), &mut one) {
+                fields.insert("description".to_owned(), text.clone());
+            }
+            return one;
+        }
+    }
+    if let Value::Object(fields) = &mut schema
+        && fields.get("default") == Some(&Value::Null)
+    {
+        fields.remove("default");
+    }
+    schema
+}
+
+/// Says how large numbers may be.
+fn bound(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let most = match fields.get("format").and_then(Value::as_str) {
+                Some("uint32") => Some(json!(u32::MAX)),
+                // Databases count with a sign.
+                Some("uint64" | "int64") => Some(json!(i64::MAX)),
+                _ => None,
+            };
+            if let Some(most) = most {
+                fields.entry("maximum").or_insert(most);
+            }
+            fields.values_mut().for_each(bound);
+        }
+        Value::Array(items) => items.iter_mut().for_each(bound),
+        _ => {}
+    }
+}
+
+/// What is there beside the operations.
+fn others() -> Vec<(&'static str, Value)> {
+    let text =
+        |kind: &str| json!({ "description": "As it is now.", "content": { kind: { "schema": { "type": "string" } } } });
+    let open = |id: &str, summary: &str, answer: Value| {
+        json!({
+            "operationId": id, "summary": summary, "security": [],
+            "responses": { "200": answer, "default": errors() },
+        })
+    };
+    let closed = |id: &str, summary: &str, parameters: Value, answer: Value| {
+        json!({
+            "operationId": id, "summary": summary, "parameters": parameters,
+            "responses": { "200": answer, "default": errors() },
+        })
+    };
+    let number = json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX });
+    let since = json!({ "name": "since", "in": "query", "schema": number });
+    let filter = |name: &str, text: &str| json!({ "name": name, "in": "query", "description": text, "schema": { "type": "string" } });
+    vec![
+        ("/healthz", open("healthz", "Tell whether the server runs", text("text/plain"))),
+        ("/readyz", open("readyz", "Tell whether the store can be reached", text("text/plain"))),
+        ("/metrics", closed("metrics", "Count, for Prometheus", json!([]), text("text/plain"))),
+        (
+            "/openapi.json",
+            closed(
+                "openapi",
+                "Describe the interface",
+                json!([]),
+                json!({
+                    "description": "This document.", "content": { "application/json": { "schema": { "type": "object" } } },
+                }),
+            ),
+        ),
+        (
+            "/api/v1/events/stream",
+            closed(
+                "stream_events",
+                "Tell what happens, as server-sent events; Last-Event-ID goes on where a stream ended",
+                json!([
+                    since,
+                    filter("kind", "Only these kinds, or all of a subject: task.claimed,workflow"),
+                    filter("subject", "Only what is about this"),
+                    filter("worktree_id", "Only what was done from this worktree"),
+                ]),
+                text("text/event-stream"),
+            ),
+        ),
+        (
+            "/api/v1/wait",
+            closed(
+                "wait",
+                "Wait until something happens after an event, or until time is up",
+                json!([since, { "name": "ms", "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": 60_000 } }]),
+                json!({ "description": "How far it got.", "content": { "application/json": { "schema": { "type": "object" } } } }),
+            ),
+        ),
+        ("/login", open("login", "Let a browser in that has a code", json!({ "description": "It is in." }))),
+    ]
+}

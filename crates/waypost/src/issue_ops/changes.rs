@@ -1,0 +1,418 @@
+//! Changes to issues.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use waypost_core::ledger::issue;
+use waypost_core::ledger::vocabulary::{self, DependencyKind};
+use waypost_core::model::Lease;
+use waypost_core::op::Effect;
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+
+use super::{Desk, IssueRecord, Question};
+use crate::claims;
+use crate::ledger::{Change, Edit, New};
+use crate::merging::ensure_driver;
+
+/// What can be said of an issue.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct Fields {
+    /// What it is about.
+    description: Option<String>,
+    /// How it is meant to be done.
+    design: Option<String>,
+    /// When it is done.
+    acceptance_criteria: Option<String>,
+    /// Whatever else is worth knowing.
+    notes: Option<String>,
+    /// open, in_progress, blocked, deferred, closed, or another.
+    status: Option<String>,
+    /// 0 is the most urgent, 4 the least.
+    #[schemars(range(max = 4))]
+    priority: Option<u8>,
+    /// bug, feature, task, epic, chore, or another.
+    issue_type: Option<String>,
+    /// Who does it.
+    assignee: Option<String>,
+    /// The issue it is a part of.
+    parent: Option<String>,
+    /// When it should be done: a time or a day; an empty text for none.
+    due_at: Option<String>,
+    /// Not before then: a time or a day; an empty text for none.
+    defer_until: Option<String>,
+    /// Labels to put on.
+    labels: Vec<String>,
+}
+
+impl Fields {
+    fn edit(self, title: Option<String>, remove_labels: Vec<String>) -> Result<Edit> {
+        let priority = self.priority.map(|priority| vocabulary::priority(&priority.to_string())).transpose()?;
+        Ok(Edit {
+            title,
+            description: self.description,
+            design: self.design,
+            acceptance_criteria: self.acceptance_criteria,
+            notes: self.notes,
+            status: self.status,
+            priority,
+            issue_type: self.issue_type,
+            assignee: self.assignee,
+            parent_id: self.parent,
+            due_at: moment(self.due_at)?,
+            defer_until: moment(self.defer_until)?,
+            add_labels: self.labels,
+            remove_labels,
+            ..Edit::default()
+        })
+    }
+}
+
+/// Reads a moment or a day; an empty text is none.
+#[expect(clippy::option_option, reason = "set, taken out, or left alone")]
+fn moment(text: Option<String>) -> Result<Option<Option<Timestamp>>> {
+    let Some(text) = text else { return Ok(None) };
+    match issue::moment(&text) {
+        Some(moment) => Ok(Some(Some(moment))),
+        None if text.is_empty() => Ok(Some(None)),
+        None => Err(Error::invalid(format!("{text:?} is not a time")).hint("write 2026-12-01 or 2026-12-01T09:00:00Z")),
+    }
+}
+
+/// Arguments that mean nothing. Those of an issue are read in two steps, which serde cannot refuse by itself.
+type Unknown = Map<String, Value>;
+
+fn refuse(operation: &str, unknown: &Unknown) -> Result<()> {
+    match unknown.keys().next() {
+        Some(key) => Err(Error::invalid(format!("{operation} takes no {key:?}"))),
+        None => Ok(()),
+    }
+}
+
+/// Writes down an issue.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct AddIssue {
+    /// One line that says what should be done.
+    title: String,
+    /// Issues it waits for.
+    #[serde(default)]
+    blocked_by: Vec<String>,
+    /// The issue during which it was found.
+    #[serde(default)]
+    discovered_from: Option<String>,
+    #[serde(flatten)]
+    fields: Fields,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    unknown: Unknown,
+    /// Only the ledger of this repository: a path, or the name of one that is read.
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+impl Question for AddIssue {
+    const NAME: &'static str = "add_issue";
+    const SUMMARY: &'static str = "Write down an issue";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = IssueRecord;
+
+    fn repo(&self) -> Option<&str> {
+        self.repo.as_deref()
+    }
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+        refuse(Self::NAME, &self.unknown)?;
+        let edit = self.fields.edit(Some(self.title), Vec::new())?;
+        let (blocked_by, discovered_from) = (self.blocked_by, self.discovered_from);
+        desk.change(Change::Add(New { edit, blocked_by, discovered_from, name: None }))
+    }
+}
+
+/// Changes fields of an issue. An empty text takes a field out.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct UpdateIssue {
+    /// Its id, or the beginning of it.
+    issue: String,
+    /// One line that says what should be done.
+    #[serde(default)]
+    title: Option<String>,
+    /// Labels to take off.
+    #[serde(default)]
+    remove_labels: Vec<String>,
+    #[serde(flatten)]
+    fields: Fields,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    unknown: Unknown,
+    /// Only the ledger of this repository: a path, or the name of one that is read.
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+impl Question for UpdateIssue {
+    const NAME: &'static str = "update_issue";
+    const SUMMARY: &'static str = "Change fields of an issue";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = IssueRecord;
+
+    fn repo(&self) -> Option<&str> {
+        self.repo.as_deref()
+    }
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+        refuse(Self::NAME, &self.unknown)?;
+        let edit = self.fields.edit(self.title, self.remove_labels)?;
+        if edit == Edit::default() {
+            return Err(Error::invalid("nothing to change was given"));
+        }
+        desk.change(Change::Update(self.issue, edit))
+    }
+}
+
+/// Closes an issue.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CloseIssue {
+    /// Its id, or the beginning of it.
+    issue: String,
+    /// Why.
+    #[serde(default)]
+    reason: Option<String>,
+    /// Only the ledger of this repository: a path, or the name of one that is read.
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+impl Question for CloseIssue {
+    const NAME: &'static str = "close_issue";
+    const SUMMARY: &'static str = "Close an issue";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = IssueRecord;
+
+    fn repo(&self) -> Option<&str> {
+        self.repo.as_deref()
+    }
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+        desk.change(Change::Close(self.issue, self.reason))
+    }
+}
+
+/// Opens an issue again.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReopenIssue {
+    /// Its id, or the beginning of it.
+    issue: String,
+    /// Only the ledger of this repository: a path, or the name of one that is read.
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+impl Question for ReopenIssue {
+    const NAME: &'static str = "reopen_issue";
+    const SUMMARY: &'static str = "Open an issue again";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = IssueRecord;
+
+    fn repo(&self) -> Option<&str> {
+        self.repo.as_deref()
+    }
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+        desk.change(Change::Reopen(self.issue))
+    }
+}
+
+/// Deletes an issue, leaving a tombstone.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteIssue {
+    /// Its id, or the beginning of it.
+    issue: String,
+    /// Why.
+    #[serde(default)]
+    reason: Option<String>,
+    /// Only the ledger of this repository: a path, or the name of one that is read.
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+impl Question for DeleteIssue {
+    const NAME: &'static str = "delete_issue";
+    const SUMMARY: &'static str = "Delete an issue, leaving a tombstone";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = IssueRecord;
+
+    fn repo(&self) -> Option<&str> {
+        self.repo.as_deref()
+    }
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+        desk.change(Change::Delete(self.issue, self.reason))
+    }
+}
+
+/// Says something about an issue.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommentIssue {
+    /// Its id, or the beginning of it.
+    issue: String,
+    /// What.
+    text: String,
+    /// Only the ledger of this repository: a path, or the name of one that is read.
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+impl Question for CommentIssue {
+    const NAME: &'static str = "comment_issue";
+    const SUMMARY: &'static str = "Say something about an issue";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = IssueRecord;
+
+    fn repo(&self) -> Option<&str> {
+        self.repo.as_deref()
+    }
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+        desk.change(Change::Comment(self.issue, self.text))
+    }
+}
+
+/// Gives an issue back that somebody took.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReturnIssue {
+    /// Its id, or the beginning of it.
+    issue: String,
+    /// Take it from whoever has it.
+    #[serde(default)]
+    force: bool,
+    /// Only the ledger of this repository: a path, or the name of one that is read.
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+impl Question for ReturnIssue {
+    const NAME: &'static str = "return_issue";
+    const SUMMARY: &'static str = "Give an issue back";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = IssueRecord;
+
+    fn repo(&self) -> Option<&str> {
+        self.repo.as_deref()
+    }
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+        desk.change(Change::Release(self.issue, self.force))
+    }
+}
+
+/// Makes an issue depend on another.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DependIssue {
+    /// The one that depends: its id, or the beginning of it.
+    issue: String,
+    /// The one it depends on.
+    on: String,
+    /// How; blocks if nobody says.
+    #[serde(default)]
+    kind: Option<String>,
+    /// Only the ledger of this repository: a path, or the name of one that is read.
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+impl Question for DependIssue {
+    const NAME: &'static str = "depend_issue";
+    const SUMMARY: &'static str = "Make an issue depend on another";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = IssueRecord;
+
+    fn repo(&self) -> Option<&str> {
+        self.repo.as_deref()
+    }
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+        let kind = self.kind.as_deref().map(DependencyKind::parse).transpose()?;
+        desk.change(Change::Depend(self.issue, self.on, kind.unwrap_or(DependencyKind::Blocks)))
+    }
+}
+
+/// Ends that an issue depends on another.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UndependIssue {
+    /// The one that depends: its id, or the beginning of it.
+    issue: String,
+    /// The one it depends on.
+    on: String,
+    /// In which way; in all if nobody says.
+    #[serde(default)]
+    kind: Option<String>,
+    /// Only the ledger of this repository: a path, or the name of one that is read.
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+impl Question for UndependIssue {
+    const NAME: &'static str = "undepend_issue";
+    const SUMMARY: &'static str = "End that an issue depends on another";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = IssueRecord;
+
+    fn repo(&self) -> Option<&str> {
+        self.repo.as_deref()
+    }
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+        let kind = self.kind.as_deref().map(DependencyKind::parse).transpose()?;
+        desk.change(Change::Undepend(self.issue, self.on, kind))
+    }
+}
+
+/// Takes an issue to work on, in its ledger and with a lease: the one that is named, else the first that is ready.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TakeIssue {
+    /// Its id, or the beginning of it.
+    #[serde(default)]
+    issue: Option<String>,
+    /// How long the lease lasts after each sign of life, in milliseconds.
+    #[serde(default)]
+    ttl_ms: Option<u64>,
+    /// Only the ledger of this repository: a path, or the name of one that is read.
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+impl Question for TakeIssue {
+    const NAME: &'static str = "take_issue";
+    const SUMMARY: &'static str = "Take an issue to work on";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = TakenIssue;
+
+    fn repo(&self) -> Option<&str> {
+        self.repo.as_deref()
+    }
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<TakenIssue> {
+        let (id, lease) = claims::claim(desk.place, &desk.ledger, self.issue.as_deref(), self.ttl_ms)?;
+        ensure_driver(desk.place);
+        let entry = desk.look(|index| index.entry_of(&id))?;
+        Ok(TakenIssue { issue: desk.shown(&entry.record, entry.ledger)?, lease })
+    }
+}
+
+/// An issue, and the right to work on it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct TakenIssue {
+    /// The issue.
+    issue: IssueRecord,
+    /// For how long, and in which epoch.
+    lease: Lease,
+}

@@ -1,0 +1,316 @@
+//! What can be asked about issues, by name and with JSON, for the ways in that carry JSON.
+//!
+//! They stand beside the operations of the store, and are not in its table: issues live in ledgers. Where both are
+//! concerned, as when an issue is taken to work on, an operation here does what the command of that name does.
+
+mod changes;
+mod questions;
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use waypost_core::ledger::record::Record;
+use waypost_core::op::Effect;
+use waypost_core::{Error, Result, path_text};
+use waypost_ledger::{Index, Summary};
+
+use crate::claims;
+use crate::history;
+use crate::ledger::{Change, Ledger};
+use crate::merging::ensure_driver;
+use crate::place::Place;
+use crate::prune::prune_large;
+use changes::{
+    AddIssue, CloseIssue, CommentIssue, DeleteIssue, DependIssue, ReopenIssue, ReturnIssue, TakeIssue, UndependIssue,
+    UpdateIssue,
+};
+use questions::{BlockedIssues, ExplainIssue, ListIssues, ReadyIssues, SearchIssues, ShowIssue};
+
+/// One row of the table of operations on issues.
+pub struct Entry {
+    /// Its name on every surface.
+    pub name: &'static str,
+    /// One line for help texts.
+    pub summary: &'static str,
+    /// Whether it writes.
+    pub effect: Effect,
+    /// Runs it in the name of whoever uses the place, with its arguments and its answer as JSON.
+    ///
+    /// An answer is an object. If something was odd but not wrong, it has `warnings`.
+    pub run: fn(&Place, Value) -> Result<Value>,
+    /// Describes its arguments.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+    /// Describes its answer.
+    pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+const fn entry<Q: Question>() -> Entry {
+    Entry {
+        name: Q::NAME,
+        summary: Q::SUMMARY,
+        effect: Q::EFFECT,
+        run: run::<Q>,
+        schema: SchemaGenerator::subschema_for::<Q>,
+        answer_schema: SchemaGenerator::subschema_for::<Q::Answer>,
+    }
+}
+
+/// All operations on issues.
+pub static TABLE: &[Entry] = &[
+    entry::<AddIssue>(),
+    entry::<BlockedIssues>(),
+    entry::<CloseIssue>(),
+    entry::<CommentIssue>(),
+    entry::<DeleteIssue>(),
+    entry::<DependIssue>(),
+    entry::<ExplainIssue>(),
+    entry::<ListIssues>(),
+    entry::<ReadyIssues>(),
+    entry::<ReopenIssue>(),
+    entry::<ReturnIssue>(),
+    entry::<SearchIssues>(),
+    entry::<ShowIssue>(),
+    entry::<TakeIssue>(),
+    entry::<UndependIssue>(),
+    entry::<UpdateIssue>(),
+];
+
+/// Returns the operation with this name.
+pub fn named(name: &str) -> Option<&'static Entry> {
+    TABLE.iter().find(|entry| entry.name == name)
+}
+
+/// Makes several changes, and returns each issue as it is then, with the number of its ledger.
+///
+/// The first one in a clone also tells git how to merge the ledger. Leases end on what was given back or is over.
+pub fn apply(place: &Place, ledger: &Ledger, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
+    let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
+    let records = ledger.apply_placed(&unplaced, false)?;
+    ensure_driver(place);
+    let ended: Vec<String> = changes
+        .iter()
+        .zip(&records)
+        .filter(|(change, _)| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..)))
+        .filter_map(|(_, (record, _))| record.text("id"))
+        .collect();
+    if !ended.is_empty() {
+        claims::release(place, &ended, "given back, or over")?;
+    }
+    Ok(records)
+}
+
+/// Returns a record as others see it: all its fields as they are spelled, and where it is from.
+pub fn shown(ledger: &Ledger, record: &Record, number: usize) -> Result<Record> {
+    let mut shown = record.clone();
+    let repository = ledger.repos().get(number).map(|repo| path_text::to_text(repo.path()));
+    shown.set("source_repo", &repository)?;
+    Ok(shown)
+}
+
+/// Something that can be asked about issues.
+trait Question: DeserializeOwned + JsonSchema {
+    const NAME: &'static str;
+    const SUMMARY: &'static str;
+    const EFFECT: Effect;
+    type Answer: Serialize + JsonSchema;
+
+    /// Returns the only repository that it is about, if it is about one.
+    fn repo(&self) -> Option<&str>;
+
+    fn run(self, desk: &mut Desk<'_>) -> Result<Self::Answer>;
+}
+
+fn run<Q: Question>(place: &Place, arguments: Value) -> Result<Value> {
+    let question: Q = serde_json::from_value(arguments)
+        .map_err(|error| Error::invalid(format!("wrong arguments for {}", Q::NAME)).because(error))?;
+    let (ledger, unreachable) = Ledger::narrowed(place, question.repo(), &[])?;
+    let warnings = place.warnings.iter().cloned().chain(unreachable).collect();
+    let mut desk = Desk { place, ledger, warnings };
+    let answer = question.run(&mut desk)?;
+    let mut answer = serde_json::to_value(answer)
+        .map_err(|error| Error::internal(format!("the answer of {} is not JSON", Q::NAME)).because(error))?;
+    if let (false, Value::Object(fields)) = (desk.warnings.is_empty(), &mut answer) {
+        fields.insert("warnings".to_owned(), desk.warnings.into());
+    }
+    Ok(answer)
+}
+
+/// The ledgers that a request is about, and what is odd about them.
+struct Desk<'a> {
+    place: &'a Place,
+    ledger: Ledger,
+    warnings: Vec<String>,
+}
+
+impl Desk<'_> {
+    /// Asks about the issues, and notes if a part of the ledger could not be read.
+    fn look<T>(&mut self, mut look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+        let (answer, unread, conflicted) =
+            self.ledger.look(|index| Ok((look(index)?, index.unread()?, index.conflicted()?)))?;
+        if conflicted > 0 {
+            self.warnings.push("the ledger has conflict markers and is read as merged: way resolve".to_owned());
+        }
+        if unread > 0 {
+            self.warnings.push(format!("lines of the ledger that cannot be read: {unread}; way doctor"));
+        }
+        Ok(answer)
+    }
+
+    /// Lists what fits, at most so many, or all for 0. Tells whether there are more.
+    fn list(
+        &mut self,
+        limit: usize,
+        mut ask: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
+    ) -> Result<IssueList> {
+        let asked = (limit > 0).then(|| limit.saturating_add(1));
+        let mut records = self
+            .look(|index| ask(index, asked)?.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>())?;
+        let has_more = limit > 0 && records.len() > limit;
+        if has_more {
+            records.truncate(limit);
+        }
+        let issues = records.iter().map(|(record, number)| self.shown(record, *number)).collect::<Result<_>>()?;
+        Ok(IssueList { issues, has_more })
+    }
+
+    /// Makes a change, and returns the issue as it is then.
+    fn change(&mut self, change: Change) -> Result<IssueRecord> {
+        let is_over = matches!(change, Change::Close(..));
+        let records = apply(self.place, &self.ledger, &[change])?;
+        let prunings = if is_over { prune_large(self.place, &self.ledger) } else { Vec::new() };
+        for error in prunings.into_iter().filter_map(Result::err) {
+            self.warnings.push(format!("the ledger could not be pruned: {}", error.full_message()));
+        }
+        match records.first() {
+            Some((record, number)) => self.shown(record, *number),
+            None => Err(Error::internal("a change was made to no issue")),
+        }
+    }
+
+    /// Returns an issue that is in no ledger any more, but was.
+    fn gone(&mut self, error: Error, id: &str) -> Result<IssueRecord> {
+        let (record, commit) = history::instead_of(error, self.place, id)?;
+        let commit = commit.short_id();
+        self.warnings.push(format!("{id} is not in the ledger any more; last in commit {commit}"));
+        self.shown(&record, 0)
+    }
+
+    fn shown(&self, record: &Record, number: usize) -> Result<IssueRecord> {
+        let line = shown(&self.ledger, record, number)?.to_line();
+        let record = serde_json::from_str(&line);
+        record.map(IssueRecord).map_err(|error| Error::internal("a record is not JSON").because(error))
+    }
+}
+
+/// An issue: all its fields as they are spelled in its ledger, and where it is from.
+#[derive(Clone, Debug, Serialize)]
+struct IssueRecord(Map<String, Value>);
+
+impl JsonSchema for IssueRecord {
+    fn schema_name() -> Cow<'static, str> {
+        "Issue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "description": "An issue: all its fields as they are spelled in its ledger, and where it is from.",
+            "required": ["id"],
+            "properties": {
+                "id": { "type": "string" },
+                "title": { "type": "string" },
+                "status": { "type": "string" },
+                "source_repo": { "type": ["string", "null"] },
+            },
+            "additionalProperties": true,
+        })
+    }
+}
+
+/// Issues.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct IssueList {
+    /// The issues.
+    issues: Vec<IssueRecord>,
+    /// Whether there are more.
+    has_more: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::generate::SchemaSettings;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_stand_once_and_are_not_those_of_the_store() {
+        for (at, entry) in TABLE.iter().enumerate() {
+            assert!(TABLE[..at].iter().all(|other| other.name < entry.name), "{} is not in order", entry.name);
+            assert!(waypost_core::op::named(entry.name).is_none(), "{} is of the store", entry.name);
+        }
+    }
+
+    #[test]
+    fn every_operation_describes_its_arguments_and_its_answer() {
+        for entry in TABLE {
+            let mut generator =
+                SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
+            for schema in [(entry.schema)(&mut generator), (entry.answer_schema)(&mut generator)] {
+                assert_eq!(schema.get("type").and_then(Value::as_str), Some("object"), "{}", entry.name);
+                assert!(schema.get("description").is_some(), "{}", entry.name);
+            }
+            let arguments = (entry.schema)(&mut generator);
+            let properties = arguments.get("properties").and_then(Value::as_object).unwrap();
+            assert!(properties.contains_key("repo") && !properties.contains_key("unknown"), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn an_issue_lives_through_its_operations() {
+        let dir = waypost_testkit::temp_dir();
+        std::fs::create_dir(dir.path().join(".waypost")).unwrap();
+        let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
+        let run = |name: &str, arguments: Value| (named(name).unwrap().run)(&place, arguments);
+        let id = |answer: &Value| answer["id"].as_str().unwrap().to_owned();
+
+        let first = id(&run("add_issue", json!({ "title": "Lay the base", "priority": 1 })).unwrap());
+        let second = id(&run("add_issue", json!({ "title": "Build on it", "blocked_by": [first] })).unwrap());
+        let ready = run("ready_issues", json!({})).unwrap();
+        assert_eq!((ready["issues"].as_array().unwrap().len(), &ready["issues"][0]["id"]), (1, &json!(first)));
+        let shown = run("explain_issue", json!({ "issue": second })).unwrap();
+        assert_eq!((&shown["ready"], &shown["reasons"].as_array().unwrap().len()), (&json!(false), &1));
+        assert_eq!(run("explain_issue", json!({ "issue": first })).unwrap()["waiting"], json!([second]));
+        assert_eq!(run("show_issue", json!({ "issue": first })).unwrap()["title"], json!("Lay the base"));
+        assert_eq!(run("blocked_issues", json!({})).unwrap()["issues"][0]["issue"]["id"], json!(second));
+        assert_eq!(run("search_issues", json!({ "text": "build" })).unwrap()["issues"][0]["id"], json!(second));
+        assert_eq!(run("list_issues", json!({ "limit": 1 })).unwrap()["has_more"], json!(true));
+
+        let changed = run("update_issue", json!({ "issue": second, "labels": ["x"], "due_at": "2026-12-01" })).unwrap();
+        assert_eq!((&changed["labels"], &changed["due_at"]), (&json!(["x"]), &json!("2026-12-01T00:00:00.000Z")));
+        assert!(run("update_issue", json!({ "issue": second, "due_at": "" })).unwrap()["due_at"].is_null());
+        let closed = run("close_issue", json!({ "issue": first, "reason": "done" })).unwrap();
+        assert_eq!(closed["close_reason"], json!("done"));
+        assert_eq!(run("ready_issues", json!({})).unwrap()["issues"][0]["id"], json!(second));
+        let again = run("depend_issue", json!({ "issue": second, "on": first, "kind": "related" })).unwrap();
+        assert_eq!(again["dependencies"].as_array().unwrap().len(), 2);
+
+        for (name, arguments, message) in [
+            ("ready_issues", json!({ "limmit": 1 }), "wrong arguments for ready_issues: unknown field `limmit`"),
+            ("add_issue", json!({ "title": "x", "titel": "x" }), "add_issue takes no \"titel\""),
+            ("add_issue", json!({ "title": "x", "priority": 7 }), "7"),
+            ("add_issue", json!({}), "wrong arguments for add_issue: missing field `title`"),
+            ("update_issue", json!({ "issue": second }), "nothing to change was given"),
+            ("update_issue", json!({ "issue": second, "due_at": "soon" }), "\"soon\" is not a time"),
+            ("search_issues", json!({ "text": " " }), "a search needs words"),
+        ] {
+            let error = run(name, arguments).unwrap_err();
+            assert_eq!(error.kind(), crate::Kind::Invalid, "{message}");
+            assert!(error.full_message().contains(message), "{}", error.full_message());
+        }
+        assert_eq!(run("show_issue", json!({ "issue": "nothing" })).unwrap_err().kind(), crate::Kind::NotFound);
+    }
+}

@@ -1,0 +1,181 @@
+//! A store and the ledgers beside it, used by many at once: what stands behind a server.
+//!
+//! Reading is done by a few threads, each with a session of its own. Writing is done by one, which makes what waits for
+//! it one transaction: the disk is waited for once, and each is answered after that.
+
+mod readers;
+mod writer;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use waypost_core::engine::{self, Caller};
+use waypost_core::op::{Effect, Entry, GetStatus, TABLE};
+use waypost_core::store::Store as _;
+use waypost_core::{Error, Kind, Result};
+use waypost_server::{Call, Described, Host, Measure, Origin, Who};
+
+use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
+use crate::issue_ops;
+use crate::place::{Location, Place};
+use crate::session::{Session, SystemEntropy};
+use readers::Readers;
+use writer::Writer;
+
+/// A store that is served.
+pub struct Serving {
+    place: Place,
+    /// In whose name things are done that no worktree of their own is named for.
+    own: Caller,
+    readers: Readers,
+    writer: Writer,
+    /// Signs of life have a way of their own where writers queue elsewhere: late ones lose leases.
+    urgent: Option<Writer>,
+    refused: AtomicU64,
+}
+
+impl Serving {
+    /// Opens the store of a place for many.
+    pub fn open(place: &Place) -> Result<Serving> {
+        let mut place = place.clone();
+        // Whoever asks says who it is, and not whoever started the server.
+        place.variables = place.variables.without(WAYPOST_AGENT).without(WAYPOST_ACTOR);
+        if let Location::Server(url) = place.store()?.location {
+            return Err(Error::refused(format!("{url} is a server already"))
+                .hint(format!("unset {WAYPOST_DB}, or name a file or a postgres:// URL")));
+        }
+        let session = Session::open(place.clone())?;
+        let is_postgres = matches!(session.choice.location, Location::Postgres(_));
+        let own = session.caller().clone();
+        drop(session);
+        let urgent = if is_postgres { Some(Writer::start(&place)?) } else { None };
+        Ok(Serving {
+            own,
+            readers: Readers::start(&place)?,
+            writer: Writer::start(&place)?,
+            urgent,
+            place,
+            refused: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns who asks, as the engine knows it.
+    fn caller(&self, who: &Who, from: Option<Origin>) -> Caller {
+        let Who { actor, agent } = who.clone();
+        let own = self.own.clone();
+        match from {
+            Some(Origin { repository, worktree }) => Caller { actor, agent, repository, worktree, ..own },
+            None => Caller { actor, agent, ..own },
+        }
+    }
+
+    fn run(&self, call: Call, from: Option<Origin>) -> Result<Value> {
+        let Call { operation, arguments, who, key } = call;
+        if let Some(entry) = TABLE.iter().find(|entry| entry.name == operation) {
+            let caller = self.caller(&who, from);
+            return match entry.effect {
+                Effect::Read => self.read(entry, caller, arguments),
+                Effect::Write => self.write(entry, caller, arguments, key),
+            };
+        }
+        match issue_ops::named(&operation) {
+            Some(entry) => (entry.run)(&self.place.used_by(&who.actor, who.agent.as_deref()), arguments),
+            None => Err(Error::not_found(format!("there is no operation {operation:?}"))),
+        }
+    }
+
+    fn read(&self, entry: &'static Entry, caller: Caller, arguments: Value) -> Result<Value> {
+        if self.readers.ask(|session| engine::is_due(session.store()?))? {
+            let settle = TABLE.iter().find(|entry| entry.name == "settle");
+            let settle = settle.ok_or_else(|| Error::internal("settle is not in the table"))?;
+            match self.writer.write(settle, self.own.clone(), json!({}), None) {
+                // Whoever writes next does it.
+                Err(error) if error.kind() != Kind::Unavailable => return Err(error),
+                _ => {}
+            }
+        }
+        self.readers.ask(move |session| {
+            engine::read_json(session.store()?, &caller, &mut SystemEntropy, entry, arguments.clone())
+        })
+    }
+
+    fn write(&self, entry: &'static Entry, caller: Caller, arguments: Value, key: Option<String>) -> Result<Value> {
+        let writer = match &self.urgent {
+            Some(urgent) if entry.name == "heartbeat" => urgent,
+            _ => &self.writer,
+        };
+        let written = writer.write(entry, caller, arguments, key);
+        self.refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
+        written
+    }
+
+    /// Refuses a worktree that says it is one of another repository than the store knows.
+    fn check(&self, from: &Origin) -> Result<()> {
+        let id = from.worktree.id.clone();
+        let known = self.readers.ask(move |session| session.store()?.begin_read()?.worktree_get(&id))?;
+        match known {
+            Some(known) if known.repository_id != from.repository.id => {
+                Err(Error::refused(format!("worktree {} is one of another repository", from.worktree.id)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Host for Serving {
+    fn call(&self, call: Call) -> Result<Value> {
+        self.run(call, None)
+    }
+
+    fn call_from(&self, call: Call, from: Origin) -> Result<Value> {
+        self.check(&from)?;
+        self.run(call, Some(from))
+    }
+
+    fn beside(&self) -> &'static [Described] {
+        static ALL: OnceLock<Vec<Described>> = OnceLock::new();
+        ALL.get_or_init(|| {
+            let described = |entry: &issue_ops::Entry| {
+                let issue_ops::Entry { name, summary, effect, schema, answer_schema, .. } = *entry;
+                Described { name, summary, effect, schema, answer_schema }
+            };
+            issue_ops::TABLE.iter().map(described).collect()
+        })
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        let caller = self.own.clone();
+        let status = self.readers.ask(move |session| {
+            let status = GetStatus { worktree_id: None, limit: 0 };
+            engine::read(session.store()?, &caller, &mut SystemEntropy, status)
+        });
+        let mut measures = self.writer.measures();
+        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+        measures.push(Measure {
+            name: "writes_refused_total",
+            help: "Writes that were refused or failed.",
+            is_counter: true,
+            values: vec![(String::new(), self.refused.load(Ordering::Relaxed) as f64)],
+        });
+        if let Ok(totals) = status.and_then(|status| {
+            serde_json::to_value(status.totals).map_err(|error| Error::internal("totals are not JSON").because(error))
+        }) {
+            let totals = totals.as_object().into_iter().flatten();
+            measures.push(Measure {
+                name: "things",
+                help: "How many there are of each part of way status.",
+                is_counter: false,
+                values: totals
+                    .map(|(name, count)| (format!("part=\"{name}\""), count.as_f64().unwrap_or_default()))
+                    .collect(),
+            });
+        }
+        measures
+    }
+
+    fn wait(&self, last: u64, at_most: Duration) -> Result<()> {
+        self.readers.wait(last, at_most)
+    }
+}

@@ -1,0 +1,261 @@
+//! The thread that writes: whatever waits becomes one transaction.
+//!
+//! A request that is refused undoes its own step alone. Whatever else goes wrong undoes the whole transaction, and then
+//! each request is tried by itself: nobody suffers for the request of another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use waypost_core::engine::{self, Caller};
+use waypost_core::op::Entry;
+use waypost_core::store::Store;
+use waypost_core::{Error, Kind, Result};
+use waypost_server::Measure;
+
+use super::readers::{gone, spawn, too_many};
+use crate::place::Place;
+use crate::session::{Session, SystemEntropy};
+
+/// How many may wait.
+const QUEUE: usize = 1_024;
+/// How many become one transaction at most: others that write to the store must get their turn, too.
+const TOGETHER: usize = 64;
+
+pub(super) struct Writer {
+    queue: SyncSender<Request>,
+    counts: Arc<Counts>,
+}
+
+/// Something to write.
+struct Request {
+    entry: &'static Entry,
+    caller: Caller,
+    arguments: Value,
+    key: Option<String>,
+    sender: Sender<Result<Value>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    waiting: AtomicU64,
+    requests: AtomicU64,
+    transactions: AtomicU64,
+    micros: AtomicU64,
+}
+
+impl Writer {
+    pub(super) fn start(place: &Place) -> Result<Writer> {
+        let (queue, requests) = sync_channel(QUEUE);
+        let counts = Arc::new(Counts::default());
+        let (place, counted) = (place.clone(), Arc::clone(&counts));
+        spawn("writer".to_owned(), move || run(&place, &requests, &counted))?;
+        Ok(Writer { queue, counts })
+    }
+
+    /// Writes something; it is on disk when this returns.
+    pub(super) fn write(
+        &self,
+        entry: &'static Entry,
+        caller: Caller,
+        arguments: Value,
+        key: Option<String>,
+    ) -> Result<Value> {
+        let (sender, receiver) = channel();
+        self.counts.waiting.fetch_add(1, Ordering::Relaxed);
+        let sent = self.queue.try_send(Request { entry, caller, arguments, key, sender });
+        let answer = match sent {
+            Ok(()) => receiver.recv().unwrap_or_else(|_| Err(gone())),
+            Err(TrySendError::Full(_)) => Err(too_many()),
+            Err(TrySendError::Disconnected(_)) => Err(gone()),
+        };
+        self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+        answer
+    }
+
+    pub(super) fn measures(&self) -> Vec<Measure> {
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        let value = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
+        let one =
+            |name, help, is_counter, value| Measure { name, help, is_counter, values: vec![(String::new(), value)] };
+        let Counts { waiting, requests, transactions, micros } = &*self.counts;
+        vec![
+            one("writer_waiting", "Writes that wait for their transaction, or for the disk.", false, value(waiting)),
+            one("writer_requests_total", "Writes that were asked for.", true, value(requests)),
+            one("writer_transactions_total", "Transactions that they became.", true, value(transactions)),
+            one("writer_seconds_total", "How long the transactions took.", true, value(micros) / 1e6),
+        ]
+    }
+}
+
+fn run(place: &Place, requests: &Receiver<Request>, counts: &Counts) {
+    let mut session = None;
+    while let Ok(first) = requests.recv() {
+        let batch: Vec<Request> = std::iter::once(first).chain(requests.try_iter().take(TOGETHER - 1)).collect();
+        let mut open = match session.take() {
+            Some(open) => open,
+            None => match Session::open(place.clone()) {
+                Ok(open) => open,
+                Err(error) => {
+                    answer_all(batch, &error);
+                    continue;
+                }
+            },
+        };
+        counts.requests.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        let began = Instant::now();
+        let transactions = match open.store() {
+            Ok(store) => write(store, batch),
+            Err(error) => {
+                answer_all(batch, &error);
+                continue;
+            }
+        };
+        counts.transactions.fetch_add(transactions, Ordering::Relaxed);
+        counts.micros.fetch_add(micros(began.elapsed()), Ordering::Relaxed);
+        session = Some(open);
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn answer_all(batch: Vec<Request>, error: &Error) {
+    for request in batch {
+        // Whoever asked may have gone.
+        let _ = request.sender.send(Err(error.clone()));
+    }
+}
+
+/// Writes what was asked for, and answers everybody. Returns how many transactions it took.
+fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
+    if store.is_remote() {
+        // Asked again after a connection was lost, it must be the same request.
+        for request in batch.iter_mut().filter(|request| request.key.is_none()) {
+            request.key = Some(engine::own_key(&mut SystemEntropy));
+        }
+    }
+    if batch.len() > 1
+        && let Ok(answers) = together(store, &batch)
+    {
+        for (request, answer) in batch.into_iter().zip(answers) {
+            let _ = request.sender.send(answer);
+        }
+        return 1;
+    }
+    let count = batch.len() as u64;
+    for Request { entry, caller, arguments, key, sender } in batch {
+        let answer = engine::write_json(store, &caller, &mut SystemEntropy, key.as_deref(), entry, &arguments);
+        let _ = sender.send(answer);
+    }
+    count
+}
+
+/// Makes all requests one transaction; everything has happened when this returns answers, and nothing on an error.
+fn together(store: &mut dyn Store, batch: &[Request]) -> Result<Vec<Result<Value>>> {
+    let mut tx = store.begin_write()?;
+    let mut answers = Vec::with_capacity(batch.len());
+    for Request { entry, caller, arguments, key, .. } in batch {
+        tx.mark()?;
+        let answer = (entry.step)(&mut *tx, caller, &mut SystemEntropy, key.as_deref(), arguments.clone());
+        match &answer {
+            Err(error) if !is_refusal(error.kind()) => return Err(error.clone()),
+            Err(_) => tx.undo()?,
+            Ok(_) => {}
+        }
+        answers.push(answer);
+    }
+    tx.commit()?;
+    Ok(answers)
+}
+
+/// Tells whether a request was looked at and declined, and the transaction is as good as before.
+fn is_refusal(kind: Kind) -> bool {
+    match kind {
+        Kind::Invalid
+        | Kind::NotFound
+        | Kind::Ambiguous
+        | Kind::Conflict
+        | Kind::LeaseLost
+        | Kind::NothingToDo
+        | Kind::Refused => true,
+        Kind::Internal | Kind::Unavailable | Kind::Damaged => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use serde_json::json;
+    use waypost_core::id::{RepositoryId, WorktreeId};
+    use waypost_core::memory::MemoryStore;
+    use waypost_core::model::{Repository, Vcs, WorkflowQuery, Worktree};
+    use waypost_core::op::TABLE;
+    use waypost_core::time::{FixedClock, Timestamp};
+
+    use super::*;
+
+    fn caller() -> Caller {
+        let (repository, worktree) =
+            ("rp_000000000000".parse::<RepositoryId>(), "wt_000000000000".parse::<WorktreeId>());
+        let (repository, now) = (repository.unwrap(), Timestamp::from_millis(1_000));
+        Caller {
+            actor: "a".to_owned(),
+            agent: Some("a".to_owned()),
+            is_shared: false,
+            worktree: Worktree {
+                id: worktree.unwrap(),
+                repository_id: repository.clone(),
+                name: "w".to_owned(),
+                path: PathBuf::from("/w"),
+                branch: None,
+                first_seen: now,
+                last_seen: now,
+                removed_at: None,
+            },
+            repository: Repository {
+                id: repository,
+                name: "r".to_owned(),
+                path: PathBuf::from("/r"),
+                vcs: Vcs::Git,
+                remote_url: None,
+                default_branch: None,
+            },
+        }
+    }
+
+    fn request(name: &str, arguments: Value, key: Option<&str>) -> (Request, Receiver<Result<Value>>) {
+        let (sender, receiver) = channel();
+        let entry = TABLE.iter().find(|entry| entry.name == name).unwrap();
+        (Request { entry, caller: caller(), arguments, key: key.map(str::to_owned), sender }, receiver)
+    }
+
+    #[test]
+    fn a_refused_request_undoes_nothing_of_its_neighbours() {
+        let mut store = MemoryStore::new(Box::new(FixedClock(Timestamp::from_millis(1_000))));
+        let (requests, answers): (Vec<_>, Vec<_>) = [
+            ("create_workflow", json!({ "name": "one" }), None),
+            ("start_workflow", json!({ "workflow": "none such" }), None),
+            ("create_workflow", json!({ "name": "two" }), Some("k")),
+            ("create_workflow", json!({ "name": "two" }), Some("k")),
+            ("create_workflow", json!({ "nome": 1 }), None),
+        ]
+        .into_iter()
+        .map(|(name, arguments, key)| request(name, arguments, key))
+        .unzip();
+        assert_eq!(write(&mut store, requests), 1);
+        let answers: Vec<_> = answers.iter().map(|answer| answer.recv().unwrap()).collect();
+        let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(Error::kind)).collect();
+        assert_eq!(kinds, [None, Some(Kind::NotFound), None, None, Some(Kind::Invalid)]);
+        assert_eq!(answers[2].as_ref().unwrap(), answers[3].as_ref().unwrap(), "the same key gives the same answer");
+        let query = WorkflowQuery { limit: 9, ..WorkflowQuery::default() };
+        let workflows = store.begin_read().unwrap().workflow_list(&query).unwrap();
+        let mut names: Vec<_> = workflows.into_iter().map(|workflow| workflow.name).collect();
+        names.sort();
+        assert_eq!(names, ["one", "two"]);
+    }
+}

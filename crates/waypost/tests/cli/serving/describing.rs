@@ -1,0 +1,205 @@
+//! What the server says of itself, and how its answers look.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use expect_test::expect_file;
+use serde_json::{Value, json};
+
+use super::{Server, plan};
+
+#[test]
+fn the_description_is_the_one_that_is_checked_in() {
+    let server = Server::start(&[]);
+    let document: Value = serde_json::from_str(&server.get("/openapi.json").body).unwrap();
+    let text = serde_json::to_string_pretty(&document).unwrap() + "\n";
+    expect_file![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json")].assert_eq(&text);
+}
+
+#[test]
+fn everything_that_the_description_refers_to_is_in_it() {
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                fields.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let server = Server::start(&[]);
+    let document: Value = serde_json::from_str(&server.get("/openapi.json").body).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    assert!(found.len() > 50);
+    for reference in found {
+        let pointer = reference.strip_prefix('#').unwrap_or_else(|| panic!("{reference} leads elsewhere"));
+        assert!(document.pointer(pointer).is_some(), "{reference} is not there");
+    }
+    let mut ids: BTreeMap<String, u32> = BTreeMap::new();
+    for operation in document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values())
+    {
+        *ids.entry(operation["operationId"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    assert!(ids.values().all(|count| *count == 1), "{ids:?}");
+}
+
+#[test]
+fn a_list_is_an_array_and_says_how_it_goes_on() {
+    let server = Server::start(&[]);
+    server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
+    let page = server.get("/api/v1/tasks?limit=1").json();
+    assert_eq!((page["data"].as_array().unwrap().len(), &page["more"]), (1, &json!(1)));
+    let first = server.get("/api/v1/events?since=0&limit=3").json();
+    assert_eq!(first["data"].as_array().unwrap().len(), 3);
+    let next = first["next"].as_u64().unwrap();
+    let second = server.get(&format!("/api/v1/events?since={next}&limit=1")).json();
+    assert_eq!(second["data"][0]["sequence"], next + 1);
+    let claimable = server.get("/api/v1/tasks?claimable=true&statuses=pending,failed").data();
+    assert_eq!(claimable[0]["name"], "build");
+    // By its name an operation answers as it does everywhere.
+    let raw = server.post("/api/v1/op/list_tasks", &json!({ "limit": 5 })).data();
+    assert_eq!(raw["tasks"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_did_not_change_is_not_sent_again() {
+    let server = Server::start(&[]);
+    server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
+    server.post("/api/v1/issues", &json!({ "title": "one" })).data();
+    for path in ["/api/v1/tasks", "/api/v1/status", "/api/v1/workflows/w", "/api/v1/issues"] {
+        let tag = server.get(path).headers["etag"].clone();
+        let again = || server.ask("GET", path).with("If-None-Match", &tag).send();
+        let unchanged = again();
+        assert_eq!((unchanged.status, unchanged.body.as_str()), (304, ""), "{path}");
+        // Another process, which the server knows nothing of.
+        let _ = server.way(&["task", "claim", "--agent", "somebody"]);
+        let _ = server.way(&["workflow", "create", &format!("w{}", path.len())]);
+        let _ = server.way(&["add", path]).ok();
+        assert_eq!(again().status, 200, "{path}");
+    }
+    let (mine, theirs) =
+        (server.get("/api/v1/status"), server.ask("GET", "/api/v1/status").with("Waypost-Agent", "x").send());
+    assert_ne!(mine.headers["etag"], theirs.headers["etag"], "an answer is for whoever asked");
+}
+
+#[test]
+fn what_cannot_be_understood_is_said() {
+    let server = Server::start(&[]);
+    for (method, path, body, message) in [
+        ("POST", "/api/v1/workflows", Some("{\"nam\": 1}"), "create_workflow has no argument"),
+        ("POST", "/api/v1/workflows", Some("{\"name\": 1}"), "wrong arguments for create_workflow"),
+        ("POST", "/api/v1/workflows", Some("{"), "the body is not JSON"),
+        ("POST", "/api/v1/workflows", Some("[]"), "the body is an object"),
+        ("POST", "/api/v1/workflows", Some("{\"name\": \"a\\u0000b\"}"), "NUL"),
+        ("POST", "/api/v1/workflows?name=x", Some("{}"), "stands in the body"),
+        ("POST", "/api/v1/workflows/x/start", Some("{\"workflow\": \"y\"}"), "stands in the address"),
+        ("GET", "/api/v1/tasks?limit=0&limit=1", None, "given twice"),
+        ("GET", "/api/v1/tasks?lmit=0", None, "no argument"),
+        ("GET", "/api/v1/tasks?limit=5000", None, "up to 1000"),
+        ("GET", "/api/v1/tasks?limit=-1", None, "whole number"),
+        ("GET", "/api/v1/tasks?statuses=asleep", None, "wrong arguments"),
+        ("GET", "/api/v1/wait?since=x", None, "whole number"),
+    ] {
+        let mut ask = server.ask(method, path);
+        if let Some(body) = body {
+            ask = ask.with("Content-Type", "application/json");
+            ask.body = Some(body.as_bytes().to_vec());
+        }
+        let reply = ask.send();
+        assert_eq!(reply.fails(400), "invalid", "{path}");
+        let said = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(said.contains(message), "{path}: {said}");
+    }
+    assert_eq!(server.get("/api/v1/none").fails(404), "not_found");
+    assert_eq!(server.get("/api/v1/tasks/claim/x").fails(404), "not_found");
+    assert_eq!(server.ask("POST", "/api/v1/status").json(&json!({})).send().fails(405), "invalid");
+}
+
+#[test]
+fn issues_have_the_same_verbs_as_the_commands() {
+    let server = Server::start(&[]);
+    let post = |path: &str, body: Value| server.post(&format!("/api/v1/issues{path}"), &body).data();
+    let first = post("", json!({ "title": "Lay the base", "priority": 1, "labels": ["x"] }));
+    let (first, id) = (first.clone(), first["id"].as_str().unwrap().to_owned());
+    let second = post("", json!({ "title": "Build on it", "blocked_by": [id] }));
+    let next = second["id"].as_str().unwrap();
+    assert_eq!(first["created_by"], "tester");
+    let ids = |path: &str| -> Vec<String> {
+        let found = server.get(&format!("/api/v1/issues{path}")).data();
+        let id = |issue: &Value| issue.get("issue").unwrap_or(issue)["id"].as_str().unwrap().to_owned();
+        found.as_array().unwrap().iter().map(id).collect()
+    };
+    assert_eq!(ids("/ready"), [id.as_str()]);
+    assert_eq!(ids("/blocked"), [next]);
+    assert_eq!(ids("/search?text=base"), [id.as_str()]);
+    assert_eq!(ids("?labels=x"), [id.as_str()]);
+    post(&format!("/{next}/comment"), json!({ "text": "soon" }));
+    post(&format!("/{next}/update"), json!({ "priority": 0, "labels": ["y"], "notes": "n" }));
+    let taken = server.ask("POST", "/api/v1/issues/take").with("Waypost-Agent", "a").json(&json!({})).send().data();
+    assert_eq!((&taken["issue"]["id"], &taken["issue"]["assignee"]), (&json!(id), &json!("a")));
+    let again =
+        server.ask("POST", "/api/v1/issues/take").with("Waypost-Agent", "b").json(&json!({ "issue": id })).send();
+    assert_eq!(again.fails(409), "conflict");
+    server
+        .ask("POST", &format!("/api/v1/issues/{id}/return"))
+        .with("Waypost-Agent", "a")
+        .json(&json!({}))
+        .send()
+        .data();
+    post(&format!("/{id}/close"), json!({ "reason": "done" }));
+    assert_eq!(ids("/ready"), [next]);
+    post(&format!("/{id}/reopen"), json!({}));
+    post(&format!("/{next}/undepend"), json!({ "on": id }));
+    post(&format!("/{next}/depend"), json!({ "on": id, "kind": "related" }));
+    post(&format!("/{id}/delete"), json!({ "reason": "not needed" }));
+    assert_eq!(server.get("/api/v1/issues/none").fails(404), "not_found");
+    let shown = server.way(&["show", next, "--json"]).data();
+    assert_eq!((&shown["priority"], &shown["comments"][0]["text"]), (&json!(0), &json!("soon")));
+    assert_eq!(server.get(&format!("/api/v1/issues/{next}")).data(), shown);
+}
+
+#[test]
+fn p30_what_is_counted_can_be_read_by_prometheus() {
+    let server = Server::start(&[]);
+    server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
+    let _ = server.way(&["task", "claim", "--agent", "somebody"]).ok();
+    server.get("/api/v1/wait?since=8&ms=20000").data();
+    let page = server.get("/metrics");
+    assert!(page.headers["content-type"].starts_with("text/plain"));
+    let mut values = BTreeMap::new();
+    for line in page.body.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
+        assert!(name.starts_with("waypost_"), "{line}");
+        values.insert(name, value.parse::<f64>().unwrap_or_else(|_| panic!("{line}")));
+    }
+    assert!((values["waypost_things{part=\"working\"}"] - 1.0).abs() < 0.1);
+    assert!((values["waypost_requests_total{operation=\"create_workflow\",status=\"200\"}"] - 1.0).abs() < 0.1);
+    assert!((values["waypost_events_total{kind=\"task.claimed\"}"] - 1.0).abs() < 0.1, "{}", page.body);
+    assert!(values["waypost_request_seconds_count{effect=\"write\"}"] > 0.5);
+}
+
+#[test]
+fn tools_of_agents_do_what_a_token_is_for() {
+    let server = Server::start(&[]);
+    server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
+    let call = |token: &str, tool: &str, arguments: Value| -> Value {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let ask = server.ask("POST", "/mcp").with("Accept", "application/json, text/event-stream");
+        let ask = ask.with("MCP-Protocol-Version", "2025-06-18").by(token);
+        let reply = ask.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).send();
+        serde_json::from_str::<Value>(&reply.body).unwrap()["result"].clone()
+    };
+    let bob = server.token(&["--role", "agent", "--agent", "bob"]);
+    let reader = server.token(&["--role", "read-only"]);
+    let code = |result: &Value| result["structuredContent"]["error"]["code"].clone();
+    assert_eq!(call(&reader, "status", json!({}))["isError"], false);
+    assert_eq!(code(&call(&reader, "issue", json!({ "do": "add", "title": "x" }))), "invalid", "it is nobody");
+    assert_eq!(code(&call(&reader, "next", json!({ "agent": "eve" }))), "refused");
+    assert_eq!(code(&call(&bob, "next", json!({ "agent": "eve" }))), "refused");
+    let claimed = call(&bob, "next", json!({}));
+    assert_eq!(claimed["structuredContent"]["epoch"], 1, "{claimed}");
+    assert_eq!(server.ask("POST", "/mcp").by("wrong").json(&json!({})).send().fails(401), "refused");
+}

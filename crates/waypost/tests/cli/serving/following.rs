@@ -1,0 +1,139 @@
+//! Events as they happen: of this server, of other processes, from where one left off.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use super::{Ask, Server};
+
+/// A stream of events that somebody reads.
+struct Stream(BufReader<TcpStream>);
+
+impl Stream {
+    fn open(ask: Ask<'_>) -> Stream {
+        let mut stream = Stream(BufReader::new(ask.with("Accept", "text/event-stream").open()));
+        assert_eq!(stream.line(), "HTTP/1.1 200 OK");
+        while !stream.line().is_empty() {}
+        stream
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the stream has ended");
+        line.trim_end().to_owned()
+    }
+
+    /// Returns the next event: its kind, its id and what it says.
+    fn next(&mut self) -> (String, Option<u64>, Value) {
+        let (mut id, mut kind) = (None, String::new());
+        loop {
+            let line = self.line();
+            if let Some(text) = line.strip_prefix("id: ") {
+                id = Some(text.parse().unwrap());
+            } else if let Some(text) = line.strip_prefix("event: ") {
+                text.clone_into(&mut kind);
+            } else if let Some(text) = line.strip_prefix("data: ") {
+                return (kind, id, serde_json::from_str(text).unwrap());
+            }
+        }
+    }
+}
+
+fn probe(server: &Server, detail: u32) {
+    server.post("/api/v1/maintenance/record", &json!({ "what": "probed", "detail": { "number": detail } })).data();
+}
+
+#[test]
+fn what_others_write_is_told_too() {
+    let server = Server::start(&[]);
+    let mut stream = Stream::open(server.ask("GET", "/api/v1/events?kind=workflow"));
+    let _ = server.way(&["--quiet", "workflow", "create", "theirs"]).ok();
+    let (kind, _, event) = stream.next();
+    assert_eq!((kind.as_str(), &event["kind"]), ("workflow.created", &json!("workflow.created")));
+    server.post("/api/v1/workflows", &json!({ "name": "ours" })).data();
+    assert_eq!(stream.next().0, "workflow.created");
+    let seen = server.way(&["events", "--json", "--limit", "1"]).data();
+    assert_eq!(seen[0]["kind"], "workflow.created");
+}
+
+#[test]
+fn a_stream_goes_on_where_the_last_one_ended() {
+    let server = Server::start(&[]);
+    for number in 1..=20 {
+        probe(&server, number);
+    }
+    let mut first = Stream::open(server.ask("GET", "/api/v1/events/stream?since=0&kind=store.probed"));
+    let mut seen = Vec::new();
+    let mut last = 0;
+    for _ in 0..7 {
+        let (_, id, event) = first.next();
+        last = id.unwrap();
+        seen.push(event["data"]["number"].as_u64().unwrap());
+    }
+    drop(first);
+    probe(&server, 21);
+    let again = server.ask("GET", "/api/v1/events?kind=store.probed").with("Last-Event-ID", &last.to_string());
+    let mut second = Stream::open(again);
+    probe(&server, 22);
+    while seen.last() != Some(&22) {
+        seen.push(second.next().2["data"]["number"].as_u64().unwrap());
+    }
+    assert_eq!(seen, (1..=22).collect::<Vec<_>>(), "each once, in order");
+}
+
+#[test]
+fn t55_whoever_reads_too_slowly_is_told_and_holds_nobody_up() {
+    let server = Server::start(&[]);
+    // It reads nothing, until everything has happened.
+    let mut slow = Stream::open(server.ask("GET", "/api/v1/events?kind=store"));
+    let mut quick = Stream::open(server.ask("GET", "/api/v1/events?kind=store"));
+    let large = "x".repeat(20_000);
+    for number in 0..1_300_u32 {
+        let body = json!({ "what": "probed", "detail": { "number": number, "large": large } });
+        let ask = server.ask("POST", "/api/v1/maintenance/record").json(&body);
+        assert_eq!(ask.send().status, 200);
+        assert_eq!(quick.next().2["data"]["number"], number);
+    }
+    let mut told = 0;
+    loop {
+        let (kind, _, data) = slow.next();
+        if kind == "resync" {
+            assert!(data["missed"].as_u64().unwrap() > 0 && data["since"].as_u64().unwrap() > 0, "{data}");
+            break;
+        }
+        assert_eq!(data["data"]["number"], told, "in order, up to where it was lost");
+        told += 1;
+    }
+    assert!(told < 1_300);
+}
+
+#[test]
+fn waiting_ends_with_the_next_event() {
+    let server = Server::start(&[]);
+    let last = server.get("/api/v1/events?limit=1").json()["last"].as_u64().unwrap();
+    let waited = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| server.get(&format!("/api/v1/wait?since={last}&ms=60000")).data());
+        let _ = server.way(&["--quiet", "workflow", "create", "w"]).ok();
+        waiting.join().unwrap()
+    });
+    assert!(waited["last"].as_u64().unwrap() > last);
+    assert_eq!(server.get(&format!("/api/v1/wait?since={}&ms=0", u32::MAX)).status, 200);
+}
+
+#[test]
+fn a_remote_command_follows_events() {
+    let server = Server::start(&[]);
+    let mut command = server.sandbox.way_command(&server.repo);
+    command
+        .env("WAYPOST_DB", server.url())
+        .args(["events", "--follow", "--since", "0", "--json"])
+        .stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let _ = server.way(&["--quiet", "workflow", "create", "w"]).ok();
+    let found = lines.by_ref().map_while(Result::ok).any(|line| line.contains("workflow.created"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(found);
+}

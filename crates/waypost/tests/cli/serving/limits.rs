@@ -1,0 +1,65 @@
+//! What a client can cost.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde_json::json;
+
+use super::Server;
+
+#[test]
+fn t32_g21_requests_that_are_too_large_or_too_deep_are_refused() {
+    let server = Server::start(&[]);
+    let large = json!({ "name": "x".repeat(10 * 1024 * 1024) });
+    let mut ask = server.ask("POST", "/api/v1/workflows").json(&large).with("Connection", "close");
+    ask.path = "/api/v1/workflows".to_owned();
+    let mut stream = ask.open();
+    let mut answer = Vec::new();
+    // It is answered before everything was read, so the rest of what is sent may be refused.
+    let _ = stream.read_to_end(&mut answer);
+    let said = String::from_utf8_lossy(&answer);
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 413"), "{said}");
+    let deep = format!("{{\"name\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    let mut ask = server.ask("POST", "/api/v1/workflows").with("Content-Type", "application/json");
+    ask.body = Some(deep.into_bytes());
+    assert_eq!(ask.send().fails(400), "invalid");
+    let long = server.get(&format!("/api/v1/tasks?workflow={}", "x".repeat(100_000)));
+    assert!([400, 404, 414, 431].contains(&long.status), "{}", long.status);
+    let zipped = server.ask("POST", "/api/v1/workflows").with("Content-Encoding", "gzip").json(&json!({ "name": "w" }));
+    assert_eq!(zipped.send().status, 200, "nothing is unpacked here");
+    assert_eq!(server.get("/healthz").status, 200);
+}
+
+#[test]
+fn t32_those_who_say_nothing_do_not_keep_others_out() {
+    let server = Server::start(&[]);
+    let silent: Vec<TcpStream> = (0..300)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.host()).unwrap();
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: ").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(server.get("/api/v1/status").status, 200);
+    drop(silent);
+    assert_eq!(server.get("/api/v1/status").status, 200);
+}
+
+#[test]
+fn fault_54_a_client_that_goes_away_leaves_a_whole_write_or_none() {
+    let server = Server::start(&[]);
+    let body = json!({ "name": "w", "plan": { "tasks": [{ "name": "a" }, { "name": "b" }] } });
+    let ask = server.ask("POST", "/api/v1/workflows").json(&body);
+    let whole = [ask.head().into_bytes(), ask.body.clone().unwrap()].concat();
+    for cut in (0..=whole.len()).step_by(7) {
+        let mut stream = TcpStream::connect(server.host()).unwrap();
+        stream.write_all(&whole[..cut]).unwrap();
+        stream.shutdown(std::net::Shutdown::Both).unwrap();
+    }
+    server.post("/api/v1/workflows", &json!({ "name": "last" })).data();
+    let found = server.get("/api/v1/workflows?limit=1000").data();
+    for workflow in found.as_array().unwrap().iter().filter(|one| one["name"] == "w") {
+        assert_eq!(workflow["total"], 2, "{workflow}");
+    }
+    assert_eq!(server.get("/api/v1/status").status, 200, "and nobody is kept waiting");
+}
