@@ -80,6 +80,15 @@ impl Client {
         Ok(Client { address, token, runtime, sender: None, shown: url_text::without_password(url) })
     }
 
+    /// Finds out whether the server can be reached.
+    pub fn connect(&mut self) -> Result<()> {
+        let Client { address, runtime, sender, shown, .. } = self;
+        if sender.as_ref().is_none_or(SendRequest::is_closed) {
+            *sender = Some(runtime.block_on(connect(address, shown))?);
+        }
+        Ok(())
+    }
+
     /// Runs an operation. With a key it may be asked several times, and is done once.
     pub fn call(&mut self, operation: &str, arguments: &Value, caller: &Caller, key: Option<&str>) -> Result<Value> {
         let path = format!("/api/v1/op/{operation}");

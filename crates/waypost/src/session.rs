@@ -365,7 +365,9 @@ fn open_store(place: &Place, choice: &StoreChoice) -> Result<Backend> {
             None => tokens::shown_by(place, client::is_private(url))?,
         };
         let caller = client::Caller { actor: Some(place.actor()), agent: place.agent(), origin: None };
-        let client = Client::new(url, socket, token)?;
+        let mut client = Client::new(url, socket, token)?;
+        // Before anything is written here in the name of a store that may not be there.
+        client.connect()?;
         return Ok(Backend::Remote(Box::new(Remote { client, caller })));
     }
     open_local(place, choice).map(Backend::Local)
