@@ -7,6 +7,8 @@ use crate::run;
 
 /// The version of jj that tests are run with. Built once and kept outside the checkout.
 const JJ: &str = "0.45.1";
+/// The version of schemathesis that tests are run with, from PyPI, likewise.
+const SCHEMATHESIS: &str = "4.32.5";
 
 /// The version of the official MCP client for Python that tests are run with.
 const MCP_CLIENT: &str = "2.3.0";
@@ -26,6 +28,7 @@ pub(crate) struct Tools {
     jj: Option<PathBuf>,
     /// A Python with the MCP client.
     mcp_python: Option<PathBuf>,
+    schemathesis: Option<PathBuf>,
     complete: bool,
 }
 
@@ -37,6 +40,9 @@ impl Tools {
         }
         if let Some(python) = &self.mcp_python {
             command.env("WAYPOST_TEST_MCP_PYTHON", python);
+        }
+        if let Some(schemathesis) = &self.schemathesis {
+            command.env("WAYPOST_TEST_SCHEMATHESIS", schemathesis);
         }
         if self.complete {
             command.env("WAYPOST_TEST_TOOLS", "1");
@@ -63,7 +69,7 @@ pub(crate) fn install() -> Tools {
     if !has_postgres() {
         eprintln!("WARNING: there is no PostgreSQL; tests that need it FAIL, unless WAYPOST_TEST_POSTGRES has a URL");
     }
-    Tools { jj, mcp_python, complete }
+    Tools { jj, mcp_python, schemathesis: find_schemathesis(), complete }
 }
 
 fn install_packages(packages: &[&str]) {
@@ -85,15 +91,25 @@ fn kept(name: &str, version: &str) -> Option<PathBuf> {
     Some(cache.join("waypost-tools").join(format!("{name}-{version}")))
 }
 
-/// Returns a Python with the MCP client of its own, installing it on first use.
+/// Returns a Python with the MCP client of its own.
 fn find_mcp_python() -> Option<PathBuf> {
-    let root = kept("mcp", MCP_CLIENT)?;
-    let (python, whole) = (root.join("bin/python"), root.join("whole"));
+    find_in_python("mcp", MCP_CLIENT).map(|root| root.join("bin/python"))
+}
+
+/// Returns schemathesis in a Python environment of its own.
+fn find_schemathesis() -> Option<PathBuf> {
+    find_in_python("schemathesis", SCHEMATHESIS).map(|root| root.join("bin/schemathesis"))
+}
+
+/// Returns the Python environment of a package, installing it on first use.
+fn find_in_python(package: &str, version: &str) -> Option<PathBuf> {
+    let root = kept(package, version)?;
+    let whole = root.join("whole");
     if !whole.is_file() {
-        println!("the MCP client for Python is installed once");
-        let client = format!("mcp=={MCP_CLIENT}");
+        println!("{package} for Python is installed once");
+        let wanted = format!("{package}=={version}");
         let installed = run(Command::new("python3").args(["-m", "venv"]).arg(&root))
-            .and_then(|()| run(Command::new(&python).args(["-m", "pip", "install", "--quiet", &client])))
+            .and_then(|()| run(Command::new(root.join("bin/python")).args(["-m", "pip", "install", "-q", &wanted])))
             // An installation that was interrupted is not taken for one.
             .and_then(|()| std::fs::File::create(&whole).map(drop).map_err(|error| error.to_string()));
         if let Err(message) = installed {
@@ -101,7 +117,7 @@ fn find_mcp_python() -> Option<PathBuf> {
             return None;
         }
     }
-    Some(python)
+    Some(root)
 }
 
 /// Returns our own build of jj, making it on first use.

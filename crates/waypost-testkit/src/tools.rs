@@ -27,6 +27,17 @@ pub fn pgbouncer() -> Option<PathBuf> {
     find("pgbouncer", Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|file| file.is_file()))
 }
 
+/// Returns schemathesis, which asks a server everything that its description allows, or says that the test is skipped.
+///
+/// It comes from PyPI, and is not needed for anything else: its absence is never a failure.
+pub fn schemathesis() -> Option<PathBuf> {
+    let found = std::env::var_os("WAYPOST_TEST_SCHEMATHESIS").map(PathBuf::from).filter(|file| file.is_file());
+    if found.is_none() {
+        skipped("schemathesis is not installed; cargo xtask test installs it");
+    }
+    found
+}
+
 /// Returns the directory of real ledgers, or says that the test is skipped.
 ///
 /// It is `WAYPOST_CORPUS`, else `corpus` in a directory `shared` beside the repository.

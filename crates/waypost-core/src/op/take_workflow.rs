@@ -9,7 +9,7 @@ use serde_json::json;
 use super::create_workflow::check_several;
 use super::{Effect, Operation};
 use crate::engine::Cx;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, CheckpointId, TaskId};
 use crate::model::{Agent, AgentStatus, Checkpoint, Event, Lease, Message, NewEvent, Task, WorkflowQuery, kind};
 use crate::work::moving::{self, WorkflowDump};
@@ -42,6 +42,16 @@ impl Operation for TakeWorkflow {
     type Answer = Taken;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<Taken> {
+        self.take(cx).map_err(|error| match error.kind() {
+            // What comes from outside may be something that no store has.
+            Kind::Internal => Error::invalid("no store has such a workflow").because(error.full_message()),
+            _ => error,
+        })
+    }
+}
+
+impl TakeWorkflow {
+    fn take(self, cx: &mut Cx<'_>) -> Result<Taken> {
         let TakeWorkflow { mut dump, from, into, rehearse } = self;
         let id = dump.workflow.id.clone();
         let known = cx.tx.workflow_get(&id)?;

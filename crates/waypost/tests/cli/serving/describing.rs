@@ -46,6 +46,30 @@ fn everything_that_the_description_refers_to_is_in_it() {
     assert!(ids.values().all(|count| *count == 1), "{ids:?}");
 }
 
+/// How much is asked of each operation at most.
+const EXAMPLES: &str = "2";
+
+#[test]
+fn nothing_that_the_description_allows_brings_it_down_or_is_answered_otherwise() {
+    let Some(schemathesis) = waypost_testkit::schemathesis() else { return };
+    let server = Server::start(&[]);
+    server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
+    let checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
+    let output = server
+        .sandbox
+        .command(schemathesis, &server.sandbox.dir("schemathesis"))
+        .args(["run", &format!("{}/openapi.json", server.url())])
+        .args(["--header", &format!("Authorization: Bearer {}", server.token)])
+        .args(["--max-examples", EXAMPLES, "--phases", "coverage,fuzzing", "--checks", checks, "--workers", "2"])
+        // What has no end, and what needs a code.
+        .args(["--exclude-path-regex", "events/stream|/wait|/login", "--seed", "1"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("generated"), "{said}");
+}
+
 #[test]
 fn a_list_is_an_array_and_says_how_it_goes_on() {
     let server = Server::start(&[]);
