@@ -16,6 +16,7 @@ Usage: cargo xtask COMMAND
   bench            measure the bars of starting, as ratios to starting a trivial program
   bench ledger     measure the bars of issues, with ledgers of up to 100,000
   bench store      measure operations on stores of up to 1,000,000 tasks, also on PostgreSQL
+  bench server     measure operations over HTTP, with up to 150 clients, and the server's memory
   bench workspace  measure the bars of workspaces, with a repository of 20,000 files
   docs             write docs/commands.md and what tests expect of outputs anew, build the API docs
 

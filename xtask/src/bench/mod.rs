@@ -7,6 +7,7 @@ mod options;
 mod percentiles;
 mod process;
 mod scratch;
+mod server;
 mod startup;
 mod store;
 mod taskwarrior;
@@ -23,6 +24,7 @@ pub(crate) fn measure(options: &Options) -> Result {
         Subject::Startup => startup::measure(options),
         Subject::Ledger => ledger::measure(options),
         Subject::Store => store::measure(options),
+        Subject::Server => server::measure(options),
         Subject::Workspace => workspace::measure(options),
     }
 }

@@ -23,6 +23,8 @@ pub(crate) enum Subject {
     Ledger,
     /// Operations on a store.
     Store,
+    /// A server with many clients.
+    Server,
     /// Workspaces of many files.
     Workspace,
 }
@@ -35,6 +37,7 @@ impl Options {
             match *arg {
                 "ledger" => options.subject = Subject::Ledger,
                 "store" => options.subject = Subject::Store,
+                "server" => options.subject = Subject::Server,
                 "workspace" => options.subject = Subject::Workspace,
                 "--enforce" => options.enforce = true,
                 "--rounds" => {

@@ -68,6 +68,11 @@ impl Row {
         self.percentile(50)
     }
 
+    /// Returns how long one in a hundred takes at least.
+    pub(super) fn slow(&self) -> Duration {
+        self.percentile(99)
+    }
+
     fn percentile(&self, percent: usize) -> Duration {
         let mut times = self.times.clone();
         times.sort();
@@ -132,7 +137,7 @@ fn line(row: &Row, width: usize) -> String {
     if row.times.is_empty() {
         line += &" ".repeat(30);
     } else {
-        let (median, slow) = (milliseconds(row.median()), milliseconds(row.percentile(99)));
+        let (median, slow) = (milliseconds(row.median()), milliseconds(row.slow()));
         let _ = write!(line, " {:>9.1} {median:>9.3} {slow:>9.3}", row.rate());
     }
     if let Some(comparison) = &row.comparison {

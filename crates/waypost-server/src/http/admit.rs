@@ -107,11 +107,10 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<Grant>, Box<Respon
     if OPEN.contains(&request.uri().path()) {
         return Ok(None);
     }
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if let Some(token) = bearer.and_then(|value| value.strip_prefix("Bearer ")) {
-        return (shared.lookup)(token.trim()).map(Some).ok_or_else(|| Box::new(wrong(shared)));
+    if let Some(token) = bearer(headers) {
+        return (shared.lookup)(token).map(Some).ok_or_else(|| Box::new(wrong(shared)));
     }
-    if way == Way::Socket && bearer.is_none() {
+    if way == Way::Socket && !headers.contains_key(header::AUTHORIZATION) {
         return Ok(Some(Grant::owner("socket")));
     }
     if let Some(cookie) = cookie(shared, headers) {
@@ -132,6 +131,11 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<Grant>, Box<Respon
     );
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     Err(Box::new(response))
+}
+
+/// Returns the token that a request shows.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ").map(str::trim)
 }
 
 /// Answers somebody whose token is not known.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
@@ -25,7 +25,9 @@ const QUEUE: usize = 1_024;
 const PAGE: u32 = 500;
 /// How long the store is waited for at once.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a reader hears that the connection lives.
+/// How many may listen.
+pub(crate) const LISTENERS: usize = 512;
+/// How often a reader hears that the connection lives, and its token is looked at again.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
 /// What those who listen are told.
@@ -43,6 +45,8 @@ pub(crate) struct Events {
 
 /// Which events somebody wants to hear of.
 pub(crate) struct Wanted {
+    /// The token that was shown: when it ends, so does what is told.
+    pub(crate) token: Option<String>,
     pub(crate) since: Option<u64>,
     pub(crate) kinds: Vec<String>,
     pub(crate) subject: Option<String>,
@@ -214,7 +218,14 @@ async fn tell_all(
             break;
         }
     }
+    let mut looked = Instant::now();
     loop {
+        if looked.elapsed() >= SIGN_OF_LIFE {
+            if wanted.token.as_ref().is_some_and(|token| (shared.lookup)(token).is_none()) {
+                return;
+            }
+            looked = Instant::now();
+        }
         let told = match tokio::time::timeout(SIGN_OF_LIFE, live.recv()).await {
             Err(_) => reader.send(Bytes::from_static(b": still here\n\n")).await,
             Ok(Ok(event)) if event.sequence <= last => continue,

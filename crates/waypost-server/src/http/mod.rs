@@ -38,9 +38,9 @@ use waypost_core::{Error, Result};
 use crate::access::{Grant, Role};
 use crate::host::{Host, Measure};
 use crate::mcp;
-use admit::{login, pass};
+use admit::{bearer, login, pass};
 use ask::{Address, operate};
-use events::{Events, Wanted};
+use events::{Events, LISTENERS, Wanted};
 use guard::{Names, Way};
 use metrics::Metrics;
 use route::{Op, ROOT};
@@ -388,7 +388,11 @@ async fn stream(State(shared): State<Arc<Shared>>, request: Request) -> Response
 fn tell(shared: &Arc<Shared>, request: &Request) -> Response<Body> {
     let wanted = || -> Result<Wanted> {
         watch_only(request)?;
-        let mut wanted = Wanted { since: None, kinds: Vec::new(), subject: None, worktree_id: None };
+        if shared.events.listeners() >= LISTENERS {
+            return Err(Error::unavailable("too many listen"));
+        }
+        let token = bearer(request.headers()).map(str::to_owned);
+        let mut wanted = Wanted { token, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
         for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
             match name.as_str() {
                 "since" => wanted.since = Some(number(&name, &value)?),

@@ -60,13 +60,18 @@ fn what_was_acknowledged_is_there_after_the_server_was_killed() {
 
 #[test]
 fn what_waits_becomes_one_transaction_and_each_task_has_one_holder() {
-    let server = Server::start(&[]);
+    for server in [Server::start(&[]), Server::start(&["--db", &waypost_testkit::postgres_url()])] {
+        check_claims(&server);
+    }
+}
+
+fn check_claims(server: &Server) {
     let tasks: Vec<Value> = (0..120).map(|number| json!({ "name": format!("t{number}") })).collect();
     server.post("/api/v1/workflows", &json!({ "name": "w", "plan": { "tasks": tasks }, "start": true })).data();
     let holders = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for client in 0..30 {
-            let (server, holders) = (&server, &holders);
+            let holders = &holders;
             scope.spawn(move || {
                 let agent = format!("a{client}");
                 let by =
@@ -79,6 +84,7 @@ fn what_waits_becomes_one_transaction_and_each_task_has_one_holder() {
                     let claimed = claimed.data();
                     let id = claimed["task"]["id"].as_str().unwrap().to_owned();
                     let epoch = &claimed["lease"]["epoch"];
+                    by("/api/v1/heartbeat", json!({})).data();
                     by(&format!("/api/v1/tasks/{id}/finish"), json!({ "epoch": epoch, "outcome": "o" })).data();
                     holders.lock().unwrap().push(id);
                 }

@@ -1,0 +1,366 @@
+//! What a server costs: operations over HTTP, many clients at once, memory; beside axum with one SQLite statement a request.
+//!
+//! Clients are threads of this process, each with a connection that it keeps.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use super::options::Options;
+use super::percentiles::{Bar, Row, Table};
+use super::scratch::{Scratch, create_dir, remove_files};
+use crate::Result;
+
+/// How many ask at once when one operation is measured, and how often each.
+const CLIENTS: usize = 10;
+const ROUNDS: u32 = 200;
+
+/// The crowd: how many, how often each writes in a second, for how long, and how slow one in a hundred may be.
+const CROWD: usize = 150;
+const EVERY: Duration = Duration::from_millis(100);
+const SECONDS: u32 = 60;
+const SLOW_BAR: Duration = Duration::from_millis(50);
+
+/// How many connections there are when memory is looked at, and what it may be, in MiB.
+const CONNECTED: usize = 200;
+const IDLE_BAR: f64 = 30.0;
+const CONNECTED_BAR: f64 = 100.0;
+
+/// How many tasks one workflow has.
+const TASKS: usize = 5_000;
+
+pub(super) fn measure(options: &Options) -> Result {
+    let scratch = Scratch::prepare()?;
+    let rounds = options.rounds.unwrap_or(ROUNDS);
+    let seconds = options.rounds.map_or(SECONDS, |rounds| rounds.min(SECONDS));
+    let mut table = Table::default();
+    let floor = floor(&scratch, rounds)?;
+
+    let server = Server::start(&scratch, "served")?;
+    let idle = server.memory()?;
+    table.title(format!("Server, {CLIENTS} clients as fast as they can"));
+    let mut rows = operations(&server, rounds)?;
+    for row in &mut rows {
+        row.compare(row.rate() / floor.rate(), None, &floor.name);
+    }
+    table.extend(std::iter::once(floor).chain(rows));
+
+    table.title(format!("Server, {CROWD} clients with {} writes a second each, {seconds} s", 1000 / EVERY.as_millis()));
+    let (mut row, failed) = crowd(&server, seconds)?;
+    let ratio = row.slow().as_secs_f64() / SLOW_BAR.as_secs_f64();
+    row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("p99 of {SLOW_BAR:?}"));
+    let mut wrong = Row::new("answered otherwise".to_owned());
+    wrong.compare(f64::from(failed), Some(Bar::AtMost(0.0)), "never");
+    table.extend([row, wrong]);
+
+    table.title("Server, memory".to_owned());
+    let connected = connected(&server)?;
+    let rows = [("idle", idle, IDLE_BAR), ("with 200 clients, after all that", connected, CONNECTED_BAR)];
+    table.extend(rows.map(|(name, used, bar)| {
+        let mut row = Row::new(name.to_owned());
+        row.compare(used / bar, Some(Bar::AtMost(1.0)), &format!("{bar} MiB; it is {used:.1}"));
+        row
+    }));
+    table.report(options.enforce)
+}
+
+/// A server of ours.
+struct Server {
+    child: Child,
+    port: u16,
+    token: String,
+}
+
+impl Server {
+    fn start(scratch: &Scratch, name: &str) -> Result<Server> {
+        let repo = scratch.repository(name)?;
+        remove_files(&repo.join(".git/waypost"), "state.db")?;
+        let mut command = scratch.way(&repo, ["serve", "--port", "0", "--json"]);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
+        let said = first_line(&mut child)?;
+        let field = |name: &str| -> Result<&str> {
+            let from = said.split_once(&format!("\"{name}\":\"")).ok_or_else(|| format!("no {name} in {said}"))?.1;
+            Ok(from.split('"').next().unwrap_or_default())
+        };
+        let port = field("url")?.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or("no port")?;
+        let token = std::fs::read_to_string(field("token")?).map_err(|error| error.to_string())?.trim().to_owned();
+        Ok(Server { child, port, token })
+    }
+
+    fn client(&self, agent: &str) -> Result<Client> {
+        let token = &self.token;
+        let head = format!(
+            "Host: 127.0.0.1:{}\r\nAuthorization: Bearer {token}\r\nWaypost-Agent: {agent}\r\nContent-Type: application/json\r\n",
+            self.port
+        );
+        Client::connect(self.port, head)
+    }
+
+    /// Returns how much memory it has, in MiB.
+    fn memory(&self) -> Result<f64> {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).map_err(|error| error.to_string())?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        kib.map(|kib| kib / 1024.0).ok_or_else(|| "the system does not say how much memory there is".to_owned())
+    }
+
+    /// Makes workflows with at least so many tasks that can be claimed.
+    fn fill(&self, name: &str, tasks: usize) -> Result {
+        let mut client = self.client("filler")?;
+        for number in 0..tasks.div_ceil(TASKS) {
+            let list: Vec<String> = (0..TASKS.min(tasks)).map(|task| format!("{{\"name\":\"t{task}\"}}")).collect();
+            let list = list.join(",");
+            let body = format!("{{\"name\":\"{name}-{number}\",\"start\":true,\"plan\":{{\"tasks\":[{list}]}}}}");
+            client.post("/api/v1/workflows", &body)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn first_line(child: &mut Child) -> Result<String> {
+    let stdout = child.stdout.take().ok_or("no output")?;
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
+    Ok(line)
+}
+
+/// A connection that is kept.
+struct Client {
+    stream: BufReader<TcpStream>,
+    head: String,
+}
+
+impl Client {
+    fn connect(port: u16, head: String) -> Result<Client> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        Ok(Client { stream: BufReader::new(stream), head })
+    }
+
+    /// Posts something, and returns what was answered, if it was done.
+    fn post(&mut self, path: &str, body: &str) -> Result<String> {
+        let request = format!("POST {path} HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n{body}", self.head, body.len());
+        self.exchange(&request)
+    }
+
+    fn get(&mut self, path: &str) -> Result<String> {
+        let request = format!("GET {path} HTTP/1.1\r\n{}\r\n", self.head);
+        self.exchange(&request)
+    }
+
+    fn exchange(&mut self, request: &str) -> Result<String> {
+        let broken = |error: std::io::Error| error.to_string();
+        self.stream.get_mut().write_all(request.as_bytes()).map_err(broken)?;
+        let (mut status, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line).map_err(broken)?;
+            if line.trim().is_empty() {
+                break;
+            }
+            if status.is_empty() {
+                status.clone_from(&line);
+            }
+            if let Some(text) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = text.trim().parse().map_err(|_| format!("no length in {line}"))?;
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).map_err(broken)?;
+        let body = String::from_utf8_lossy(&body).into_owned();
+        if status.starts_with("HTTP/1.1 200") { Ok(body) } else { Err(format!("{}: {body}", status.trim())) }
+    }
+}
+
+/// Returns the task and the epoch of a claim.
+fn claimed(answer: &str) -> Result<(String, String)> {
+    let after = |text: &str, beginning: &str| text.split_once(beginning).map(|(_, rest)| rest.to_owned());
+    let id = after(answer, "\"task\":{\"id\":\"").and_then(|rest| rest.split('"').next().map(str::to_owned));
+    let epoch = after(answer, "\"lease\":{").and_then(|rest| after(&rest, "\"epoch\":"));
+    let epoch = epoch.and_then(|rest| rest.split([',', '}']).next().map(str::to_owned));
+    id.zip(epoch).ok_or_else(|| format!("no claim in {answer}"))
+}
+
+/// Lets several clients do something many times, and returns how long each took.
+fn many(name: &str, rounds: u32, work: impl Fn(usize, u32) -> Result<Duration> + Sync) -> Result<Row> {
+    let times = Mutex::new(Vec::new());
+    let begin = Instant::now();
+    let ended: Vec<Result> = std::thread::scope(|scope| {
+        let client = |number: usize| {
+            let (work, times) = (&work, &times);
+            scope.spawn(move || -> Result {
+                for round in 0..rounds {
+                    let time = work(number, round)?;
+                    times.lock().map_err(|error| error.to_string())?.push(time);
+                }
+                Ok(())
+            })
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(client).collect();
+        clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Err("a client ended".to_owned()))).collect()
+    });
+    ended.into_iter().collect::<Result<Vec<()>>>().map_err(|error| format!("{name}: {error}"))?;
+    let mut row = Row::new(name.to_owned());
+    row.times = times.into_inner().map_err(|error| error.to_string())?;
+    row.all = begin.elapsed();
+    Ok(row)
+}
+
+fn timed(work: impl FnOnce() -> Result<String>) -> Result<(String, Duration)> {
+    let begin = Instant::now();
+    let answer = work()?;
+    Ok((answer, begin.elapsed()))
+}
+
+/// Measures the operations of an agent's life, one after the other.
+fn operations(server: &Server, rounds: u32) -> Result<Vec<Row>> {
+    server.fill("operations", CLIENTS * rounds as usize)?;
+    let clients: Vec<Mutex<Client>> =
+        (0..CLIENTS).map(|number| server.client(&format!("c{number}")).map(Mutex::new)).collect::<Result<_>>()?;
+    let held: Vec<Mutex<Vec<(String, String)>>> = (0..CLIENTS).map(|_| Mutex::default()).collect();
+    let ask = |number: usize, path: &str, body: Option<&str>| -> Result<(String, Duration)> {
+        let mut client = clients[number].lock().map_err(|error| error.to_string())?;
+        timed(|| match body {
+            Some(body) => client.post(path, body),
+            None => client.get(path),
+        })
+    };
+    let lock = |number: usize| held[number].lock().map_err(|error| error.to_string());
+    let next = many("next", rounds, |number, _| Ok(ask(number, "/api/v1/tasks/next?limit=1", None)?.1))?;
+    let list = many("list 50 tasks", rounds.min(20), |number, _| {
+        Ok(ask(number, "/api/v1/tasks?workflow=operations-0&limit=50", None)?.1)
+    })?;
+    let claim = many("claim, and finish what was claimed", rounds, |number, _| {
+        let (answer, time) = ask(number, "/api/v1/tasks/claim", Some("{\"budget\":500}"))?;
+        let (id, epoch) = claimed(&answer)?;
+        let finish = format!("{{\"epoch\":{epoch},\"outcome\":\"done\"}}");
+        let (_, more) = ask(number, &format!("/api/v1/tasks/{id}/finish"), Some(&finish))?;
+        Ok(time + more)
+    })?;
+    server.fill("further", CLIENTS)?;
+    for number in 0..CLIENTS {
+        let (answer, _) = ask(number, "/api/v1/tasks/claim", Some("{\"budget\":500}"))?;
+        lock(number)?.push(claimed(&answer)?);
+    }
+    let checkpoint = many("checkpoint", rounds, |number, round| {
+        let (id, epoch) = lock(number)?.first().cloned().ok_or("nothing is held")?;
+        let body = format!("{{\"epoch\":{epoch},\"kind\":\"progress\",\"summary\":\"Step {round} is done\"}}");
+        Ok(ask(number, &format!("/api/v1/tasks/{id}/checkpoint"), Some(&body))?.1)
+    })?;
+    let heartbeat = many("heartbeat", rounds, |number, _| Ok(ask(number, "/api/v1/heartbeat", Some("{}"))?.1))?;
+    Ok(vec![next, list, claim, checkpoint, heartbeat])
+}
+
+/// Lets many clients write at their own pace. Returns how long each write took, and how many were not done.
+fn crowd(server: &Server, seconds: u32) -> Result<(Row, u32)> {
+    let writes = seconds * u32::try_from(1000 / EVERY.as_millis()).unwrap_or(10);
+    server.fill("crowd", CROWD * (writes as usize / 3 + 1))?;
+    let (times, failed) = (Mutex::new(Vec::new()), Mutex::new(0));
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        for number in 0..CROWD {
+            let (times, failed) = (&times, &failed);
+            scope.spawn(move || {
+                let mine = one_of_many(server, number, writes);
+                let (mine, wrong) = mine.unwrap_or_else(|error| {
+                    eprintln!("{error}");
+                    (Vec::new(), writes)
+                });
+                if let (Ok(mut times), Ok(mut failed)) = (times.lock(), failed.lock()) {
+                    times.extend(mine);
+                    *failed += wrong;
+                }
+            });
+        }
+    });
+    let mut row = Row::new("claims, checkpoints and finishes".to_owned());
+    row.times = times.into_inner().map_err(|error| error.to_string())?;
+    row.all = begin.elapsed();
+    Ok((row, failed.into_inner().map_err(|error| error.to_string())?))
+}
+
+fn one_of_many(server: &Server, number: usize, writes: u32) -> Result<(Vec<Duration>, u32)> {
+    let mut client = server.client(&format!("crowd{number}"))?;
+    let (_keep, pace) = channel::<()>();
+    // Not all in the same moment.
+    let begin = Instant::now() + EVERY * u32::try_from(number).unwrap_or(0) / u32::try_from(CROWD).unwrap_or(1);
+    let (mut times, mut failed, mut held) = (Vec::new(), 0, None);
+    for write in 0..writes {
+        let due = begin + EVERY * write;
+        let _ = pace.recv_timeout(due.saturating_duration_since(Instant::now()));
+        let (path, body) = match (&held, write % 3) {
+            (None, _) => ("/api/v1/tasks/claim".to_owned(), "{\"budget\":500}".to_owned()),
+            (Some((id, epoch)), 2) => {
+                (format!("/api/v1/tasks/{id}/finish"), format!("{{\"epoch\":{epoch},\"outcome\":\"done\"}}"))
+            }
+            (Some((id, epoch)), _) => (
+                format!("/api/v1/tasks/{id}/checkpoint"),
+                format!("{{\"epoch\":{epoch},\"kind\":\"progress\",\"summary\":\"half\"}}"),
+            ),
+        };
+        let is_last = path.ends_with("finish");
+        match timed(|| client.post(&path, &body)) {
+            Ok((answer, time)) => {
+                times.push(time);
+                held = match held {
+                    None => Some(claimed(&answer)?),
+                    Some(_) if is_last => None,
+                    kept => kept,
+                };
+            }
+            Err(error) => {
+                eprintln!("{path}: {error}");
+                failed += 1;
+            }
+        }
+    }
+    Ok((times, failed))
+}
+
+/// Returns how much memory the server has with many clients.
+fn connected(server: &Server) -> Result<f64> {
+    let mut clients: Vec<Client> =
+        (0..CONNECTED).map(|number| server.client(&format!("m{number}"))).collect::<Result<_>>()?;
+    for client in &mut clients {
+        client.post("/api/v1/heartbeat", "{}")?;
+    }
+    server.memory()
+}
+
+/// Measures axum with one statement a request.
+fn floor(scratch: &Scratch, rounds: u32) -> Result<Row> {
+    let program = scratch.example("waypost-server", "floor")?;
+    let dir = scratch.dir.join("server");
+    create_dir(&dir)?;
+    remove_files(&dir, "floor.db")?;
+    let mut child = start_floor(&program, &dir)?;
+    let port: u16 = first_line(&mut child)?.trim().parse().map_err(|_| "the floor says no port")?;
+    let head = "Host: localhost\r\nContent-Type: text/plain\r\n".to_owned();
+    let clients: Vec<Mutex<Client>> =
+        (0..CLIENTS).map(|_| Client::connect(port, head.clone()).map(Mutex::new)).collect::<Result<_>>()?;
+    let row = many("axum, one SQLite statement", rounds, |number, _| {
+        let mut client = clients[number].lock().map_err(|error| error.to_string())?;
+        Ok(timed(|| client.post("/", "{\"summary\":\"Step 1 is done\"}"))?.1)
+    });
+    let _ = child.kill();
+    let _ = child.wait();
+    row
+}
+
+fn start_floor(program: &Path, dir: &Path) -> Result<Child> {
+    let mut command = Command::new(program);
+    command.arg(dir.join("floor.db")).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())
+}
