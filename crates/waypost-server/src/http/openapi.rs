@@ -3,7 +3,7 @@
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-use waypost_core::op::Effect;
+use waypost_core::op::{Effect, TABLE};
 
 use super::route::{Op, ROOT};
 
@@ -89,7 +89,7 @@ fn expected(op: &Op, generator: &mut SchemaGenerator) -> Value {
             });
         }
         operation["requestBody"] = body(&schema, !required.is_empty());
-        parameters.push(idempotency());
+        parameters.extend(idempotency(op));
     }
     operation["parameters"] = Value::Array(parameters);
     operation
@@ -99,7 +99,7 @@ fn expected(op: &Op, generator: &mut SchemaGenerator) -> Value {
 fn by_name(op: &Op, generator: &mut SchemaGenerator) -> Value {
     let mut operation = operation(op, &format!("op_{}", op.described.name), Answer::One, generator);
     operation["requestBody"] = body(&arguments(op, generator), !op.required.is_empty());
-    operation["parameters"] = json!([idempotency()]);
+    operation["parameters"] = Value::Array(idempotency(op).into_iter().collect());
     operation
 }
 
@@ -186,12 +186,15 @@ fn body(schema: &Value, is_required: bool) -> Value {
     json!({ "required": is_required, "content": { "application/json": { "schema": schema } } })
 }
 
-fn idempotency() -> Value {
-    json!({
+/// Describes the header that makes a write safe to repeat. Only the store remembers answers.
+fn idempotency(op: &Op) -> Option<Value> {
+    let is_of_store = TABLE.iter().any(|entry| entry.name == op.described.name);
+    let header = json!({
         "name": "Idempotency-Key", "in": "header", "required": false,
         "description": "The same key gives the same answer, however often it is asked.",
         "schema": { "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$" },
-    })
+    });
+    (is_of_store && op.described.effect == Effect::Write).then_some(header)
 }
 
 /// What stands in a path is not empty.

@@ -81,24 +81,39 @@ impl Serving {
             };
         }
         match issue_ops::named(&operation) {
+            // The store remembers answers in the transaction that they are about, and a ledger has none.
+            Some(_) if key.is_some() => {
+                Err(Error::invalid("what is done to issues takes no key")
+                    .hint("look for the issue before asking again"))
+            }
             Some(entry) => (entry.run)(&self.place.used_by(&who.actor, who.agent.as_deref()), arguments),
             None => Err(Error::not_found(format!("there is no operation {operation:?}"))),
         }
     }
 
     fn read(&self, entry: &'static Entry, caller: Caller, arguments: Value) -> Result<Value> {
-        if self.readers.ask(|session| engine::is_due(session.store()?))? {
-            let settle = TABLE.iter().find(|entry| entry.name == "settle");
-            let settle = settle.ok_or_else(|| Error::internal("settle is not in the table"))?;
-            match self.writer.write(settle, self.own.clone(), json!({}), None) {
-                // Whoever writes next does it.
-                Err(error) if error.kind() != Kind::Unavailable => return Err(error),
-                _ => {}
-            }
+        let read = |settled: bool| {
+            let (caller, arguments) = (caller.clone(), arguments.clone());
+            self.readers.ask(move |session| {
+                let store = session.store()?;
+                // What time has brought about is written first, and not by those who read.
+                if !settled && engine::is_due(store)? {
+                    return Ok(None);
+                }
+                engine::read_json(store, &caller, &mut SystemEntropy, entry, arguments).map(Some)
+            })
+        };
+        if let Some(answer) = read(false)? {
+            return Ok(answer);
         }
-        self.readers.ask(move |session| {
-            engine::read_json(session.store()?, &caller, &mut SystemEntropy, entry, arguments.clone())
-        })
+        let settle = TABLE.iter().find(|entry| entry.name == "settle");
+        let settle = settle.ok_or_else(|| Error::internal("settle is not in the table"))?;
+        match self.writer.write(settle, self.own.clone(), json!({}), None) {
+            // Whoever writes next does it.
+            Err(error) if error.kind() != Kind::Unavailable => return Err(error),
+            _ => {}
+        }
+        read(true)?.ok_or_else(|| Error::internal("nothing was read"))
     }
 
     fn write(&self, entry: &'static Entry, caller: Caller, arguments: Value, key: Option<String>) -> Result<Value> {

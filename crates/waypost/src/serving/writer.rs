@@ -243,6 +243,12 @@ mod tests {
             ("create_workflow", json!({ "name": "two" }), Some("k")),
             ("create_workflow", json!({ "name": "two" }), Some("k")),
             ("create_workflow", json!({ "nome": 1 }), None),
+            // It is refused after it has written the workflow.
+            (
+                "create_workflow",
+                json!({ "name": "bad", "plan": { "tasks": [{ "name": "a", "depends_on": ["a"] }] } }),
+                None,
+            ),
         ]
         .into_iter()
         .map(|(name, arguments, key)| request(name, arguments, key))
@@ -250,7 +256,7 @@ mod tests {
         assert_eq!(write(&mut store, requests), 1);
         let answers: Vec<_> = answers.iter().map(|answer| answer.recv().unwrap()).collect();
         let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(Error::kind)).collect();
-        assert_eq!(kinds, [None, Some(Kind::NotFound), None, None, Some(Kind::Invalid)]);
+        assert_eq!(kinds, [None, Some(Kind::NotFound), None, None, Some(Kind::Invalid), Some(Kind::Invalid)]);
         assert_eq!(answers[2].as_ref().unwrap(), answers[3].as_ref().unwrap(), "the same key gives the same answer");
         let query = WorkflowQuery { limit: 9, ..WorkflowQuery::default() };
         let workflows = store.begin_read().unwrap().workflow_list(&query).unwrap();
