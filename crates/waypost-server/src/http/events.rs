@@ -159,6 +159,12 @@ async fn look(
     }
 }
 
+/// Returns how many events have happened that were not told yet.
+pub(crate) async fn lag(shared: &Arc<Shared>) -> Result<u64> {
+    let (_, newest) = page(shared, EventQuery { limit: 0, ..EventQuery::default() }).await?;
+    Ok(newest.saturating_sub(shared.events.last()))
+}
+
 /// Reads a part of the history, and where it goes on.
 async fn page(shared: &Arc<Shared>, query: EventQuery) -> Result<(Vec<Event>, u64)> {
     let host = Arc::clone(&shared.host);

@@ -353,10 +353,12 @@ async fn measure(State(shared): State<Arc<Shared>>, request: Request) -> Respons
     let mut measures = blocking(move || Ok(host.measures())).await.unwrap_or_default();
     let gauge =
         |name, help, value: f64| Measure { name, help, is_counter: false, values: vec![(String::new(), value)] };
+    let lag = events::lag(&shared).await.unwrap_or_default();
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     measures.extend([
         shared.events.by_kind(),
         gauge("events_last", "The sequence of the newest event that was told.", shared.events.last() as f64),
+        gauge("events_lag", "How many events were not told yet.", lag as f64),
         gauge("event_listeners", "How many listen to events.", shared.events.listeners() as f64),
         gauge(
             "requests_in_flight",

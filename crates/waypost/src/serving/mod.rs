@@ -76,7 +76,7 @@ impl Serving {
         if let Some(entry) = TABLE.iter().find(|entry| entry.name == operation) {
             let caller = self.caller(&who, from);
             return match entry.effect {
-                Effect::Read => self.read(entry, caller, arguments),
+                Effect::Read => self.read(entry, &caller, &arguments),
                 Effect::Write => self.write(entry, caller, arguments, key),
             };
         }
@@ -91,7 +91,7 @@ impl Serving {
         }
     }
 
-    fn read(&self, entry: &'static Entry, caller: Caller, arguments: Value) -> Result<Value> {
+    fn read(&self, entry: &'static Entry, caller: &Caller, arguments: &Value) -> Result<Value> {
         let read = |settled: bool| {
             let (caller, arguments) = (caller.clone(), arguments.clone());
             self.readers.ask(move |session| {

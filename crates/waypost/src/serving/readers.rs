@@ -17,7 +17,7 @@ const THREADS: usize = 4;
 const QUEUE: usize = 1_024;
 
 /// Something to read; tells whether the session is still good.
-type Job = Box<dyn FnOnce(&mut Session) -> bool + Send>;
+type Job = Box<dyn FnOnce(Result<&mut Session>) -> bool + Send>;
 
 /// After which event, how long at most, and whom to tell.
 type Wait = (u64, Duration, Sender<Result<()>>);
@@ -49,7 +49,7 @@ impl Readers {
     ) -> Result<T> {
         let (sender, receiver) = channel();
         let job: Job = Box::new(move |session| {
-            let answer = question(session);
+            let answer = session.and_then(question);
             let is_good = !matches!(&answer, Err(error) if error.kind() == Kind::Unavailable);
             // Whoever asked may have gone.
             let _ = sender.send(answer);
@@ -60,7 +60,7 @@ impl Readers {
             Err(TrySendError::Full(_)) => return Err(too_many()),
             Err(TrySendError::Disconnected(_)) => return Err(gone()),
         }
-        receiver.recv().map_err(|_| unreadable())?
+        receiver.recv().map_err(|_| gone())?
     }
 
     pub(super) fn wait(&self, last: u64, at_most: Duration) -> Result<()> {
@@ -85,22 +85,22 @@ pub(super) fn gone() -> Error {
     Error::internal("a thread of the server is gone")
 }
 
-fn unreadable() -> Error {
-    Error::unavailable("the store cannot be opened").hint("way doctor").transient()
-}
-
 fn read(place: &Place, jobs: &Mutex<Receiver<Job>>) {
-    let mut session = None;
+    let mut session: Option<Session> = None;
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
-        if session.is_none() {
-            session = Session::open(place.clone()).inspect_err(|error| log::debug!("{}", error.full_message())).ok();
-        }
-        // A job that is dropped tells whoever waits for it that there was no session.
-        let Some(open) = &mut session else { continue };
-        if !job(open) {
-            session = None;
+        let opened = match session.take() {
+            Some(open) => Ok(open),
+            None => Session::open(place.clone()),
+        };
+        match opened {
+            Ok(mut open) => {
+                if job(Ok(&mut open)) {
+                    session = Some(open);
+                }
+            }
+            Err(error) => drop(job(Err(error))),
         }
     }
 }

@@ -205,6 +205,7 @@ fn p30_what_is_counted_can_be_read_by_prometheus() {
     assert!((values["waypost_requests_total{operation=\"create_workflow\",status=\"200\"}"] - 1.0).abs() < 0.1);
     assert!((values["waypost_events_total{kind=\"task.claimed\"}"] - 1.0).abs() < 0.1, "{}", page.body);
     assert!(values["waypost_request_seconds_count{effect=\"write\"}"] > 0.5);
+    assert!(values["waypost_events_lag"] < 0.5 && values["waypost_writer_waiting"] < 0.5);
 }
 
 #[test]
