@@ -123,6 +123,9 @@ const OF_ONE_TASK: &[&str] = &[
     "show_task",
 ];
 
+/// What a job may ask about itself.
+const OF_ONE_JOB: &[&str] = &["note_job", "show_job"];
+
 /// What a job may ask besides.
 const OF_JOBS: &[&str] =
     &["ack_message", "list_inbox", "prime", "read_message", "register", "send_message", "show_thread"];
@@ -153,6 +156,11 @@ impl Grant {
                 }
             }
             Role::Job if OF_JOBS.contains(&operation) => Ok(()),
+            // The token of a job is called as the job.
+            Role::Job if OF_ONE_JOB.contains(&operation) => {
+                let asked = arguments.get("job").and_then(Value::as_str);
+                if asked == Some(&self.token) { Ok(()) } else { refused("this token is for one job only".to_owned()) }
+            }
             Role::Job => refused(format!("{operation} is not for jobs")),
         }
     }
@@ -202,6 +210,12 @@ mod tests {
             assert_eq!(may(Role::Job, json!({ "task": "tk_1" })), own || besides, "{}", entry.name);
             assert_eq!(may(Role::Job, json!({ "task": "tk_2" })), besides, "{}", entry.name);
             assert_eq!(may(Role::Job, json!({})), besides, "{}", entry.name);
+            assert_eq!(
+                may(Role::Job, json!({ "job": "x" })),
+                besides || listed(OF_ONE_JOB, entry.name),
+                "{}",
+                entry.name
+            );
         }
     }
 

@@ -16,6 +16,7 @@ pub mod history;
 pub mod host;
 pub mod import;
 pub mod issue_ops;
+pub mod job_ops;
 pub mod jobs;
 pub mod ledger;
 mod merging;

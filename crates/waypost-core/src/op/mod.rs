@@ -31,7 +31,6 @@ mod claim_issue;
 mod claim_task;
 mod complete_merge;
 mod confirm_notice;
-mod create_job;
 pub(crate) mod create_workflow;
 mod create_workspace;
 mod dump_workflow;
@@ -62,6 +61,7 @@ mod pause_workflow;
 pub(crate) mod plan_workflow;
 mod prime;
 mod read_message;
+mod record_job;
 mod record_maintenance;
 pub(crate) mod register;
 mod register_agent;
@@ -109,7 +109,6 @@ pub use claim_issue::ClaimIssue;
 pub use claim_task::{ClaimTask, Claimed};
 pub use complete_merge::CompleteMerge;
 pub use confirm_notice::{ConfirmNotice, Confirmed};
-pub use create_job::CreateJob;
 pub use create_workflow::CreateWorkflow;
 pub use create_workspace::CreateWorkspace;
 pub use dump_workflow::DumpWorkflow;
@@ -140,6 +139,7 @@ pub use pause_workflow::PauseWorkflow;
 pub use plan_workflow::PlanWorkflow;
 pub use prime::Prime;
 pub use read_message::ReadMessage;
+pub use record_job::RecordJob;
 pub use record_maintenance::{Maintenance, RecordMaintenance, Recorded};
 pub use register::{Register, Registered};
 pub use register_agent::RegisterAgent;
@@ -246,7 +246,6 @@ pub static TABLE: &[Entry] = &[
     entry::<ClaimTask>(),
     entry::<CompleteMerge>(),
     entry::<ConfirmNotice>(),
-    entry::<CreateJob>(),
     entry::<CreateWorkflow>(),
     entry::<CreateWorkspace>(),
     entry::<DumpWorkflow>(),
@@ -277,6 +276,7 @@ pub static TABLE: &[Entry] = &[
     entry::<PlanWorkflow>(),
     entry::<Prime>(),
     entry::<ReadMessage>(),
+    entry::<RecordJob>(),
     entry::<RecordMaintenance>(),
     entry::<Register>(),
     entry::<RegisterAgent>(),

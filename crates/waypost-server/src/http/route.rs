@@ -19,7 +19,8 @@ const USUAL: u32 = 100;
 const MOST: u32 = 1_000;
 
 /// What has an address of its own.
-const THINGS: &[&str] = &["task", "workflow", "issue", "message", "agent", "template", "worktree", "repository"];
+const THINGS: &[&str] =
+    &["task", "workflow", "issue", "message", "agent", "template", "worktree", "repository", "job", "workspace"];
 
 /// An operation with all that is needed to ask for it.
 pub(crate) struct Op {

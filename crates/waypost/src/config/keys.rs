@@ -63,16 +63,16 @@ const fn personal(name: &'static str, kind: ValueKind, default: Option<&'static 
 
 /// All keys, by name.
 pub static KEYS: &[Key] = &[
+    personal("jobs.env", ValueKind::Words, None, "further variables of your environment that jobs see"),
+    personal("jobs.grace", ValueKind::Duration, Some("3s"), "how long a job that is asked to end may take"),
+    personal("jobs.log_limit", ValueKind::Bytes, Some("64MiB"), "how much of what a job prints is kept"),
+    shared("jobs.timeout", ValueKind::Duration, None, "how long a job may run"),
     shared(
         "ledger.home",
         ValueKind::Choice(&["main", "branch"]),
         Some("main"),
         "whose copy of the ledger counts: the main worktree's, or each worktree's own",
     ),
-    personal("jobs.env", ValueKind::Words, None, "further variables of your environment that jobs see"),
-    personal("jobs.grace", ValueKind::Duration, Some("3s"), "how long a job that is asked to end may take"),
-    personal("jobs.log_limit", ValueKind::Bytes, Some("64MiB"), "how much of what a job prints is kept"),
-    shared("jobs.timeout", ValueKind::Duration, None, "how long a job may run"),
     shared("prefix", ValueKind::Text, None, "what the ids of new issues begin with"),
     shared(
         "prune.auto",

@@ -13,8 +13,8 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::{JobId, RepositoryId};
-use waypost_core::model::{Job, JobStatus, ProcessIdentity, Strategy};
-use waypost_core::op::{CancelJob, CreateJob, FinishJob, JobView, ListJobs, ShowJob};
+use waypost_core::model::{EventQuery, Job, JobStatus, ProcessIdentity, Strategy};
+use waypost_core::op::{CancelJob, FinishJob, JobView, ListEvents, ListJobs, RecordJob, ShowJob};
 use waypost_core::{Error, Result};
 use waypost_fs::create_private_dir;
 use waypost_workspace::jobs as processes;
@@ -28,6 +28,8 @@ use crate::workspaces;
 
 /// How long what is left of an abandoned job is asked to end.
 const GRACE: Duration = Duration::from_secs(10);
+/// How often a job that begins is looked at although nothing was written.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How a job is run. Kept with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +101,7 @@ pub struct Request {
 /// Writes a job down, and claims its task. Nothing runs yet.
 pub fn create(session: &mut Session, request: Request) -> Result<JobView> {
     let settings = serde_json::to_value(&request.settings).map_err(|error| Error::internal(error.to_string()))?;
-    session.write(CreateJob {
+    session.write(RecordJob {
         kind: request.kind,
         description: request.description,
         input: request.input,
@@ -220,6 +222,27 @@ pub fn usual_settings(session: &Session) -> Settings {
     }
 }
 
+/// Waits until a job that was launched runs, or has ended. One that could not be set up is an error.
+pub fn begun(session: &mut Session, job: &JobId) -> Result<JobView> {
+    loop {
+        let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
+        look(session)?;
+        let now = show(session, job.as_str())?;
+        match now.job.status {
+            JobStatus::Pending => session.wait(last, LOOK)?,
+            JobStatus::Running | JobStatus::Completed => return Ok(now),
+            // Its command may have been quicker than we; what it did is its own affair.
+            _ if now.job.started_at.is_some() => return Ok(now),
+            status => {
+                let why = now.job.error.clone().unwrap_or_else(|| "no reason".to_owned());
+                return Err(Error::conflict(format!("job {job} is {status}"))
+                    .because(why)
+                    .hint(format!("way job show {job}")));
+            }
+        }
+    }
+}
+
 /// Tells how a command is ended with that the job is to be told by: as its exit code, or as its failure.
 pub fn exit_code(job: &Job) -> u8 {
     match (job.status, job.exit_code) {
@@ -228,6 +251,11 @@ pub fn exit_code(job: &Job) -> u8 {
         (JobStatus::Cancelled, _) => 130,
         _ => 1,
     }
+}
+
+/// Returns what the token of a job hashes to; none if it is no such token.
+pub fn hash_of_token(secret: &str) -> Option<String> {
+    secret.starts_with(supervise::TOKEN).then(|| supervise::hash(secret))
 }
 
 /// Reads what a job printed last.

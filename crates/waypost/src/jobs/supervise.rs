@@ -32,6 +32,9 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const ALLOWED: &[&str] =
     &["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER"];
 
+/// What the tokens of jobs begin with.
+pub(super) const TOKEN: &str = "wpj_";
+
 /// Why a job is ended before it ends by itself.
 enum Stop {
     /// Somebody called it off.
@@ -240,7 +243,7 @@ fn run(
     let log = log_of(session, &job.id)?;
     let mut secret = [0; 32];
     SystemEntropy.fill(&mut secret);
-    let token = format!("wpj_{}", hex(&secret));
+    let token = format!("{TOKEN}{}", hex(&secret));
     let variables = variables(session, view, settings, ground, &token);
     let command = command(job, ground);
     let mut running = processes::start(&Start {
@@ -253,7 +256,7 @@ fn run(
     })?;
     let grace = session.place.config.text("jobs.grace").and_then(|text| text.parse::<SignedDuration>().ok());
     let grace = grace.and_then(|grace| Duration::try_from(grace).ok()).unwrap_or(Duration::from_secs(3));
-    let token_hash = hex(&Sha256::digest(token.as_bytes()));
+    let token_hash = hash(&token);
     let started = StartJob {
         job: job.id.to_string(),
         process: running.identity.clone(),
@@ -426,6 +429,11 @@ fn keep_context(context: Option<&Path>, records: &Path) -> Result<()> {
     fs::create_dir_all(&kept)
         .map_err(|error| Error::unavailable(format!("cannot make {}", kept.display())).because(error))?;
     copy_tree(context, &kept, &[]).map(drop)
+}
+
+/// Returns what is kept of a token.
+pub(super) fn hash(token: &str) -> String {
+    hex(&Sha256::digest(token.as_bytes()))
 }
 
 fn hex(bytes: &[u8]) -> String {

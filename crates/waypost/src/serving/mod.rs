@@ -6,23 +6,31 @@
 mod readers;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use waypost_core::engine::{self, Caller};
-use waypost_core::op::{Effect, Entry, GetStatus, TABLE};
+use waypost_core::model::WorkspaceStatus;
+use waypost_core::op::{Effect, Entry, GetStatus, JobView, ListJobs, ListWorkspaces, TABLE};
 use waypost_core::store::Store as _;
 use waypost_core::{Error, Kind, Result};
+use waypost_server::access::{Grant, Role};
 use waypost_server::{Call, Described, Host, Measure, Origin, Who};
 
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
 use crate::issue_ops;
+use crate::job_ops;
+use crate::jobs;
 use crate::place::{Location, Place};
 use crate::session::{Session, SystemEntropy};
 use readers::Readers;
 use writer::Writer;
+
+/// How many jobs are counted.
+const LATEST: u32 = 1000;
 
 /// A store that is served.
 pub struct Serving {
@@ -61,6 +69,17 @@ impl Serving {
         })
     }
 
+    /// Returns what the token of a job allows, for as long as the job runs.
+    pub fn grant_of_job(&self, secret: &str) -> Option<Grant> {
+        let shown = jobs::hash_of_token(secret)?;
+        let live = ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) };
+        let caller = self.own.clone();
+        let live = self.readers.ask(move |session| engine::read(session.store()?, &caller, &mut SystemEntropy, live));
+        let found = live.ok()?.jobs.into_iter().find(|view| view.job.token_hash.as_ref() == Some(&shown))?;
+        let task = found.job.task_id.map(|id| id.to_string());
+        Some(Grant { token: found.job.id.to_string(), role: Role::Job, agent: found.agent, task })
+    }
+
     /// Returns who asks, as the engine knows it.
     fn caller(&self, who: &Who, from: Option<Origin>) -> Caller {
         let Who { actor, agent } = who.clone();
@@ -73,6 +92,10 @@ impl Serving {
 
     fn run(&self, call: Call, from: Option<Origin>) -> Result<Value> {
         let Call { operation, arguments, who, key } = call;
+        if matches!(operation.as_str(), "list_jobs" | "show_job") {
+            // A job whose supervisor is gone runs no more, whatever the store says.
+            self.readers.ask(jobs::look)?;
+        }
         if let Some(entry) = TABLE.iter().find(|entry| entry.name == operation) {
             let caller = self.caller(&who, from);
             return match entry.effect {
@@ -80,12 +103,10 @@ impl Serving {
                 Effect::Write => self.write(entry, caller, arguments, key),
             };
         }
-        match issue_ops::named(&operation) {
-            // The store remembers answers in the transaction that they are about, and a ledger has none.
-            Some(_) if key.is_some() => {
-                Err(Error::invalid("what is done to issues takes no key")
-                    .hint("look for the issue before asking again"))
-            }
+        match issue_ops::named(&operation).or_else(|| job_ops::named(&operation)) {
+            // The store remembers answers in the transaction that they are about, and these have none.
+            Some(_) if key.is_some() => Err(Error::invalid("what is done to issues, and running jobs, takes no key")
+                .hint("look whether it was done before asking again")),
             Some(entry) => (entry.run)(&self.place.used_by(&who.actor, who.agent.as_deref()), arguments),
             None => Err(Error::not_found(format!("there is no operation {operation:?}"))),
         }
@@ -139,6 +160,54 @@ impl Serving {
     }
 }
 
+impl Serving {
+    /// Counts the latest jobs and all workspaces.
+    #[expect(clippy::cast_precision_loss, reason = "counts are small, and bytes need not be exact")]
+    fn measures_of_jobs(&self) -> Result<Vec<Measure>> {
+        let caller = self.own.clone();
+        let (jobs, workspaces) = self.readers.ask(move |session| {
+            jobs::look(session)?;
+            let store = session.store()?;
+            let jobs = ListJobs { status: None, live: false, task: None, limit: Some(LATEST) };
+            let jobs = engine::read(store, &caller, &mut SystemEntropy, jobs)?.jobs;
+            let workspaces = ListWorkspaces { machine: None, all: false, limit: Some(u32::MAX) };
+            Ok((jobs, engine::read(store, &caller, &mut SystemEntropy, workspaces)?.workspaces))
+        })?;
+        let by = |words: Vec<String>| {
+            let mut counts: BTreeMap<String, f64> = BTreeMap::new();
+            for word in words {
+                *counts.entry(word).or_default() += 1.0;
+            }
+            counts.into_iter().map(|(word, count)| (format!("status=\"{word}\""), count)).collect::<Vec<_>>()
+        };
+        let began = |view: &JobView| Some(view.job.started_at?.since(view.job.created_at) as f64 / 1000.0);
+        let set_up: Vec<f64> = jobs.iter().filter_map(began).collect();
+        let bytes: u64 = workspaces.iter().filter_map(|view| view.workspace.size).sum();
+        let lost = workspaces.iter().filter(|view| view.workspace.status == WorkspaceStatus::Lost).count();
+        let gauge = |name, help, values| Measure { name, help, is_counter: false, values };
+        let one = |value: f64| vec![(String::new(), value)];
+        Ok(vec![
+            gauge(
+                "jobs",
+                "The latest jobs, by status.",
+                by(jobs.iter().map(|view| view.job.status.to_string()).collect()),
+            ),
+            gauge(
+                "job_setup_seconds",
+                "How long the latest jobs took from being asked for to being started, on average.",
+                one(set_up.iter().sum::<f64>() / (set_up.len().max(1) as f64)),
+            ),
+            gauge(
+                "workspaces",
+                "Workspaces that are there, by status.",
+                by(workspaces.iter().map(|view| view.workspace.status.to_string()).collect()),
+            ),
+            gauge("workspaces_lost", "Workspaces whose directory is gone.", one(lost as f64)),
+            gauge("workspace_bytes", "What all workspaces take on disk, as last measured.", one(bytes as f64)),
+        ])
+    }
+}
+
 impl Host for Serving {
     fn call(&self, call: Call) -> Result<Value> {
         self.run(call, None)
@@ -156,7 +225,7 @@ impl Host for Serving {
                 let issue_ops::Entry { name, summary, effect, schema, answer_schema, .. } = *entry;
                 Described { name, summary, effect, schema, answer_schema }
             };
-            issue_ops::TABLE.iter().map(described).collect()
+            issue_ops::TABLE.iter().chain(job_ops::TABLE).map(described).collect()
         })
     }
 
@@ -167,6 +236,7 @@ impl Host for Serving {
             engine::read(session.store()?, &caller, &mut SystemEntropy, status)
         });
         let mut measures = self.writer.measures();
+        measures.extend(self.measures_of_jobs().unwrap_or_default());
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         measures.push(Measure {
             name: "writes_refused_total",

@@ -15,7 +15,7 @@ use super::ws::{self, amount};
 use crate::cli::Cx;
 use crate::cli::spans::{roughly, span};
 use crate::cli::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
-use crate::cli::work::{json_or_text, said, wait_for, word};
+use crate::cli::work::{json_or_text, wait_for, word};
 use crate::environment::WAYPOST_JOB;
 use crate::jobs::{self, Request, Settings};
 use crate::place::expand;
@@ -327,21 +327,12 @@ fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Re
     jobs::launch(session, job)?;
     let id = job.job.id.to_string();
     if detach {
-        let begun = wait_for(session, None, |session| {
-            jobs::look(session)?;
-            Ok(Some(jobs::show(session, &id)?).filter(|now| now.job.status != JobStatus::Pending))
+        let begun = jobs::begun(session, &job.job.id)?;
+        cx.ui.answer(&begun, |text| {
+            let place = begun.job.workspace_dir.as_ref().unwrap_or(&begun.job.work_dir);
+            text.line(format!("Started job {id} in {}", place.display()));
         })?;
-        let begun = begun.unwrap_or_else(|| job.clone());
-        return match begun.job.status {
-            JobStatus::Running | JobStatus::Completed => {
-                cx.ui.answer(&begun, |text| {
-                    let place = begun.job.workspace_dir.as_ref().unwrap_or(&begun.job.work_dir);
-                    text.line(format!("Started job {id} in {}", place.display()));
-                })?;
-                Ok(ExitCode::SUCCESS)
-            }
-            _ => Err(failure(&begun)),
-        };
+        return Ok(ExitCode::SUCCESS);
     }
     cx.ui.note(&format!("job {id}"));
     let told = interruption()?;
@@ -397,13 +388,6 @@ fn settle_for(session: &mut Session, id: &str) -> Result<()> {
 fn ending(job: &JobView) -> String {
     let why = job.job.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
     format!("job {} is {}{why}", job.job.id, job.job.status)
-}
-
-fn failure(job: &JobView) -> Error {
-    let why = job.job.error.clone().unwrap_or_else(|| "no reason".to_owned());
-    Error::conflict(format!("job {} is {}", job.job.id, said(job.job.status.as_str())))
-        .because(why)
-        .hint(format!("way job show {}", job.job.id))
 }
 
 /// Returns what tells whether this process was asked to stop.

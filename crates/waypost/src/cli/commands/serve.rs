@@ -96,12 +96,14 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         rows.extend(login.as_ref().map(|login| vec![styled(BOLD, "browser"), cell(login)]));
         text.table(&rows);
     })?;
+    let serving = Arc::new(serving);
+    let jobs = Arc::clone(&serving);
     let served = serve(
-        Arc::new(serving),
+        serving,
         Config {
             listeners: vec![Listener::Tcp(tcp), Listener::Unix(unix)],
             allowed_hosts: args.allowed_hosts.clone(),
-            lookup: Box::new(move |secret| tokens.lookup(secret)),
+            lookup: Box::new(move |secret| tokens.lookup(secret).or_else(|| jobs.grant_of_job(secret))),
             actor: place.actor(),
             uid: rustix::process::geteuid().as_raw(),
             code,

@@ -3,6 +3,7 @@
 mod access;
 mod describing;
 mod following;
+mod jobs;
 mod life;
 mod limits;
 mod loading;
@@ -41,7 +42,19 @@ impl Server {
     }
 
     fn start_in(sandbox: Sandbox, repo: PathBuf, args: &[&str]) -> Server {
-        let mut command = sandbox.way_command(&repo);
+        let (child, said, token) = Server::launch(&sandbox, &repo, args);
+        Server { sandbox, repo, child, said, token }
+    }
+
+    /// Kills it, and starts another one in its place.
+    fn restart(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        (self.child, self.said, self.token) = Server::launch(&self.sandbox, &self.repo, &[]);
+    }
+
+    fn launch(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> (Child, Value, String) {
+        let mut command = sandbox.way_command(repo);
         let log = std::fs::File::create(sandbox.path("log")).unwrap();
         command.args(["serve", "--port", "0", "--json"]).args(args).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
@@ -51,7 +64,7 @@ impl Server {
         let mut said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line} {}", log()));
         let said = said["data"].take();
         let token = std::fs::read_to_string(said["token"].as_str().unwrap()).unwrap().trim().to_owned();
-        Server { sandbox, repo, child, said, token }
+        (child, said, token)
     }
 
     fn url(&self) -> &str {

@@ -1,4 +1,4 @@
-//! Asks for a job. What it works on is claimed for it.
+//! Writes a job down. What it works on is claimed for it; nothing runs yet.
 
 use std::path::PathBuf;
 
@@ -15,9 +15,9 @@ use crate::model::{Job, JobStatus, kind};
 use crate::path_text;
 use crate::work::{agents, check_name, claim, find, jobs, lease};
 
-/// Asks for a job. What it works on is claimed for it.
+/// Writes a job down. What it works on is claimed for it; nothing runs yet.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CreateJob {
+pub struct RecordJob {
     /// What kind of work it is.
     #[serde(rename = "type", default = "usual_kind")]
     pub kind: String,
@@ -69,9 +69,9 @@ fn usual_kind() -> String {
     "agent".to_owned()
 }
 
-impl Operation for CreateJob {
-    const NAME: &'static str = "create_job";
-    const SUMMARY: &'static str = "Ask for a job";
+impl Operation for RecordJob {
+    const NAME: &'static str = "record_job";
+    const SUMMARY: &'static str = "Write a job down";
     const EFFECT: Effect = Effect::Write;
     type Answer = JobView;
 

@@ -1,0 +1,181 @@
+//! What can be asked about jobs, by name and with JSON, that the store alone cannot do: to run one, and to read what it
+//! printed. Both are done on the machine of whoever serves.
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use waypost_core::id::RepositoryId;
+use waypost_core::model::Strategy;
+use waypost_core::op::{Effect, JobView};
+use waypost_core::{Error, Result};
+use waypost_workspace::jobs as processes;
+
+use crate::issue_ops::Entry;
+use crate::jobs::{self, Request, Settings};
+use crate::place::Place;
+use crate::session::Session;
+use crate::workspaces;
+
+/// How much of a log is told if nobody says.
+const USUAL: u64 = 64 * 1024;
+/// How much of a log is told at most.
+const MOST: u64 = 4 << 20;
+
+/// All operations on jobs that are done here.
+pub static TABLE: &[Entry] = &[
+    Entry {
+        name: "create_job",
+        summary: "Run a command in a workspace of its own",
+        effect: Effect::Write,
+        run: |place, arguments| answer(create(place, arguments)?),
+        schema: SchemaGenerator::subschema_for::<CreateJob>,
+        answer_schema: SchemaGenerator::subschema_for::<JobView>,
+    },
+    Entry {
+        name: "get_log",
+        summary: "Read what a job printed",
+        effect: Effect::Read,
+        run: |place, arguments| answer(read_log(place, arguments)?),
+        schema: SchemaGenerator::subschema_for::<GetLog>,
+        answer_schema: SchemaGenerator::subschema_for::<Printed>,
+    },
+];
+
+/// Returns the operation with this name.
+pub fn named(name: &str) -> Option<&'static Entry> {
+    TABLE.iter().find(|entry| entry.name == name)
+}
+
+/// Runs a command in a workspace of its own. When this is answered, the command was started; if the workspace cannot be
+/// made, nothing runs.
+#[derive(Deserialize, JsonSchema)]
+struct CreateJob {
+    /// The command and its arguments.
+    command: Vec<String>,
+    /// What kind of work it is.
+    #[serde(rename = "type", default = "usual_kind")]
+    kind: String,
+    /// What it is for.
+    #[serde(default)]
+    description: String,
+    /// What it is given; it finds it in its context directory.
+    #[serde(default)]
+    input: Value,
+    /// The repository to work on; the server's own, if nobody says.
+    #[serde(default)]
+    repository: Option<RepositoryId>,
+    /// The task to work on; it is claimed.
+    #[serde(default)]
+    task: Option<String>,
+    /// The workflow it is in, if its name alone does not say.
+    #[serde(default)]
+    workflow: Option<String>,
+    /// The epoch of the caller's lease, if it has one already.
+    #[serde(default)]
+    epoch: Option<u64>,
+    /// How its workspace is made.
+    #[serde(default)]
+    strategy: Option<Strategy>,
+    /// The commit to start from.
+    #[serde(default)]
+    base: Option<String>,
+    /// The branch to work on.
+    #[serde(default)]
+    branch: Option<String>,
+    /// How long it may run, in milliseconds.
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+    /// How large its workspace may become, in bytes.
+    #[serde(default)]
+    size_limit: Option<u64>,
+    /// Whether its workspace goes when it has ended.
+    #[serde(default)]
+    cleanup: Option<bool>,
+}
+
+/// Reads what a job printed.
+#[derive(Deserialize, JsonSchema)]
+struct GetLog {
+    /// Which one: its id, or the beginning of it.
+    job: String,
+    /// How much of its end, in bytes.
+    #[serde(default)]
+    tail: Option<u64>,
+}
+
+/// What a job printed.
+#[derive(Serialize, JsonSchema)]
+struct Printed {
+    /// The job.
+    job: String,
+    /// Whether more may come.
+    is_live: bool,
+    /// The end of what it printed.
+    log: String,
+}
+
+fn usual_kind() -> String {
+    "agent".to_owned()
+}
+
+fn create(place: &Place, arguments: Value) -> Result<JobView> {
+    let wanted: CreateJob = decode("create_job", arguments)?;
+    if wanted.strategy == Some(Strategy::InPlace) {
+        return Err(Error::refused("a server runs nothing in its own checkout").hint("leave out the strategy"));
+    }
+    let mut session = Session::open(place.clone())?;
+    let session = &mut session;
+    session.place.require_checkout()?;
+    let usual = jobs::usual_settings(session);
+    let settings = Settings {
+        strategy: wanted.strategy,
+        base: wanted.base,
+        branch: wanted.branch,
+        timeout_ms: wanted.timeout_ms.or(usual.timeout_ms),
+        size_limit: wanted.size_limit.or(usual.size_limit),
+        cleanup: wanted.cleanup.or(usual.cleanup),
+        launcher: Some(processes::own_identity()),
+        ..usual
+    };
+    let machine = Some(workspaces::machine(session)?);
+    let job = jobs::create(
+        session,
+        Request {
+            kind: wanted.kind,
+            description: wanted.description,
+            input: wanted.input,
+            command: wanted.command,
+            repository: wanted.repository,
+            task: wanted.task,
+            workflow: wanted.workflow,
+            epoch: wanted.epoch,
+            next: false,
+            repositories: Vec::new(),
+            machine,
+            settings,
+            retry_of: None,
+        },
+    )?;
+    jobs::launch(session, &job)?;
+    jobs::begun(session, &job.job.id)
+}
+
+fn read_log(place: &Place, arguments: Value) -> Result<Printed> {
+    let wanted: GetLog = decode("get_log", arguments)?;
+    let mut session = Session::open(place.clone())?;
+    jobs::look(&mut session)?;
+    let job = jobs::show(&mut session, &wanted.job)?.job;
+    let file = job.log.clone().map_or_else(|| jobs::log_of(&session, &job.id), Ok)?;
+    let printed = jobs::tail(&file, wanted.tail.unwrap_or(USUAL).min(MOST));
+    let log = String::from_utf8_lossy(&printed).into_owned();
+    Ok(Printed { job: job.id.to_string(), is_live: !job.status.is_final(), log })
+}
+
+fn decode<T: serde::de::DeserializeOwned>(name: &str, arguments: Value) -> Result<T> {
+    serde_json::from_value(arguments)
+        .map_err(|error| Error::invalid(format!("wrong arguments for {name}")).because(error))
+}
+
+fn answer(answer: impl Serialize) -> Result<Value> {
+    serde_json::to_value(answer).map_err(|error| Error::internal("an answer is not JSON").because(error))
+}
