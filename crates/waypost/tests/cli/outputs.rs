@@ -215,11 +215,11 @@ fn configuration_with_origins() {
         &sandbox,
         &sandbox.way(&repo, ["config", "list", "--all"]),
         &expect![[r#"
-            ledger.home                     main    whose copy of the ledger counts: the main worktree's, or each worktree's own
             jobs.env                        -       further variables of your environment that jobs see
             jobs.grace                      3s      how long a job that is asked to end may take
             jobs.log_limit                  64MiB   how much of what a job prints is kept
             jobs.timeout                    -       how long a job may run
+            ledger.home                     main    whose copy of the ledger counts: the main worktree's, or each worktree's own
             prefix                          way     what the ids of new issues begin with
             prune.auto                      off     whether closing an issue prunes the ledger when it is large
             ready.unresolved                block   whether an issue waits for one that is in no ledger
