@@ -25,6 +25,10 @@ const LEASE: &[&str] = &["subject", "epoch", "expires_at"];
 /// What is told of a message.
 const MESSAGE: &[&str] = &["id", "from", "priority", "subject", "body", "task_id", "reply_to", "created_at"];
 
+/// What is told of a workspace.
+const WORKSPACE: &[&str] =
+    &["id", "job_id", "task", "status", "path", "branch", "base", "size", "snapshot", "pr_url", "merge_commit", "note"];
+
 /// Returns what an agent is told of the answer of an operation.
 pub(super) fn shown(operation: &str, answer: Value) -> Answer {
     let (data, text) = match operation {
@@ -37,11 +41,27 @@ pub(super) fn shown(operation: &str, answer: Value) -> Answer {
         "send_message" => (picked(&answer, &["id", "thread", "subject"]), format!("sent as {}", word(&answer["id"]))),
         "ack_message" => acked(&answer),
         "get_status" => status(&answer),
+        "show_workspace" => (picked(&answer, WORKSPACE), workspace(&answer)),
+        "list_workspaces" => workspaces(&answer),
         "explain_issue" => issue_page(answer),
         _ if answer["issues"].is_array() => issues(&answer),
         _ => issue(&answer),
     };
     Answer { data: compact(data), text: text.trim_end().to_owned() }
+}
+
+fn workspace(one: &Value) -> String {
+    let of = |field: &str| one[field].as_str().map_or_else(String::new, |text| format!(", {field} {text}"));
+    format!("{} {}: {}{}{}", word(&one["id"]), word(&one["status"]), word(&one["path"]), of("branch"), of("task"))
+}
+
+fn workspaces(answer: &Value) -> (Value, String) {
+    let all: Vec<_> = answer["workspaces"].as_array().into_iter().flatten().collect();
+    let text = if all.is_empty() { "no workspaces".to_owned() } else { String::new() };
+    let lines: Vec<_> = all.iter().map(|one| workspace(one)).collect();
+    let data: Vec<_> =
+        all.iter().map(|one| picked(one, &["id", "job_id", "task", "status", "path", "branch"])).collect();
+    (json!({ "workspaces": data }), text + &lines.join("\n"))
 }
 
 fn context(answer: &Value) -> (Value, String) {

@@ -285,6 +285,27 @@ pub(super) static TABLE: &[Tool] = &[
         },
     },
     Tool {
+        name: "workspace",
+        description: "Where a job works, on which branch, and what was delivered. Without a name: all that are there.",
+        properties: &[
+            ("agent", TEXT),
+            ("workspace", r#"{"type":"string","description":"its id, or its job's"}"#),
+            ("limit", NUMBER),
+        ],
+        required: &[],
+        is_read_only: true,
+        is_destructive: false,
+        is_idempotent: true,
+        ask: |mut arguments| {
+            if arguments.contains_key("workspace") {
+                arguments.remove("limit");
+                return keyed("show_workspace", arguments);
+            }
+            arguments.entry("limit").or_insert(json!(10));
+            keyed("list_workspaces", arguments)
+        },
+    },
+    Tool {
         name: "status",
         description: "How everything stands, over all agents and worktrees: what needs a person, what is stuck, in work, \
                       ready.",
@@ -459,6 +480,8 @@ mod tests {
             "send_message" => &["to", "reply_to", "kind", "priority", "subject", "body", "workflow", "task", "ttl_ms"],
             "ack_message" => &["messages"],
             "get_status" => &["worktree_id", "limit"],
+            "list_workspaces" => &["machine", "all", "limit"],
+            "show_workspace" => &["workspace"],
             other => panic!("{other} is not known here"),
         }
     }

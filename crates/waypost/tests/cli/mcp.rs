@@ -291,6 +291,18 @@ fn all_tools_together_fit_into_3000_tokens_and_say_what_they_do_to_the_world() {
 }
 
 #[test]
+fn an_agent_finds_the_workspace_of_a_job() {
+    let team = Team::new();
+    let made = team.data("ws new --quiet");
+    let mut client = Client::connect(&team, "mcp --agent ann");
+    let all = client.call("workspace", &json!({}));
+    assert_eq!(all["workspaces"][0]["path"], made["path"], "{all}");
+    let one = client.call("workspace", &json!({ "workspace": made["id"] }));
+    assert_eq!((&one["branch"], &one["status"]), (&made["branch"], &json!("kept")), "{one}");
+    assert_eq!(client.refused("workspace", &json!({ "workspace": "ws_none" }))["code"], "not_found");
+}
+
+#[test]
 fn errors_are_those_of_the_command_line() {
     let team = team();
     let _ = team.data("task claim a --agent ann");
