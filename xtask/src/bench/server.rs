@@ -31,7 +31,7 @@ const IDLE_BAR: f64 = 30.0;
 const CONNECTED_BAR: f64 = 100.0;
 
 /// How many tasks one workflow has.
-const TASKS: usize = 5_000;
+const TASKS: usize = 500;
 
 pub(super) fn measure(options: &Options) -> Result {
     let scratch = Scratch::prepare()?;

@@ -48,6 +48,8 @@ use text::{hash, pairs};
 
 /// How many connections there may be at once.
 const CONNECTIONS: u32 = 1_024;
+/// How many requests wait for a disk at once; others wait for those. Enough for a transaction of many and those who read.
+const BUSY: usize = 96;
 /// How long a client may take to say what it wants, and to say it all.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How long the code of a browser lasts.
@@ -118,7 +120,7 @@ impl Shared {
 pub fn serve(host: Arc<dyn Host>, config: Config) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(512)
+        .max_blocking_threads(BUSY)
         .thread_keep_alive(Duration::from_secs(5))
         .enable_all()
         .build()

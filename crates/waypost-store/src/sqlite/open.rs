@@ -17,6 +17,9 @@ use super::{Options, SqliteStore, error};
 /// Older ones can lose committed pages when two connections write and checkpoint at once.
 const OLDEST_SAFE_SQLITE: i32 = 3_051_003;
 
+/// More than there are.
+const STATEMENTS: usize = 128;
+
 pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock + Send>) -> Result<SqliteStore> {
     check_sqlite()?;
     // Two names for one file must mean one lock, so links are resolved before anything else.
@@ -193,6 +196,8 @@ fn connect(path: &Path, options: Options) -> Result<Connection> {
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = Connection::open_with_flags(path, flags).map_err(failed())?;
     connection.busy_timeout(options.patience).map_err(failed())?;
+    // Room for every statement there is: whoever keeps a connection prepares each once.
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // The file may come from anywhere: nothing in its schema is run that we did not write.
     for (setting, on) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
