@@ -258,7 +258,7 @@ fn the_official_client_in_python_lives_the_same_life() {
         assert!(output.status.success(), "{mode}: {}", String::from_utf8_lossy(&output.stderr));
         let lines: Vec<Value> =
             String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(lines[0].as_array().unwrap().len(), 10, "{mode}");
+        assert_eq!(lines[0].as_array().unwrap().len(), 11, "{mode}");
         for (line, (_, tool, _)) in lines[1..].iter().zip(life()) {
             assert_eq!(line[0], false, "{mode}, {tool}: {line}");
         }
@@ -701,7 +701,7 @@ fn over_http_the_token_says_who_asks() {
         assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "refused", "{refused}");
     }
     let (_, list) = http.ask(Some("bob"), &[], "tools/list", &json!({}));
-    assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 10);
+    assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 11);
 }
 
 #[test]
