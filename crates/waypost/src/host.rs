@@ -15,7 +15,7 @@ use crate::place::Place;
 use crate::session::Session;
 
 /// Operations whose answer can be that an issue is somebody's, or is over.
-const CONCERN_ISSUES: &[&str] = &["claim_task", "finish_task"];
+pub(crate) const CONCERN_ISSUES: &[&str] = &["claim_task", "claim_issue", "finish_task"];
 
 /// A host with one session, for those who ask one at a time.
 pub struct SingleHost {

@@ -20,7 +20,9 @@ use waypost_core::{Error, Kind, Result};
 use waypost_server::access::{Grant, Role};
 use waypost_server::{Call, Described, Host, Measure, Origin, Who};
 
+use crate::claims;
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
+use crate::host::CONCERN_ISSUES;
 use crate::issue_ops;
 use crate::job_ops;
 use crate::jobs;
@@ -142,7 +144,16 @@ impl Serving {
             Some(urgent) if entry.name == "heartbeat" => urgent,
             _ => &self.writer,
         };
+        if CONCERN_ISSUES.contains(&entry.name) {
+            claims::set_mark(&self.place)?;
+        }
         let written = writer.write(entry, caller, arguments, key);
+        if written.is_ok() && matches!(entry.name, "finish_task" | "release_issue") {
+            // If the ledger cannot be told now, the next look does it.
+            if let Err(error) = self.readers.ask(|session| claims::tell(session).map(drop)) {
+                log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
+            }
+        }
         self.refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
         written
     }

@@ -123,3 +123,18 @@ fn t13_the_token_of_a_job_is_good_for_that_job_while_it_runs() {
     assert_eq!(server.end_of(&job)["status"], "cancelled");
     assert_eq!(ask("/api/v1/op/note_job", &json!({ "job": id, "phase": "thinking" })), 401);
 }
+
+#[test]
+fn an_issue_is_closed_with_its_task_when_that_is_finished_over_the_server() {
+    let server = Server::with_commit();
+    let epic = server.way(&["add", "Ship it", "--type", "epic", "--json"]).data();
+    let part = server.way(&["add", "Build it", "--parent", epic["id"].as_str().unwrap(), "--json"]).data();
+    let _ = server.way(&["workflow", "from-issue", epic["id"].as_str().unwrap(), "--start"]).ok();
+    let claimed = server.ask("POST", "/api/v1/tasks/claim").with("Waypost-Agent", "ann").json(&json!({})).send().data();
+    let path = format!("/api/v1/tasks/{}/finish", claimed["task"]["id"].as_str().unwrap());
+    let body = json!({ "epoch": claimed["lease"]["epoch"], "outcome": "it is built" });
+    server.ask("POST", &path).with("Waypost-Agent", "ann").json(&body).send().data();
+    let issues = fs::read_to_string(server.repo.join(".waypost/issues.jsonl")).unwrap();
+    let closed = issues.lines().find(|line| line.contains(part["id"].as_str().unwrap())).unwrap();
+    assert!(closed.contains("\"status\":\"closed\""), "{closed}");
+}
