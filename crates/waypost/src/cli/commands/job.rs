@@ -79,8 +79,8 @@ pub(crate) struct StartArgs {
     #[arg(long = "type", value_name = "TYPE", default_value = "agent")]
     kind: String,
     /// What it is for
-    #[arg(long, default_value = "")]
-    description: String,
+    #[arg(long)]
+    description: Option<String>,
     /// What it is given: JSON or text, @FILE, or - for standard input; it finds it in its context directory
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
@@ -301,7 +301,7 @@ fn start(cx: &mut Cx, session: &mut Session, args: &StartArgs) -> Result<ExitCod
         session,
         Request {
             kind: args.kind.clone(),
-            description: args.description.clone(),
+            description: args.description.clone().unwrap_or_default(),
             input: input.unwrap_or(Value::Null),
             command: args.command.clone(),
             repository,

@@ -42,6 +42,7 @@ enum Command {
     New(NewArgs),
     #[command(visible_alias = "ls")]
     List(ListArgs),
+    /// Show a workspace, and what would be lost with it
     Show(OneArgs),
     Whose(WhoseArgs),
     /// Measure workspaces
@@ -60,6 +61,7 @@ enum Command {
     Snapshots,
     Restore(RestoreArgs),
     Export(ExportArgs),
+    /// Make sure that a workspace can be worked in, and say where it is: an overlay is mounted again
     Enter(OneArgs),
     Warm(WarmArgs),
     /// List the workspaces that wait for a job
@@ -97,7 +99,6 @@ struct ListArgs {
     everywhere: bool,
 }
 
-/// Show a workspace, or do something with it
 #[derive(clap::Args)]
 struct OneArgs {
     /// Its id, the beginning of it, its job, or a path in it
@@ -566,7 +567,6 @@ fn export(cx: &mut Cx, session: &mut Session, args: &ExportArgs) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Make sure that a workspace can be worked in, and say where it is
 fn enter(cx: &mut Cx, session: &mut Session, reference: &str) -> Result<ExitCode> {
     let workspace = workspaces::find(session, reference)?.workspace;
     if !workspace.status.is_live() {
