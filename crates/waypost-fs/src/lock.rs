@@ -1,7 +1,7 @@
 //! A lock between processes, on a file of its own.
 //!
-//! The kernel's `flock` queues those who wait, and drops the lock when its holder dies: no stale lock is ever
-//! left. Two traps are closed here. A lock file that was deleted while we waited is not the
+//! The kernel's `flock` lets those who wait sleep, and drops the lock when its holder dies: no stale lock is ever
+//! left. It keeps no strict order: whoever lets go and comes back at once may be in before a waiter is awake. Two traps are closed here. A lock file that was deleted while we waited is not the
 //! lock any more, so its identity is compared after locking. And the wait is bounded, which `flock` is not.
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -68,7 +68,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_link).open(path)
 }
 
-/// Waits in a thread of its own: `flock` keeps the order of the queue but knows no time limit.
+/// Waits in a thread of its own: `flock` knows no time limit.
 fn wait(file: File, path: &Path, deadline: Instant, patience: Duration) -> Result<File> {
     let (sender, receiver) = mpsc::channel();
     let waiting = std::thread::Builder::new().spawn(move || {

@@ -80,12 +80,19 @@ pub fn adopt_orphans() {
 
 /// Returns which process this is.
 pub fn own_identity() -> ProcessIdentity {
-    identity(std::process::id())
+    known(std::process::id())
 }
 
-fn identity(pid: u32) -> ProcessIdentity {
+/// Returns which process has a number; none if there is none.
+pub fn identity(pid: u32) -> Option<ProcessIdentity> {
     let boot_id = boot_id().unwrap_or_default().to_owned();
-    ProcessIdentity { boot_id, pid, start_time: process_start(pid).unwrap_or_default() }
+    process_start(pid).map(|start_time| ProcessIdentity { boot_id, pid, start_time })
+}
+
+/// Returns which process has a number that is ours, or our child's. One that has ended already began at no time we know.
+fn known(pid: u32) -> ProcessIdentity {
+    let gone = || ProcessIdentity { boot_id: boot_id().unwrap_or_default().to_owned(), pid, start_time: 0 };
+    identity(pid).unwrap_or_else(gone)
 }
 
 /// Tells whether a process is there, and is still the same one. One of another machine is not.
@@ -111,7 +118,7 @@ pub fn start_supervisor(arguments: &[OsString], log: &Path) -> Result<ProcessIde
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     let child = command.spawn().map_err(cannot)?;
-    Ok(identity(child.id()))
+    Ok(known(child.id()))
 }
 
 /// Leaves the terminal and the session of whoever started us, so that their end is not ours.
@@ -140,7 +147,7 @@ pub fn start(start: &Start<'_>) -> Result<Running> {
     std::thread::spawn(move || {
         let _ = sender.send(log.keep(reader));
     });
-    let identity = identity(child.id());
+    let identity = known(child.id());
     #[cfg(target_os = "linux")]
     let watch = rustix::process::pidfd_open(Pid::from_child(&child), rustix::process::PidfdFlags::empty()).ok();
     #[cfg(not(target_os = "linux"))]

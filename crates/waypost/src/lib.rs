@@ -30,6 +30,7 @@ pub mod repos;
 pub mod serving;
 pub mod session;
 pub mod setup;
+mod signals;
 pub mod survey;
 pub mod sync;
 pub mod templates;

@@ -50,7 +50,7 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, say: &dyn Fn(&
         path,
         push: options.push,
         is_rehearsal: options.is_rehearsal,
-        own: own(variables, options),
+        own: own(variables, options.limit),
     };
     let ledger = sync::Ledger {
         read: &|| {
@@ -66,13 +66,13 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, say: &dyn Fn(&
 /// Fetches the default branch of a project whose ledger is not ours to write, so that what became of proposals is seen.
 /// None if there is nowhere to fetch it from.
 pub fn fetch_project(repo: &Repo, variables: &Variables, options: Options) -> Result<Option<Fetched>> {
-    upstream::fetch(&repo.checkout, own(variables, options), options.is_rehearsal)
+    upstream::fetch(&repo.checkout, own(variables, options.limit), options.is_rehearsal)
 }
 
 /// Returns what the user says about the network.
-fn own(variables: &Variables, options: Options) -> Own {
+pub(crate) fn own(variables: &Variables, limit: Option<Duration>) -> Own {
     Own {
-        limit: options.limit,
+        limit,
         ssh: ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| variables.get(name).is_some()),
         askpass: variables.get("GIT_ASKPASS").is_some(),
     }

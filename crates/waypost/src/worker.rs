@@ -3,18 +3,17 @@
 //! Every job has a supervisor of its own, so a worker that is ended, in whatever way, ends nothing. Started again it counts
 //! what still runs, and goes on.
 
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use waypost_core::id::{JobId, RepositoryId};
 use waypost_core::model::{EventQuery, JobStatus, TaskStatus};
 use waypost_core::op::{JobView, ListEvents, ListJobs, ListTasks, RegisterAgent};
-use waypost_core::{Error, Kind, Result};
+use waypost_core::{Kind, Result};
 use waypost_workspace::jobs as processes;
 
 use crate::jobs::{self, Request, Settings};
 use crate::session::Session;
+use crate::signals::Told;
 use crate::workspaces;
 
 /// How often a worker looks although nothing was written.
@@ -219,37 +218,5 @@ impl Worker {
             Self::settle(session, &mut running, &mut tally, say)?;
         }
         Ok(tally)
-    }
-}
-
-/// Counts how often this process was asked to stop.
-struct Told {
-    reader: UnixStream,
-    times: std::cell::Cell<usize>,
-}
-
-impl Told {
-    fn listen() -> Result<Told> {
-        let cannot = |error| Error::unavailable("cannot listen for signals").because(error);
-        let (reader, writer) = UnixStream::pair().map_err(cannot)?;
-        reader.set_nonblocking(true).map_err(cannot)?;
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-            signal_hook::low_level::pipe::register(signal, writer.try_clone().map_err(cannot)?).map_err(cannot)?;
-        }
-        Ok(Told { reader, times: std::cell::Cell::new(0) })
-    }
-
-    fn times(&self) -> usize {
-        use std::io::Read as _;
-        let mut buffer = [0; 16];
-        if let Ok(count) = (&self.reader).read(&mut buffer) {
-            self.times.set(self.times.get() + count);
-        }
-        self.times.get()
-    }
-
-    fn wait(&self, at_most: Duration) {
-        let span = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
-        let _ = poll(&mut [PollFd::new(&self.reader, PollFlags::IN)], Some(&span));
     }
 }

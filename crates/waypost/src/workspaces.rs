@@ -6,7 +6,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use waypost_core::id::{RepositoryId, WorkspaceId};
 use waypost_core::model::{Job, ProcessIdentity, Strategy, Workspace, WorkspaceStatus};
@@ -15,7 +14,7 @@ use waypost_core::op::{
     WorkspaceView,
 };
 use waypost_core::time::Timestamp;
-use waypost_core::{Error, Kind, Result, path_text};
+use waypost_core::{Error, Kind, Result};
 use waypost_fs::{FileIdentity, FileLock};
 use waypost_workspace::workspaces::{
     self as tools, Findings, Made, Means, Merged, Name, Places, Plan, Request, Restored, Slot, Snapshot, Source, Trust,
@@ -28,6 +27,7 @@ use waypost_workspace::{
 use crate::bytes;
 use crate::config::Layer;
 use crate::session::{Session, SystemEntropy};
+use crate::sync;
 
 /// What a row says while its directory is being removed.
 const REMOVING: &str = "it is being removed";
@@ -112,13 +112,7 @@ fn mirrors(session: &Session) -> Result<PathBuf> {
 
 /// What the user says about the network.
 fn own(session: &Session) -> Own {
-    let variables = &session.place.variables;
-    let limit = session.place.config.text("sync.timeout").and_then(|text| text.parse::<SignedDuration>().ok());
-    Own {
-        limit: limit.and_then(|limit| Duration::try_from(limit).ok()).filter(|limit| !limit.is_zero()),
-        ssh: ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| variables.get(name).is_some()),
-        askpass: variables.get("GIT_ASKPASS").is_some(),
-    }
+    sync::own(&session.place.variables, sync::limit(&session.place))
 }
 
 /// Finds the repository that a job works on: the one we stand in, another one on this machine, or its address.
@@ -875,9 +869,4 @@ pub fn merged(session: &mut Session, workspace: &Workspace) -> Result<Merged> {
 /// Writes a snapshot with its whole history into one file, which git can clone and fetch from.
 pub fn export(session: &mut Session, snapshot: &Name, file: &Path) -> Result<()> {
     tools::export(&rehearsed(session)?, snapshot, file)
-}
-
-/// Returns a path as text that other programs understand.
-pub fn text_of(path: &Path) -> String {
-    path_text::to_text(path)
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,12 +11,13 @@ use sha2::{Digest as _, Sha256};
 use waypost_core::id::Entropy as _;
 use waypost_core::model::{Job, JobStatus, Strategy, Workspace};
 use waypost_core::op::{FinishJob, GetContext, Heartbeat, JobView, NoteJob, ShowJob, StartJob, TakeJob};
-use waypost_core::{Error, Kind, Result};
+use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::{copy_tree, create_private_dir, replace};
 use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
 
 use super::{Settings, finished, log_of, records, settings, store_of};
 use crate::session::{Session, SystemEntropy};
+use crate::signals::Told;
 use crate::workspaces::{self, Wanted};
 
 /// How often the store is asked whether somebody called the job off.
@@ -49,7 +49,7 @@ enum Stop {
 pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
     processes::detach();
     processes::adopt_orphans();
-    let told = told_to_stop()?;
+    let told = Told::listen()?;
     let machine = workspaces::machine(session)?;
     let supervisor = processes::own_identity();
     let job = session.write(TakeJob { job: id.to_owned(), machine, supervisor })?;
@@ -76,24 +76,6 @@ pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
     session.read(ShowJob { job: id.to_owned() })
 }
 
-/// Has something to read once somebody asks us to stop.
-fn told_to_stop() -> Result<UnixStream> {
-    let cannot = |error| Error::unavailable("cannot listen for signals").because(error);
-    let (reader, writer) = UnixStream::pair().map_err(cannot)?;
-    reader.set_nonblocking(true).map_err(cannot)?;
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
-        let writer = writer.try_clone().map_err(cannot)?;
-        signal_hook::low_level::pipe::register(signal, writer).map_err(cannot)?;
-    }
-    Ok(reader)
-}
-
-fn was_told(told: &UnixStream) -> bool {
-    use std::io::Read as _;
-    let mut reader = told;
-    matches!(reader.read(&mut [0; 16]), Ok(1..))
-}
-
 /// Where a job runs.
 struct Ground {
     workspace: Option<Workspace>,
@@ -108,7 +90,7 @@ impl From<Error> for Stop {
 }
 
 /// Makes the workspace and writes down what the job is told. Nothing runs if any of it fails.
-fn prepare(session: &mut Session, view: &JobView, settings: &Settings, told: &UnixStream) -> Result<Ground, Stop> {
+fn prepare(session: &mut Session, view: &JobView, settings: &Settings, told: &Told) -> Result<Ground, Stop> {
     let job = &view.job;
     let ground = if settings.strategy == Some(Strategy::InPlace) {
         let context = records(session, &job.id)?.join("context");
@@ -145,7 +127,7 @@ fn prepare(session: &mut Session, view: &JobView, settings: &Settings, told: &Un
     if session.read(ShowJob { job: job.id.to_string() })?.job.cancelled_at.is_some() {
         return Err(Stop::Cancelled);
     }
-    if was_told(told) {
+    if told.times() > 0 {
         return Err(Stop::Told);
     }
     Ok(ground)
@@ -177,7 +159,7 @@ fn write_context(session: &mut Session, view: &JobView, ground: &Ground) -> Resu
     write("input.json", &pretty(&job.input))?;
     let told = json!({
         "job": job.id, "type": job.kind, "description": job.description, "task": job.task_id, "task_name": view.task,
-        "epoch": job.epoch, "agent": view.agent, "workspace": workspaces::text_of(&ground.dir), "repository": view.repository,
+        "epoch": job.epoch, "agent": view.agent, "workspace": path_text::to_text(&ground.dir), "repository": view.repository,
     });
     write("job.json", &pretty(&told))?;
     if let Some(task) = &job.task_id {
@@ -237,7 +219,7 @@ fn run(
     view: &JobView,
     settings: &Settings,
     ground: &Ground,
-    told: &UnixStream,
+    told: &Told,
 ) -> Result<Ended, Stop> {
     let job = &view.job;
     let log = log_of(session, &job.id)?;
@@ -297,7 +279,7 @@ fn watch(
     view: &JobView,
     settings: &Settings,
     ground: &Ground,
-    told: &UnixStream,
+    told: &Told,
     running: &mut Running,
 ) -> Result<Ended, Stop> {
     let job = &view.job;
@@ -308,7 +290,7 @@ fn watch(
         if let Some(ended) = running.wait(GLANCE, told)? {
             return Ok(ended);
         }
-        let was_told = was_told(told);
+        let was_told = told.times() > 0;
         match session.read(ShowJob { job: job.id.to_string() }) {
             Ok(now) if now.job.cancelled_at.is_some() || now.job.status == JobStatus::Cancelled => {
                 return Err(Stop::Cancelled);

@@ -7,7 +7,7 @@ use waypost_core::model::{Agent, AgentStatus, ProcessIdentity, Role};
 use waypost_core::op::{AgentView, Alive, Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_fs::{boot_id, process_start};
+use waypost_workspace::jobs::{identity, is_running};
 
 use crate::cli::Cx;
 use crate::cli::in_one_line;
@@ -290,14 +290,7 @@ fn waiting(unread: u64) -> String {
 }
 
 fn process(pid: u32) -> Result<ProcessIdentity> {
-    let Some(start_time) = process_start(pid) else {
-        return Err(Error::not_found(format!("no process {pid} on this machine")));
-    };
-    Ok(ProcessIdentity { boot_id: boot_id().unwrap_or_default().to_owned(), pid, start_time })
-}
-
-fn is_running(process: &ProcessIdentity) -> bool {
-    boot_id().unwrap_or_default() == process.boot_id && process_start(process.pid) == Some(process.start_time)
+    identity(pid).ok_or_else(|| Error::not_found(format!("no process {pid} on this machine")))
 }
 
 fn object(text: &str) -> Result<Value, String> {

@@ -21,6 +21,7 @@ use crate::jobs::{self, Request, Settings};
 use crate::place::expand;
 use crate::repos::Repo;
 use crate::session::{Session, SystemEntropy};
+use crate::signals::Told;
 use crate::workspaces;
 
 /// Run commands in workspaces of their own, and see how they went
@@ -335,7 +336,7 @@ fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Re
         return Ok(ExitCode::SUCCESS);
     }
     cx.ui.note(&format!("job {id}"));
-    let told = interruption()?;
+    let told = Told::listen()?;
     let log = jobs::log_of(session, &job.job.id)?;
     let mut seen = Tail::default();
     let mut is_cancelled = false;
@@ -351,7 +352,7 @@ fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Re
             break now;
         }
         jobs::look(session)?;
-        if !is_cancelled && told() {
+        if !is_cancelled && told.times() > 0 {
             is_cancelled = true;
             cx.ui.note("cancelling the job");
             match jobs::cancel(session, &id, Some("its terminal was interrupted".to_owned())) {
@@ -388,16 +389,6 @@ fn settle_for(session: &mut Session, id: &str) -> Result<()> {
 fn ending(job: &JobView) -> String {
     let why = job.job.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
     format!("job {} is {}{why}", job.job.id, job.job.status)
-}
-
-/// Returns what tells whether this process was asked to stop.
-fn interruption() -> Result<impl Fn() -> bool> {
-    let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, std::sync::Arc::clone(&flag))
-            .map_err(|error| Error::unavailable("cannot listen for signals").because(error))?;
-    }
-    Ok(move || flag.load(std::sync::atomic::Ordering::Relaxed))
 }
 
 fn list(cx: &mut Cx, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
