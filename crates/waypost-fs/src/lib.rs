@@ -1,7 +1,7 @@
 //! Files that must not be lost, torn or raced for.
 //!
 //! The store, the ledger, the configuration and the workspaces all need the same few promises from the file
-//! system: a lock that is fair and bounded, a replacement that survives a power cut, directories nobody else
+//! system: a lock that is bounded and keeps an order, a replacement that survives a power cut, directories nobody else
 //! can look into, trees that are copied, measured and deleted without leaving them. They are made here once. This crate knows nothing of what the files mean.
 
 mod copy;
@@ -12,6 +12,7 @@ mod measure;
 mod overlay;
 mod private;
 mod process;
+mod queue;
 mod remove;
 mod replace;
 mod stamp;

@@ -1,11 +1,12 @@
 //! A lock between processes, on a file of its own.
 //!
 //! The kernel's `flock` lets those who wait sleep, and drops the lock when its holder dies: no stale lock is ever
-//! left. It keeps no strict order: whoever lets go and comes back at once may be in before a waiter is awake. Two traps are closed here. A lock file that was deleted while we waited is not the
-//! lock any more, so its identity is compared after locking. And the wait is bounded, which `flock` is not.
+//! left. Two traps are closed here. A lock file that was deleted while we waited is not the lock any more, so its
+//! identity is compared after locking. And the wait is bounded, which `flock` is not. It keeps no order either: where
+//! many come and go, there is a [queue](crate::queue) before the lock.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc;
@@ -15,6 +16,7 @@ use rustix::fs::OFlags;
 use waypost_core::{Error, Result};
 
 use crate::FileIdentity;
+use crate::queue::Queue;
 
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
@@ -27,20 +29,58 @@ impl FileLock {
     ///
     /// The file is made if it is missing. Running out of patience is an error that names the holder.
     pub fn acquire(path: &Path, patience: Duration) -> Result<FileLock> {
+        FileLock::wait(path, Instant::now() + patience, patience)
+    }
+
+    /// Waits for the lock, at most `patience`, and behind those who waited before.
+    pub fn acquire_in_turn(path: &Path, patience: Duration) -> Result<FileLock> {
         let deadline = Instant::now() + patience;
+        let queue = Queue::before(path);
+        if !queue.has_waiters()
+            && let Some(lock) = FileLock::try_acquire(path)?
+        {
+            return Ok(lock);
+        }
+        // An order is a courtesy: where none can be kept, the lock is waited for all the same.
+        let turn = queue.stand(patience).ok();
+        let lock = FileLock::wait(path, deadline, patience)?;
+        drop(turn);
+        Ok(lock)
+    }
+
+    fn try_acquire(path: &Path) -> Result<Option<FileLock>> {
+        let file = open(path).map_err(|error| cannot_lock(path).because(error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(FileLock::of(file, path)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(cannot_lock(path).because(error)),
+        }
+    }
+
+    fn wait(path: &Path, deadline: Instant, patience: Duration) -> Result<FileLock> {
         loop {
             let file = open(path).map_err(|error| cannot_lock(path).because(error))?;
-            let file = match file.try_lock() {
-                Ok(()) => file,
-                Err(TryLockError::WouldBlock) => wait(file, path, deadline, patience)?,
-                Err(TryLockError::Error(error)) => return Err(cannot_lock(path).because(error)),
-            };
-            if is_still(&file, path) {
-                let mut lock = FileLock { file };
-                lock.sign();
+            let file = lock_within(file, deadline.saturating_duration_since(Instant::now())).map_err(|error| {
+                if error.kind() == ErrorKind::TimedOut {
+                    let (waited, path, holder) = (patience.as_secs_f32(), path.display(), holder(path));
+                    return Error::unavailable(format!("waited {waited} s for the lock {path}, held by {holder}"))
+                        .hint("try again when it is done, or end that process");
+                }
+                cannot_lock(path).because(error)
+            })?;
+            if let Some(lock) = FileLock::of(file, path) {
                 return Ok(lock);
             }
         }
+    }
+
+    /// Makes a lock of a locked file, unless the file has lost its name.
+    fn of(file: File, path: &Path) -> Option<FileLock> {
+        is_still(&file, path).then(|| {
+            let mut lock = FileLock { file };
+            lock.sign();
+            lock
+        })
     }
 
     /// Deletes the lock file while holding it. Whoever waits for it starts over with a new one.
@@ -62,32 +102,27 @@ impl FileLock {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+/// Opens a file to be locked, and makes it if it is missing.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     // A link would let whoever planted it choose the file that gets our name written into it.
     let no_link = OFlags::NOFOLLOW.bits().cast_signed();
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_link).open(path)
 }
 
-/// Waits in a thread of its own: `flock` knows no time limit.
-fn wait(file: File, path: &Path, deadline: Instant, patience: Duration) -> Result<File> {
-    let (sender, receiver) = mpsc::channel();
-    let waiting = std::thread::Builder::new().spawn(move || {
-        let locked = file.lock().map(|()| file);
-        // After the deadline nobody receives; the file is dropped here and with it the lock.
-        let _ = sender.send(locked);
-    });
-    waiting.map_err(|error| cannot_lock(path).because(error))?;
-    match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        Ok(Ok(file)) => Ok(file),
-        Ok(Err(error)) => Err(cannot_lock(path).because(error)),
-        Err(_) => Err(Error::unavailable(format!(
-            "waited {} s for the lock {}, held by {}",
-            patience.as_secs_f32(),
-            path.display(),
-            holder(path)
-        ))
-        .hint("try again when it is done, or end that process")),
+/// Locks a file. A wait is in a thread of its own, because `flock` knows no time limit.
+pub(crate) fn lock_within(file: File, at_most: Duration) -> io::Result<File> {
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(error)) => return Err(error),
     }
+    let (sender, receiver) = mpsc::channel();
+    std::thread::Builder::new().spawn(move || {
+        let locked = file.lock().map(|()| file);
+        // When it is too late nobody receives; the file is dropped here and with it the lock.
+        let _ = sender.send(locked);
+    })?;
+    receiver.recv_timeout(at_most).unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
 /// Says who signed the lock file last.
@@ -159,12 +194,15 @@ mod tests {
         let count = dir.path().join("count");
         write_number(&count, 0);
         std::thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
+            for number in 0..8 {
+                let (path, count) = (&path, &count);
+                scope.spawn(move || {
                     for _ in 0..50 {
-                        let _held = FileLock::acquire(&path, PATIENT).unwrap();
-                        let seen: u32 = std::fs::read_to_string(&count).unwrap().parse().unwrap();
-                        write_number(&count, seen + 1);
+                        // With or without a queue, it is the same lock.
+                        let acquire = if number == 0 { FileLock::acquire } else { FileLock::acquire_in_turn };
+                        let _held = acquire(path, PATIENT).unwrap();
+                        let seen: u32 = std::fs::read_to_string(count).unwrap().parse().unwrap();
+                        write_number(count, seen + 1);
                     }
                 });
             }

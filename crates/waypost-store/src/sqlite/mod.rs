@@ -2,7 +2,7 @@
 //!
 //! Every promise rests on four settings: write-ahead log, `synchronous=FULL`, `BEGIN IMMEDIATE`, and a lock
 //! file in front of it. SQLite alone lets whoever just committed win again, so that of many writers some
-//! starve; the kernel's queue for the gate does not.
+//! starve; a queue before the gate keeps their order.
 
 mod error;
 mod migrate;
@@ -110,7 +110,7 @@ impl SqliteStore {
             return Err(Error::unavailable(format!("the store {} can only be read", self.path.display()))
                 .hint("its file or directory is not writable; name another store with --db"));
         }
-        FileLock::acquire(&self.gate, self.patience)
+        FileLock::acquire_in_turn(&self.gate, self.patience)
     }
 }
 
