@@ -205,13 +205,19 @@ fn connect(path: &Path, options: Options) -> Result<Connection> {
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true),
+        // What a statement does must not hang on what it is given: SQLite would prepare it anew for every value.
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
         // A command would otherwise pay two more fsyncs on leaving, and make new readers wait for them.
         (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
     ] {
         connection.set_db_config(setting, on).map_err(failed())?;
     }
+    // What undoes one step of a transaction is kept in memory: it is not worth a file.
     connection
-        .execute_batch("PRAGMA synchronous = FULL; PRAGMA cell_size_check = ON; PRAGMA wal_autocheckpoint = 0;")
+        .execute_batch(
+            "PRAGMA synchronous = FULL; PRAGMA cell_size_check = ON; PRAGMA wal_autocheckpoint = 0;
+            PRAGMA temp_store = MEMORY;",
+        )
         .map_err(failed())?;
     #[cfg(target_os = "macos")]
     connection.execute_batch("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;").map_err(failed())?;
