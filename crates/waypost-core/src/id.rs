@@ -137,9 +137,9 @@ fn draw(prefix: &str, entropy: &mut dyn Entropy) -> String {
 }
 
 fn check(prefix: &str, text: &str) -> Result<()> {
-    let fits = text
-        .strip_prefix(prefix)
-        .is_some_and(|rest| rest.len() == LENGTH && rest.bytes().all(|byte| ALPHABET.contains(&byte)));
+    let fits = text.strip_prefix(prefix).is_some_and(|rest| {
+        rest.len() == LENGTH && rest.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())
+    });
     if fits {
         Ok(())
     } else {

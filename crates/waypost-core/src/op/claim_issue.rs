@@ -27,7 +27,7 @@ impl Operation for ClaimIssue {
     type Answer = Lease;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<Lease> {
-        let mut agent = agents::caller(cx)?;
+        let mut agent = agents::asking(cx)?;
         let known = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some());
         let lease = match known {
             Some(mut held) if held.holder.as_ref() == Some(&agent.id) => {

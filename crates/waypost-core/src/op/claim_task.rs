@@ -46,7 +46,7 @@ impl Operation for ClaimTask {
     type Answer = Claimed;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<Claimed> {
-        let mut agent = agents::caller(cx)?;
+        let mut agent = agents::asking(cx)?;
         let (task, lease) = if let Some(reference) = &self.task {
             let task = find::task_to_change(cx, reference, self.workflow.as_deref())?;
             claim::task(cx, &task, &mut agent, self.ttl_ms)?

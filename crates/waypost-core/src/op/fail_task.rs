@@ -35,7 +35,7 @@ impl Operation for FailTask {
     type Answer = TaskView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
-        let mut agent = agents::caller(cx)?;
+        let mut agent = agents::asking(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let held = lease::require(cx, &task, &agent, self.epoch)?;
         if self.error.trim().is_empty() {

@@ -35,13 +35,14 @@ impl Operation for FinishTask {
     type Answer = TaskView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
-        let mut agent = agents::caller(cx)?;
+        let mut agent = agents::asking(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         // Asked again after the answer got lost: it is done, and stays so.
         if task.status == TaskStatus::Completed && self.epoch.is_some() && task.outcome.as_ref() == Some(&self.outcome)
         {
             let last = cx.tx.lease_get(task.id.as_str())?.map(|lease| lease.epoch);
             if last == self.epoch {
+                agents::touch(cx, &mut agent)?;
                 return view::task(cx, task);
             }
         }

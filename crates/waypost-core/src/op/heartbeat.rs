@@ -44,7 +44,7 @@ impl Operation for Heartbeat {
     type Answer = Alive;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<Alive> {
-        let mut agent = agents::caller(cx)?;
+        let mut agent = agents::asking(cx)?;
         let mut is_cancelled = false;
         let mut leases = match &self.task {
             None => cx.tx.lease_list(Some(&agent.id))?,

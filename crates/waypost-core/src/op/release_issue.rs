@@ -37,8 +37,9 @@ impl Operation for ReleaseIssue {
     type Answer = ReleasedIssue;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<ReleasedIssue> {
-        let mut agent = agents::caller(cx)?;
+        let mut agent = agents::asking(cx)?;
         let Some(held) = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some()) else {
+            agents::touch(cx, &mut agent)?;
             return Ok(ReleasedIssue { was_held: false });
         };
         let holder = held.holder.clone();

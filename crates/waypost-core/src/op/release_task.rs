@@ -36,7 +36,7 @@ impl Operation for ReleaseTask {
     type Answer = TaskView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
-        let mut agent = agents::caller(cx)?;
+        let mut agent = agents::asking(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         if self.force {
             agents::must_lead(&agent, "taking a task from others")?;

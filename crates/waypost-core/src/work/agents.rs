@@ -11,21 +11,24 @@ use crate::model::{Agent, AgentStatus, Role, kind};
 /// How long an agent may be silent if it does not say.
 pub(crate) const TIMEOUT_MS: u64 = 15 * 60 * 1000;
 
-/// Returns the agent who asks. On first use it becomes known; any write is a sign of life.
+/// Returns the agent who asks, and notes its sign of life, as any write is.
 pub(crate) fn caller(cx: &mut Cx<'_>) -> Result<Agent> {
+    let mut agent = asking(cx)?;
+    touch(cx, &mut agent)?;
+    Ok(agent)
+}
+
+/// Returns the agent who asks, for those who [`touch`] it after all else. On first use it becomes known.
+pub(crate) fn asking(cx: &mut Cx<'_>) -> Result<Agent> {
     let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
     let role = if cx.caller.agent.is_some() { Role::Worker } else { Role::Human };
     let known = cx.tx.agent_named(&name)?;
-    let mut agent = match known {
-        Some(agent) if agent.retired_at.is_some() => {
-            return Err(Error::conflict(format!("agent {name} has retired"))
-                .hint("take another name, or bring it back with way agent register"));
-        }
-        Some(agent) => agent,
-        None => new(cx, &name, role)?,
-    };
-    touch(cx, &mut agent)?;
-    Ok(agent)
+    match known {
+        Some(agent) if agent.retired_at.is_some() => Err(Error::conflict(format!("agent {name} has retired"))
+            .hint("take another name, or bring it back with way agent register")),
+        Some(agent) => Ok(agent),
+        None => new(cx, &name, role),
+    }
 }
 
 /// Returns the agent who asks, if it is known. For questions, which make nobody known.

@@ -138,14 +138,14 @@ pub(crate) fn pack(cx: &mut Cx<'_>, task: &Task, reader: Option<&AgentId>, budge
     let (last, before_it) = latest.split_at(latest.len().min(1));
     checkpoints(&mut packer, last);
     about_task(&mut packer, task);
-    about_workflow(cx, &mut packer, &workflow)?;
+    let total = about_workflow(cx, &mut packer, &workflow)?;
     checkpoints(&mut packer, before_it);
     outcomes(cx, &mut packer, task)?;
     messages(cx, &mut packer, reader)?;
     if let [.., earliest] = before_it {
         earlier_checkpoints(cx, &mut packer, task, earliest.sequence)?;
     }
-    siblings(cx, &mut packer, task)?;
+    siblings(cx, &mut packer, task, total)?;
     Ok(packer.finish())
 }
 
@@ -155,6 +155,9 @@ const CHECKPOINTS: &str = "Checkpoints, latest first";
 const OUTCOMES: &str = "What came before";
 const MESSAGES: &str = "Messages";
 const OTHERS: &str = "Other tasks";
+
+/// How many of the other tasks are told by name. Who wants to see the whole plan asks for it.
+const MOST_OTHERS: u32 = 50;
 
 fn about_task(packer: &mut Packer, task: &Task) {
     let listed = |title: &str, items: &[String]| (!items.is_empty()).then(|| format!("{title}: {}", items.join("; ")));
@@ -179,7 +182,8 @@ fn about_task(packer: &mut Packer, task: &Task) {
     }
 }
 
-fn about_workflow(cx: &mut Cx<'_>, packer: &mut Packer, workflow: &Workflow) -> Result<()> {
+/// Returns how many tasks the workflow has.
+fn about_workflow(cx: &mut Cx<'_>, packer: &mut Packer, workflow: &Workflow) -> Result<u64> {
     let counts = cx.tx.task_count(&workflow.id)?;
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     let done: u64 = counts.iter().filter(|(status, _)| status.satisfies()).map(|(_, count)| count).sum();
@@ -188,7 +192,7 @@ fn about_workflow(cx: &mut Cx<'_>, packer: &mut Packer, workflow: &Workflow) -> 
     if let Some(summary) = &workflow.summary {
         packer.add(WORKFLOW, summary);
     }
-    Ok(())
+    Ok(total)
 }
 
 fn checkpoints(packer: &mut Packer, checkpoints: &[Checkpoint]) {
@@ -271,11 +275,9 @@ fn messages(cx: &mut Cx<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> R
     Ok(())
 }
 
-fn siblings(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
-    const MANY: u32 = 200;
-    let total: u64 = cx.tx.task_count(&task.workflow_id)?.into_iter().map(|(_, count)| count).sum();
+fn siblings(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task, total: u64) -> Result<()> {
     let mut shown = 0;
-    for (id, name, status) in cx.tx.task_list_names(&task.workflow_id, MANY)? {
+    for (id, name, status) in cx.tx.task_list_names(&task.workflow_id, MOST_OTHERS)? {
         if id == task.id {
             continue;
         }
