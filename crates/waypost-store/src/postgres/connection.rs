@@ -49,6 +49,16 @@ pub(super) struct Begun {
     pub(super) last: Option<Vec<Cell>>,
 }
 
+impl Begun {
+    /// Returns when the last event was: time never goes back before it.
+    pub(super) fn last_time(&self) -> Timestamp {
+        match self.last.as_deref() {
+            Some([_, Cell::Int(time)]) => Timestamp::from_millis(*time),
+            _ => Timestamp::from_millis(0),
+        }
+    }
+}
+
 /// Why there is no connection.
 pub(super) enum Failure {
     /// The driver says why.
@@ -128,10 +138,11 @@ impl Connection {
         let row = last_row(&rows);
         let number = |column: usize| row.and_then(|row| row.get(column)).and_then(|text| text.parse::<i64>().ok());
         // The clock is read after our turn has come. It may go back; the store's time does not.
-        let now = number(0).max(number(2)).unwrap_or_default();
+        let now = Timestamp::from_millis(number(0).unwrap_or_default());
         self.meet(row.and_then(|row| row.get(3)));
         let last = number(1).zip(number(2)).map(|(sequence, time)| vec![Cell::Int(sequence), Cell::Int(time)]);
-        Ok(Begun { now: Timestamp::from_millis(now), version: number(4).unwrap_or_default(), last })
+        let begun = Begun { now, version: number(4).unwrap_or_default(), last };
+        Ok(Begun { now: now.max(begun.last_time()), ..begun })
     }
 
     fn beginning(&self, address: &Address, effect: Effect, patience: Duration) -> String {

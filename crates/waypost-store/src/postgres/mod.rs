@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, poll};
 use waypost_core::Result;
 use waypost_core::store::{Store, Tx};
+use waypost_core::time::Clock;
 
 use self::address::Address;
 use self::client::Failed;
@@ -54,6 +55,8 @@ pub struct PostgresStore {
     connection: Option<Connection>,
     /// The one that hears of others' writes, once somebody waits for them.
     listener: Option<wait::Listener>,
+    /// Says what time it is instead of the server.
+    clock: Option<Box<dyn Clock + Send>>,
 }
 
 impl PostgresStore {
@@ -62,11 +65,19 @@ impl PostgresStore {
     /// Parameters of the URL that are ours: `schema`, `sslmode`, `sslrootcert`.
     pub fn open(url: &str, options: Options) -> Result<PostgresStore> {
         let address = Address::parse(url, options.patience)?;
-        let mut store = PostgresStore { address, patience: options.patience, connection: None, listener: None };
+        let mut store =
+            PostgresStore { address, patience: options.patience, connection: None, listener: None, clock: None };
         let connection = store.connect(error::is_worth_waiting)?;
         let connection = store.connection.insert(connection);
         migrate::bring_up_to_date(connection, &store.address, store.patience)?;
         Ok(store)
+    }
+
+    /// The same store at a time that is given. All who use a store must agree on it, so this is for those who use one
+    /// alone: simulations.
+    #[must_use]
+    pub fn at_time_of(self, clock: Box<dyn Clock + Send>) -> PostgresStore {
+        PostgresStore { clock: Some(clock), ..self }
     }
 
     /// Returns the URL as it may be shown: without a password.
@@ -132,7 +143,10 @@ impl PostgresStore {
     }
 
     fn tx(&mut self, effect: Effect) -> Result<Box<dyn Tx + '_>> {
-        let begun = self.begin(effect)?;
+        let mut begun = self.begin(effect)?;
+        if let Some(clock) = &self.clock {
+            begun.now = clock.now().max(begun.last_time());
+        }
         Ok(Box::new(SqlTx::new(tx::PostgresTx::new(self, effect, &begun))))
     }
 }
