@@ -140,7 +140,7 @@ pub fn step<O: Operation>(
 ) -> Result<O::Answer> {
     debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
     let request = check_arguments(&operation)?;
-    let request = key.map(|key| Keyed { key, request: digest(&request) });
+    let request = key.map(|key| Keyed { key, request: digest(caller, &request) });
     if let Some(Keyed { key, .. }) = &request
         && (key.is_empty() || key.len() > 200 || key.chars().any(char::is_control))
     {
@@ -222,7 +222,7 @@ impl Keyed<'_> {
     fn again<O: Operation>(&self, known: SavedAnswer) -> Result<O::Answer> {
         if known.operation != O::NAME || known.request != self.request {
             return Err(Error::conflict(format!("the key {:?} was used for another request", self.key))
-                .hint("a key belongs to one request: take a new one"));
+                .hint("a key belongs to one request of one caller: take a new one"));
         }
         serde_json::from_value(known.answer)
             .map_err(|error| Error::damaged(format!("the answer to {:?} cannot be read", self.key)).because(error))
@@ -252,10 +252,11 @@ fn refuse_nul(arguments: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Tells requests apart: FNV-1a over 128 bits. A key is its owner's own, so nobody gains by a collision.
-fn digest(request: &Value) -> String {
+/// Tells requests apart, also those of different callers: nobody is given what somebody else has claimed. FNV-1a over
+/// 128 bits; nobody gains by a collision.
+fn digest(caller: &Caller, request: &Value) -> String {
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    for byte in request.to_string().bytes() {
+    for byte in format!("{}\0{request}", caller.agent.as_ref().unwrap_or(&caller.actor)).bytes() {
         hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
     }
     format!("{hash:032x}")

@@ -378,6 +378,15 @@ fn a_key_gives_the_same_answer_and_one_effect() {
 }
 
 #[test]
+fn a_key_of_somebody_else_does_not_give_its_answer_away() {
+    let team = Team::new();
+    let create = |agent: &str| format!("workflow create w --agent {agent} --key k1");
+    assert_eq!(team.data(&create("ann")), team.data(&create("ann")));
+    let error = team.refused(4, &create("bob"));
+    assert!(error["hints"][0].as_str().unwrap().contains("of one caller"), "{error}");
+}
+
+#[test]
 fn a_cancelled_workflow_tells_whoever_works_on_it() {
     let team = Team::with("a: one\nb: two\n");
     let _ = team.data("task claim a --agent ann");
