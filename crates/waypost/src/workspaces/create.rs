@@ -1,0 +1,203 @@
+//! A workspace is written down, then made; or one that is there is used again.
+
+use std::time::Duration;
+
+use waypost_core::id::{RepositoryId, WorkspaceId};
+use waypost_core::model::{Job, Strategy, Workspace, WorkspaceStatus};
+use waypost_core::op::ListRepositories;
+use waypost_core::{Error, Result};
+use waypost_workspace::workspaces::{self as tools, Made, Means, Name, Places, Plan, Request, Source, Trust, Trusted};
+use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, jobs, repository_id};
+
+use super::known::{change, plan_of, write_down};
+use super::places::{machine, mirrors, own, root};
+use super::rules::make_room;
+use crate::config::Layer;
+use crate::session::{Session, SystemEntropy};
+
+/// How long the set-up command may take if nobody says.
+const SETUP_PATIENCE: Duration = Duration::from_mins(30);
+
+/// A workspace that somebody wants.
+#[derive(Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// The job it is for.
+    pub job: Option<&'a Job>,
+    /// How it is made; as configured, else as suits the repository.
+    pub strategy: Option<Strategy>,
+    /// The commit to start from.
+    pub base: Option<&'a str>,
+    /// The branch to work on.
+    pub branch: Option<&'a str>,
+    /// The repository, if it is not the one we stand in: an address.
+    pub remote: Option<&'a str>,
+}
+
+/// A workspace that is there.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// The workspace.
+    pub workspace: Workspace,
+    /// What a job in it should know.
+    pub notes: Vec<String>,
+    /// Whether it was taken from the pool.
+    pub is_pooled: bool,
+}
+
+/// Makes a workspace. If anything fails, nothing of it is left but a row that says so.
+pub fn create(session: &mut Session, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Result<Created> {
+    let (root, mirrors, machine) = (root(session)?, mirrors(session)?, machine(session)?);
+    make_room(session, say)?;
+    let id = WorkspaceId::generate(&mut SystemEntropy);
+    let name = wanted.job.map_or_else(|| Name::from(&id), |job| Name::from(&job.id));
+    let (checkout, url) = source(session, wanted)?;
+    let origin = match (&checkout, &url) {
+        (Some(checkout), _) => Source::Checkout(checkout),
+        (None, Some(url)) => Source::Remote(url),
+        (None, None) => return Err(Error::internal("a workspace comes from somewhere")),
+    };
+    let configured = session.place.config.text("workspaces.strategy").map(|word| word.parse()).transpose()?;
+    // A configured strategy that does not suit the repository is no order.
+    let suits = |strategy: &Strategy| match &checkout {
+        Some(checkout) => match strategy {
+            Strategy::Clone | Strategy::Overlay => checkout.git_dir.is_some(),
+            Strategy::Jj => checkout.vcs == waypost_core::model::Vcs::Jj,
+            _ => true,
+        },
+        None => strategy.borrows(),
+    };
+    let strategy = wanted.strategy.or(configured.filter(suits));
+    let own = own(session);
+    let places = Places { workspaces: &root, mirrors: &mirrors };
+    let request =
+        Request { places, name: &name, source: origin, base: wanted.base, branch: wanted.branch, strategy, own };
+    let plan = tools::plan(&request)?;
+    say(&format!("making a workspace by {}", plan.strategy));
+    write_down(session, &id, wanted.job, &machine, &plan)?;
+    let means = Means { own, url: url.as_deref() };
+    let repository = wanted.job.map_or_else(|| session.repository().id.clone(), |job| job.repository_id.clone());
+    let made = fill(session, &plan, &means, &repository, say);
+    let (made, is_pooled) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            let gone = tools::abandon(&plan);
+            let status = gone.is_ok().then_some(WorkspaceStatus::Removed);
+            change(session, &id, |change| {
+                change.status = status;
+                change.note = Some(error.full_message());
+            })?;
+            return Err(error);
+        }
+    };
+    let status = if wanted.job.is_some() { WorkspaceStatus::Active } else { WorkspaceStatus::Kept };
+    let workspace = change(session, &id, |change| {
+        change.status = Some(status);
+        change.identity = made.identity;
+        change.note = Some(made.notes.join("; "));
+    })?;
+    Ok(Created { workspace, notes: made.notes, is_pooled })
+}
+
+/// Finds the repository that a job works on: the one we stand in, another one on this machine, or its address.
+fn source(session: &mut Session, wanted: &Wanted<'_>) -> Result<(Option<Checkout>, Option<String>)> {
+    if let Some(url) = wanted.remote {
+        return Ok((None, Some(url.to_owned())));
+    }
+    let own = session.repository().id.clone();
+    let id = wanted.job.map_or_else(|| own.clone(), |job| job.repository_id.clone());
+    if id == own
+        && let Some(checkout) = &session.place.checkout
+    {
+        return Ok((Some(checkout.clone()), None));
+    }
+    let known = session.read(ListRepositories {})?.repositories;
+    let known = known.into_iter().map(|seen| seen.repository).find(|repository| repository.id == id);
+    let Some(known) = known else { return Err(Error::not_found(format!("no repository {id}"))) };
+    let here = detect(&known.path, &Environment::default()).ok().flatten();
+    let here = here.filter(|found| repository_id(&found.private_dir).ok().flatten().as_ref() == Some(&id));
+    match (here, known.remote_url) {
+        (Some(checkout), _) => Ok((Some(checkout), None)),
+        (None, Some(url)) => Ok((None, Some(url))),
+        (None, None) => Err(Error::not_found(format!(
+            "repository {} is not at {} on this machine, and has no remote to clone it from",
+            known.name,
+            known.path.display()
+        ))),
+    }
+}
+
+/// Makes what was planned, with all that the configuration wants in it.
+fn fill(
+    session: &Session,
+    plan: &Plan,
+    means: &Means<'_>,
+    repository: &RepositoryId,
+    say: &mut dyn FnMut(&str),
+) -> Result<(Made, bool)> {
+    let taken = tools::take(plan, means)?;
+    let is_pooled = taken.is_some();
+    let made = match taken {
+        Some(made) => made,
+        None => tools::make(plan, means)?,
+    };
+    if plan.strategy.borrows() {
+        // Whoever works there works on the same repository, and the store should know.
+        adopt_repository_id(&plan.workspace.join(".git/waypost"), repository)?;
+    }
+    let patterns = session.place.config.list("workspaces.include");
+    if !patterns.is_empty() {
+        let copied = tools::include(plan, &patterns)?;
+        say(&format!("brought {copied} ignored files"));
+    }
+    if let Some(command) = setup_command(session, plan)? {
+        say(&format!("setting it up: {}", command.command()));
+        let done = tools::set_up(plan, &command, &[], SETUP_PATIENCE)?;
+        if done.code != Some(0) {
+            let how = match (done.is_late, done.code) {
+                (true, _) => "took too long".to_owned(),
+                (false, Some(code)) => format!("ended with {code}"),
+                (false, None) => "was ended by a signal".to_owned(),
+            };
+            let said = String::from_utf8_lossy(&jobs::tail(&done.log, 2000)).trim().to_owned();
+            return Err(Error::conflict(format!("the set-up command {how}")).because(said));
+        }
+    }
+    Ok((made, is_pooled))
+}
+
+/// Returns the command that sets workspaces up, if there is one that may run.
+fn setup_command(session: &Session, plan: &Plan) -> Result<Option<Trusted>> {
+    let Some(setting) = session.place.config.get("workspaces.setup") else { return Ok(None) };
+    let command = setting.value.to_string();
+    if setting.layer != Layer::Shared {
+        return Ok(Some(Trusted::of_user(&command)));
+    }
+    let repository = plan.source.clone().unwrap_or_else(|| plan.workspace.clone());
+    trust(session)?.check(&repository, &command).map(Some).map_err(|error| error.hint("way ws trust"))
+}
+
+/// The commands of repositories that the user trusts.
+pub fn trust(session: &Session) -> Result<Trust> {
+    let path = session.place.in_home("trusted.json").map(|(path, _)| path);
+    path.map(|path| Trust::at(&path))
+        .ok_or_else(|| Error::invalid("trust needs a home directory").hint("set HOME or WAYPOST_HOME"))
+}
+
+/// Lets a job work in a workspace that another one left.
+pub fn reuse(session: &mut Session, workspace: &Workspace, job: &Job) -> Result<Workspace> {
+    if workspace.status == WorkspaceStatus::Active {
+        return Err(Error::conflict(format!("a job runs in workspace {} already", workspace.id)));
+    }
+    enter(workspace)?;
+    let context = plan_of(workspace)?.context();
+    change(session, &workspace.id, |change| {
+        change.status = Some(WorkspaceStatus::Active);
+        change.job = Some(job.id.to_string());
+        change.context = Some(context);
+    })
+}
+
+/// Mounts a workspace that has to be.
+pub fn enter(workspace: &Workspace) -> Result<()> {
+    tools::enter(&plan_of(workspace)?)
+}

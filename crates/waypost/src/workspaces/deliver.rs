@@ -1,0 +1,70 @@
+//! What was done in a workspace goes to the real remote, and its arrival is noticed.
+
+use serde::Serialize;
+use waypost_core::model::Workspace;
+use waypost_core::{Error, Result};
+use waypost_workspace::workspaces::{self as tools, Merged};
+
+use super::known::{change, plan_of};
+use super::places::own;
+use crate::session::Session;
+
+/// What was delivered.
+#[derive(Clone, Debug, Serialize)]
+pub struct Delivered {
+    /// The workspace.
+    pub workspace: Workspace,
+    /// The commit that was pushed.
+    pub commit: String,
+    /// The branch it was pushed to.
+    pub branch: String,
+    /// The remote, without secrets.
+    pub remote: Option<String>,
+    /// Whether changes were committed first.
+    pub committed: bool,
+}
+
+/// Commits what is not committed, if there is a message for it, and pushes the branch to the real remote.
+pub fn deliver(
+    session: &mut Session,
+    workspace: &Workspace,
+    branch: Option<&str>,
+    message: Option<&str>,
+) -> Result<Delivered> {
+    let plan = plan_of(workspace)?;
+    let own = own(session);
+    let mut committed = false;
+    if let Some(message) = message {
+        committed = tools::commit(&plan, message)?.is_some();
+    }
+    let findings = tools::examine(&plan)?;
+    if let Some(first) = findings.changed.first().or(findings.untracked.first()) {
+        return Err(Error::refused(format!("{} is not committed in workspace {}", first, workspace.id))
+            .hint("commit it there, or say --commit MESSAGE"));
+    }
+    let branch = branch.map(str::to_owned).or_else(|| workspace.branch.clone());
+    let branch = branch.ok_or_else(|| Error::invalid("there is no branch to push to").hint("--branch NAME"))?;
+    let commit = tools::push(&plan, &branch, own, None)?;
+    Ok(Delivered { workspace: workspace.clone(), commit, branch, remote: plan.origin, committed })
+}
+
+/// Opens a pull request for what was delivered. Returns its address.
+pub fn open_pull_request(workspace: &Workspace, branch: &str) -> Result<String> {
+    tools::open_pull_request(&plan_of(workspace)?, branch)
+}
+
+/// Remembers where others look at what a workspace delivered.
+pub fn note_pull_request(session: &mut Session, workspace: &Workspace, url: &str) -> Result<Workspace> {
+    change(session, &workspace.id, |change| change.pr_url = Some(url.to_owned()))
+}
+
+/// Tells whether what a workspace did has arrived, and remembers it.
+pub fn merged(session: &mut Session, workspace: &Workspace) -> Result<Merged> {
+    let plan = plan_of(workspace)?;
+    let merged = tools::merged(&plan, own(session), None)?;
+    if matches!(merged, Merged::Whole | Merged::Squashed) && workspace.merge_commit.is_none() {
+        let commit = tools::head(&plan)?;
+        change(session, &workspace.id, |change| change.merge_commit = Some(commit))?;
+    }
+    Ok(merged)
+}

@@ -1,0 +1,177 @@
+//! What the store knows of workspaces: found, listed, changed, and brought in line with what is on disk.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use waypost_core::id::WorkspaceId;
+use waypost_core::model::{Job, ProcessIdentity, Strategy, Workspace, WorkspaceStatus};
+use waypost_core::op::{ChangeWorkspace, CreateWorkspace, ListWorkspaces, ShowWorkspace, WorkspaceView};
+use waypost_core::{Error, Kind, Result};
+use waypost_fs::FileIdentity;
+use waypost_workspace::jobs;
+use waypost_workspace::workspaces::{self as tools, Plan, Work};
+
+use super::places::known_machine;
+use crate::session::Session;
+
+/// What a row says while its directory is being removed.
+pub(super) const REMOVING: &str = "it is being removed";
+/// What a row says of a workspace that waits for a job.
+pub(super) const IN_POOL: &str = "it waits in the pool";
+
+/// What the store keeps with a workspace: all that is needed to take it back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) plan: Plan,
+    pub(super) maker: ProcessIdentity,
+}
+
+pub(super) fn write_down(
+    session: &mut Session,
+    id: &WorkspaceId,
+    job: Option<&Job>,
+    machine: &str,
+    plan: &Plan,
+) -> Result<()> {
+    let record = Record { plan: plan.clone(), maker: jobs::own_identity() };
+    let record = serde_json::to_value(record).map_err(|error| Error::internal(error.to_string()))?;
+    session.write(CreateWorkspace {
+        id: id.clone(),
+        job: job.map(|job| job.id.to_string()),
+        repository: None,
+        machine: machine.to_owned(),
+        path: plan.workspace.clone(),
+        context: Some(plan.context()),
+        strategy: plan.strategy,
+        branch: plan.branch.clone(),
+        base: plan.base.clone(),
+        plan: record,
+    })?;
+    Ok(())
+}
+
+/// Notes what became of a workspace.
+pub(super) fn change(
+    session: &mut Session,
+    id: &WorkspaceId,
+    set: impl FnOnce(&mut ChangeWorkspace),
+) -> Result<Workspace> {
+    let mut operation = ChangeWorkspace {
+        workspace: id.to_string(),
+        job: None,
+        context: None,
+        status: None,
+        identity: None,
+        size: None,
+        pinned: None,
+        snapshot: None,
+        merge_commit: None,
+        pr_url: None,
+        note: None,
+    };
+    set(&mut operation);
+    session.write(operation)
+}
+
+/// Returns how a workspace was planned.
+pub fn plan_of(workspace: &Workspace) -> Result<Plan> {
+    let record: Record = serde_json::from_value(workspace.plan.clone()).map_err(|error| {
+        Error::damaged(format!("what is known of workspace {} cannot be read", workspace.id)).because(error)
+    })?;
+    Ok(record.plan)
+}
+
+/// Shows a workspace: by its id, the beginning of one, its job, or a path in it.
+pub fn find(session: &mut Session, reference: &str) -> Result<WorkspaceView> {
+    let error = match session.read(ShowWorkspace { workspace: reference.to_owned() }) {
+        Err(error) if error.kind() == Kind::NotFound => error,
+        found => return found,
+    };
+    match whose(session, Path::new(reference))? {
+        Some(found) => Ok(found),
+        None => Err(error.hint("way ws list")),
+    }
+}
+
+/// Returns the workspace that a path is in.
+pub fn whose(session: &mut Session, path: &Path) -> Result<Option<WorkspaceView>> {
+    let path = session.place.cwd.join(path);
+    let path = path.canonicalize().unwrap_or(path);
+    let Some(machine) = known_machine(session) else { return Ok(None) };
+    let all = session.read(ListWorkspaces { machine: Some(machine), all: true, limit: Some(u32::MAX) })?.workspaces;
+    // Its own directory before those of the pool, of which it may have been one.
+    Ok(all.into_iter().find(|seen| {
+        let home = seen.workspace.path.parent().unwrap_or(&seen.workspace.path);
+        seen.workspace.strategy != Strategy::InPlace && path.starts_with(home)
+    }))
+}
+
+/// Lists the workspaces of this machine that are there, newest first.
+pub fn list(session: &mut Session) -> Result<Vec<WorkspaceView>> {
+    let Some(machine) = known_machine(session) else { return Ok(Vec::new()) };
+    let all = session.read(ListWorkspaces { machine: Some(machine), all: false, limit: Some(u32::MAX) })?;
+    Ok(all.workspaces)
+}
+
+/// Tells whether a workspace waits in the pool.
+pub fn is_pooled(workspace: &Workspace) -> bool {
+    workspace.note.as_deref() == Some(IN_POOL)
+}
+
+/// Finishes what somebody began who is gone: workspaces made or removed in part, and directories that vanished.
+pub fn heal(session: &mut Session) -> Result<()> {
+    for seen in list(session)? {
+        let workspace = seen.workspace;
+        let Ok(record) = serde_json::from_value::<Record>(workspace.plan.clone()) else { continue };
+        let plan = record.plan;
+        let is_there = plan.home().symlink_metadata().is_ok() || plan.strategy == Strategy::InPlace;
+        let status = match workspace.status {
+            WorkspaceStatus::Creating if !jobs::is_running(&record.maker) => match tools::abandon(&plan) {
+                Ok(()) => Some((WorkspaceStatus::Removed, "whoever made it was ended")),
+                Err(error) => {
+                    log::debug!("cannot take back workspace {}: {}", workspace.id, error.full_message());
+                    None
+                }
+            },
+            WorkspaceStatus::Active | WorkspaceStatus::Kept if !is_there => {
+                let is_ours = workspace.note.as_deref() == Some(REMOVING);
+                match (is_ours, workspace.identity) {
+                    (true, Some(identity)) if tools::remove(&plan, identity, Work::MayGo).is_ok() => {
+                        let is_saved = workspace.snapshot.is_some();
+                        Some((if is_saved { WorkspaceStatus::Snapshotted } else { WorkspaceStatus::Removed }, ""))
+                    }
+                    _ if is_pooled(&workspace) => Some((WorkspaceStatus::Removed, "a job took it")),
+                    _ => Some((WorkspaceStatus::Lost, "its directory is not there any more")),
+                }
+            }
+            WorkspaceStatus::Lost if is_there && is_same(&workspace, &plan) => Some((WorkspaceStatus::Kept, "")),
+            _ => None,
+        };
+        if let Some((status, note)) = status {
+            change(session, &workspace.id, |change| {
+                change.status = Some(status);
+                change.note = Some(note.to_owned());
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn is_same(workspace: &Workspace, plan: &Plan) -> bool {
+    let found = FileIdentity::of_entry(&plan.home()).ok().map(waypost_core::model::Identity::from);
+    found.is_some() && found == workspace.identity
+}
+
+/// Measures a workspace, and remembers how large it is.
+pub fn measure(session: &mut Session, workspace: &Workspace) -> Result<u64> {
+    let size = tools::measure(&plan_of(workspace)?)?.bytes;
+    if workspace.size != Some(size) {
+        change(session, &workspace.id, |change| change.size = Some(size))?;
+    }
+    Ok(size)
+}
+
+/// Keeps a workspace until somebody says otherwise, or says otherwise.
+pub fn pin(session: &mut Session, workspace: &Workspace, pinned: bool) -> Result<Workspace> {
+    change(session, &workspace.id, |change| change.pinned = Some(pinned))
+}

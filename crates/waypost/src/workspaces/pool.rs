@@ -1,0 +1,89 @@
+//! Workspaces that wait for a job, and those that come back from one.
+
+use waypost_core::Result;
+use waypost_core::id::WorkspaceId;
+use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
+use waypost_fs::FileIdentity;
+use waypost_workspace::workspaces::{self as tools, Means, Name, Plan, Slot};
+
+use super::known::{IN_POOL, change, plan_of, write_down};
+use super::places::{machine, own};
+use super::remove::{Force, examine, remove};
+use super::snapshots::rehearsed;
+use crate::session::{Session, SystemEntropy};
+
+/// Fills the pool of the repository we stand in up to a number. Returns what it has then.
+pub fn warm(session: &mut Session, number: usize, say: &mut dyn FnMut(&str)) -> Result<Vec<Slot>> {
+    let machine = machine(session)?;
+    let own = own(session);
+    loop {
+        let mut plan = rehearsed(session)?;
+        let slots = tools::pool(&plan)?;
+        if slots.len() >= number {
+            return Ok(slots);
+        }
+        say(&format!("warming workspace {} of {number}", slots.len() + 1));
+        let id = WorkspaceId::generate(&mut SystemEntropy);
+        plan.name = Name::from(&id);
+        plan.branch = Some(format!("waypost/{id}"));
+        let planned = tools::pooled(&plan)?;
+        write_down(session, &id, None, &machine, &planned)?;
+        let made = tools::warm(&plan, &Means { own, url: None });
+        if let Err(error) = made {
+            let gone = tools::abandon(&planned);
+            change(session, &id, |change| {
+                change.status = gone.is_ok().then_some(WorkspaceStatus::Removed);
+                change.note = Some(error.full_message());
+            })?;
+            return Err(error);
+        }
+        note_slot(session, &id, &planned)?;
+    }
+}
+
+fn note_slot(session: &mut Session, id: &WorkspaceId, plan: &Plan) -> Result<()> {
+    let identity = FileIdentity::of_entry(&plan.home()).ok().map(waypost_core::model::Identity::from);
+    change(session, id, |change| {
+        change.status = Some(WorkspaceStatus::Kept);
+        change.identity = identity;
+        change.note = Some(IN_POOL.to_owned());
+    })?;
+    Ok(())
+}
+
+/// Lists the pool of the repository we stand in.
+pub fn pool(session: &mut Session) -> Result<Vec<Slot>> {
+    tools::pool(&rehearsed(session)?)
+}
+
+/// What happens to the workspace of a job that has ended, if the user wants it to go: it is used again or removed.
+///
+/// Returns why it stays, if it does.
+pub fn clean_up(session: &mut Session, workspace: &Workspace) -> Result<Option<String>> {
+    let examined = examine(workspace)?;
+    if !examined.objections.is_empty() {
+        return Ok(Some(examined.objections.join(", ")));
+    }
+    let plan = plan_of(workspace)?;
+    let wanted: usize =
+        session.place.config.text("workspaces.pool").and_then(|text| text.parse().ok()).unwrap_or_default();
+    if let (Strategy::Clone, Some(identity)) = (plan.strategy, workspace.identity)
+        && tools::pool(&plan)?.len() < wanted
+    {
+        let id = WorkspaceId::generate(&mut SystemEntropy);
+        match tools::give_back(&plan, identity, &Name::from(&id)) {
+            Ok(slot) => {
+                let machine = machine(session)?;
+                write_down(session, &id, None, &machine, &slot.plan)?;
+                note_slot(session, &id, &slot.plan)?;
+                change(session, &workspace.id, |change| {
+                    change.status = Some(WorkspaceStatus::Removed);
+                    change.note = Some(format!("it went to the pool as {id}"));
+                })?;
+                return Ok(None);
+            }
+            Err(error) => log::debug!("workspace {} is not used again: {}", workspace.id, error.full_message()),
+        }
+    }
+    remove(session, workspace, Force::No).map(|_| None)
+}

@@ -1,0 +1,155 @@
+//! A workspace is looked at, saved if that is wanted, and then removed.
+
+use serde::Serialize;
+use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
+use waypost_core::op::{ListWorktrees, RemoveWorktree};
+use waypost_core::{Error, Result};
+use waypost_workspace::workspaces::{self as tools, Findings, Work};
+use waypost_workspace::{Environment, detect, worktree_id, worktrees};
+
+use super::known::{REMOVING, change, plan_of};
+use super::snapshots::snapshot;
+use crate::session::Session;
+
+/// What would be lost with a workspace.
+#[derive(Clone, Debug, Serialize)]
+pub struct Examined {
+    /// What was found in it.
+    pub findings: Findings,
+    /// Why it may not be removed, in words.
+    pub objections: Vec<String>,
+}
+
+/// Looks for reasons not to remove a workspace.
+pub fn examine(workspace: &Workspace) -> Result<Examined> {
+    let plan = plan_of(workspace)?;
+    let mut objections = Vec::new();
+    match workspace.status {
+        WorkspaceStatus::Active => objections.push("a job runs in it".to_owned()),
+        WorkspaceStatus::Creating => objections.push("it is being made".to_owned()),
+        _ => {}
+    }
+    if workspace.is_pinned {
+        objections.push("it is pinned".to_owned());
+    }
+    // Whoever works in it may be changing everything that would be looked at.
+    if !objections.is_empty() || workspace.status == WorkspaceStatus::Lost {
+        return Ok(Examined { findings: Findings::default(), objections });
+    }
+    let findings = tools::examine(&plan)?;
+    objections.extend(findings.at_risk());
+    objections.extend(
+        findings.living.first().map(|process| format!("process {} ({}) lives in it", process.id, process.name)),
+    );
+    Ok(Examined { findings, objections })
+}
+
+/// What may become of work that nobody else has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Force {
+    /// If there is any, nothing is removed.
+    No,
+    /// It is saved first.
+    Save,
+    /// It goes.
+    Discard,
+}
+
+/// What became of a workspace that was removed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Removed {
+    /// The workspace.
+    pub workspace: Workspace,
+    /// What its work was saved as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved_as: Option<String>,
+    /// How to get it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restored_by: Option<String>,
+    /// How many bytes that made free, as last measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub freed: Option<u64>,
+}
+
+/// Removes a workspace, unless something would be lost with it.
+pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Result<Removed> {
+    let plan = plan_of(workspace)?;
+    let gone = |status| Error::conflict(format!("workspace {} is {status} already", workspace.id));
+    match workspace.status {
+        WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted => return Err(gone(workspace.status)),
+        // There is nothing to remove but the memory of it.
+        WorkspaceStatus::Lost => return forget(session, workspace),
+        _ => {}
+    }
+    let examined = examine(workspace)?;
+    let is_in_use = workspace.is_pinned || !matches!(workspace.status, WorkspaceStatus::Kept);
+    let refused = |objections: &[String]| {
+        let error = Error::refused(format!("workspace {} stays: {}", workspace.id, objections.join(", ")));
+        match (workspace.is_pinned, workspace.status) {
+            (true, _) => error.hint(format!("way ws unpin {}", workspace.id)),
+            (_, WorkspaceStatus::Active) => error.hint("way job cancel, or wait until the job has ended"),
+            _ => error.hint("way ws rm --force saves it first; --discard lets it go"),
+        }
+    };
+    if is_in_use || !examined.findings.living.is_empty() || (force == Force::No && !examined.objections.is_empty()) {
+        return Err(refused(&examined.objections));
+    }
+    let identity = workspace
+        .identity
+        .ok_or_else(|| Error::refused(format!("nobody knows which directory workspace {} is", workspace.id)))?;
+    let is_at_risk = !examined.findings.at_risk().is_empty();
+    let (mut saved_as, mut restored_by) = (None, None);
+    if force == Force::Save && is_at_risk {
+        if plan.strategy.borrows() {
+            let saved = snapshot(session, workspace)?;
+            restored_by = Some(format!("way ws restore {}", saved.id));
+            saved_as = Some(saved.id.to_string());
+        } else {
+            let checkout =
+                plan.checkout.as_deref().or(plan.source.as_deref()).ok_or_else(|| refused(&examined.objections))?;
+            let checkout = detect(checkout, &Environment::default())?.ok_or_else(|| refused(&examined.objections))?;
+            if plan.strategy == Strategy::Copy {
+                return Err(Error::refused(format!(
+                    "nothing can save workspace {}: it has no version control",
+                    workspace.id
+                ))
+                .hint("take what you need, then: way ws rm --discard"));
+            }
+            let saved = worktrees::save(&checkout, &plan.workspace, plan.name.as_str(), session.now()?)?;
+            restored_by = Some(saved.restored_by);
+            saved_as = Some(saved.name);
+        }
+    }
+    let worktree = detect(&plan.workspace, &Environment::default()).ok().flatten();
+    let worktree = worktree.and_then(|found| worktree_id(&found.worktree_private_dir).ok().flatten());
+    change(session, &workspace.id, |change| {
+        change.note = Some(REMOVING.to_owned());
+        change.snapshot.clone_from(&saved_as);
+    })?;
+    let work = if force == Force::No { Work::MustBeSafe } else { Work::MayGo };
+    if let Err(error) = tools::remove(&plan, identity, work) {
+        change(session, &workspace.id, |change| {
+            change.note = Some(format!("it could not be removed: {}", error.full_message()));
+        })?;
+        return Err(error);
+    }
+    let status = if saved_as.is_some() { WorkspaceStatus::Snapshotted } else { WorkspaceStatus::Removed };
+    let workspace = change(session, &workspace.id, |change| {
+        change.status = Some(status);
+        change.note = Some(String::new());
+    })?;
+    // Whoever worked there made it known as a worktree.
+    let known = session.read(ListWorktrees {})?.worktrees;
+    if let Some(id) = worktree
+        .filter(|id| known.iter().any(|one| one.id == *id && one.path == plan.workspace && one.removed_at.is_none()))
+    {
+        session.write(RemoveWorktree { id })?;
+    }
+    let freed = workspace.size;
+    Ok(Removed { workspace, saved_as, restored_by, freed })
+}
+
+fn forget(session: &mut Session, workspace: &Workspace) -> Result<Removed> {
+    let workspace = change(session, &workspace.id, |change| change.status = Some(WorkspaceStatus::Removed))?;
+    Ok(Removed { workspace, saved_as: None, restored_by: None, freed: None })
+}
