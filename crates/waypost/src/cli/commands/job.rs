@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use waypost_core::model::{JobStatus, Strategy};
+use waypost_core::model::JobStatus;
 use waypost_core::op::{JobView, ListJobs, NoteJob};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
@@ -104,15 +104,8 @@ pub(crate) struct StartArgs {
 /// How jobs are run.
 #[derive(clap::Args)]
 pub(crate) struct HowArgs {
-    /// clone, overlay, worktree, jj, copy or in-place [default: as configured, else as suits the repository]
-    #[arg(long, value_parser = word::<Strategy>)]
-    strategy: Option<Strategy>,
-    /// The commit to start from [default: the current one]
-    #[arg(long, value_name = "REVISION")]
-    base: Option<String>,
-    /// The branch to work on [default: waypost/ and the job's id]
-    #[arg(long)]
-    branch: Option<String>,
+    #[command(flatten)]
+    making: ws::MakingArgs,
     /// Work in this workspace, which another job left
     #[arg(long, value_name = "WORKSPACE", conflicts_with_all = ["strategy", "base", "branch"])]
     workspace: Option<String>,
@@ -271,9 +264,9 @@ impl HowArgs {
             _ => usual.cleanup,
         };
         Settings {
-            strategy: self.strategy,
-            base: self.base.clone(),
-            branch: self.branch.clone(),
+            strategy: self.making.strategy,
+            base: self.making.base.clone(),
+            branch: self.making.branch.clone(),
             workspace: self.workspace.clone(),
             timeout_ms: self.timeout.or(usual.timeout_ms),
             size_limit: self.size_limit.or(usual.size_limit),

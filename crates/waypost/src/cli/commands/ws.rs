@@ -74,18 +74,25 @@ enum Command {
 /// Make a workspace by hand, without a job
 #[derive(clap::Args)]
 struct NewArgs {
-    /// clone, overlay, worktree, jj or copy [default: as configured, else as suits the repository]
-    #[arg(long, value_parser = word::<Strategy>)]
-    strategy: Option<Strategy>,
-    /// The commit to start from [default: the current one]
-    #[arg(long, value_name = "REVISION")]
-    base: Option<String>,
-    /// The branch to work on [default: waypost/ and its id]
-    #[arg(long)]
-    branch: Option<String>,
+    #[command(flatten)]
+    making: MakingArgs,
     /// Clone this address, and not the repository we are in
     #[arg(long, value_name = "URL")]
     remote: Option<String>,
+}
+
+/// How a workspace is made.
+#[derive(clap::Args)]
+pub(crate) struct MakingArgs {
+    /// clone, overlay, worktree, jj, copy, or in-place for a job [default: as configured, else as suits the repository]
+    #[arg(long, value_parser = word::<Strategy>)]
+    pub(crate) strategy: Option<Strategy>,
+    /// The commit to start from [default: the current one]
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) base: Option<String>,
+    /// The branch to work on [default: waypost/ and its id]
+    #[arg(long)]
+    pub(crate) branch: Option<String>,
 }
 
 /// List workspaces
@@ -259,9 +266,9 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 fn new(cx: &mut Cx, session: &mut Session, args: &NewArgs) -> Result<ExitCode> {
     let wanted = Wanted {
         job: None,
-        strategy: args.strategy,
-        base: args.base.as_deref(),
-        branch: args.branch.as_deref(),
+        strategy: args.making.strategy,
+        base: args.making.base.as_deref(),
+        branch: args.making.branch.as_deref(),
         remote: args.remote.as_deref(),
     };
     let created = workspaces::create(session, &wanted, &mut |step| cx.ui.note(step))?;
