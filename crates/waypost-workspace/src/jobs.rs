@@ -12,6 +12,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 const GLANCE: Duration = Duration::from_millis(20);
 /// The variable by which a job's processes are known.
 pub const MARK: &str = "WAYPOST_JOB";
+/// The variable by which the tools are known that a process runs.
+pub(crate) const TOOL_MARK: &str = "WAYPOST_TOOL_OF";
 
 /// A command to run.
 pub struct Start<'a> {
@@ -102,6 +105,45 @@ pub fn is_running(process: &ProcessIdentity) -> bool {
         && !is_zombie(process.pid)
 }
 
+/// Returns what the tools of this process are marked with.
+pub(crate) fn own_mark() -> &'static str {
+    static MARK: OnceLock<String> = OnceLock::new();
+    MARK.get_or_init(|| mark_of(&own_identity()))
+}
+
+fn mark_of(process: &ProcessIdentity) -> String {
+    format!("{}-{}", process.pid, process.start_time)
+}
+
+/// Ends the tools that a process left behind when it was killed. They would go on with what it had begun.
+pub fn end_tools(process: &ProcessIdentity) {
+    if boot_id().unwrap_or_default() != process.boot_id {
+        return;
+    }
+    let mark = format!("{TOOL_MARK}={}", mark_of(process));
+    let until = Instant::now() + LAST_WORDS;
+    loop {
+        let left = marked(&mark);
+        if left.is_empty() || Instant::now() >= until {
+            return;
+        }
+        signal_all(&left, Signal::KILL);
+        pause(&mut [], GLANCE);
+    }
+}
+
+/// Lists the processes whose environment has a variable.
+fn marked(variable: &str) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    processes.filter(|pid| !is_zombie(*pid) && has_variable(*pid, variable)).collect()
+}
+
+fn has_variable(pid: u32, variable: &str) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|known| known == variable.as_bytes())
+}
+
 /// Asks a process to end, if it is still the same one.
 pub fn ask_to_end(process: &ProcessIdentity) -> bool {
     let Some(pid) = Some(process).filter(|process| is_running(process)).and_then(|process| number(process.pid)) else {
@@ -117,6 +159,8 @@ pub fn start_supervisor(arguments: &[OsString], log: &Path) -> Result<ProcessIde
     let errors = OpenOptions::new().append(true).create(true).mode(0o600).open(log).map_err(cannot)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    // It is nobody's tool, wherever we were started.
+    command.env_remove(TOOL_MARK);
     let child = command.spawn().map_err(cannot)?;
     Ok(known(child.id()))
 }
@@ -249,8 +293,7 @@ fn remains(job: &str) -> Vec<u32> {
             continue;
         }
         parents.extend(parent(pid).map(|parent| (pid, parent)));
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+        if has_variable(pid, &mark) {
             found.push(pid);
         }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use waypost_core::{Error, Result, url_text};
 
-use crate::sl_layout;
+use crate::{jobs, sl_layout};
 
 /// Variables that would make git look at another repository, or run something.
 const GIT_VARIABLES: &[&str] = &[
@@ -340,6 +340,8 @@ impl Tool {
     fn new(name: &str, mut command: Command) -> Self {
         // Messages are shown to people and matched by nobody, but one language keeps reports comparable.
         command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+        // So that whoever tidies up after us finds it, should we be killed while it runs.
+        command.env(jobs::TOOL_MARK, jobs::own_mark());
         Tool { name: name.to_owned(), is_named: false, command, limit: None, is_apart: true }
     }
 
@@ -625,7 +627,7 @@ pub(crate) fn run_setup(
     for variable in GIT_VARIABLES {
         command.env_remove(variable);
     }
-    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    command.envs(variables.iter().map(|(name, value)| (name, value))).env(jobs::TOOL_MARK, jobs::own_mark());
     command.stdout(log.try_clone().map_err(cannot)?).stderr(log);
     log::debug!("run {command_line}");
     let mut child = command.spawn().map_err(cannot)?;

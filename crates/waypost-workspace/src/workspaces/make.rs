@@ -12,7 +12,7 @@ use waypost_fs::{FileIdentity, copy_tree, create_private_dir, replace};
 
 use super::mirror::Mirror;
 use super::plan::{Plan, Strategy};
-use super::remove::{delete, forget};
+use super::remove::{delete, delete_trash, forget};
 use super::{clone, overlay};
 use crate::checkout::Checkout;
 use crate::detect::{Environment, detect};
@@ -95,7 +95,8 @@ pub fn abandon(plan: &Plan) -> Result<()> {
             }
             delete(plan, identity)?;
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        // Moved away by somebody who was interrupted, or never made.
+        Err(error) if error.kind() == ErrorKind::NotFound => delete_trash(&plan.trash(), None)?,
         Err(error) => return Err(Error::unavailable(format!("cannot look at {}", home.display())).because(error)),
     }
     forget(plan)

@@ -24,7 +24,7 @@ pub use living::{Process, living_in};
 pub use make::{Files, Identity, Made, Means, abandon, make};
 pub use overlay::enter;
 pub use plan::{Name, Places, Plan, Request, Source, Strategy, plan};
-pub use pool::{Slot, give_back, list as pool, pooled, take, warm};
+pub use pool::{Slot, give_back, list as pool, pooled, returned, take, warm};
 pub use push::{Merged, commit, head, merged, open_pull_request, push};
 pub use remove::{Work, remove, sweep_trash};
 pub use setup::{SetUp, Trust, Trusted, include, set_up};

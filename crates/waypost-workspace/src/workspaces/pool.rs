@@ -93,11 +93,20 @@ pub fn take(plan: &Plan, means: &Means<'_>) -> Result<Option<Made>> {
     Ok(Some(Made { identity: Some(identity.into()), base, strategy, files: Files::Copied, notes: Vec::new() }))
 }
 
-/// Gives a workspace back to the pool under a new name, with nothing in it of what was done there.
+/// Returns the plan that [`give_back`] makes of a workspace's, to be written down before.
+pub fn returned(plan: &Plan, slot: &Name) -> Result<Plan> {
+    let mut next = in_pool(plan, &pool_of(plan)?);
+    next.name = slot.clone();
+    next.branch = Some(format!("waypost/{slot}"));
+    next.workspace = next.home().join("workspace");
+    Ok(next)
+}
+
+/// Gives a workspace back to the pool as [`returned`] says, with nothing in it of what was done there.
 ///
-/// What is worth keeping was saved before. If it cannot be made clean it stays where it is, to be removed.
-pub fn give_back(plan: &Plan, identity: Identity, slot: &Name) -> Result<Slot> {
-    let pool = pool_of(plan)?;
+/// What is worth keeping was saved before. If it is not fit for the pool it stays where it is; if it cannot be made clean it
+/// is left as the slot, which the caller abandons.
+pub fn give_back(plan: &Plan, identity: Identity, next: &Plan) -> Result<Slot> {
     let is_same = FileIdentity::of_entry(&plan.home()).is_ok_and(|found| Identity::from(found) == identity);
     // All else is deleted there, so a link to elsewhere in its place would be a disaster.
     if !is_same || !plan.workspace.symlink_metadata().is_ok_and(|found| found.is_dir()) {
@@ -122,27 +131,21 @@ pub fn give_back(plan: &Plan, identity: Identity, slot: &Name) -> Result<Slot> {
     if !nested(&plan.workspace)?.is_empty() {
         return Err(Error::refused(format!("{} has other repositories in it", plan.workspace.display())));
     }
-    let mut next = in_pool(plan, &pool);
-    next.name = slot.clone();
-    next.branch = Some(format!("waypost/{slot}"));
-    next.workspace = next.home().join("workspace");
     {
-        let held = Mirror::of(&next)?.hold(&next)?;
-        held.keep(&next, crate::run::Own::default(), None)?;
+        let held = Mirror::of(next)?.hold(next)?;
+        held.keep(next, crate::run::Own::default(), None)?;
     }
-    create_private_dir(&pool).map_err(|error| cannot_move(&plan.home(), error))?;
-    // Into the pool only once it is clean: what is in the pool can be taken.
-    let mut cleaned = plan.clone();
-    cleaned.branch.clone_from(&next.branch);
-    renew_git_dir(&cleaned, PathBuf::new())?;
-    compare_all(&cleaned)?;
-    clean(&cleaned)?;
-    empty_home(plan)?;
-    mark(&next, &plan.home())?;
-    say_ready(&plan.home())?;
+    create_private_dir(&next.workspaces).map_err(|error| cannot_move(&plan.home(), error))?;
+    mark(next, &plan.home())?;
     rename_new(&plan.home(), &next.home()).map_err(|error| cannot_move(&plan.home(), error))?;
+    // From here on it is the slot's, whatever happens. It can be taken once it is clean and says that it is ready.
+    renew_git_dir(next, PathBuf::new())?;
+    compare_all(next)?;
+    clean(next)?;
+    empty_home(next)?;
+    say_ready(&next.home())?;
     Mirror::of(plan)?.release(&plan.name)?;
-    Ok(Slot { plan: next, living: Vec::new() })
+    Ok(Slot { plan: next.clone(), living: Vec::new() })
 }
 
 /// Moves a slot to a plan's place.

@@ -6,7 +6,7 @@
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
@@ -55,13 +55,22 @@ pub fn remove(plan: &Plan, identity: Identity, work: Work) -> Result<()> {
 
 /// Deletes everything that was moved away and is still there. Returns what could not be deleted, and why.
 pub fn sweep_trash(workspaces: &Path) -> Result<Vec<Error>> {
-    let trash = workspaces.join("trash");
-    let entries = match fs::read_dir(&trash) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::unavailable(format!("cannot read {}", trash.display())).because(error)),
-    };
-    Ok(entries.flatten().filter_map(|entry| delete_trash(&entry.path(), None).err()).collect())
+    let mut failed = Vec::new();
+    let pools = entries(&workspaces.join("pool"))?;
+    for dir in pools.into_iter().filter(|pool| pool.is_dir()).chain([workspaces.to_owned()]) {
+        let trash = entries(&dir.join("trash"))?;
+        failed.extend(trash.iter().filter_map(|path| delete_trash(path, None).err()));
+    }
+    Ok(failed)
+}
+
+/// Lists what is in a directory. One that is not there has nothing in it.
+fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
+    match fs::read_dir(dir) {
+        Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::unavailable(format!("cannot read {}", dir.display())).because(error)),
+    }
 }
 
 /// Moves a workspace's directory to the trash, and deletes it there.
@@ -85,7 +94,7 @@ pub(super) fn move_to_trash(home: &Path, trash: &Path) -> Result<()> {
     waypost_fs::sync_dir(trash).map_err(cannot)
 }
 
-fn delete_trash(path: &Path, expected: Option<FileIdentity>) -> Result<()> {
+pub(super) fn delete_trash(path: &Path, expected: Option<FileIdentity>) -> Result<()> {
     let identity = match FileIdentity::of_entry(path) {
         Ok(identity) => identity,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

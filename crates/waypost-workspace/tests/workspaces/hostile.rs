@@ -118,9 +118,9 @@ fn t18_nothing_that_a_job_left_in_its_git_directory_runs() {
         restore(&plan, &name("s1"), &name("s2")).unwrap();
         push(&plan, "topic", Own::default(), None).unwrap();
         waypost_workspace::workspaces::merged(&plan, Own::default(), None).unwrap();
-        give_back(&plan, identity(&made), &name("slot")).unwrap_err();
+        give_back(&plan, identity(&made), &slot_of(&plan)).unwrap_err();
         remove_dir(&root.join("inner"));
-        give_back(&plan, identity(&made), &name("slot")).unwrap();
+        give_back(&plan, identity(&made), &slot_of(&plan)).unwrap();
         take(&scene.plan(&repo, "next"), &Means::default()).unwrap().unwrap();
         assert_eq!(touched(&canaries), [""; 0]);
     });

@@ -23,7 +23,7 @@ use std::process::Command;
 use waypost_core::{Error, Result};
 use waypost_testkit::Sandbox;
 use waypost_workspace::workspaces::{
-    Identity, Made, Means, Name, Places, Plan, Request, Source, Strategy, Work, examine, make, plan, remove,
+    Identity, Made, Means, Name, Places, Plan, Request, Source, Strategy, Work, examine, make, plan, remove, returned,
 };
 use waypost_workspace::{Checkout, Environment, Own, detect};
 
@@ -162,6 +162,11 @@ fn identity(made: &Made) -> Identity {
 /// What would be lost, in words.
 fn at_risk(plan: &Plan) -> Vec<String> {
     examine(plan).unwrap().at_risk()
+}
+
+/// The slot of the pool that a workspace becomes.
+fn slot_of(plan: &Plan) -> Plan {
+    returned(plan, &name("slot")).unwrap()
 }
 
 fn remove_safely(plan: &Plan, made: &Made) -> Result<()> {

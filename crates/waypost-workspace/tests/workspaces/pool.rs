@@ -62,7 +62,7 @@ fn p19_what_was_given_back_has_no_file_of_the_earlier_job() {
         scene.write(&root.join("run"), "secret!!!\n");
         set_time();
         assert_eq!(scene.git(root, &["diff", "--name-only", "--", "run"]), "", "git is fooled");
-        let slot = give_back(&plan, identity(&made), &name("slot")).unwrap();
+        let slot = give_back(&plan, identity(&made), &slot_of(&plan)).unwrap();
         assert!(!plan.home().exists());
         assert_eq!(pool(&plan).unwrap(), [slot]);
         let (next, made) = taken(scene, &repo, "next");
@@ -94,10 +94,10 @@ fn what_could_still_be_changed_from_outside_is_not_taken_back() {
         let repo = scene.repo();
         let (plan, made) = scene.make(&repo, "job");
         fs::hard_link(plan.workspace.join("file"), scene.sandbox.path("other-name")).unwrap();
-        give_back(&plan, identity(&made), &name("slot")).unwrap_err();
+        give_back(&plan, identity(&made), &slot_of(&plan)).unwrap_err();
         fs::remove_file(scene.sandbox.path("other-name")).unwrap();
         scene.git(&plan.workspace, &["init", "-q", "inner"]);
-        give_back(&plan, identity(&made), &name("slot")).unwrap_err();
+        give_back(&plan, identity(&made), &slot_of(&plan)).unwrap_err();
         assert!(plan.workspace.join("file").exists());
 
         let (plan, made) = scene.make(&repo, "swapped");
@@ -106,7 +106,7 @@ fn what_could_still_be_changed_from_outside_is_not_taken_back() {
         fs::rename(plan.workspace.join(".git"), canary.join(".git")).unwrap();
         fs::rename(&plan.workspace, plan.home().join("aside")).unwrap();
         std::os::unix::fs::symlink(&canary, &plan.workspace).unwrap();
-        give_back(&plan, identity(&made), &name("slot")).unwrap_err();
+        give_back(&plan, identity(&made), &slot_of(&plan)).unwrap_err();
         examine(&plan).unwrap_err();
         assert!(canary.join("precious").exists());
     });

@@ -126,21 +126,27 @@ pub fn heal(session: &mut Session) -> Result<()> {
         let plan = record.plan;
         let is_there = plan.home().symlink_metadata().is_ok() || plan.strategy == Strategy::InPlace;
         let status = match workspace.status {
-            WorkspaceStatus::Creating if !jobs::is_running(&record.maker) => match tools::abandon(&plan) {
-                Ok(()) => Some((WorkspaceStatus::Removed, "whoever made it was ended")),
-                Err(error) => {
-                    log::debug!("cannot take back workspace {}: {}", workspace.id, error.full_message());
-                    None
+            WorkspaceStatus::Creating if !jobs::is_running(&record.maker) => {
+                // A git that it ran would go on, and make again what is taken back.
+                jobs::end_tools(&record.maker);
+                match tools::abandon(&plan) {
+                    Ok(()) => Some((WorkspaceStatus::Removed, "whoever made it was ended")),
+                    Err(error) => {
+                        log::debug!("cannot take back workspace {}: {}", workspace.id, error.full_message());
+                        None
+                    }
                 }
-            },
+            }
             WorkspaceStatus::Active | WorkspaceStatus::Kept if !is_there => {
-                let is_ours = workspace.note.as_deref() == Some(REMOVING);
+                let is_pooled = is_pooled(&workspace);
+                let is_ours = is_pooled || workspace.note.as_deref() == Some(REMOVING);
                 match (is_ours, workspace.identity) {
+                    // What is kept in its name elsewhere goes with it, even if somebody was ended before they got to that.
                     (true, Some(identity)) if tools::remove(&plan, identity, Work::MayGo).is_ok() => {
                         let is_saved = workspace.snapshot.is_some();
-                        Some((if is_saved { WorkspaceStatus::Snapshotted } else { WorkspaceStatus::Removed }, ""))
+                        let status = if is_saved { WorkspaceStatus::Snapshotted } else { WorkspaceStatus::Removed };
+                        Some((status, if is_pooled { "a job took it" } else { "" }))
                     }
-                    _ if is_pooled(&workspace) => Some((WorkspaceStatus::Removed, "a job took it")),
                     _ => Some((WorkspaceStatus::Lost, "its directory is not there any more")),
                 }
             }

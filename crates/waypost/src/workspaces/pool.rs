@@ -4,9 +4,9 @@ use waypost_core::Result;
 use waypost_core::id::WorkspaceId;
 use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
 use waypost_fs::FileIdentity;
-use waypost_workspace::workspaces::{self as tools, Means, Name, Plan, Slot};
+use waypost_workspace::workspaces::{self as tools, Means, Name, Plan, Slot, Work};
 
-use super::known::{IN_POOL, change, plan_of, write_down};
+use super::known::{IN_POOL, REMOVING, change, plan_of, write_down};
 use super::places::{machine, own};
 use super::remove::{Force, examine, remove};
 use super::snapshots::rehearsed;
@@ -71,10 +71,13 @@ pub fn clean_up(session: &mut Session, workspace: &Workspace) -> Result<Option<S
         && tools::pool(&plan)?.len() < wanted
     {
         let id = WorkspaceId::generate(&mut SystemEntropy);
-        match tools::give_back(&plan, identity, &Name::from(&id)) {
+        let slot = tools::returned(&plan, &Name::from(&id))?;
+        let machine = machine(session)?;
+        write_down(session, &id, None, &machine, &slot)?;
+        // Should we be ended now, it is not missed.
+        change(session, &workspace.id, |change| change.note = Some(REMOVING.to_owned()))?;
+        match tools::give_back(&plan, identity, &slot) {
             Ok(slot) => {
-                let machine = machine(session)?;
-                write_down(session, &id, None, &machine, &slot.plan)?;
                 note_slot(session, &id, &slot.plan)?;
                 change(session, &workspace.id, |change| {
                     change.status = Some(WorkspaceStatus::Removed);
@@ -82,7 +85,16 @@ pub fn clean_up(session: &mut Session, workspace: &Workspace) -> Result<Option<S
                 })?;
                 return Ok(None);
             }
-            Err(error) => log::debug!("workspace {} is not used again: {}", workspace.id, error.full_message()),
+            Err(error) => {
+                log::debug!("workspace {} is not used again: {}", workspace.id, error.full_message());
+                tools::abandon(&slot)?;
+                change(session, &id, |change| change.status = Some(WorkspaceStatus::Removed))?;
+                if plan.home().symlink_metadata().is_err() {
+                    tools::remove(&plan, identity, Work::MayGo)?;
+                    change(session, &workspace.id, |change| change.status = Some(WorkspaceStatus::Removed))?;
+                    return Ok(None);
+                }
+            }
         }
     }
     remove(session, workspace, Force::No).map(|_| None)
