@@ -38,6 +38,14 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(parent(path))?.sync_all()
 }
 
+/// Makes everything last through a power cut that was written to the file system of `path`: for trees of many files.
+pub fn sync_file_system(path: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return Ok(rustix::fs::syncfs(File::open(path)?)?);
+    #[cfg(not(target_os = "linux"))]
+    return path.symlink_metadata().map(|_| rustix::fs::sync());
+}
+
 /// Gives a file its name, unless something of that name is there already.
 pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
 use waypost_fs::{Usage, measure_tree};
 
+use super::copies::is_copied;
 use super::living::{Process, living_in};
 use super::make::source;
 use super::overlay::enter;
@@ -28,6 +29,9 @@ pub struct Findings {
     pub under_way: Vec<(String, String)>,
     /// Other repositories in it, which no snapshot keeps.
     pub nested: Vec<String>,
+    /// What else no snapshot keeps, each with what to do about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_the_way: Vec<(String, String)>,
     /// What the version control says besides.
     pub other: Vec<String>,
     /// Processes that live in it.
@@ -48,8 +52,15 @@ impl Findings {
         .into_iter()
         .flatten()
         .chain(self.under_way.iter().map(|(what, _)| format!("{what} under way")))
+        .chain(self.in_the_way.iter().map(|(what, _)| what.clone()))
         .chain(self.other.iter().cloned())
         .collect()
+    }
+
+    /// Says what would be lost even if all else is saved first.
+    pub fn unsaved(&self) -> Vec<String> {
+        let nested = self.nested.iter().map(|path| format!("another repository in it, {path}"));
+        nested.chain(self.in_the_way.iter().map(|(what, _)| what.clone())).collect()
     }
 }
 
@@ -131,8 +142,10 @@ pub(super) fn nested(root: &Path) -> Result<Vec<String>> {
 
 fn of_worktree(plan: &Plan) -> Result<Findings> {
     let found = worktrees::examine(&source(plan)?, &plan.workspace)?;
-    let (ignored, under_way) = (found.ignored, found.in_the_way);
+    // A copy of all files has all that Mercurial keeps with them.
+    let (saved, in_the_way) = if is_copied(plan) { (found.in_the_way, vec![]) } else { (vec![], found.in_the_way) };
     let mut other = found.at_risk;
+    other.extend(saved.into_iter().map(|(what, _)| what));
     if let (Some(base), Some(_)) = (&plan.base, &plan.git_dir) {
         // Without a remote, commits are as safe as their branch; but what was there before is not this job's.
         let git = Git::in_worktree(&plan.workspace)?;
@@ -141,7 +154,7 @@ fn of_worktree(plan: &Plan) -> Result<Findings> {
             other.retain(|finding| !finding.contains("that no remote has"));
         }
     }
-    Ok(Findings { ignored, under_way, other, ..Findings::default() })
+    Ok(Findings { ignored: found.ignored, in_the_way, other, ..Findings::default() })
 }
 
 /// Without version control nothing tells what a job changed, so everything counts.

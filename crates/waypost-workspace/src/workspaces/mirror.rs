@@ -145,6 +145,13 @@ impl Mirror {
         fetch.arg(format!("+{commit}:{reference}")).stdout().map(drop)
     }
 
+    /// Fetches several from a repository on this machine, each under its ref: all of them or none.
+    pub(super) fn fetch_all_from(&self, repository: &Path, wanted: &[(String, String)]) -> Result<()> {
+        let fetch = self.git().command().args(FETCH).args(["--atomic", "--"]).arg(repository);
+        let wanted = wanted.iter().map(|(commit, reference)| format!("+{commit}:{reference}"));
+        fetch.args(wanted).stdout().map(drop)
+    }
+
     /// Points a ref to a commit. False if the commit is not here.
     pub(super) fn point(&self, reference: &str, commit: &str) -> Result<bool> {
         // Git does not point a ref to nothing.

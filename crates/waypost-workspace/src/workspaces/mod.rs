@@ -5,6 +5,7 @@
 //! start from is only read: they borrow their objects from a mirror that nobody but Waypost writes.
 
 mod clone;
+mod copies;
 mod examine;
 mod git_dir;
 mod living;
@@ -19,6 +20,7 @@ mod setup;
 mod snapshot;
 mod template;
 
+pub use copies::{copies, save_copy};
 pub use examine::{Findings, examine, measure};
 pub use living::{Process, living_in};
 pub use make::{Files, Identity, Made, Means, abandon, make};

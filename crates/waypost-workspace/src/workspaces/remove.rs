@@ -12,6 +12,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, create_private_dir, remove_tree, rename_new};
 
+use super::copies;
 use super::examine::examine;
 use super::make::{Identity, release_mirror, source};
 use super::overlay;
@@ -53,7 +54,7 @@ pub fn remove(plan: &Plan, identity: Identity, work: Work) -> Result<()> {
     forget(plan)
 }
 
-/// Deletes everything that was moved away and is still there. Returns what could not be deleted, and why.
+/// Deletes everything that was moved away or copied in part and is still there. Returns what could not be deleted, and why.
 pub fn sweep_trash(workspaces: &Path) -> Result<Vec<Error>> {
     let mut failed = Vec::new();
     let pools = entries(&workspaces.join("pool"))?;
@@ -61,6 +62,7 @@ pub fn sweep_trash(workspaces: &Path) -> Result<Vec<Error>> {
         let trash = entries(&dir.join("trash"))?;
         failed.extend(trash.iter().filter_map(|path| delete_trash(path, None).err()));
     }
+    failed.extend(copies::sweep(workspaces).err());
     Ok(failed)
 }
 

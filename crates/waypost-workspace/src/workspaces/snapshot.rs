@@ -1,34 +1,51 @@
 //! Snapshots: everything in a workspace that is not ignored, as git objects in its mirror.
 //!
 //! Neither the workspace's index nor its branches are touched. A snapshot lives in the mirror, so it outlives the
-//! workspace.
+//! workspace; so do commits on other branches and in stashes, which it keeps beside the files. Where there is no mirror, a
+//! copy of all files takes its place.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, path_text};
 
+use super::copies::{copies, is_copied, restore_copy, save_copy};
 use super::examine::nested;
 use super::mirror::Mirror;
 use super::overlay::enter;
-use super::plan::{Name, Plan, resolve};
+use super::plan::{Name, Plan, Strategy, resolve};
 use crate::run::Git;
 use crate::worktrees::commit_everything;
 
 const SNAPSHOTS: &str = "refs/waypost/snapshots/";
+/// Where a snapshot's branches, tags and stashes are, by its name.
+const REFS: &str = "refs/waypost/saved/";
 
 /// A state of a workspace that was saved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// What it is called.
     pub id: Name,
-    /// The commit that is it.
-    pub commit: String,
-    /// The hash of all its files.
-    pub tree: String,
-    /// The commit that the workspace was on.
-    pub head: String,
-    /// Repositories in the workspace, which it does not have.
+    /// How the workspace that comes of it is made.
+    pub strategy: Strategy,
+    /// The commit that is it, unless it is a copy of files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The hash of all its files, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
+    /// The commit that the workspace was on, if it was on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    /// Where it lies, if it is a copy of files.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "path_text::optional")]
+    pub path: Option<PathBuf>,
+    /// Branches, tags and stashes with commits that nobody else had, which it has, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refs: Vec<String>,
+    /// What was in the workspace and is not in it: other repositories, or sockets and pipes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
@@ -40,10 +57,16 @@ pub struct Restored {
     pub snapshot: Snapshot,
     /// What was there before, if that was anything else.
     pub before: Option<Snapshot>,
+    /// Branches, tags and stashes that stayed as they are in the workspace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_alone: Vec<String>,
 }
 
 /// Saves everything in a workspace under a name. The same name twice is an error.
 pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
+    if is_copied(plan) {
+        return save_copy(plan, id);
+    }
     let mirror = mirror_of(plan)?;
     let git = open(plan)?;
     let left_out = nested(&plan.workspace)?;
@@ -54,7 +77,9 @@ pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
     if mirror.git().command().args(["show-ref", "--verify", "--quiet", &reference]).succeeds()? {
         return Err(Error::conflict(format!("there is a snapshot {id} already")));
     }
-    mirror.fetch_from(&plan.workspace.join(".git"), &commit, &reference)?;
+    let mut wanted = vec![(commit, reference)];
+    wanted.extend(only_here(&git, plan)?.into_iter().map(|(name, commit)| (commit, format!("{REFS}{id}/{name}"))));
+    mirror.fetch_all_from(&plan.workspace.join(".git"), &wanted)?;
     let mut saved = read(&mirror, id)?;
     saved.left_out = left_out;
     Ok(saved)
@@ -62,6 +87,9 @@ pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
 
 /// Lists the snapshots in a workspace's mirror: its own, and those of others that came from the same repository.
 pub fn snapshots(plan: &Plan) -> Result<Vec<Snapshot>> {
+    if is_copied(plan) {
+        return copies(&plan.workspaces, plan.source.as_deref());
+    }
     let mirror = mirror_of(plan)?;
     if !mirror.path().join("HEAD").is_file() {
         return Ok(Vec::new());
@@ -73,41 +101,125 @@ pub fn snapshots(plan: &Plan) -> Result<Vec<Snapshot>> {
 
 /// Brings a workspace to the state of a snapshot of it, or of another one of the same repository.
 ///
-/// What is there now is saved as `before`, unless it is the same. Ignored files stay.
-pub fn restore(plan: &Plan, id: &Name, before: &Name) -> Result<Restored> {
+/// What is there now is saved as `before`, unless it is the same, or nobody needs it. Ignored files stay where git knows
+/// them.
+pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored> {
+    let saved_copy = copies(&plan.workspaces, plan.source.as_deref())?.into_iter().find(|one| one.id == *id);
+    if let Some((wanted, path)) = saved_copy.and_then(|one| Some((one.clone(), one.path?))) {
+        let before = before.map(|before| snapshot(plan, before)).transpose()?;
+        restore_copy(plan, &path)?;
+        return Ok(Restored { snapshot: wanted, before, left_alone: Vec::new() });
+    }
     let mirror = mirror_of(plan)?;
     let wanted = read(&mirror, id)?;
+    let (Some(commit), Some(head)) = (&wanted.commit, &wanted.head) else { return Err(not_ours(id)) };
     let left_out = nested(&plan.workspace)?;
-    let saved = snapshot(plan, before)?;
-    if saved.tree == wanted.tree && saved.head == wanted.head {
-        mirror.git().command().args(["update-ref", "-d", &reference(before)]).stdout()?;
-        return Ok(Restored { snapshot: wanted, before: None });
+    let saved = before.map(|before| snapshot(plan, before)).transpose()?;
+    if let Some(saved) = saved.as_ref().filter(|saved| saved.tree == wanted.tree && saved.head == wanted.head) {
+        forget(&mirror, &saved.id)?;
+        let left_alone = restore_refs(&open(plan)?, &mirror, id)?;
+        return Ok(Restored { snapshot: wanted, before: None, left_alone });
     }
     let git = open(plan)?;
     // Everything that is there becomes known, so that whatever the snapshot does not have goes.
     let except = left_out.iter().map(|path| format!(":(exclude,literal,top){path}"));
     git.command().args(["add", "--all", "--", "."]).args(except).stdout()?;
-    git.command().args(["read-tree", "--reset", "-u", &wanted.commit]).stdout()?;
+    git.command().args(["read-tree", "--reset", "-u", commit]).stdout()?;
     // The branch and what was staged are as they were. The files are not touched any more.
-    git.command().args(["update-ref", "-m", "waypost: restore a snapshot", "HEAD", &wanted.head]).stdout()?;
-    git.command().args(["read-tree", &format!("{}^2", wanted.commit)]).stdout()?;
+    git.command().args(["update-ref", "-m", "waypost: restore a snapshot", "HEAD", head]).stdout()?;
+    git.command().args(["read-tree", &format!("{commit}^2")]).stdout()?;
     // It ends with 1 if files differ from what is staged, which they may.
     git.command().args(["update-index", "-q", "--refresh"]).code()?;
     let tree = tree_of_files(&git, plan)?;
-    if tree != wanted.tree {
-        return Err(Error::conflict(format!("{} did not become what snapshot {id} is", plan.workspace.display()))
-            .hint(format!("what was there before is snapshot {before}")));
+    if Some(&tree) != wanted.tree.as_ref() {
+        let error = Error::conflict(format!("{} did not become what snapshot {id} is", plan.workspace.display()));
+        return Err(match before {
+            Some(before) => error.hint(format!("what was there before is snapshot {before}")),
+            None => error,
+        });
     }
-    Ok(Restored { snapshot: wanted, before: Some(saved) })
+    let left_alone = restore_refs(&git, &mirror, id)?;
+    Ok(Restored { snapshot: wanted, before: saved, left_alone })
+}
+
+/// Lists what has commits that are neither on a remote nor in the base: by name, as below `refs`, and each stash.
+fn only_here(git: &Git, plan: &Plan) -> Result<Vec<(String, String)>> {
+    let mut lacking = git.command().args(["rev-list", "--all", "--not", "--remotes"]);
+    lacking = lacking.args(plan.base.iter().chain(plan.upstream.iter().map(|(_, commit)| commit)));
+    let lacking = lacking.stdout()?;
+    let lacking: HashSet<&str> = lacking.lines().collect();
+    let format = "--format=%(objectname) %(*objectname) %(refname:strip=1)";
+    let refs = git.command().args(["for-each-ref", format]).stdout()?;
+    let mut found = Vec::new();
+    for line in refs.lines() {
+        let mut parts = line.splitn(3, ' ');
+        let (Some(object), Some(peeled), Some(name)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let commit = if peeled.is_empty() { object } else { peeled };
+        if name != "stash" && !name.starts_with("remotes/") && lacking.contains(commit) {
+            found.push((name.to_owned(), object.to_owned()));
+        }
+    }
+    // Of the stashes a ref has only the last. The oldest is the first here.
+    let stashes = git.command().args(["rev-parse", "--verify", "--quiet", "refs/stash"]).succeeds()?;
+    if stashes {
+        let stashes = git.command().args(["reflog", "show", "--format=%H", "refs/stash"]).stdout()?;
+        found.extend(
+            stashes.lines().rev().zip(0..).map(|(commit, number)| (format!("stash/{number:06}"), commit.to_owned())),
+        );
+    }
+    Ok(found)
+}
+
+/// Brings back branches, tags and stashes. What is there already stays as it is; returns its names.
+fn restore_refs(git: &Git, mirror: &Mirror, id: &Name) -> Result<Vec<String>> {
+    let mut left_alone = Vec::new();
+    let has_stashes = git.command().args(["rev-parse", "--verify", "--quiet", "refs/stash"]).succeeds()?;
+    for (name, commit) in refs_of(mirror, id)? {
+        let is_restored = match name.strip_prefix("stash/") {
+            Some(_) => !has_stashes && git.command().args(["stash", "store", "-m", "Restored", &commit]).succeeds()?,
+            // Only if there is none of that name.
+            None => git.command().args(["update-ref", &format!("refs/{name}"), &commit, ""]).succeeds()?,
+        };
+        if !is_restored {
+            left_alone.push(name);
+        }
+    }
+    Ok(left_alone)
+}
+
+/// The branches, tags and stashes of a snapshot, with what they are.
+fn refs_of(mirror: &Mirror, id: &Name) -> Result<Vec<(String, String)>> {
+    let beginning = format!("{REFS}{id}/");
+    let refs =
+        mirror.git().command().args(["for-each-ref", "--format=%(objectname) %(refname)", &beginning]).stdout()?;
+    let refs = refs.lines().filter_map(|line| line.split_once(' '));
+    Ok(refs.filter_map(|(object, name)| Some((name.strip_prefix(&beginning)?.to_owned(), object.to_owned()))).collect())
+}
+
+/// Forgets a snapshot that is the same as another.
+fn forget(mirror: &Mirror, id: &Name) -> Result<()> {
+    let mut lines = format!("delete {}\n", reference(id));
+    for (name, _) in refs_of(mirror, id)? {
+        let _ = writeln!(lines, "delete {REFS}{id}/{name}");
+    }
+    mirror.git().command().args(["update-ref", "--stdin"]).fed(lines.as_bytes()).map(drop)
 }
 
 /// Writes a snapshot with its whole history into one file, which git can clone and fetch from.
 pub fn export(plan: &Plan, id: &Name, file: &Path) -> Result<()> {
     let mirror = mirror_of(plan)?;
-    read(&mirror, id)?;
+    let refs = read(&mirror, id)?.refs.into_iter().map(|name| format!("{REFS}{id}/{name}"));
     let file = std::path::absolute(file)
         .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
-    mirror.git().command().args(["bundle", "create", "--quiet"]).arg(file).arg(reference(id)).stdout().map(drop)
+    mirror
+        .git()
+        .command()
+        .args(["bundle", "create", "--quiet"])
+        .arg(file)
+        .arg(reference(id))
+        .args(refs)
+        .stdout()
+        .map(drop)
 }
 
 /// Returns the hash of all files of a workspace that are not ignored.
@@ -123,7 +235,7 @@ fn open(plan: &Plan) -> Result<Git> {
 }
 
 fn mirror_of(plan: &Plan) -> Result<Mirror> {
-    Mirror::of(plan).map_err(|error| error.hint("snapshots are of workspaces that were cloned or overlaid"))
+    Mirror::of(plan).map_err(|error| error.hint("commit there: its commits stay in the repository"))
 }
 
 fn read(mirror: &Mirror, id: &Name) -> Result<Snapshot> {
@@ -131,10 +243,22 @@ fn read(mirror: &Mirror, id: &Name) -> Result<Snapshot> {
     let reference = reference(id);
     let commit = resolve(&git, &reference).map_err(|_| Error::not_found(format!("there is no snapshot {id}")))?;
     let lines = git.command().args(["show", "--no-patch", "--format=%T%n%P", &commit]).stdout()?;
-    let damaged = || Error::damaged(format!("snapshot {id} is not one of ours"));
-    let (tree, parents) = lines.split_once('\n').ok_or_else(damaged)?;
-    let head = parents.split(' ').next().filter(|head| !head.is_empty()).ok_or_else(damaged)?;
-    Ok(Snapshot { id: id.clone(), commit, tree: tree.to_owned(), head: head.to_owned(), left_out: Vec::new() })
+    let (tree, parents) = lines.split_once('\n').ok_or_else(|| not_ours(id))?;
+    let head = parents.split(' ').next().filter(|head| !head.is_empty()).ok_or_else(|| not_ours(id))?;
+    Ok(Snapshot {
+        id: id.clone(),
+        strategy: Strategy::Clone,
+        commit: Some(commit),
+        tree: Some(tree.to_owned()),
+        head: Some(head.to_owned()),
+        path: None,
+        refs: refs_of(mirror, id)?.into_iter().map(|(name, _)| name).collect(),
+        left_out: Vec::new(),
+    })
+}
+
+fn not_ours(id: &Name) -> Error {
+    Error::damaged(format!("snapshot {id} is not one of ours"))
 }
 
 fn reference(id: &Name) -> String {

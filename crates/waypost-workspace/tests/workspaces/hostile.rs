@@ -115,7 +115,7 @@ fn t18_nothing_that_a_job_left_in_its_git_directory_runs() {
         examine(&plan).unwrap();
         snapshot(&plan, &name("s1")).unwrap();
         scene.write(&root.join("new"), "newer\n");
-        restore(&plan, &name("s1"), &name("s2")).unwrap();
+        restore(&plan, &name("s1"), Some(&name("s2"))).unwrap();
         push(&plan, "topic", Own::default(), None).unwrap();
         waypost_workspace::workspaces::merged(&plan, Own::default(), None).unwrap();
         give_back(&plan, identity(&made), &slot_of(&plan)).unwrap_err();

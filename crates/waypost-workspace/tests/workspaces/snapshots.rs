@@ -44,16 +44,16 @@ fn p22_a_ruined_workspace_is_restored_with_untracked_files() {
         scene.write(&plan.workspace.join("rubbish/file"), "rubbish\n");
         scene.git(&plan.workspace, &["add", "-A"]);
         scene.git(&plan.workspace, &["commit", "-q", "-m", "ruin"]);
-        let restored = restore(&plan, &name("s1"), &name("s2")).unwrap();
+        let restored = restore(&plan, &name("s1"), Some(&name("s2"))).unwrap();
         assert_eq!(contents(&plan.workspace), as_saved);
         assert_eq!(scene.git(&plan.workspace, &["status", "--porcelain"]), status);
         assert_eq!(restored.snapshot.tree, saved.tree);
         assert_eq!(scene.git(&plan.workspace, &["branch", "--show-current"]), "waypost/job");
 
         let ruin = restored.before.unwrap();
-        restore(&plan, &ruin.id, &name("s3")).unwrap();
+        restore(&plan, &ruin.id, Some(&name("s3"))).unwrap();
         assert_eq!(fs::read_to_string(plan.workspace.join("rubbish/file")).unwrap(), "rubbish\n");
-        assert_eq!(restore(&plan, &ruin.id, &name("s4")).unwrap().before, None, "nothing is saved twice");
+        assert_eq!(restore(&plan, &ruin.id, Some(&name("s4"))).unwrap().before, None, "nothing is saved twice");
         let ids: Vec<_> = snapshots(&plan).unwrap().into_iter().map(|one| one.id.to_string()).collect();
         assert_eq!(ids, ["s1", "s2", "s3"]);
         assert_eq!(everything(&repo), before);
@@ -71,7 +71,7 @@ fn a_snapshot_outlives_its_workspace_and_comes_back_in_a_new_one() {
         remove(&plan, identity(&made), Work::MayGo).unwrap();
         scene.git(plan.mirror.as_deref().unwrap(), &["gc", "-q", "--prune=now"]);
         let (other, _) = scene.make(&repo, "job2");
-        restore(&other, &saved.id, &name("s2")).unwrap();
+        restore(&other, &saved.id, Some(&name("s2"))).unwrap();
         let mut found = contents(&other.workspace);
         let mut expected = expected;
         for map in [&mut found, &mut expected] {
@@ -84,7 +84,7 @@ fn a_snapshot_outlives_its_workspace_and_comes_back_in_a_new_one() {
         let elsewhere = scene.sandbox.dir("elsewhere");
         scene.git(&elsewhere, &["init", "-q"]);
         scene.git(&elsewhere, &["fetch", "-q", bundle.to_str().unwrap(), "refs/waypost/snapshots/s1:refs/heads/s1"]);
-        assert_eq!(scene.git(&elsewhere, &["rev-parse", "s1^{tree}"]), saved.tree);
+        assert_eq!(scene.git(&elsewhere, &["rev-parse", "s1^{tree}"]), saved.tree.unwrap());
         export(&other, &name("s9"), &bundle).unwrap_err();
     });
 }
@@ -99,11 +99,11 @@ fn a_snapshot_is_not_overwritten_and_says_what_it_does_not_have() {
         scene.write(&inner.join("file"), "inner\n");
         let saved = snapshot(&plan, &name("s1")).unwrap();
         assert_eq!(saved.left_out, ["inner"]);
-        assert_eq!(saved.tree, scene.git(&repo, &["rev-parse", "HEAD^{tree}"]));
+        assert_eq!(saved.tree, Some(scene.git(&repo, &["rev-parse", "HEAD^{tree}"])));
         snapshot(&plan, &name("s1")).unwrap_err();
         scene.write(&plan.workspace.join("file"), "changed\n");
-        restore(&plan, &saved.id, &name("s2")).unwrap();
+        restore(&plan, &saved.id, Some(&name("s2"))).unwrap();
         assert_eq!(fs::read_to_string(inner.join("file")).unwrap(), "inner\n", "what it does not have, it leaves");
-        restore(&plan, &name("s9"), &name("s3")).unwrap_err();
+        restore(&plan, &name("s9"), Some(&name("s3"))).unwrap_err();
     });
 }

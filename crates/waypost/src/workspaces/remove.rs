@@ -5,10 +5,11 @@ use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
 use waypost_core::op::{ListWorktrees, RemoveWorktree};
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Findings, Work};
-use waypost_workspace::{Environment, detect, worktree_id, worktrees};
+use waypost_workspace::worktrees::{self, Saved};
+use waypost_workspace::{Environment, detect, worktree_id};
 
 use super::known::{REMOVING, change, plan_of};
-use super::snapshots::snapshot;
+use super::snapshots::{save_files, snapshot};
 use crate::session::Session;
 
 /// What would be lost with a workspace.
@@ -81,7 +82,19 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
         WorkspaceStatus::Lost => return forget(session, workspace),
         _ => {}
     }
-    let examined = examine(workspace)?;
+    let (examined, is_readable) = match examine(workspace) {
+        Ok(examined) => (examined, true),
+        // What cannot be looked at may have anything in it: all of it is saved, or nobody wants it.
+        Err(error) if force != Force::No => {
+            let findings = Findings {
+                other: vec![error.full_message()],
+                living: tools::living_in(&plan.home())?,
+                ..Findings::default()
+            };
+            (Examined { objections: findings.at_risk(), findings }, false)
+        }
+        Err(error) => return Err(error),
+    };
     let is_in_use = workspace.is_pinned || !matches!(workspace.status, WorkspaceStatus::Kept);
     let refused = |objections: &[String]| {
         let error = Error::refused(format!("workspace {} stays: {}", workspace.id, objections.join(", ")));
@@ -98,28 +111,12 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
         .identity
         .ok_or_else(|| Error::refused(format!("nobody knows which directory workspace {} is", workspace.id)))?;
     let is_at_risk = !examined.findings.at_risk().is_empty();
-    let (mut saved_as, mut restored_by) = (None, None);
-    if force == Force::Save && is_at_risk {
-        if plan.strategy.borrows() {
-            let saved = snapshot(session, workspace)?;
-            restored_by = Some(format!("way ws restore {}", saved.id));
-            saved_as = Some(saved.id.to_string());
-        } else {
-            let checkout =
-                plan.checkout.as_deref().or(plan.source.as_deref()).ok_or_else(|| refused(&examined.objections))?;
-            let checkout = detect(checkout, &Environment::default())?.ok_or_else(|| refused(&examined.objections))?;
-            if plan.strategy == Strategy::Copy {
-                return Err(Error::refused(format!(
-                    "nothing can save workspace {}: it has no version control",
-                    workspace.id
-                ))
-                .hint("take what you need, then: way ws rm --discard"));
-            }
-            let saved = worktrees::save(&checkout, &plan.workspace, plan.name.as_str(), session.now()?)?;
-            restored_by = Some(saved.restored_by);
-            saved_as = Some(saved.name);
-        }
-    }
+    let saved = if force == Force::Save && is_at_risk {
+        Some(save(session, workspace, &examined.findings, is_readable)?)
+    } else {
+        None
+    };
+    let (saved_as, restored_by) = saved.map(|saved| (saved.name, saved.restored_by)).unzip();
     let worktree = detect(&plan.workspace, &Environment::default()).ok().flatten();
     let worktree = worktree.and_then(|found| worktree_id(&found.worktree_private_dir).ok().flatten());
     change(session, &workspace.id, |change| {
@@ -147,6 +144,38 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
     }
     let freed = workspace.size;
     Ok(Removed { workspace, saved_as, restored_by, freed })
+}
+
+/// Saves everything in a workspace before it is removed, in the way that suits it. What nothing can save keeps it.
+fn save(session: &mut Session, workspace: &Workspace, findings: &Findings, is_readable: bool) -> Result<Saved> {
+    let plan = plan_of(workspace)?;
+    let cannot = |what: &str| {
+        Error::refused(format!("nothing can save workspace {}: {what}", workspace.id))
+            .hint("take what you need, then: way ws rm --discard")
+    };
+    if let Some(first) = findings.unsaved().first() {
+        return Err(cannot(first));
+    }
+    // Git and jj keep it in the repository that the workspace is one of.
+    let is_native = plan.strategy == Strategy::Jj || (plan.strategy == Strategy::Worktree && plan.git_dir.is_some());
+    match (is_readable, is_native) {
+        (true, false) => {
+            let saved = snapshot(session, workspace)?;
+            Ok(Saved { restored_by: format!("way ws restore {}", saved.id), name: saved.id.to_string() })
+        }
+        (true, true) => {
+            let checkout = plan.checkout.as_deref().or(plan.source.as_deref());
+            let checkout = checkout.map(|path| detect(path, &Environment::default())).transpose()?.flatten();
+            let checkout = checkout.ok_or_else(|| cannot("the repository that it comes from is gone"))?;
+            worktrees::save(&checkout, &plan.workspace, plan.name.as_str(), session.now()?)
+        }
+        // Its files are not where it shows them.
+        (false, _) if plan.strategy == Strategy::Overlay => Err(cannot(&findings.other.join(", "))),
+        (false, _) => {
+            let saved = save_files(session, workspace)?;
+            Ok(Saved { restored_by: format!("way ws restore {}", saved.id), name: saved.id.to_string() })
+        }
+    }
 }
 
 fn forget(session: &mut Session, workspace: &Workspace) -> Result<Removed> {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use waypost_core::Result;
 use waypost_core::id::WorkspaceId;
 use waypost_core::model::{Strategy, Workspace};
+use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Name, Places, Plan, Request, Restored, Snapshot, Source};
 
 use super::known::{change, plan_of};
@@ -20,27 +20,50 @@ pub fn snapshot(session: &mut Session, workspace: &Workspace) -> Result<Snapshot
     Ok(saved)
 }
 
+/// Saves all files of a workspace, although nothing else of it can be read.
+pub(super) fn save_files(session: &mut Session, workspace: &Workspace) -> Result<Snapshot> {
+    let plan = plan_of(workspace)?;
+    let taken = tools::copies(&plan.workspaces, None)?;
+    let saved = tools::save_copy(&plan, &first_free(&taken, plan.name.as_str())?)?;
+    change(session, &workspace.id, |change| change.snapshot = Some(saved.id.to_string()))?;
+    Ok(saved)
+}
+
 /// Returns the first name of snapshots that is not taken: the beginning, and a number.
 fn free_name(plan: &Plan, beginning: &str) -> Result<Name> {
-    let taken: Vec<_> = tools::snapshots(plan)?.into_iter().map(|snapshot| snapshot.id.to_string()).collect();
+    first_free(&tools::snapshots(plan)?, beginning)
+}
+
+fn first_free(taken: &[Snapshot], beginning: &str) -> Result<Name> {
+    let taken: Vec<_> = taken.iter().map(|snapshot| snapshot.id.to_string()).collect();
     let number = (1..=taken.len() + 1).find(|number| !taken.contains(&format!("{beginning}-{number}")));
     Name::try_from(format!("{beginning}-{}", number.unwrap_or_default()))
 }
 
-/// Brings a workspace to a state that was saved.
-pub fn restore(workspace: &Workspace, snapshot: &Name) -> Result<Restored> {
+/// Brings a workspace to a state that was saved. What is in it is saved first, unless it was made for this.
+pub fn restore(workspace: &Workspace, snapshot: &Name, is_new: bool) -> Result<Restored> {
     let plan = plan_of(workspace)?;
-    let before = free_name(&plan, &format!("{}-before", plan.name))?;
-    tools::restore(&plan, snapshot, &before)
+    let before = if is_new { None } else { Some(free_name(&plan, &format!("{}-before", plan.name))?) };
+    tools::restore(&plan, snapshot, before.as_ref())
 }
 
 /// Lists what was saved of workspaces of the repository we stand in.
 pub fn snapshots(session: &mut Session) -> Result<Vec<Snapshot>> {
-    tools::snapshots(&rehearsed(session)?)
+    let checkout = session.place.require_checkout()?.clone();
+    let mut all = match &checkout.git_dir {
+        Some(_) => tools::snapshots(&rehearsed(session)?)?,
+        None => Vec::new(),
+    };
+    all.extend(tools::copies(&root(session)?, Some(checkout.repository_path()))?);
+    Ok(all)
 }
 
 /// Writes a snapshot with its whole history into one file, which git can clone and fetch from.
 pub fn export(session: &mut Session, snapshot: &Name, file: &Path) -> Result<()> {
+    if let Some(path) = snapshots(session)?.into_iter().find(|one| one.id == *snapshot).and_then(|one| one.path) {
+        return Err(Error::refused(format!("snapshot {snapshot} is a copy of files, and not of git"))
+            .hint(format!("its files are in {}", path.join("files").display())));
+    }
     tools::export(&rehearsed(session)?, snapshot, file)
 }
 

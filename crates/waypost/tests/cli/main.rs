@@ -33,6 +33,7 @@ mod plans;
 mod processes;
 mod repos;
 mod resume;
+mod saving;
 mod servers;
 mod serving;
 mod setup;

@@ -8,7 +8,7 @@ use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
 use waypost_core::op::{CompleteMerge, ListWorkspaces, WorkspaceView};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result, path_text};
-use waypost_workspace::workspaces::{Merged, Name};
+use waypost_workspace::workspaces::{Merged, Name, Snapshot};
 
 use crate::bytes;
 use crate::cli::Cx;
@@ -442,8 +442,15 @@ fn rm(cx: &mut Cx, session: &mut Session, args: &RmArgs) -> Result<ExitCode> {
         let mut said = Vec::new();
         for workspace in &wanted {
             let examined = workspaces::examine(workspace)?;
-            let goes = examined.objections.is_empty()
-                || (force != Force::No && !workspace.is_pinned && workspace.status == WorkspaceStatus::Kept);
+            let is_free = !workspace.is_pinned
+                && workspace.status == WorkspaceStatus::Kept
+                && examined.findings.living.is_empty();
+            let goes = match force {
+                _ if examined.objections.is_empty() => true,
+                Force::No => false,
+                Force::Save => is_free && examined.findings.unsaved().is_empty(),
+                Force::Discard => is_free,
+            };
             said.push(json!({ "workspace": workspace.id, "goes": goes, "objections": examined.objections }));
         }
         cx.ui.answer(&said, |text| {
@@ -520,7 +527,7 @@ fn snapshot(cx: &mut Cx, session: &mut Session, reference: &str) -> Result<ExitC
     let workspace = workspaces::find(session, reference)?.workspace;
     let saved = workspaces::snapshot(session, &workspace)?;
     for path in &saved.left_out {
-        cx.ui.warn(&format!("{path} is another repository, and was left out"));
+        cx.ui.warn(&format!("{path} was left out: it is another repository, or no file"));
     }
     cx.ui.answer(&saved, |text| {
         text.line(format!("Saved workspace {} as {}", workspace.id, saved.id));
@@ -531,8 +538,17 @@ fn snapshot(cx: &mut Cx, session: &mut Session, reference: &str) -> Result<ExitC
 fn snapshots(cx: &mut Cx, session: &mut Session) -> Result<ExitCode> {
     let all = workspaces::snapshots(session)?;
     cx.ui.answer(&all, |text| {
-        let rows: Vec<_> =
-            all.iter().map(|one| vec![cell(&one.id), styled(DIM, &one.commit), styled(DIM, &one.tree)]).collect();
+        let place = |one: &Snapshot| match (&one.commit, &one.path) {
+            (Some(commit), _) => commit.clone(),
+            (None, Some(path)) => path.display().to_string(),
+            (None, None) => String::new(),
+        };
+        let rows: Vec<_> = all
+            .iter()
+            .map(|one| {
+                vec![cell(&one.id), cell(one.strategy), styled(DIM, place(one)), styled(DIM, one.refs.join(" "))]
+            })
+            .collect();
         text.table(&rows);
     })?;
     if all.is_empty() {
@@ -551,15 +567,17 @@ fn restore(cx: &mut Cx, session: &mut Session, args: &RestoreArgs) -> Result<Exi
             return Err(Error::not_found(format!("there is no snapshot {name}")).hint("way ws snapshots"));
         };
         // The commit may be nowhere but in the snapshot, so it starts from what is here.
-        let wanted = Wanted { strategy: Some(Strategy::Clone), ..Wanted::default() };
-        log::debug!("{} was on {}", saved.id, saved.head);
+        let wanted = Wanted { strategy: Some(saved.strategy), ..Wanted::default() };
         workspaces::create(session, &wanted, &mut |step| cx.ui.note(step))?.workspace
     };
-    let restored = workspaces::restore(&workspace, &name)?;
+    let restored = workspaces::restore(&workspace, &name, args.into.is_none())?;
     cx.ui.answer(&json!({ "workspace": workspace, "restored": restored }), |text| {
         text.line(format!("Restored {name} in workspace {} at {}", workspace.id, workspace.path.display()));
-        if let Some(before) = restored.before.as_ref().filter(|_| args.into.is_some()) {
+        if let Some(before) = &restored.before {
             text.line(format!("What was there before is saved as {}", before.id));
+        }
+        for name in &restored.left_alone {
+            text.line(format!("There is {name} already, so it was left alone"));
         }
     })?;
     Ok(ExitCode::SUCCESS)

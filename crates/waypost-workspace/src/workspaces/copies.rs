@@ -1,0 +1,174 @@
+//! Snapshots of workspaces that no mirror can take: all their files, copied beside the workspaces.
+//!
+//! A copy of a directory without version control, and a share of Mercurial, have no objects that could be kept elsewhere.
+//! A copy appears under its name only when it is whole and on disk.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use waypost_core::{Error, Result};
+use waypost_fs::{FileLock, copy_tree, create_private_dir, rename_new, replace, sync_dir, sync_file_system};
+
+use super::mirror::remove_if_there;
+use super::plan::{Name, Plan, Strategy};
+use super::remove::private_dir;
+use super::snapshot::Snapshot;
+use crate::run::hg;
+
+/// How long somebody else who saves is waited for. Theirs may be large.
+const PATIENCE: Duration = Duration::from_mins(30);
+
+/// What the directory of a copy says of it.
+const ABOUT: &str = "about.json";
+
+/// What version control tools keep in a workspace. It is saved, but put nowhere where a tool keeps its own.
+const OWN: [&str; 3] = [".git", ".hg", ".jj"];
+
+/// What a copy is of.
+#[derive(Serialize, Deserialize)]
+struct About {
+    plan: Plan,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    head: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
+}
+
+/// Copies everything in a workspace under a name. The same name twice is an error.
+pub fn save_copy(plan: &Plan, id: &Name) -> Result<Snapshot> {
+    check_dir(&plan.workspace)?;
+    let dir = dir(&plan.workspaces);
+    let cannot = |error: io::Error| Error::unavailable(format!("cannot write {}", dir.display())).because(error);
+    create_private_dir(&dir).map_err(cannot)?;
+    let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
+    let path = dir.join(id.as_str());
+    if path.symlink_metadata().is_ok() {
+        return Err(Error::conflict(format!("there is a snapshot {id} already")));
+    }
+    let new = dir.join("new");
+    // Left by somebody who was interrupted: we hold the lock.
+    remove_if_there(&new)?;
+    private_dir(&new)?;
+    private_dir(&files(&new))?;
+    let copied = copy_tree(&plan.workspace, &files(&new), &[])?;
+    let about = About { plan: plan.clone(), head: head(plan)?, left_out: copied.left_out };
+    let text = serde_json::to_vec_pretty(&about).map_err(|error| Error::internal(error.to_string()))?;
+    replace(&new.join(ABOUT), &text, 0o600).map_err(cannot)?;
+    // What it is a copy of may be gone the next moment.
+    sync_file_system(&new).map_err(cannot)?;
+    rename_new(&new, &path).and_then(|()| sync_dir(&path)).map_err(cannot)?;
+    Ok(snapshot_of(id, &path, about))
+}
+
+/// Deletes what somebody began to copy who was interrupted.
+pub(super) fn sweep(workspaces: &Path) -> Result<()> {
+    let dir = dir(workspaces);
+    if dir.join("new").symlink_metadata().is_err() {
+        return Ok(());
+    }
+    // Whoever holds the lock is at it.
+    let _lock = FileLock::acquire(&dir.join("lock"), Duration::ZERO)?;
+    remove_if_there(&dir.join("new"))
+}
+
+/// Lists the copies of workspaces that came from a repository, or of all.
+pub fn copies(workspaces: &Path, source: Option<&Path>) -> Result<Vec<Snapshot>> {
+    let dir = dir(workspaces);
+    let entries = match fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::unavailable(format!("cannot read {}", dir.display())).because(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let Some(id) = entry.file_name().into_string().ok().and_then(|name| Name::try_from(name).ok()) else {
+            continue;
+        };
+        // "new" is one that somebody makes, "lock" none at all.
+        let Some(about) = read(&entry.path()).ok().filter(|_| id.as_str() != "new") else { continue };
+        if source.is_none_or(|source| about.plan.source.as_deref() == Some(source)) {
+            found.push(snapshot_of(&id, &entry.path(), about));
+        }
+    }
+    found.sort_by(|one, other| one.id.cmp(&other.id));
+    Ok(found)
+}
+
+/// Brings the files of a workspace to what was copied. What is there goes, so it was saved before if anybody wants it.
+pub(super) fn restore_copy(plan: &Plan, saved: &Path) -> Result<()> {
+    check_dir(&plan.workspace)?;
+    let about = read(saved)?;
+    let cannot = |error| Error::unavailable(format!("cannot write {}", plan.workspace.display())).because(error);
+    // A tool's own directory belongs to where it is, unless it was copied with everything else.
+    let own: &[&str] = if plan.strategy == Strategy::Copy { &[] } else { &OWN };
+    if let Some(head) = about.head.as_deref().filter(|_| is_of_hg(plan)) {
+        hg(&plan.workspace).args(["update", "--clean", "--rev", head]).stdout()?;
+    }
+    for entry in fs::read_dir(&plan.workspace).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        if own.iter().any(|name| entry.file_name() == *name) {
+            continue;
+        }
+        if entry.file_type().map_err(cannot)?.is_dir() {
+            remove_if_there(&entry.path())?;
+        } else {
+            fs::remove_file(entry.path()).map_err(cannot)?;
+        }
+    }
+    copy_tree(&files(saved), &plan.workspace, own).map(drop)
+}
+
+/// Tells whether a workspace is saved as a copy.
+pub(super) fn is_copied(plan: &Plan) -> bool {
+    plan.strategy == Strategy::Copy || is_of_hg(plan)
+}
+
+fn is_of_hg(plan: &Plan) -> bool {
+    plan.strategy == Strategy::Worktree && plan.git_dir.is_none()
+}
+
+/// The commit that the files of a share are changes to.
+fn head(plan: &Plan) -> Result<Option<String>> {
+    if !is_of_hg(plan) {
+        return Ok(None);
+    }
+    hg(&plan.workspace).args(["log", "--rev=.", "--template={node}"]).stdout().map(Some)
+}
+
+fn read(path: &Path) -> Result<About> {
+    let damaged = || Error::damaged(format!("{} is no snapshot", path.display()));
+    let text = fs::read(path.join(ABOUT)).map_err(|error| damaged().because(error))?;
+    serde_json::from_slice(&text).map_err(|error| damaged().because(error))
+}
+
+fn snapshot_of(id: &Name, path: &Path, about: About) -> Snapshot {
+    Snapshot {
+        id: id.clone(),
+        strategy: about.plan.strategy,
+        commit: None,
+        tree: None,
+        head: about.head,
+        path: Some(path.to_owned()),
+        refs: Vec::new(),
+        left_out: about.left_out,
+    }
+}
+
+/// A link in the place of a workspace would lead elsewhere.
+fn check_dir(path: &Path) -> Result<()> {
+    if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    Err(Error::refused(format!("{} is not the directory that was made", path.display())))
+}
+
+fn dir(workspaces: &Path) -> PathBuf {
+    workspaces.join("saved")
+}
+
+fn files(path: &Path) -> PathBuf {
+    path.join("files")
+}
