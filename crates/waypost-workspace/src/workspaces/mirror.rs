@@ -1,7 +1,7 @@
 //! Mirrors: bare repositories that nobody but Waypost writes, and whose objects workspaces borrow.
 //!
 //! A workspace that borrowed from the user's own repository would break with its next garbage collection. A mirror is
-//! never collected, and has a ref for every workspace on top of that. On the same file system it costs next to nothing:
+//! never collected, only packed, and has a ref for every workspace on top of that. On the same file system it costs next to nothing:
 //! packs are linked, not copied.
 
 use std::hash::Hasher as _;
@@ -51,6 +51,11 @@ impl Mirror {
         let path = plan.mirror.clone();
         let path = path.ok_or_else(|| Error::refused(format!("workspace {} borrows from no mirror", plan.name)))?;
         Ok(Mirror { path })
+    }
+
+    /// One that is there, whatever it is of.
+    pub(super) fn at(path: &Path) -> Mirror {
+        Mirror { path: path.to_owned() }
     }
 
     pub(super) fn path(&self) -> &Path {

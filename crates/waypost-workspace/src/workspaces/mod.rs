@@ -19,6 +19,7 @@ mod remove;
 mod setup;
 mod snapshot;
 mod template;
+mod upkeep;
 
 pub use copies::{copies, save_copy};
 pub use examine::{Findings, examine, measure};
@@ -31,3 +32,4 @@ pub use push::{Merged, commit, head, merged, open_pull_request, push};
 pub use remove::{Work, remove, sweep_trash};
 pub use setup::{SetUp, Trust, Trusted, include, set_up};
 pub use snapshot::{Restored, Snapshot, export, restore, snapshot, snapshots};
+pub use upkeep::{Packed, upkeep};

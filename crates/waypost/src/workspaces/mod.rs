@@ -18,5 +18,5 @@ pub use known::{find, heal, is_pooled, list, measure, pin, plan_of, whose};
 pub use places::{machine, root};
 pub use pool::{clean_up, pool, warm};
 pub use remove::{Examined, Force, Removed, examine, remove};
-pub use rules::{Rules, Verdict, collect, judge, usual_rules};
+pub use rules::{Rules, Verdict, collect, judge, upkeep, usual_rules};
 pub use snapshots::{export, restore, snapshot, snapshots};

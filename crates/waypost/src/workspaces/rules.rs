@@ -4,10 +4,10 @@ use serde::Serialize;
 use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_workspace::workspaces as tools;
+use waypost_workspace::workspaces::{self as tools, Packed};
 
 use super::known::{heal, is_pooled, list, measure};
-use super::places::root;
+use super::places::{mirrors, root};
 use super::remove::{Force, Removed, examine, remove};
 use crate::bytes;
 use crate::session::Session;
@@ -89,6 +89,15 @@ pub fn collect(session: &mut Session, verdicts: &[Verdict]) -> Result<Vec<Result
         log::debug!("the trash is not empty: {}", error.full_message());
     }
     Ok(removed)
+}
+
+/// Keeps what workspaces are made from in good order. That it cannot be done is no harm.
+pub fn upkeep(session: &Session) -> Result<Vec<Packed>> {
+    let (packed, failed) = tools::upkeep(&mirrors(session)?);
+    for error in failed {
+        log::debug!("a mirror is not packed: {}", error.full_message());
+    }
+    Ok(packed)
 }
 
 /// Makes sure that another workspace may be made, by the user's limits.

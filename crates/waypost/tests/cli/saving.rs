@@ -1,4 +1,4 @@
-//! Nothing goes that was not saved, whatever a workspace is made of.
+//! Nothing goes that was not saved, whatever a workspace is made of; and what it borrows stays.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -172,4 +172,41 @@ fn p27_a_workspace_that_cannot_be_read_is_saved_as_files_before_it_goes() {
     let back = path(&back["workspace"]["path"]);
     assert_eq!(files(back), content);
     assert_eq!(shop.sandbox.git(back, ["status", "--porcelain"]), " M file\n?? deep/\n?? link\n");
+}
+
+#[test]
+fn p20_a_mirror_is_packed_and_no_workspace_misses_an_object() {
+    let shop = Shop::new();
+    let mut workspaces = Vec::new();
+    for number in 0..12 {
+        // None of them is an ancestor of another.
+        shop.sandbox.write(shop.repo.join("file"), format!("{number}\n"));
+        shop.sandbox.git(&shop.repo, ["commit", "--quiet", "--amend", "-a", "-m", "Again"]);
+        workspaces.push(made(&shop, "clone"));
+    }
+    let mirrors = fs::read_dir(shop.sandbox.path("home/.waypost/mirrors")).unwrap().map(|entry| entry.unwrap().path());
+    let mirror = mirrors.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "git")).unwrap();
+    let packs = || {
+        let files = fs::read_dir(mirror.join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|file| file.extension().is_some_and(|kind| kind == "pack")).count()
+    };
+    let before = packs();
+    assert!(before > 10, "{before}");
+    // A workspace may have borrowed what nothing leads to any more, packed or not.
+    for reference in shop.sandbox.git(&mirror, ["for-each-ref", "--format=%(refname)"]).lines() {
+        shop.sandbox.git(&mirror, ["update-ref", "-d", reference]);
+    }
+    let rehearsed = shop.way(["ws", "gc", "--dry-run", "--json"]).data();
+    assert_eq!((packs(), &rehearsed["packed"]), (before, &Value::Array(Vec::new())));
+    let packed = shop.way(["ws", "gc", "--json"]).data();
+    assert_eq!(packed["packed"][0]["after"], packs(), "{packed}");
+    assert!(packs() <= 2, "{}", packs());
+    for (number, (_, workspace)) in workspaces.iter().enumerate() {
+        shop.sandbox.git(workspace, ["fsck"]);
+        assert_eq!(shop.sandbox.git(workspace, ["show", "HEAD:file"]), format!("{number}\n"));
+        assert_eq!(shop.sandbox.git(workspace, ["status", "--porcelain"]), "");
+    }
+    // And more can be made of it.
+    let (_, workspace) = made(&shop, "clone");
+    assert_eq!(shop.sandbox.git(&workspace, ["status", "--porcelain"]), "");
 }

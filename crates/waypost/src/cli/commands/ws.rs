@@ -147,7 +147,7 @@ struct RmArgs {
 /// Remove workspaces by their age, their number or their size
 ///
 /// Without a rule the configuration counts: workspaces.keep_for, workspaces.keep_count, workspaces.total. Whatever is in
-/// use, pinned, or has work in it that nobody else has stays.
+/// use, pinned, or has work in it that nobody else has stays. What workspaces are made from is packed on the way.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way ws gc --dry-run
@@ -499,11 +499,12 @@ fn gc(cx: &mut Cx, session: &mut Session, args: &GcArgs) -> Result<ExitCode> {
             }
         }
     }
+    let packed = if args.dry_run { Vec::new() } else { workspaces::upkeep(session)? };
     for failure in &failed {
         cx.ui.warn(failure);
     }
     let going = verdicts.iter().filter(|verdict| verdict.goes).count();
-    let data = json!({ "dry_run": args.dry_run, "verdicts": verdicts, "freed": freed });
+    let data = json!({ "dry_run": args.dry_run, "verdicts": verdicts, "freed": freed, "packed": packed });
     cx.ui.answer(&data, |text| {
         let rows: Vec<_> = verdicts
             .iter()
@@ -519,6 +520,14 @@ fn gc(cx: &mut Cx, session: &mut Session, args: &GcArgs) -> Result<ExitCode> {
         text.table(&rows);
         let verb = if args.dry_run { "Would remove" } else { "Removed" };
         text.line(format!("{verb} {}", count(going - failed.len().min(going), "workspace")));
+        for one in &packed {
+            text.line(format!(
+                "Packed {}: {} instead of {}",
+                one.mirror.display(),
+                count(one.after, "pack"),
+                one.before
+            ));
+        }
     })?;
     Ok(ExitCode::SUCCESS)
 }
