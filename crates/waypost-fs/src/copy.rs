@@ -37,7 +37,7 @@ pub struct Copied {
 
 /// Copies what is in the directory `from` into the directory `to`, except the paths in it that `skip` names.
 ///
-/// Nothing is replaced: something of the same name in `to` is an error.
+/// Nothing is replaced: something of the same name in `to` is an error. What vanishes from `from` meanwhile is not copied.
 pub fn copy_tree(from: &Path, to: &Path, skip: &[&str]) -> Result<Copied> {
     let open = |path: &Path| rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(|errno| cannot_copy(path, errno));
     let handles = Arc::new(Handles { from: open(from)?, to: open(to)? });
@@ -198,7 +198,10 @@ impl Copy {
         let here = |errno| (c".".to_owned(), errno);
         let handles = match &pending.parent {
             None => root.clone(),
-            Some(parent) => Arc::new(self.enter(parent, pending).map_err(here)?),
+            Some(parent) => match self.enter(parent, pending) {
+                Err(Errno::NOENT) if is_gone(parent, &pending.name) => return Ok(()),
+                entered => Arc::new(entered.map_err(here)?),
+            },
         };
         for entry in Dir::read_from(&handles.from).map_err(here)? {
             let entry = entry.map_err(here)?;
@@ -214,9 +217,9 @@ impl Copy {
                 }
                 known => known,
             };
-            match kind {
-                FileType::RegularFile => self.file(&handles, name, buffer).map_err(at)?,
-                FileType::Symlink => copy_link(&handles, name).map_err(at)?,
+            let copied = match kind {
+                FileType::RegularFile => self.file(&handles, name, buffer),
+                FileType::Symlink => copy_link(&handles, name),
                 FileType::Directory => {
                     let path = join(&pending.path, name);
                     let inner = Pending { parent: Some(handles.clone()), name: name.to_owned(), path };
@@ -228,6 +231,10 @@ impl Copy {
                     lock(&self.queue).left_out.push(join(&pending.path, name));
                     continue;
                 }
+            };
+            match copied {
+                Err(Errno::NOENT) if is_gone(&handles, name) => continue,
+                other => other.map_err(at)?,
             }
             self.files.fetch_add(1, Ordering::Relaxed);
         }
@@ -299,6 +306,11 @@ impl Copy {
             }
         }
     }
+}
+
+/// Tells whether something that was seen is not there any more.
+fn is_gone(handles: &Handles, name: &CStr) -> bool {
+    matches!(rustix::fs::statat(&handles.from, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
 }
 
 fn copy_link(handles: &Handles, name: &CStr) -> std::result::Result<(), Errno> {
