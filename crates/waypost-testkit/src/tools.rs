@@ -27,6 +27,19 @@ pub fn pgbouncer() -> Option<PathBuf> {
     find("pgbouncer", Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|file| file.is_file()))
 }
 
+/// Returns strace, if it may watch and kill processes here, or says that the test is skipped.
+pub fn strace() -> Option<PathBuf> {
+    let strace = find("strace", None)?;
+    let tried = std::process::Command::new(&strace).args(["-o", "/dev/null", "true"]).output();
+    if tried.as_ref().is_ok_and(|tried| tried.status.success()) {
+        return Some(strace);
+    }
+    let why = format!("strace may not watch processes here: {tried:?}");
+    assert!(std::env::var_os("WAYPOST_TEST_TOOLS").is_none(), "{why}");
+    skipped(&why);
+    None
+}
+
 /// Returns schemathesis, which asks a server everything that its description allows, or says that the test is skipped.
 ///
 /// It comes from PyPI, and is not needed for anything else: its absence is never a failure.

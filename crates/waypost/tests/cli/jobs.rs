@@ -106,12 +106,12 @@ fn is_alive(pid: &str) -> bool {
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
-fn pid_of(value: &Value) -> Pid {
+pub(crate) fn pid_of(value: &Value) -> Pid {
     Pid::from_raw(i32::try_from(value["pid"].as_i64().unwrap()).unwrap()).unwrap()
 }
 
 /// Everything of a repository that a job must not change.
-fn state_of(shop: &Shop) -> Vec<Vec<u8>> {
+pub(crate) fn state_of(shop: &Shop) -> Vec<Vec<u8>> {
     let git = shop.repo.join(".git");
     let refs = shop.sandbox.git(&shop.repo, ["for-each-ref"]);
     let index = fs::metadata(git.join("index")).unwrap();
@@ -319,8 +319,7 @@ fn p26_what_is_left_of_a_job_whose_supervisor_was_killed_is_ended_and_listed() {
     let job = shop.started(&["--task", "build", "--agent", "builder"], &script);
     until("both run", || fs::read_to_string(&pids).unwrap_or_default().lines().count() == 2);
     kill_process(pid_of(&job["supervisor"]), Signal::KILL).unwrap();
-    let known = shop.show(&job);
-    assert_eq!(known["status"], "interrupted", "{known}");
+    until("its death is noticed", || shop.show(&job)["status"] == "interrupted");
     for pid in fs::read_to_string(&pids).unwrap().lines() {
         assert!(!is_alive(pid), "{pid} is left");
     }

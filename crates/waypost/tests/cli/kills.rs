@@ -1,0 +1,461 @@
+//! Killed before each step that changes something: what was begun is listed, nothing else is touched, the next try works,
+//! and what was there is not lost.
+//!
+//! The real binary runs under `strace`, which kills it when it asks the kernel for one chosen thing. A few steps of every
+//! command are tried, spread over all of it; `WAYPOST_TEST_KILLS` says how many, and a large number means every one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+use waypost_testkit::{Run, strace};
+
+use crate::jobs::{Shop, path, state_of, until};
+use crate::mounts::{Unmounted, can_overlay, mounts};
+use crate::workspaces::tree;
+
+/// What changes something, starts somebody who does, or waits for them.
+const STEPS: &str = "/^(mkdir|rmdir|rename|unlink|link|symlink|write|pwrite|fsync|fdatasync|ftruncate|copy_file_range|\
+    mount|umount|clone|vfork|fork|poll|wait|pidfd_send)";
+
+/// How many steps of a command are tried, unless somebody says.
+const TRIED: usize = 14;
+
+/// A repository in which commands are killed, with a workspace that has work in it.
+struct Scene {
+    shop: Shop,
+    kept: PathBuf,
+    id: String,
+    content: String,
+    before: Vec<String>,
+}
+
+impl Scene {
+    /// None where nothing can be killed at a chosen moment.
+    fn new() -> Option<Scene> {
+        strace()?;
+        let shop = Shop::new();
+        let made = shop.way(["ws", "new", "--json"]).data();
+        let kept = path(&made["path"]).to_owned();
+        shop.sandbox.write(kept.join("file"), "changed\n");
+        shop.sandbox.write(kept.join("new"), "new\n");
+        shop.sandbox.git(&kept, ["add", "file"]);
+        let content = tree(&shop, &kept);
+        shop.sandbox.git(&shop.repo, ["status"]);
+        let id = made["id"].as_str().unwrap().to_owned();
+        let mut scene = Scene { shop, kept, id, content, before: Vec::new() };
+        scene.before = scene.state(&[]);
+        Some(scene)
+    }
+
+    /// The same under jj, without work in any workspace. None if there is no jj either.
+    fn of_jj() -> Option<Scene> {
+        strace()?;
+        let shop = Shop::new();
+        let repo = shop.sandbox.jj_repo("jj", false)?;
+        let shop = Shop { sandbox: shop.sandbox, repo, remote: shop.remote };
+        shop.sandbox.write(shop.repo.join("file"), "one\n");
+        shop.sandbox.jj(&shop.repo, ["commit", "-m", "One"]);
+        let _ = shop.way(["status"]).ok();
+        let mut scene =
+            Scene { shop, kept: PathBuf::new(), id: String::new(), content: String::new(), before: Vec::new() };
+        scene.before = scene.state(&[]);
+        Some(scene)
+    }
+
+    /// Kills a command before its steps, one after the other.
+    ///
+    /// `prepare` makes ready for it and returns its arguments; `again` tries it once more, after everything was looked at.
+    fn kill(&self, prepare: impl Fn() -> Vec<String>, mut again: impl FnMut(&[String])) {
+        let steps = self.steps(&prepare());
+        let wanted = std::env::var("WAYPOST_TEST_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(TRIED);
+        let mut killed = 0;
+        for (name, number, line) in steps.iter().step_by(steps.len().div_ceil(wanted)) {
+            let args = prepare();
+            let inject = format!("inject={name}:signal=SIGKILL:when={number}");
+            let mut command = self.traced(&args, &["-e", &inject]);
+            let output = command.stdout(Stdio::null()).stderr(Stdio::null()).output().unwrap();
+            killed += usize::from(output.status.signal() == Some(9));
+            self.check(&format!("{args:?}, killed before {line}"));
+            again(&args);
+        }
+        assert!(killed > 0, "nobody was met at any of {} steps", steps.len());
+    }
+
+    /// The steps of a command that nobody disturbs: each the so-and-so-manieth of its kind.
+    fn steps(&self, args: &[String]) -> Vec<(String, usize, String)> {
+        let run = Run::of(&self.traced(args, &[]).output().unwrap());
+        assert_eq!(run.code, 0, "{}", run.whole());
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        let trace = fs::read_to_string(self.shop.sandbox.path("trace")).unwrap();
+        let calls = trace.lines().filter_map(|line| Some((line.split_once('(')?.0, line)));
+        let calls = calls.filter(|(name, _)| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
+        let steps = calls.map(|(name, line)| {
+            let number = seen.entry(name.to_owned()).and_modify(|number| *number += 1).or_insert(1);
+            (name.to_owned(), *number, line.chars().take(120).collect())
+        });
+        steps.collect()
+    }
+
+    fn traced(&self, args: &[String], options: &[&str]) -> std::process::Command {
+        let own = self.shop.command();
+        let mut command = self.shop.sandbox.command("strace", &self.shop.repo);
+        command.env_remove("WAYPOST_TEST_CLOCK").args(["-o"]).arg(self.shop.sandbox.path("trace"));
+        command.args(["-e", &format!("trace={STEPS}")]).args(options).arg(own.get_program()).args(own.get_args());
+        command.args(args);
+        command
+    }
+
+    /// Everything of the checkout that must not change. The branches of these workspaces do not count.
+    fn state(&self, names: &[&str]) -> Vec<String> {
+        if self.shop.repo.join(".jj").exists() {
+            let known = self.shop.sandbox.jj(&self.shop.repo, ["workspace", "list", "--ignore-working-copy"]);
+            let known = known.lines().filter(|line| !names.iter().any(|name| line.starts_with(name)));
+            return vec![known.collect(), fs::read_to_string(self.shop.repo.join("file")).unwrap()];
+        }
+        let mut state: Vec<_> = state_of(&self.shop).iter().map(|part| part.escape_ascii().to_string()).collect();
+        let refs = self.shop.sandbox.git(&self.shop.repo, ["for-each-ref"]);
+        let refs = refs.lines().filter(|line| !names.iter().any(|name| line.ends_with(name)));
+        state[0] = refs.collect::<Vec<_>>().join(", ");
+        state
+    }
+
+    /// Waits until no job runs. One that waits for a worker does not.
+    fn settle(&self) {
+        let is_queued = |job: &Value| job["status"] == "pending" && job["settings"]["launcher"].is_null();
+        until("no job runs any more", || {
+            let live = self.shop.way(["job", "list", "--live", "--json"]).data();
+            live.as_array().unwrap().iter().all(is_queued)
+        });
+    }
+
+    /// Looks at everything that a command could have left behind or done harm to.
+    fn check(&self, when: &str) {
+        self.settle();
+        let all = self.shop.workspaces();
+        for one in &all {
+            let is_there = path(&one["path"]).is_dir();
+            assert!(one["status"] == "kept" && is_there, "{when}: {one}");
+        }
+        let homes: Vec<_> = all.iter().map(|one| path(&one["path"]).parent().unwrap().to_owned()).collect();
+        let names: Vec<_> = homes.iter().map(|home| home.file_name().unwrap().to_owned()).collect();
+        let known = self.shop.way(["job", "list", "--limit", "1000", "--json"]).data();
+        let known: Vec<_> = known.as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap()).collect();
+        let _ = self.shop.way(["ws", "gc"]).ok();
+        for entry in entries(&self.shop.root()) {
+            match entry.file_name().unwrap().to_str().unwrap() {
+                "jobs" => {
+                    for records in entries(&entry) {
+                        let name = records.file_name().unwrap().to_str().unwrap();
+                        assert!(known.contains(&name), "{when}: {} is of no job", records.display());
+                    }
+                }
+                "saved" => {
+                    let saved = self.snapshots();
+                    for one in entries(&entry).iter().filter(|one| !one.ends_with("lock")) {
+                        let is_known = saved.iter().any(|known| known["path"] == one.to_str().unwrap());
+                        assert!(is_known, "{when}: {} is listed nowhere", one.display());
+                    }
+                }
+                "trash" => assert_eq!(entries(&entry), Vec::<PathBuf>::new(), "{when}"),
+                "pool" => {
+                    for slot in entries(&entry).iter().filter(|pool| pool.is_dir()).flat_map(|pool| entries(pool)) {
+                        let is_known = homes.contains(&slot) || (slot.ends_with("trash") && entries(&slot).is_empty());
+                        assert!(is_known, "{when}: {} is listed nowhere", slot.display());
+                    }
+                }
+                _ => assert!(homes.contains(&entry), "{when}: {} is listed nowhere", entry.display()),
+            }
+        }
+        // Nothing is kept in the name of somebody who is not there.
+        for mirror in entries(&self.shop.sandbox.path("home/.waypost/mirrors")) {
+            if mirror.extension().is_some_and(|kind| kind == "git") {
+                let refs = ["for-each-ref", "--format=%(refname:strip=3)", "refs/waypost/keep"];
+                for kept in self.shop.sandbox.git(&mirror, refs).lines() {
+                    let name = kept.split('/').next().unwrap();
+                    assert!(names.iter().any(|known| known == name), "{when}: {kept} is kept for nobody");
+                }
+            }
+            for user in entries(&mirror).iter().flat_map(|template| entries(&template.join("users"))) {
+                let name = user.file_name().unwrap();
+                assert!(names.iter().any(|known| known == name), "{when}: {} is used by nobody", user.display());
+            }
+        }
+        for mounted in mounts(&self.shop.root()) {
+            assert!(all.iter().any(|one| path(&one["path"]) == mounted), "{when}: {} is mounted", mounted.display());
+        }
+        let names: Vec<_> = names.iter().map(|name| name.to_str().unwrap()).collect();
+        assert_eq!(self.state(&names), self.before, "{when}");
+        if !self.id.is_empty() {
+            assert_eq!(tree(&self.shop, &self.kept), self.content, "{when}");
+        }
+    }
+
+    fn made(&self, strategy: &str) -> Value {
+        self.shop.way(["ws", "new", "--strategy", strategy, "--json"]).data()
+    }
+
+    /// Makes workspaces after one who did was killed: the next one is whole, and goes without a trace.
+    fn kill_makers(&self, strategy: &str) {
+        let args = || words(&["ws", "new", "--strategy", strategy]);
+        self.kill(args, |_| {
+            let made = self.made(strategy);
+            assert_eq!(fs::read_to_string(path(&made["path"]).join("file")).unwrap(), "one\n");
+            self.remove_others();
+        });
+    }
+
+    /// Removes every workspace but the one that is kept. They have nothing in them that could be lost.
+    fn remove_others(&self) {
+        for one in self.shop.workspaces().iter().filter(|one| one["id"] != self.id.as_str()) {
+            let discard = if one["strategy"] == "copy" { "--discard" } else { "--force" };
+            let _ = self.shop.way(["ws", "rm", one["id"].as_str().unwrap(), discard]).ok();
+        }
+    }
+
+    fn snapshots(&self) -> Vec<Value> {
+        self.shop.way(["ws", "snapshots", "--json"]).data().as_array().unwrap().clone()
+    }
+}
+
+fn words(args: &[&str]) -> Vec<String> {
+    args.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn p26_whoever_makes_a_clone_may_be_killed_at_any_step() {
+    let Some(scene) = Scene::new() else { return };
+    scene.kill_makers("clone");
+}
+
+#[test]
+fn p26_whoever_makes_the_first_clone_of_a_repository_may_be_killed_at_any_step() {
+    let Some(mut scene) = Scene::new() else { return };
+    let _ = scene.shop.way(["ws", "rm", &scene.id, "--discard"]).ok();
+    scene.id.clear();
+    let mirrors = scene.shop.sandbox.path("home/.waypost/mirrors");
+    let forget = || {
+        scene.remove_others();
+        let identity = waypost_fs::FileIdentity::of(&mirrors).unwrap();
+        waypost_fs::remove_tree(&mirrors, identity).unwrap();
+        words(&["ws", "new"])
+    };
+    scene.kill(forget, |_| {
+        let made = scene.made("clone");
+        assert_eq!(fs::read_to_string(path(&made["path"]).join("file")).unwrap(), "one\n");
+        let left: Vec<_> = entries(&mirrors).into_iter().flat_map(|dir| [entries(&dir), vec![dir]].concat()).collect();
+        let is_new = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_str().unwrap().ends_with("new"));
+        assert!(!left.iter().any(is_new), "{left:?}");
+    });
+}
+
+#[test]
+fn p26_whoever_makes_a_worktree_may_be_killed_at_any_step() {
+    let Some(scene) = Scene::new() else { return };
+    scene.kill_makers("worktree");
+    assert_eq!(scene.shop.sandbox.git(&scene.shop.repo, ["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn p26_whoever_makes_a_copy_may_be_killed_at_any_step() {
+    let Some(scene) = Scene::new() else { return };
+    scene.kill_makers("copy");
+}
+
+#[test]
+fn p26_whoever_makes_or_removes_a_workspace_of_jj_may_be_killed_at_any_step() {
+    let Some(scene) = Scene::of_jj() else { return };
+    scene.kill_makers("jj");
+    let clean = || words(&["ws", "rm", scene.made("jj")["id"].as_str().unwrap()]);
+    scene.kill(clean, |args| {
+        let shown = scene.shop.way(["ws", "show", &args[2], "--json"]).data();
+        if shown["workspace"]["status"] == "kept" {
+            let _ = scene.shop.way(["ws", "rm", &args[2]]).ok();
+        }
+        assert!(!path(&shown["workspace"]["path"]).exists());
+    });
+}
+
+#[test]
+fn p26_whoever_makes_an_overlay_may_be_killed_at_any_step() {
+    let Some(scene) = Scene::new() else { return };
+    let _mounts = Unmounted::below(&scene.shop.root());
+    if can_overlay(&scene.shop) {
+        scene.kill_makers("overlay");
+        assert_eq!(mounts(&scene.shop.root()), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn p19_p26_whoever_fills_the_pool_or_takes_from_it_may_be_killed_at_any_step() {
+    let Some(scene) = Scene::new() else { return };
+    let pool = || scene.shop.way(["ws", "pool", "--json"]).data().as_array().unwrap().len();
+    scene.kill(
+        || words(&["ws", "warm", "1"]),
+        |args| {
+            assert_eq!(scene.shop.run(&[&args[0], &args[1], &args[2]]).ok().code, 0);
+            assert_eq!(pool(), 1);
+            let taken = scene.made("clone");
+            assert_eq!(pool(), 0, "{taken}");
+            scene.remove_others();
+        },
+    );
+    let warm = || {
+        let _ = scene.shop.way(["ws", "warm", "1"]).ok();
+        words(&["ws", "new"])
+    };
+    scene.kill(warm, |_| {
+        let made = scene.made("clone");
+        assert_eq!(fs::read_to_string(path(&made["path"]).join("file")).unwrap(), "one\n");
+        assert_eq!(scene.shop.sandbox.git(path(&made["path"]), ["status", "--porcelain"]), "");
+        scene.remove_others();
+    });
+}
+
+#[test]
+fn p22_p26_whoever_saves_or_restores_may_be_killed_at_any_step() {
+    let Some(scene) = Scene::new() else { return };
+    let saved = scene.shop.way(["ws", "snapshot", &scene.id, "--json"]).data();
+    let is_whole = |one: &Value| one["tree"] == saved["tree"] && one["head"] == saved["head"];
+    scene.kill(
+        || words(&["ws", "snapshot", &scene.id]),
+        |args| {
+            // A name is given to all of it or to nothing.
+            let before = scene.snapshots();
+            assert!(before.iter().all(is_whole), "{before:?}");
+            let _ = scene.shop.run(&[&args[0], &args[1], &args[2]]).ok();
+            assert_eq!(scene.snapshots().len(), before.len() + 1);
+        },
+    );
+    let name = saved["id"].as_str().unwrap();
+    let ruined = || {
+        let made = scene.made("clone");
+        scene.shop.sandbox.write(path(&made["path"]).join("precious"), "precious\n");
+        words(&["ws", "restore", name, "--into", made["id"].as_str().unwrap()])
+    };
+    let precious = |shop: &Shop, workspace: &Path| {
+        let is_saved = |one: &Value| {
+            let object = format!("{}:precious", one["commit"].as_str().unwrap());
+            let mirror = entries(&shop.sandbox.path("home/.waypost/mirrors"));
+            let mirror = mirror.iter().find(|entry| entry.extension().is_some_and(|kind| kind == "git")).unwrap();
+            let mut git = shop.sandbox.command("git", mirror);
+            git.args(["cat-file", "-e", &object]).stderr(Stdio::null()).status().unwrap().success()
+        };
+        workspace.join("precious").exists() || scene.snapshots().iter().any(is_saved)
+    };
+    scene.kill(ruined, |args| {
+        let shown = scene.shop.way(["ws", "show", &args[4], "--json"]).data();
+        let workspace = path(&shown["workspace"]["path"]);
+        assert!(precious(&scene.shop, workspace), "what was there before is lost");
+        let _ = scene.shop.way(["ws", "restore", name, "--into", &args[4]]).ok();
+        assert_eq!(tree(&scene.shop, workspace), scene.content);
+        let _ = scene.shop.way(["ws", "rm", &args[4], "--discard"]).ok();
+    });
+}
+
+#[test]
+fn p26_p27_whoever_removes_may_be_killed_at_any_step() {
+    let Some(scene) = Scene::new() else { return };
+    for strategy in ["clone", "worktree"] {
+        let clean = || words(&["ws", "rm", scene.made(strategy)["id"].as_str().unwrap()]);
+        scene.kill(clean, |args| {
+            let shown = scene.shop.way(["ws", "show", &args[2], "--json"]).data();
+            if shown["workspace"]["status"] == "kept" {
+                let _ = scene.shop.way(["ws", "rm", &args[2]]).ok();
+            }
+            assert!(!path(&shown["workspace"]["path"]).exists());
+        });
+    }
+    let spares = || {
+        scene.made("clone");
+        scene.made("worktree");
+        words(&["ws", "gc", "--older-than", "0s"])
+    };
+    scene.kill(spares, |_| {
+        let _ = scene.shop.way(["ws", "gc", "--older-than", "0s"]).ok();
+        assert_eq!(scene.shop.workspaces().len(), 1);
+    });
+    assert_eq!(scene.shop.sandbox.git(&scene.shop.repo, ["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn p27_what_is_saved_and_then_removed_is_there_or_saved_whenever_its_remover_is_killed() {
+    let Some(scene) = Scene::new() else { return };
+    let dirty = |strategy: &str| {
+        let made = scene.made(strategy);
+        scene.shop.sandbox.write(path(&made["path"]).join("precious"), "precious\n");
+        words(&["ws", "rm", made["id"].as_str().unwrap(), "--force"])
+    };
+    let saved = |args: &[String]| {
+        let shown = scene.shop.way(["ws", "show", &args[2], "--json"]).data();
+        if shown["workspace"]["status"] == "kept" {
+            let precious = path(&shown["workspace"]["path"]).join("precious");
+            assert_eq!(fs::read_to_string(precious).unwrap(), "precious\n", "{shown}");
+            let _ = scene.shop.way(["ws", "rm", &args[2], "--force"]).ok();
+        }
+        let shown = scene.shop.way(["ws", "show", &args[2], "--json"]).data();
+        assert_eq!(shown["workspace"]["status"], "snapshotted", "{shown}");
+        let saved = shown["workspace"]["snapshot"].as_str().unwrap();
+        let restored = scene.shop.way(["ws", "restore", saved, "--json"]).data();
+        let restored = &restored["workspace"];
+        assert_eq!(fs::read_to_string(path(&restored["path"]).join("precious")).unwrap(), "precious\n");
+        let _ = scene.shop.way(["ws", "rm", restored["id"].as_str().unwrap(), "--discard"]).ok();
+    };
+    scene.kill(|| dirty("clone"), saved);
+    scene.kill(|| dirty("copy"), saved);
+}
+
+#[test]
+fn p26_whoever_starts_a_job_may_be_killed_at_any_step() {
+    let Some(scene) = Scene::new() else { return };
+    let start = || words(&["job", "start", "--detach", "--", "sh", "-c", "echo work > new"]);
+    scene.kill(start, |_| {
+        // It ran to its end or not at all, or it is said that it did not.
+        let job = scene.shop.way(["job", "list", "--limit", "1", "--json"]).data()[0].clone();
+        if job["status"] == "completed" && job["command"][2] == "echo work > new" {
+            assert_eq!(fs::read_to_string(path(&job["workspace_dir"]).join("new")).unwrap(), "work\n");
+        }
+        assert_eq!(scene.shop.job(&[], "true")["status"], "completed");
+        scene.remove_others();
+    });
+}
+
+#[test]
+fn p19_p26_whoever_watches_over_a_job_may_be_killed_at_any_step() {
+    let Some(scene) = Scene::new() else { return };
+    let queued = |flags: &[&str], script: &str| {
+        let args = [&["job", "start", "--queue", "--json"], flags, &["--", "sh", "-c", script]].concat();
+        let job = scene.shop.run(&args).data();
+        // Whoever starts a supervisor makes room for what the job prints.
+        let id = job["id"].as_str().unwrap();
+        fs::create_dir_all(scene.shop.root().join("jobs").join(id)).unwrap();
+        words(&["job", "supervise", id])
+    };
+    let mut finish = |args: &[String]| {
+        let job = scene.shop.way(["job", "show", &args[2], "--json"]).data();
+        match job["status"].as_str().unwrap() {
+            "pending" => {
+                let _ = scene.shop.way(["job", "cancel", &args[2]]).ok();
+            }
+            "completed" => {
+                let new = path(&job["workspace_dir"]).join("new");
+                assert!(job["settings"]["cleanup"] == true || !new.parent().unwrap().exists() || new.exists(), "{job}");
+            }
+            status => assert_eq!(status, "interrupted", "{job}"),
+        }
+        let again = scene.shop.job(&["--cleanup"], "true");
+        assert_eq!((&again["status"], &again["warnings"]), (&"completed".into(), &Value::Array(Vec::new())), "{again}");
+        scene.remove_others();
+    };
+    scene.kill(|| queued(&[], "echo work > new"), &mut finish);
+    // And when its workspace goes back to the pool.
+    let _ = scene.shop.way(["config", "set", "--user", "workspaces.pool", "1"]).ok();
+    scene.kill(|| queued(&["--cleanup"], "true"), &mut finish);
+}
