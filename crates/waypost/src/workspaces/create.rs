@@ -46,6 +46,9 @@ pub struct Created {
 
 /// Makes a workspace. If anything fails, nothing of it is left but a row that says so.
 pub fn create(session: &mut Session, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Result<Created> {
+    if wanted.strategy == Some(Strategy::InPlace) {
+        return Err(Error::invalid("the checkout itself is no workspace").hint("way job start --strategy in-place"));
+    }
     let (root, mirrors, machine) = (root(session)?, mirrors(session)?, machine(session)?);
     make_room(session, say)?;
     let id = WorkspaceId::generate(&mut SystemEntropy);

@@ -225,6 +225,9 @@ fn p11_in_place_nothing_is_made_and_nothing_is_removed() {
     assert_eq!(job["output"].as_str().unwrap(), shop.repo.to_str().unwrap());
     assert!(job["workspace_id"].is_null() && shop.workspaces().is_empty());
     assert!(shop.repo.join("made").exists());
+    // By hand there is nothing to make, and nothing that could ever be removed again.
+    let _ = shop.way(["ws", "new", "--strategy", "in-place"]).fails(2);
+    assert!(shop.workspaces().is_empty());
 }
 
 #[test]
