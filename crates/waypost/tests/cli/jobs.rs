@@ -101,7 +101,7 @@ pub(crate) fn path(value: &Value) -> &Path {
     Path::new(value.as_str().unwrap_or_else(|| panic!("{value} is no path")))
 }
 
-fn is_alive(pid: &str) -> bool {
+pub(crate) fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
 }

@@ -13,7 +13,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use waypost_testkit::{Run, strace};
 
-use crate::jobs::{Shop, path, state_of, until};
+use crate::jobs::{Shop, is_alive, path, state_of, until};
 use crate::mounts::{Unmounted, can_overlay, mounts};
 use crate::workspaces::tree;
 
@@ -261,6 +261,34 @@ fn p26_whoever_makes_a_worktree_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     scene.kill_makers("worktree");
     assert_eq!(scene.shop.sandbox.git(&scene.shop.repo, ["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn p26_a_git_whose_maker_was_killed_does_not_go_on() {
+    let shop = Shop::new();
+    let _ = shop.way(["ws", "list"]);
+    let (begun, go) = (shop.sandbox.path("begun"), shop.sandbox.path("go"));
+    let bin = shop.sandbox.dir("bin");
+    let wait = format!("echo $$ > {}; while [ ! -e {} ]; do sleep 0.01; done", begun.display(), go.display());
+    let real = shop.sandbox.command("sh", &shop.repo).args(["-c", "command -v git"]).output().unwrap();
+    let real = String::from_utf8(real.stdout).unwrap();
+    let script = format!("#!/bin/sh\ncase \"$*\" in *\"worktree add\"*) {wait} ;; esac\nexec {} \"$@\"\n", real.trim());
+    shop.sandbox.write(bin.join("git"), script);
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(bin.join("git"), executable).unwrap();
+    let mut command = shop.command();
+    command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+    let mut maker = command.args(["ws", "new", "--strategy", "worktree"]).stderr(Stdio::null()).spawn().unwrap();
+    until("git adds a worktree", || fs::read_to_string(&begun).is_ok_and(|pid| pid.ends_with('\n')));
+    maker.kill().unwrap();
+    maker.wait().unwrap();
+    // Whoever looks next ends it before anything is taken back.
+    assert_eq!(shop.workspaces(), Vec::<Value>::new());
+    let git = fs::read_to_string(&begun).unwrap();
+    assert!(!is_alive(&git), "git goes on");
+    shop.sandbox.write(&go, "");
+    assert_eq!(shop.sandbox.git(&shop.repo, ["worktree", "list"]).lines().count(), 1);
+    assert_eq!(shop.sandbox.git(&shop.repo, ["branch", "--list", "waypost/*"]), "");
 }
 
 #[test]
