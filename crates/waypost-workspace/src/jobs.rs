@@ -121,14 +121,16 @@ pub fn end_tools(process: &ProcessIdentity) {
         return;
     }
     let mark = format!("{TOOL_MARK}={}", mark_of(process));
-    let until = Instant::now() + LAST_WORDS;
-    loop {
-        let left = marked(&mark);
-        if left.is_empty() || Instant::now() >= until {
-            return;
+    // Asked to end, git takes back what it has made in part.
+    for signal in [Signal::TERM, Signal::KILL] {
+        let until = Instant::now() + LAST_WORDS;
+        signal_all(&marked(&mark), signal);
+        while Instant::now() < until {
+            if marked(&mark).is_empty() {
+                return;
+            }
+            pause(&mut [], GLANCE);
         }
-        signal_all(&left, Signal::KILL);
-        pause(&mut [], GLANCE);
     }
 }
 

@@ -195,6 +195,17 @@ pub(super) fn remove(checkout: &Checkout, path: &Path, saved: bool) -> Result<()
     repository.command().args(["worktree", "remove"]).args(force).arg("--").arg(path).stdout().map(drop)
 }
 
+/// Makes git forget a worktree whose directory is gone.
+pub(super) fn forget(checkout: &Checkout, name: &str, path: &Path) -> Result<()> {
+    let locked = checkout.shared_dir.join("worktrees").join(name).join("locked");
+    // Git locks a worktree while it adds it. If it was killed then, nobody else takes the lock off.
+    if std::fs::read_to_string(locked).is_ok_and(|why| why.trim() == "initializing") {
+        let repository = Git::of_repository(&checkout.shared_dir)?;
+        repository.command().args(["worktree", "unlock", "--"]).arg(path).stdout()?;
+    }
+    remove(checkout, path, false)
+}
+
 /// Keeps a file name in worktrees out of `git status`, in this clone only.
 pub fn exclude(checkout: &Checkout, pattern: &str) -> Result<()> {
     let Some(git_dir) = &checkout.git_dir else { return Ok(()) };

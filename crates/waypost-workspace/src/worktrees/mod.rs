@@ -150,7 +150,7 @@ pub fn forget(checkout: &Checkout, path: &Path) -> Result<()> {
     let _lock = lock(checkout)?;
     let known = checkout.worktrees().into_iter().find(|listed| listed.path == path);
     match (checkout.vcs, known) {
-        (Vcs::Git, Some(_)) => git::remove(checkout, path, false),
+        (Vcs::Git, Some(listed)) => git::forget(checkout, &listed.name, path),
         (Vcs::Jj, Some(listed)) => jj::forget(checkout, &listed.name),
         _ => Ok(()),
     }

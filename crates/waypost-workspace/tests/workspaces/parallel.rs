@@ -89,6 +89,22 @@ fn a_maker_that_left_only_a_part_is_taken_back_whole() {
 }
 
 #[test]
+fn a_worktree_that_git_was_killed_over_is_taken_back() {
+    hermetic(|scene| {
+        let repo = scene.repo();
+        let before = scene.git(&repo, &["for-each-ref"]);
+        let plan = scene.plan_by(&repo, "job", Strategy::Worktree);
+        make(&plan, &Means::default()).unwrap();
+        // Git takes this lock while it adds a worktree.
+        scene.write(&repo.join(".git/worktrees/workspace/locked"), "initializing\n");
+        abandon(&plan).unwrap();
+        assert_eq!(scene.git(&repo, &["worktree", "list"]).lines().count(), 1);
+        assert_eq!(scene.git(&repo, &["for-each-ref"]), before);
+        assert!(!plan.home().exists());
+    });
+}
+
+#[test]
 fn fault_48_a_maker_that_is_killed_leaves_nothing_that_its_plan_does_not_name() {
     const ROUNDS: u64 = 30;
     if let Some(plan) = std::env::var_os("WAYPOST_TEST_PLAN") {
