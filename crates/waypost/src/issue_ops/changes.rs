@@ -170,209 +170,102 @@ impl Question for UpdateIssue {
     }
 }
 
-/// Closes an issue.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CloseIssue {
-    /// Its id, or the beginning of it.
-    issue: String,
-    /// Why.
-    #[serde(default)]
-    reason: Option<String>,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
-    #[serde(default)]
-    repo: Option<String>,
+/// Makes an operation of a change to one issue: what it is told beside the issue, and the change that this is.
+macro_rules! change {
+    (
+        $(#[$doc:meta])* $name:ident($operation:literal, $summary:literal) {
+            $($(#[$about:meta])* $field:ident: $type:ty,)*
+        } = |$told:ident| $change:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            /// Its id, or the beginning of it.
+            issue: String,
+            $($(#[$about])* $field: $type,)*
+            /// Only the ledger of this repository: a path, or the name of one that is read.
+            repo: Option<String>,
+        }
+
+        impl Question for $name {
+            const NAME: &'static str = $operation;
+            const SUMMARY: &'static str = $summary;
+            const EFFECT: Effect = Effect::Write;
+            type Answer = IssueRecord;
+
+            fn repo(&self) -> Option<&str> {
+                self.repo.as_deref()
+            }
+
+            fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+                let $told = self;
+                desk.change($change)
+            }
+        }
+    };
 }
 
-impl Question for CloseIssue {
-    const NAME: &'static str = "close_issue";
-    const SUMMARY: &'static str = "Close an issue";
-    const EFFECT: Effect = Effect::Write;
-    type Answer = IssueRecord;
-
-    fn repo(&self) -> Option<&str> {
-        self.repo.as_deref()
-    }
-
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
-        desk.change(Change::Close(self.issue, self.reason))
-    }
+change! {
+    /// Closes an issue.
+    CloseIssue("close_issue", "Close an issue") {
+        /// Why.
+        reason: Option<String>,
+    } = |told| Change::Close(told.issue, told.reason)
 }
 
-/// Opens an issue again.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReopenIssue {
-    /// Its id, or the beginning of it.
-    issue: String,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
-    #[serde(default)]
-    repo: Option<String>,
+change! {
+    /// Opens an issue again.
+    ReopenIssue("reopen_issue", "Open an issue again") {} = |told| Change::Reopen(told.issue)
 }
 
-impl Question for ReopenIssue {
-    const NAME: &'static str = "reopen_issue";
-    const SUMMARY: &'static str = "Open an issue again";
-    const EFFECT: Effect = Effect::Write;
-    type Answer = IssueRecord;
-
-    fn repo(&self) -> Option<&str> {
-        self.repo.as_deref()
-    }
-
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
-        desk.change(Change::Reopen(self.issue))
-    }
+change! {
+    /// Deletes an issue, leaving a tombstone.
+    DeleteIssue("delete_issue", "Delete an issue, leaving a tombstone") {
+        /// Why.
+        reason: Option<String>,
+    } = |told| Change::Delete(told.issue, told.reason)
 }
 
-/// Deletes an issue, leaving a tombstone.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DeleteIssue {
-    /// Its id, or the beginning of it.
-    issue: String,
-    /// Why.
-    #[serde(default)]
-    reason: Option<String>,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
-    #[serde(default)]
-    repo: Option<String>,
+change! {
+    /// Says something about an issue.
+    CommentIssue("comment_issue", "Say something about an issue") {
+        /// What.
+        text: String,
+    } = |told| Change::Comment(told.issue, told.text)
 }
 
-impl Question for DeleteIssue {
-    const NAME: &'static str = "delete_issue";
-    const SUMMARY: &'static str = "Delete an issue, leaving a tombstone";
-    const EFFECT: Effect = Effect::Write;
-    type Answer = IssueRecord;
-
-    fn repo(&self) -> Option<&str> {
-        self.repo.as_deref()
-    }
-
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
-        desk.change(Change::Delete(self.issue, self.reason))
-    }
+change! {
+    /// Gives an issue back that somebody took.
+    ReturnIssue("return_issue", "Give an issue back") {
+        /// Take it from whoever has it.
+        #[serde(default)]
+        force: bool,
+    } = |told| Change::Release(told.issue, told.force)
 }
 
-/// Says something about an issue.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CommentIssue {
-    /// Its id, or the beginning of it.
-    issue: String,
-    /// What.
-    text: String,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
-    #[serde(default)]
-    repo: Option<String>,
+change! {
+    /// Makes an issue depend on another.
+    DependIssue("depend_issue", "Make an issue depend on another") {
+        /// The one it depends on.
+        on: String,
+        /// How; blocks if nobody says.
+        kind: Option<String>,
+    } = |told| Change::Depend(told.issue, told.on, kind(told.kind.as_deref())?.unwrap_or(DependencyKind::Blocks))
 }
 
-impl Question for CommentIssue {
-    const NAME: &'static str = "comment_issue";
-    const SUMMARY: &'static str = "Say something about an issue";
-    const EFFECT: Effect = Effect::Write;
-    type Answer = IssueRecord;
-
-    fn repo(&self) -> Option<&str> {
-        self.repo.as_deref()
-    }
-
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
-        desk.change(Change::Comment(self.issue, self.text))
-    }
+change! {
+    /// Ends that an issue depends on another.
+    UndependIssue("undepend_issue", "End that an issue depends on another") {
+        /// The one it depends on.
+        on: String,
+        /// In which way; in all if nobody says.
+        kind: Option<String>,
+    } = |told| Change::Undepend(told.issue, told.on, kind(told.kind.as_deref())?)
 }
 
-/// Gives an issue back that somebody took.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReturnIssue {
-    /// Its id, or the beginning of it.
-    issue: String,
-    /// Take it from whoever has it.
-    #[serde(default)]
-    force: bool,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
-    #[serde(default)]
-    repo: Option<String>,
-}
-
-impl Question for ReturnIssue {
-    const NAME: &'static str = "return_issue";
-    const SUMMARY: &'static str = "Give an issue back";
-    const EFFECT: Effect = Effect::Write;
-    type Answer = IssueRecord;
-
-    fn repo(&self) -> Option<&str> {
-        self.repo.as_deref()
-    }
-
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
-        desk.change(Change::Release(self.issue, self.force))
-    }
-}
-
-/// Makes an issue depend on another.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DependIssue {
-    /// The one that depends: its id, or the beginning of it.
-    issue: String,
-    /// The one it depends on.
-    on: String,
-    /// How; blocks if nobody says.
-    #[serde(default)]
-    kind: Option<String>,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
-    #[serde(default)]
-    repo: Option<String>,
-}
-
-impl Question for DependIssue {
-    const NAME: &'static str = "depend_issue";
-    const SUMMARY: &'static str = "Make an issue depend on another";
-    const EFFECT: Effect = Effect::Write;
-    type Answer = IssueRecord;
-
-    fn repo(&self) -> Option<&str> {
-        self.repo.as_deref()
-    }
-
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
-        let kind = self.kind.as_deref().map(DependencyKind::parse).transpose()?;
-        desk.change(Change::Depend(self.issue, self.on, kind.unwrap_or(DependencyKind::Blocks)))
-    }
-}
-
-/// Ends that an issue depends on another.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct UndependIssue {
-    /// The one that depends: its id, or the beginning of it.
-    issue: String,
-    /// The one it depends on.
-    on: String,
-    /// In which way; in all if nobody says.
-    #[serde(default)]
-    kind: Option<String>,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
-    #[serde(default)]
-    repo: Option<String>,
-}
-
-impl Question for UndependIssue {
-    const NAME: &'static str = "undepend_issue";
-    const SUMMARY: &'static str = "End that an issue depends on another";
-    const EFFECT: Effect = Effect::Write;
-    type Answer = IssueRecord;
-
-    fn repo(&self) -> Option<&str> {
-        self.repo.as_deref()
-    }
-
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
-        let kind = self.kind.as_deref().map(DependencyKind::parse).transpose()?;
-        desk.change(Change::Undepend(self.issue, self.on, kind))
-    }
+fn kind(word: Option<&str>) -> Result<Option<DependencyKind>> {
+    word.map(DependencyKind::parse).transpose()
 }
 
 /// Takes an issue to work on, in its ledger and with a lease: the one that is named, else the first that is ready.
