@@ -5,12 +5,12 @@
 //! Linux only; elsewhere the process group is all that is known.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +22,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use waypost_core::model::ProcessIdentity;
 use waypost_core::{Error, Result};
 use waypost_fs::{boot_id, process_start};
+
+use crate::job_log::Log;
 
 /// How long the last output of a job that has ended is waited for.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -346,87 +348,10 @@ fn pause(watched: &mut [PollFd<'_>], at_most: Duration) {
     let _ = poll(watched, Some(&at_most));
 }
 
-/// A file that what a job prints goes to, and the one before it. Together they have as much as may be kept.
-struct Log {
-    path: PathBuf,
-    file: File,
-    written: u64,
-    limit: u64,
-    dropped: u64,
-}
-
-impl Log {
-    fn open(path: &Path, limit: u64) -> Result<Log> {
-        let cannot = |error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
-        let file = open_log(path).map_err(cannot)?;
-        let written = file.metadata().map_err(cannot)?.len();
-        Ok(Log { path: path.to_owned(), file, written, limit: (limit / 2).max(4096), dropped: 0 })
-    }
-
-    /// Keeps what comes until nothing more does. Returns how much was not kept.
-    fn keep(mut self, mut from: impl std::io::Read) -> u64 {
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            match from.read(&mut buffer) {
-                Ok(0) => return self.dropped,
-                // What cannot be written is lost, but whoever prints goes on.
-                Ok(count) => {
-                    if self.write(&buffer[..count]).is_err() {
-                        self.dropped += count as u64;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return self.dropped,
-            }
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        if self.written + bytes.len() as u64 > self.limit && self.written > 0 {
-            let before = older(&self.path);
-            self.dropped += fs::metadata(&before).map_or(0, |metadata| metadata.len());
-            fs::rename(&self.path, before)?;
-            self.file = open_log(&self.path)?;
-            self.written = 0;
-        }
-        self.file.write_all(bytes)?;
-        self.written += bytes.len() as u64;
-        Ok(())
-    }
-}
-
-/// Returns where the part of a log lies that came before the current one.
-pub fn older(log: &Path) -> PathBuf {
-    let mut name = log.as_os_str().to_owned();
-    name.push(".1");
-    PathBuf::from(name)
-}
-
-fn open_log(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
-}
-
-/// Reads the end of what a job printed, at most so many bytes, beginning with a whole line if it can.
-pub fn tail(log: &Path, most: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for path in [older(log), log.to_owned()] {
-        if let Ok(mut file) = File::open(path) {
-            let _ = file.read_to_end(&mut bytes);
-        }
-    }
-    let from = bytes.len().saturating_sub(usize::try_from(most).unwrap_or(usize::MAX));
-    let mut rest = bytes.split_off(from);
-    if from > 0
-        && let Some(line) = rest.iter().position(|byte| *byte == b'\n').filter(|line| line + 1 < rest.len())
-    {
-        rest.drain(..=line);
-    }
-    rest
-}
-
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::job_log::{older, tail};
 
     /// Long enough for anything.
     const LONG: Duration = Duration::from_mins(1);
@@ -452,12 +377,12 @@ mod tests {
         let ended = finish(run("echo one; echo two >&2; exit 3", dir.path(), 1 << 20), &also);
         assert_eq!(ended, Ended { code: Some(3), signal: None, dropped: 0 });
         let log = dir.path().join("output.log");
-        assert_eq!(tail(&log, 1000), b"one\ntwo\n");
+        assert_eq!(tail(&log, 1000).bytes, b"one\ntwo\n");
         let ended = finish(run("head -c 5000000 /dev/zero; echo end", dir.path(), 100_000), &also);
         assert!(ended.dropped > 4_000_000, "{ended:?}");
         let kept: u64 = [older(&log), log.clone()].iter().map(|path| fs::metadata(path).unwrap().len()).sum();
         assert!(kept <= 200_000, "{kept}");
-        assert!(tail(&log, 100).ends_with(b"end\n"));
+        assert!(tail(&log, 100).bytes.ends_with(b"end\n"));
     }
 
     #[test]

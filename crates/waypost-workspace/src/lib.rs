@@ -14,6 +14,7 @@ mod hg_layout;
 pub mod history;
 mod identity;
 mod jj_layout;
+pub mod job_log;
 pub mod jobs;
 pub mod merging;
 mod run;

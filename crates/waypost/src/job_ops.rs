@@ -5,10 +5,10 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::RepositoryId;
-use waypost_core::model::Strategy;
+use waypost_core::model::{JobStatus, Strategy};
 use waypost_core::op::{Effect, JobView};
 use waypost_core::{Error, Result};
-use waypost_workspace::jobs as processes;
+use waypost_workspace::{job_log, jobs as processes};
 
 use crate::issue_ops::Entry;
 use crate::jobs::{self, Request, Settings};
@@ -35,7 +35,7 @@ pub static TABLE: &[Entry] = &[
         name: "get_log",
         summary: "Read what a job printed",
         effect: Effect::Read,
-        run: |place, arguments| answer(read_log(place, arguments)?),
+        run: |place, arguments| read_log(&mut Session::open(place.clone())?, arguments),
         schema: SchemaGenerator::subschema_for::<GetLog>,
         answer_schema: SchemaGenerator::subschema_for::<Printed>,
     },
@@ -101,6 +101,9 @@ struct GetLog {
     /// How much of its end, in bytes.
     #[serde(default)]
     tail: Option<u64>,
+    /// From this byte on, counted from the first that it printed, and not its end. What is not kept any more is skipped.
+    #[serde(default)]
+    from: Option<u64>,
 }
 
 /// What a job printed.
@@ -108,9 +111,15 @@ struct GetLog {
 struct Printed {
     /// The job.
     job: String,
+    /// How far it got.
+    status: JobStatus,
     /// Whether more may come.
     is_live: bool,
-    /// The end of what it printed.
+    /// The number of the first byte that is told.
+    from: u64,
+    /// Where to go on.
+    next: u64,
+    /// What it printed; bytes that are no text are replaced.
     log: String,
 }
 
@@ -160,15 +169,38 @@ fn create(place: &Place, arguments: Value) -> Result<JobView> {
     jobs::begun(session, &job.job.id)
 }
 
-fn read_log(place: &Place, arguments: Value) -> Result<Printed> {
+/// Reads what a job printed, from anywhere on. Texts are not cut within a character.
+pub(crate) fn read_log(session: &mut Session, arguments: Value) -> Result<Value> {
     let wanted: GetLog = decode("get_log", arguments)?;
-    let mut session = Session::open(place.clone())?;
-    jobs::look(&mut session)?;
-    let job = jobs::show(&mut session, &wanted.job)?.job;
-    let file = job.log.clone().map_or_else(|| jobs::log_of(&session, &job.id), Ok)?;
-    let printed = jobs::tail(&file, wanted.tail.unwrap_or(USUAL).min(MOST));
-    let log = String::from_utf8_lossy(&printed).into_owned();
-    Ok(Printed { job: job.id.to_string(), is_live: !job.status.is_final(), log })
+    // Looked at before the log is read: if it has ended, nothing comes after what is read.
+    let (job, file) = jobs::printed(session, &wanted.job)?;
+    let mut part = match (wanted.from, wanted.tail) {
+        (Some(_), Some(_)) => return Err(Error::invalid("either from a byte on, or the end of it")),
+        (Some(from), None) => job_log::read_on(&file, from, USUAL),
+        (None, tail) => job_log::tail(&file, tail.unwrap_or(USUAL).min(MOST)),
+    };
+    if !job.status.is_final() || part.bytes.len() as u64 == USUAL {
+        part.bytes.truncate(whole_characters(&part.bytes));
+    }
+    answer(Printed {
+        job: job.id.to_string(),
+        status: job.status,
+        is_live: !job.status.is_final(),
+        from: part.from,
+        next: part.next(),
+        log: String::from_utf8_lossy(&part.bytes).into_owned(),
+    })
+}
+
+/// Returns how many bytes there are without a character whose rest is still to come.
+fn whole_characters(bytes: &[u8]) -> usize {
+    let last = bytes.utf8_chunks().last();
+    let begun = last.map_or(&[][..], |chunk| chunk.invalid());
+    // More than three are no beginning of a character; these are, if what is wrong with them is only that they end.
+    match std::str::from_utf8(begun) {
+        Err(error) if error.error_len().is_none() => bytes.len() - begun.len(),
+        _ => bytes.len(),
+    }
 }
 
 fn decode<T: serde::de::DeserializeOwned>(name: &str, arguments: Value) -> Result<T> {
@@ -178,4 +210,19 @@ fn decode<T: serde::de::DeserializeOwned>(name: &str, arguments: Value) -> Resul
 
 fn answer(answer: impl Serialize) -> Result<Value> {
     serde_json::to_value(answer).map_err(|error| Error::internal("an answer is not JSON").because(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_not_cut() {
+        for (text, whole) in [("", 0), ("ab", 2), ("aü", 3), ("a🙂", 5)] {
+            assert_eq!(whole_characters(text.as_bytes()), whole, "{text}");
+        }
+        for (bytes, whole) in [(&b"a\xc3"[..], 1), (b"a\xf0\x9f\x99", 1), (b"a\xff", 2), (b"a\xffb", 3), (b"\xc3", 0)] {
+            assert_eq!(whole_characters(bytes), whole, "{bytes:?}");
+        }
+    }
 }

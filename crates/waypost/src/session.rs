@@ -204,6 +204,19 @@ impl Session {
         }
     }
 
+    /// Tells whether operations are run by a server.
+    pub fn is_served(&self) -> bool {
+        matches!(self.store, Backend::Remote(_))
+    }
+
+    /// Asks the server for what it does beside the operations of the store.
+    pub fn ask_server(&mut self, operation: &str, arguments: &Value) -> Result<Value> {
+        match &mut self.store {
+            Backend::Remote(remote) => remote.client.call(operation, arguments, &remote.caller, None),
+            Backend::Local(_) => Err(Error::refused(format!("{operation} is for a server, and there is none"))),
+        }
+    }
+
     /// Returns the store, if it is not behind a server.
     pub fn store(&mut self) -> Result<&mut OpenStore> {
         match &mut self.store {

@@ -33,11 +33,12 @@ pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request
     shared.in_flight.fetch_add(1, Ordering::Relaxed);
     let (token, mut response) = match admit(&shared, &request) {
         Ok(None) => (None, next.run(request).await),
-        Ok(Some(grant)) => {
+        Ok(Some((grant, shown))) => {
             let token = grant.token.clone();
             let turn = Turn::take(&shared, &token);
             let response = if turn.is_some() {
                 request.extensions_mut().insert(grant);
+                request.extensions_mut().insert(shown);
                 next.run(request).await
             } else {
                 let hints = ["wait for the answers to what was asked before"];
@@ -64,6 +65,26 @@ pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request
         "token": token,
     }));
     response
+}
+
+/// What a request showed to be let in.
+#[derive(Clone)]
+pub(super) enum Shown {
+    Token(String),
+    /// The hash of a cookie.
+    Browser([u8; 32]),
+    Socket,
+}
+
+impl Shown {
+    /// Tells whether it would still let somebody in.
+    pub(super) fn is_good(&self, shared: &Shared, now: Instant) -> bool {
+        match self {
+            Shown::Token(token) => (shared.lookup)(token).is_some(),
+            Shown::Browser(cookie) => lock(&shared.sessions).get(cookie).is_some_and(|end| *end > now),
+            Shown::Socket => true,
+        }
+    }
 }
 
 /// One of the requests that a token may have at once.
@@ -97,7 +118,7 @@ impl Drop for Turn<'_> {
 }
 
 /// Finds out who asks. Nothing but a token, a logged in browser or the socket says it.
-fn admit(shared: &Shared, request: &Request) -> Result<Option<Grant>, Box<Response<Body>>> {
+fn admit(shared: &Shared, request: &Request) -> Result<Option<(Grant, Shown)>, Box<Response<Body>>> {
     let way = request.extensions().get::<Way>().copied().unwrap_or(Way::Network);
     let headers = request.headers();
     if let Err((status, message)) = guard::check(&shared.names, way, request.method(), request.uri(), headers) {
@@ -108,17 +129,19 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<Grant>, Box<Respon
         return Ok(None);
     }
     if let Some(token) = bearer(headers) {
-        return (shared.lookup)(token).map(Some).ok_or_else(|| Box::new(wrong(shared)));
+        let grant = (shared.lookup)(token).ok_or_else(|| Box::new(wrong(shared)))?;
+        return Ok(Some((grant, Shown::Token(token.to_owned()))));
     }
     if way == Way::Socket && !headers.contains_key(header::AUTHORIZATION) {
-        return Ok(Some(Grant::owner("socket")));
+        return Ok(Some((Grant::owner("socket"), Shown::Socket)));
     }
     if let Some(cookie) = cookie(shared, headers) {
-        let is_in = lock(&shared.sessions).get(&hash(&cookie)).is_some_and(|end| *end > Instant::now());
+        let shown = Shown::Browser(hash(&cookie));
+        let is_in = shown.is_good(shared, Instant::now());
         // A form of another site sends the cookie too, but no header of its own choice.
         let is_meant = request.method() != Method::POST || headers.contains_key("waypost-page");
         return match (is_in, is_meant) {
-            (true, true) => Ok(Some(Grant::owner("browser"))),
+            (true, true) => Ok(Some((Grant::owner("browser"), shown))),
             (true, false) => Err(Box::new(answer::refusal(403, "refused", "a browser says Waypost-Page too", &[]))),
             (false, _) => Err(Box::new(wrong(shared))),
         };

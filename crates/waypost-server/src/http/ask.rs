@@ -13,7 +13,7 @@ use waypost_core::{Error, Result};
 
 use super::route::Op;
 use super::text::{hash, hex, pairs, text_header};
-use super::{PATIENCE, Shared, answer, blocking, tell};
+use super::{PATIENCE, Shared, answer, blocking, logs, sse, tell};
 use crate::access::{Grant, Role};
 use crate::host::{Call, Who};
 use crate::origin::{self, Origin};
@@ -39,11 +39,12 @@ pub(super) async fn operate(
     request: Request,
 ) -> Response<Body> {
     let op = &shared.ops[number];
-    let is_stream = op.described.name == "list_events"
-        && address == Address::Expected
-        && request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream");
-    if is_stream {
-        return tell(shared, &request);
+    if address == Address::Expected && sse::is_wanted(&request) {
+        match op.described.name {
+            "list_events" => return tell(shared, &request),
+            logs::OPERATION => return logs::tell(shared, key, request).await,
+            _ => {}
+        }
     }
     let response = match ask(shared, op, address, key, request).await {
         Ok(response) => response,

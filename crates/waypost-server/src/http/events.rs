@@ -4,19 +4,20 @@
 //! too slowly is told what it missed, and nobody waits for it.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, Response, header};
+use axum::http::Response;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
 use waypost_core::Result;
 use waypost_core::model::{Event, EventQuery};
 
-use super::{Shared, answer, lock};
+use super::admit::Shown;
+use super::sse::{self, Gone, Listener, SIGN_OF_LIFE, STILL_HERE};
+use super::{Shared, lock};
 use crate::host::{Call, Measure, Who};
 
 /// How many events wait for a reader before it has missed some.
@@ -27,8 +28,6 @@ const PAGE: u32 = 500;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How many may listen.
 pub(crate) const LISTENERS: usize = 512;
-/// How often a reader hears that the connection lives, and its token is looked at again.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
 /// What those who listen are told.
 pub(crate) struct Events {
@@ -45,8 +44,8 @@ pub(crate) struct Events {
 
 /// Which events somebody wants to hear of.
 pub(crate) struct Wanted {
-    /// The token that was shown: when it ends, so does what is told.
-    pub(crate) token: Option<String>,
+    /// What was shown: when it ends, so does what is told.
+    pub(crate) shown: Shown,
     pub(crate) since: Option<u64>,
     pub(crate) kinds: Vec<String>,
     pub(crate) subject: Option<String>,
@@ -179,76 +178,53 @@ async fn page(shared: &Arc<Shared>, query: EventQuery) -> Result<(Vec<Event>, u6
 }
 
 /// Tells somebody what happens, from a moment of the past on.
-pub(crate) fn tell(shared: Arc<Shared>, wanted: Wanted) -> Response<Body> {
+pub(crate) fn tell(shared: &Arc<Shared>, wanted: Wanted) -> Response<Body> {
     // Listened to before the past is read: nothing can happen between the two.
     let live = shared.events.sender.subscribe();
-    let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(async move {
-        let mut stop = shared.stop.subscribe();
-        let gone = sender.clone();
-        tokio::select! {
-            () = tell_all(&shared, wanted, live, sender) => {}
-            _ = stop.wait_for(|stop| *stop) => {}
-            () = gone.closed() => {}
-        }
-    });
-    let body = Body::from_stream(Chunks(receiver));
-    let mut response = answer::text("text/event-stream", body);
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    let behind = Arc::clone(shared);
+    sse::stream(shared, wanted.shown.clone(), move |listener| async move {
+        tell_all(&behind, wanted, live, &listener).await
+    })
 }
 
 async fn tell_all(
     shared: &Arc<Shared>,
     wanted: Wanted,
     mut live: broadcast::Receiver<Arc<Event>>,
-    reader: mpsc::Sender<Bytes>,
-) {
+    listener: &Listener,
+) -> Result<(), Gone> {
     let mut last = wanted.since.unwrap_or_else(|| shared.events.last());
     // Whoever waits for headers has them at once.
-    if reader.send(Bytes::from(format!(": after {last}\n\n"))).await.is_err() {
-        return;
-    }
+    listener.tell(format!(": after {last}\n\n")).await?;
     // What happened before, page by page; then what happens.
     loop {
         let query = EventQuery { since: Some(last), limit: PAGE, ..EventQuery::default() };
-        let Ok((events, next)) = page(shared, query).await else { return };
+        let (events, next) = page(shared, query).await.map_err(|_| Gone)?;
         let count = events.len();
-        for event in &events {
-            if wanted.has(event) && reader.send(encode(event)).await.is_err() {
-                return;
-            }
+        for event in events.iter().filter(|event| wanted.has(event)) {
+            listener.tell(encode(event)).await?;
         }
         last = next;
         if count < PAGE as usize {
             break;
         }
     }
-    let mut looked = Instant::now();
     loop {
-        if looked.elapsed() >= SIGN_OF_LIFE {
-            if wanted.token.as_ref().is_some_and(|token| (shared.lookup)(token).is_none()) {
-                return;
-            }
-            looked = Instant::now();
-        }
-        let told = match tokio::time::timeout(SIGN_OF_LIFE, live.recv()).await {
-            Err(_) => reader.send(Bytes::from_static(b": still here\n\n")).await,
-            Ok(Ok(event)) if event.sequence <= last => continue,
+        match tokio::time::timeout(SIGN_OF_LIFE, live.recv()).await {
+            Err(_) => listener.tell(STILL_HERE).await?,
+            Ok(Ok(event)) if event.sequence <= last => {}
             Ok(Ok(event)) => {
-                let before = std::mem::replace(&mut last, event.sequence);
-                debug_assert!(before < last);
-                if wanted.has(&event) { reader.send(encode(&event)).await } else { Ok(()) }
+                last = event.sequence;
+                if wanted.has(&event) {
+                    listener.tell(encode(&event)).await?;
+                }
             }
             Ok(Err(broadcast::error::RecvError::Lagged(missed))) => {
                 // It says where to go on; the events themselves are in the history.
                 let data = json!({ "missed": missed, "since": last });
-                reader.send(Bytes::from(format!("event: resync\ndata: {data}\n\n"))).await
+                listener.tell(format!("event: resync\ndata: {data}\n\n")).await?;
             }
-            Ok(Err(broadcast::error::RecvError::Closed)) => return,
-        };
-        if told.is_err() {
-            return;
+            Ok(Err(broadcast::error::RecvError::Closed)) => return Ok(()),
         }
     }
 }
@@ -256,18 +232,4 @@ async fn tell_all(
 fn encode(event: &Event) -> Bytes {
     let data = serde_json::to_string(event).unwrap_or_default();
     Bytes::from(format!("id: {}\nevent: {}\ndata: {data}\n\n", event.sequence, event.kind))
-}
-
-/// A body that is sent as it comes.
-struct Chunks(mpsc::Receiver<Bytes>);
-
-impl futures_core::Stream for Chunks {
-    type Item = Result<Bytes, Infallible>;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx).map(|chunk| chunk.map(Ok))
-    }
 }

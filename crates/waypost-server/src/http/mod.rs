@@ -8,9 +8,11 @@ mod answer;
 mod ask;
 mod events;
 mod guard;
+mod logs;
 mod metrics;
 mod openapi;
 mod route;
+mod sse;
 mod text;
 
 use std::collections::HashMap;
@@ -38,7 +40,7 @@ use waypost_core::{Error, Result};
 use crate::access::{Grant, Role};
 use crate::host::{Host, Measure};
 use crate::mcp;
-use admit::{bearer, login, pass};
+use admit::{login, pass};
 use ask::{Address, operate};
 use events::{Events, LISTENERS, Wanted};
 use guard::{Names, Way};
@@ -96,6 +98,8 @@ struct Shared {
     actor: String,
     log: Box<dyn Fn(&Value) + Send + Sync>,
     events: Events,
+    /// Those who may still follow a log.
+    log_listeners: Arc<Semaphore>,
     metrics: Metrics,
     stop: watch::Sender<bool>,
     /// How many requests of each token are worked on.
@@ -157,6 +161,7 @@ async fn run(host: Arc<dyn Host>, config: Config) -> Result<()> {
         actor: config.actor,
         log: config.log,
         events: Events::new(),
+        log_listeners: Arc::new(Semaphore::new(logs::LISTENERS)),
         metrics: Metrics::default(),
         stop: watch::channel(false).0,
         busy: Mutex::default(),
@@ -289,6 +294,7 @@ fn router(shared: &Arc<Shared>) -> Router {
         .route("/openapi.json", get(describe))
         .route("/login", get(login))
         .route(&format!("{ROOT}/events/stream"), get(stream))
+        .route(&format!("{ROOT}/jobs/{{job}}/log/stream"), get(logs::stream))
         .route(&format!("{ROOT}/wait"), get(wait));
     for (number, op) in shared.ops.iter().enumerate() {
         let by_name = move |State(shared): State<Arc<Shared>>, request: Request| async move {
@@ -395,8 +401,8 @@ fn tell(shared: &Arc<Shared>, request: &Request) -> Response<Body> {
         if shared.events.listeners() >= LISTENERS {
             return Err(Error::unavailable("too many listen"));
         }
-        let token = bearer(request.headers()).map(str::to_owned);
-        let mut wanted = Wanted { token, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
+        let shown = sse::shown(request)?;
+        let mut wanted = Wanted { shown, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
         for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
             match name.as_str() {
                 "since" => wanted.since = Some(number(&name, &value)?),
@@ -406,14 +412,11 @@ fn tell(shared: &Arc<Shared>, request: &Request) -> Response<Body> {
                 _ => return Err(Error::invalid(format!("there is no {name:?} to ask for"))),
             }
         }
-        // Said by a browser that was cut off; it knows better than the address that it began with.
-        if let Some(last) = request.headers().get("last-event-id") {
-            wanted.since = Some(number("Last-Event-ID", last.to_str().unwrap_or_default())?);
-        }
+        wanted.since = sse::last_id(request)?.or(wanted.since);
         Ok(wanted)
     };
     match wanted() {
-        Ok(wanted) => events::tell(Arc::clone(shared), wanted),
+        Ok(wanted) => events::tell(shared, wanted),
         Err(error) => answer::error(&error),
     }
 }

@@ -301,6 +301,18 @@ fn others() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
+            "/api/v1/jobs/{job}/log/stream",
+            closed(
+                "stream_log",
+                "Tell what a job prints, as server-sent events; Last-Event-ID goes on where a stream ended",
+                json!([
+                    { "name": "job", "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } },
+                    { "name": "from", "in": "query", "description": "From this byte on", "schema": number },
+                ]),
+                text("text/event-stream"),
+            ),
+        ),
+        (
             "/api/v1/wait",
             closed(
                 "wait",

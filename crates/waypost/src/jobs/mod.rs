@@ -17,7 +17,7 @@ use waypost_core::model::{EventQuery, Job, JobStatus, ProcessIdentity, Strategy}
 use waypost_core::op::{CancelJob, FinishJob, JobView, ListEvents, ListJobs, RecordJob, ShowJob};
 use waypost_core::{Error, Result};
 use waypost_fs::create_private_dir;
-use waypost_workspace::jobs as processes;
+use waypost_workspace::{job_log, jobs as processes};
 
 pub use supervise::supervise;
 
@@ -185,22 +185,45 @@ pub fn look(session: &mut Session) -> Result<()> {
     }
     let machine = workspaces::machine(session)?;
     for job in live.into_iter().map(|view| view.job).filter(|job| job.machine.as_ref() == Some(&machine)) {
-        let is_watched = match (&job.supervisor, settings(&job)?.launcher) {
-            (Some(supervisor), _) => processes::is_running(supervisor),
-            (None, Some(launcher)) => processes::is_running(&launcher),
-            // It waits for a worker.
-            (None, None) => true,
-        };
-        if is_watched {
-            continue;
-        }
-        let ended = processes::end_remains(job.id.as_str(), GRACE);
-        log::debug!("job {} lost its supervisor; {ended} processes were left of it", job.id);
-        let mut operation = finished(&job.id);
-        operation.abandoned = true;
-        session.write(operation)?;
+        look_at(session, &job)?;
     }
     Ok(())
+}
+
+/// The same for one live job of this machine.
+fn look_at(session: &mut Session, job: &Job) -> Result<()> {
+    let is_watched = match (&job.supervisor, settings(job)?.launcher) {
+        (Some(supervisor), _) => processes::is_running(supervisor),
+        (None, Some(launcher)) => processes::is_running(&launcher),
+        // It waits for a worker.
+        (None, None) => true,
+    };
+    if is_watched {
+        return Ok(());
+    }
+    let ended = processes::end_remains(job.id.as_str(), GRACE);
+    log::debug!("job {} lost its supervisor; {ended} processes were left of it", job.id);
+    let mut operation = finished(&job.id);
+    operation.abandoned = true;
+    session.write(operation).map(drop)
+}
+
+/// Returns a job that is looked at, and where what it prints is kept on this machine.
+pub fn printed(session: &mut Session, job: &str) -> Result<(Job, PathBuf)> {
+    let mut job = show(session, job)?.job;
+    let is_here = job.machine.as_ref() == Some(&workspaces::machine(session)?);
+    if is_here && !job.status.is_final() {
+        look_at(session, &job)?;
+        job = show(session, job.id.as_str())?.job;
+    }
+    let log = job.log.clone().map_or_else(|| log_of(session, &job.id), Ok)?;
+    match &job.machine {
+        Some(machine) if !is_here && (session.is_served() || !log.exists()) => {
+            Err(Error::not_found(format!("job {} printed on {machine}", job.id))
+                .hint("its last lines are its output: way job show"))
+        }
+        _ => Ok((job, log)),
+    }
 }
 
 fn finished(job: &JobId) -> FinishJob {
@@ -260,5 +283,5 @@ pub fn hash_of_token(secret: &str) -> Option<String> {
 
 /// Reads what a job printed last.
 pub fn tail(log: &Path, most: u64) -> Vec<u8> {
-    processes::tail(log, most)
+    job_log::tail(log, most).bytes
 }

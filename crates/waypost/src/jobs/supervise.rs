@@ -66,7 +66,7 @@ pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
         Err(Stop::Told) => operation.stopped = true,
         Err(Stop::Wrong(why)) => operation.error = Some(why),
     }
-    let said = processes::tail(&log_of(session, &job.job.id)?, LAST_WORDS);
+    let said = super::tail(&log_of(session, &job.job.id)?, LAST_WORDS);
     operation.output = Some(String::from_utf8_lossy(&said).replace('\0', "").trim_end().to_owned());
     operation.output = operation.output.filter(|said| !said.is_empty());
     let ended = tell(session, &operation)?;

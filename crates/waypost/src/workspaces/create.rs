@@ -7,7 +7,7 @@ use waypost_core::model::{Job, Strategy, Workspace, WorkspaceStatus};
 use waypost_core::op::ListRepositories;
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Made, Means, Name, Places, Plan, Request, Source, Trust, Trusted};
-use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, jobs, repository_id};
+use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, job_log, repository_id};
 
 use super::known::{change, plan_of, write_down};
 use super::places::{machine, mirrors, own, root};
@@ -161,7 +161,7 @@ fn fill(
                 (false, Some(code)) => format!("ended with {code}"),
                 (false, None) => "was ended by a signal".to_owned(),
             };
-            let said = String::from_utf8_lossy(&jobs::tail(&done.log, 2000)).trim().to_owned();
+            let said = String::from_utf8_lossy(&job_log::tail(&done.log, 2000).bytes).trim().to_owned();
             return Err(Error::conflict(format!("the set-up command {how}")).because(said));
         }
     }

@@ -1,7 +1,6 @@
 //! `way job`
 
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -9,6 +8,7 @@ use waypost_core::model::JobStatus;
 use waypost_core::op::{JobView, ListJobs, NoteJob};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
+use waypost_workspace::job_log::{self, Part};
 use waypost_workspace::jobs as processes;
 
 use super::ws::{self, amount};
@@ -330,8 +330,8 @@ fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Re
     }
     cx.ui.note(&format!("job {id}"));
     let told = Told::listen()?;
-    let log = jobs::log_of(session, &job.job.id)?;
-    let mut seen = Tail::default();
+    let log = Log::Here(jobs::log_of(session, &job.job.id)?);
+    let mut at = 0;
     let mut is_cancelled = false;
     let ended = loop {
         let now = wait_for(session, Some(200), |session| {
@@ -339,7 +339,7 @@ fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Re
             Ok(Some(now).filter(|now| now.job.status.is_final()))
         })?;
         if !cx.ui.json {
-            seen.print(&log)?;
+            at = log.print(session, &id, at)?;
         }
         if let Some(now) = now {
             break now;
@@ -355,7 +355,7 @@ fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Re
         }
     };
     if !cx.ui.json {
-        seen.print(&log)?;
+        log.print(session, &id, at)?;
     }
     settle_for(session, &id)?;
     let ended = jobs::show(session, ended.job.id.as_str())?;
@@ -471,30 +471,30 @@ fn show(cx: &mut Cx, session: &mut Session, args: &OneArgs) -> Result<ExitCode> 
 }
 
 fn logs(cx: &mut Cx, session: &mut Session, args: &LogsArgs) -> Result<ExitCode> {
-    let job = jobs::show(session, &args.job)?;
-    let log = job.job.log.clone().map_or_else(|| jobs::log_of(session, &job.job.id), Ok)?;
-    let machine = workspaces::machine(session)?;
-    if job.job.machine.as_ref().is_some_and(|known| *known != machine) && !log.exists() {
-        return Err(Error::not_found(format!("job {} printed on {}", job.job.id, job.job.machine.unwrap_or_default()))
-            .hint("its last lines are its output: way job show"));
-    }
-    let id = job.job.id.to_string();
+    let (id, log) = match jobs::printed(session, &args.job) {
+        Ok((job, log)) => (job.id.to_string(), Log::Here(log)),
+        // Where it runs may be where the server does.
+        Err(error) if error.kind() == waypost_core::Kind::NotFound && session.is_served() => {
+            (jobs::show(session, &args.job)?.job.id.to_string(), Log::There)
+        }
+        Err(error) => return Err(error),
+    };
     if cx.ui.json {
-        let printed = jobs::tail(&log, args.tail.unwrap_or(u64::MAX));
+        let printed = log.end(session, &id, args.tail)?;
         let data = json!({ "job": id, "log": String::from_utf8_lossy(&printed) });
         cx.ui.answer(&data, |_| {})?;
         return Ok(ExitCode::SUCCESS);
     }
     if !args.follow {
-        ui::print_document(&jobs::tail(&log, args.tail.unwrap_or(u64::MAX)))?;
+        ui::print_document(&log.end(session, &id, args.tail)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut seen = Tail::default();
+    let mut at = 0;
     loop {
         let now = wait_for(session, Some(200), |session| {
             Ok(Some(jobs::show(session, &id)?).filter(|now| now.job.status.is_final()))
         })?;
-        seen.print(&log)?;
+        at = log.print(session, &id, at)?;
         if now.is_some() || ui::is_closed() {
             return Ok(ExitCode::SUCCESS);
         }
@@ -502,39 +502,64 @@ fn logs(cx: &mut Cx, session: &mut Session, args: &LogsArgs) -> Result<ExitCode>
     }
 }
 
-/// How far a log was printed.
-#[derive(Default)]
-struct Tail {
-    at: u64,
-    began_before: bool,
+/// Where what a job printed is kept.
+enum Log {
+    /// In this file.
+    Here(PathBuf),
+    /// With the server.
+    There,
 }
 
-impl Tail {
-    /// Prints what is new. Where the log was begun anew, the rest of the part before is printed first.
-    fn print(&mut self, log: &Path) -> Result<()> {
-        let Ok(mut file) = std::fs::File::open(log) else { return Ok(()) };
-        let length = file.metadata().map_or(0, |metadata| metadata.len());
-        let older = processes::older(log);
-        if !self.began_before && self.at == 0 && older.exists() {
-            self.began_before = true;
-            ui::print_document(&std::fs::read(&older).unwrap_or_default())?;
+impl Log {
+    /// Prints what was printed from a byte on, and returns where to go on.
+    fn print(&self, session: &mut Session, job: &str, mut at: u64) -> Result<u64> {
+        loop {
+            let (part, next) = self.read_on(session, job, at)?;
+            if next == at {
+                return Ok(at);
+            }
+            ui::print_document(&part)?;
+            at = next;
         }
-        if length < self.at {
-            if let Ok(mut before) = std::fs::File::open(&older) {
-                let mut rest = Vec::new();
-                if before.seek(SeekFrom::Start(self.at)).is_ok() && before.read_to_end(&mut rest).is_ok() {
-                    ui::print_document(&rest)?;
+    }
+
+    /// Returns the end of it, or all.
+    fn end(&self, session: &mut Session, job: &str, most: Option<u64>) -> Result<Vec<u8>> {
+        match (self, most) {
+            (Log::Here(file), most) => Ok(jobs::tail(file, most.unwrap_or(u64::MAX))),
+            (Log::There, Some(most)) => told(session, &json!({ "job": job, "tail": most })).map(|(end, _)| end),
+            (Log::There, None) => {
+                let (mut all, mut at) = (Vec::new(), 0);
+                loop {
+                    let (part, next) = self.read_on(session, job, at)?;
+                    if next == at {
+                        return Ok(all);
+                    }
+                    all.extend(part);
+                    at = next;
                 }
             }
-            self.at = 0;
         }
-        let mut new = Vec::new();
-        if file.seek(SeekFrom::Start(self.at)).is_ok() && file.read_to_end(&mut new).is_ok() && !new.is_empty() {
-            self.at += new.len() as u64;
-            ui::print_document(&new)?;
-        }
-        Ok(())
     }
+
+    /// Reads a part from a byte on, and returns where the next one begins.
+    fn read_on(&self, session: &mut Session, job: &str, at: u64) -> Result<(Vec<u8>, u64)> {
+        match self {
+            Log::Here(file) => {
+                let part: Part = job_log::read_on(file, at, 1 << 20);
+                let next = part.next();
+                Ok((part.bytes, next))
+            }
+            Log::There => told(session, &json!({ "job": job, "from": at })),
+        }
+    }
+}
+
+/// Asks the server what a job printed.
+fn told(session: &mut Session, wanted: &Value) -> Result<(Vec<u8>, u64)> {
+    let told = session.ask_server("get_log", wanted)?;
+    let log = told["log"].as_str().unwrap_or_default().as_bytes().to_vec();
+    Ok((log, told["next"].as_u64().unwrap_or_default()))
 }
 
 fn wait(cx: &mut Cx, session: &mut Session, args: &WaitArgs) -> Result<ExitCode> {

@@ -1,17 +1,18 @@
 //! Events as they happen: of this server, of other processes, from where one left off.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
+use waypost_testkit::Run;
 
 use super::{Ask, Server};
 
 /// A stream of events that somebody reads.
-struct Stream(BufReader<TcpStream>);
+pub(super) struct Stream(BufReader<TcpStream>);
 
 impl Stream {
-    fn open(ask: Ask<'_>) -> Stream {
+    pub(super) fn open(ask: Ask<'_>) -> Stream {
         let mut stream = Stream(BufReader::new(ask.with("Accept", "text/event-stream").open()));
         assert_eq!(stream.line(), "HTTP/1.1 200 OK");
         while !stream.line().is_empty() {}
@@ -25,7 +26,7 @@ impl Stream {
     }
 
     /// Returns the next event: its kind, its id and what it says.
-    fn next(&mut self) -> (String, Option<u64>, Value) {
+    pub(super) fn next(&mut self) -> (String, Option<u64>, Value) {
         let (mut id, mut kind) = (None, String::new());
         loop {
             let line = self.line();
@@ -37,6 +38,16 @@ impl Stream {
                 return (kind, id, serde_json::from_str(text).unwrap());
             }
         }
+    }
+}
+
+impl Stream {
+    /// Waits for its end, whatever is told before.
+    fn end(mut self) {
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).unwrap();
+        let rest = String::from_utf8(rest).unwrap();
+        assert!(rest.ends_with("0\r\n\r\n"), "it was cut off: {rest:?}");
     }
 }
 
@@ -136,4 +147,34 @@ fn a_remote_command_follows_events() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(found);
+}
+
+#[test]
+fn t11_what_is_told_ends_with_the_token_that_it_is_told_to() {
+    let sandbox = crate::sandbox();
+    let repo = sandbox.git_repo("repo");
+    let mut command = sandbox.way_command(&repo);
+    command.env_remove("WAYPOST_TEST_CLOCK");
+    let (child, said, token) = Server::launch_with(&sandbox, command, &[]);
+    let server = Server { sandbox, repo, child, said, token };
+    let made = |args: &[&str]| {
+        let mut command = server.sandbox.way_command(&server.repo);
+        command.env_remove("WAYPOST_TEST_CLOCK").args(["token", "create", "--agent", "a", "--json"]).args(args);
+        Run::of(&command.output().unwrap()).data()
+    };
+    let (short, revoked, kept) = (made(&["--expires", "4s"]), made(&[]), made(&[]));
+    let listen = |token: &Value| Stream::open(server.ask("GET", "/api/v1/events").by(token["token"].as_str().unwrap()));
+    let (old, gone, mut stays) = (listen(&short), listen(&revoked), listen(&kept));
+    let _ = server.way(&["token", "revoke", revoked["id"].as_str().unwrap()]).ok();
+    gone.end();
+    old.end();
+    for token in [&short, &revoked] {
+        let token = token["token"].as_str().unwrap();
+        // Its tools are of no use any more either: each call shows the token.
+        let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+        let ask = server.ask("POST", "/mcp").by(token).with("Accept", "application/json, text/event-stream");
+        assert_eq!(ask.json(&list).send().fails(401), "refused");
+    }
+    probe(&server, 7);
+    while stays.next().2["data"]["number"] != 7 {}
 }

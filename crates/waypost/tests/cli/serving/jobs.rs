@@ -1,12 +1,16 @@
 //! Jobs over the server: isolated before they exist, and true after everything that can happen to it.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use waypost_testkit::Run;
 
 use super::Server;
+use super::following::Stream;
 use crate::jobs::until;
 
 impl Server {
@@ -137,4 +141,73 @@ fn an_issue_is_closed_with_its_task_when_that_is_finished_over_the_server() {
     let issues = fs::read_to_string(server.repo.join(".waypost/issues.jsonl")).unwrap();
     let closed = issues.lines().find(|line| line.contains(part["id"].as_str().unwrap())).unwrap();
     assert!(closed.contains("\"status\":\"closed\""), "{closed}");
+}
+
+#[test]
+fn p34_what_a_job_prints_is_told_as_it_prints_it() {
+    let server = Server::with_commit();
+    let script = |go: &Path| {
+        let go = go.display();
+        format!("echo one; until [ -e {go} ]; do sleep 0.02; done; printf 'tw\\303'; sleep 0.3; printf '\\266\\n'")
+    };
+    let go = ["go-1", "go-2"].map(|name| server.sandbox.path(name));
+    // One that the server runs, and one that another process does.
+    let ours = server.run(&json!({ "command": ["sh", "-c", script(&go[0])] }));
+    let theirs = server.way(&["job", "start", "--detach", "--json", "--", "sh", "-c", &script(&go[1])]).data();
+    for (job, go) in [&ours, &theirs].into_iter().zip(&go) {
+        let path = format!("/api/v1/jobs/{}/log", job["id"].as_str().unwrap());
+        let mut stream = Stream::open(server.ask("GET", &path));
+        let first = stream.next();
+        assert_eq!((first.0.as_str(), first.1, &first.2), ("log", Some(4), &json!({ "from": 0, "text": "one\n" })));
+        server.sandbox.write(go, "");
+        let mut rest = String::new();
+        let end = loop {
+            let (kind, id, data) = stream.next();
+            if kind == "end" {
+                break (id, data);
+            }
+            rest.push_str(data["text"].as_str().unwrap());
+        };
+        assert_eq!((rest.as_str(), end), ("twö\n", (Some(9), json!({ "status": "completed" }))));
+        // Whoever was cut off goes on, and whoever comes late hears the same.
+        let mut again = Stream::open(server.ask("GET", &format!("{path}/stream")).with("Last-Event-ID", "4"));
+        assert_eq!(again.next().2, json!({ "from": 4, "text": "twö\n" }));
+        assert_eq!(again.next().0, "end");
+        let mut late = Stream::open(server.ask("GET", &format!("{path}/stream?from=2")));
+        assert_eq!(late.next().2["text"], "e\ntwö\n");
+    }
+    let none = server.get("/api/v1/jobs/none/log/stream");
+    assert_eq!(none.fails(404), "not_found");
+    let reader = server.token(&["--role", "read-only"]);
+    let id = ours["id"].as_str().unwrap();
+    let mut stream = Stream::open(server.ask("GET", &format!("/api/v1/jobs/{id}/log/stream")).by(&reader));
+    assert_eq!(stream.next().0, "log");
+}
+
+#[test]
+fn a_command_elsewhere_follows_what_a_job_of_the_server_prints() {
+    let server = Server::with_commit();
+    let go = server.sandbox.path("go");
+    let script = format!("echo one; until [ -e {} ]; do sleep 0.02; done; seq 20000", go.display());
+    let job = server.run(&json!({ "command": ["sh", "-c", script] }));
+    let id = job["id"].as_str().unwrap();
+    // Another home is another machine.
+    let elsewhere = server.sandbox.dir("elsewhere");
+    let command = |args: &[&str]| {
+        let mut command = server.sandbox.way_command(&elsewhere);
+        command.env("HOME", &elsewhere).env("WAYPOST_DB", server.url()).env("WAYPOST_TOKEN", &server.token);
+        command.args(["job", "logs", id]).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let mut child = command(&["--follow"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "one");
+    server.sandbox.write(&go, "");
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!((rest.len(), rest[0].as_str(), rest[19_999].as_str()), (20_000, "1", "20000"));
+    assert!(child.wait().unwrap().success());
+    let whole = Run::of(&command(&[]).output().unwrap()).ok().stdout;
+    assert_eq!(whole, format!("one\n{}\n", rest.join("\n")));
+    let end = Run::of(&command(&["--tail", "20", "--json"]).output().unwrap()).data();
+    assert_eq!(end["log"], "19998\n19999\n20000\n");
 }

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -54,7 +54,10 @@ impl Server {
     }
 
     fn launch(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> (Child, Value, String) {
-        let mut command = sandbox.way_command(repo);
+        Server::launch_with(sandbox, sandbox.way_command(repo), args)
+    }
+
+    fn launch_with(sandbox: &Sandbox, mut command: Command, args: &[&str]) -> (Child, Value, String) {
         let log = std::fs::File::create(sandbox.path("log")).unwrap();
         command.args(["serve", "--port", "0", "--json"]).args(args).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
