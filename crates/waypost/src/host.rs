@@ -11,6 +11,7 @@ use waypost_server::{Call, Host, Who};
 
 use crate::claims::{self, CLOSED, Told};
 use crate::issue_ops;
+use crate::once::once;
 use crate::place::Place;
 use crate::session::Session;
 
@@ -81,10 +82,16 @@ pub fn run(session: &mut Session, call: Call) -> Result<Value> {
 /// Runs an operation on issues.
 pub fn run_on_issues(place: &Place, call: Call) -> Result<Value> {
     let Some(entry) = issue_ops::named(&call.operation) else { return Err(unknown(&call.operation)) };
-    if call.key.is_some() && entry.effect == Effect::Write {
-        return Err(Error::invalid(format!("{} takes no key: ledgers do not remember answers", entry.name)));
+    let Some(key) = call.key.filter(|_| entry.effect == Effect::Write) else {
+        return (entry.run)(place, call.arguments, None);
+    };
+    let mut session = Session::open(place.clone())?;
+    if session.is_served() {
+        return Err(Error::invalid(format!("{} takes no key where the store is behind a server", entry.name))
+            .hint("ask the server itself"));
     }
-    (entry.run)(place, call.arguments)
+    let arguments = call.arguments.clone();
+    once(|step| step.ask(&mut session), &key, entry.name, &call.arguments, || (entry.run)(place, arguments, Some(&key)))
 }
 
 /// Closes the issue of a finished task, and says in the answer whether that was possible. The task is done in any case.

@@ -6,14 +6,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::RepositoryId;
 use waypost_core::model::{JobStatus, Strategy};
-use waypost_core::op::{Effect, JobView};
+use waypost_core::op::{Effect, JobView, RecordJob};
 use waypost_core::{Error, Result};
 use waypost_workspace::{job_log, jobs as processes};
 
 use crate::issue_ops::Entry;
 use crate::jobs::{self, Request, Settings};
+use crate::once;
 use crate::place::Place;
 use crate::session::Session;
+use crate::tokens::hash;
 use crate::workspaces;
 
 /// How much of a log is told if nobody says.
@@ -27,7 +29,7 @@ pub static TABLE: &[Entry] = &[
         name: "create_job",
         summary: "Run a command in a workspace of its own",
         effect: Effect::Write,
-        run: |place, arguments| answer(create(place, arguments)?),
+        run: |place, arguments, key| answer(create(place, arguments, key)?),
         schema: SchemaGenerator::subschema_for::<CreateJob>,
         answer_schema: SchemaGenerator::subschema_for::<JobView>,
     },
@@ -35,7 +37,7 @@ pub static TABLE: &[Entry] = &[
         name: "get_log",
         summary: "Read what a job printed",
         effect: Effect::Read,
-        run: |place, arguments| read_log(&mut Session::open(place.clone())?, arguments),
+        run: |place, arguments, _| read_log(&mut Session::open(place.clone())?, arguments),
         schema: SchemaGenerator::subschema_for::<GetLog>,
         answer_schema: SchemaGenerator::subschema_for::<Printed>,
     },
@@ -127,7 +129,8 @@ fn usual_kind() -> String {
     "agent".to_owned()
 }
 
-fn create(place: &Place, arguments: Value) -> Result<JobView> {
+/// Runs a job. With a key it is written down once; asked again, it is told how far that one got.
+fn create(place: &Place, arguments: Value, key: Option<&str>) -> Result<JobView> {
     let wanted: CreateJob = decode("create_job", arguments)?;
     if wanted.strategy == Some(Strategy::InPlace) {
         return Err(Error::refused("a server runs nothing in its own checkout").hint("leave out the strategy"));
@@ -135,6 +138,11 @@ fn create(place: &Place, arguments: Value) -> Result<JobView> {
     let mut session = Session::open(place.clone())?;
     let session = &mut session;
     session.place.require_checkout()?;
+    // The key itself is that of the whole request.
+    let key = key.map(|key| format!("job-{}", hash(key)));
+    if let Some(known) = key.as_ref().map(|key| once::of_store::<RecordJob>(session, key)).transpose()?.flatten() {
+        return jobs::begun(session, &known.job.id);
+    }
     let usual = jobs::usual_settings(session);
     let settings = Settings {
         strategy: wanted.strategy,
@@ -147,7 +155,7 @@ fn create(place: &Place, arguments: Value) -> Result<JobView> {
         ..usual
     };
     let machine = Some(workspaces::machine(session)?);
-    let job = jobs::create(
+    let job = jobs::create_once(
         session,
         Request {
             kind: wanted.kind,
@@ -164,6 +172,7 @@ fn create(place: &Place, arguments: Value) -> Result<JobView> {
             settings,
             retry_of: None,
         },
+        key.as_deref(),
     )?;
     jobs::launch(session, &job)?;
     jobs::begun(session, &job.job.id)

@@ -22,6 +22,7 @@ pub mod ledger;
 mod merging;
 pub mod migrate;
 pub mod moving;
+mod once;
 pub mod place;
 pub mod plans;
 pub mod proposals;

@@ -3,7 +3,7 @@
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-use waypost_core::op::{Effect, TABLE};
+use waypost_core::op::Effect;
 
 use super::route::{Op, ROOT};
 
@@ -186,15 +186,14 @@ fn body(schema: &Value, is_required: bool) -> Value {
     json!({ "required": is_required, "content": { "application/json": { "schema": schema } } })
 }
 
-/// Describes the header that makes a write safe to repeat. Only the store remembers answers.
+/// Describes the header that makes a write safe to repeat.
 fn idempotency(op: &Op) -> Option<Value> {
-    let is_of_store = TABLE.iter().any(|entry| entry.name == op.described.name);
     let header = json!({
         "name": "Idempotency-Key", "in": "header", "required": false,
         "description": "The same key gives the same answer, however often it is asked.",
         "schema": { "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$" },
     });
-    (is_of_store && op.described.effect == Effect::Write).then_some(header)
+    (op.described.effect == Effect::Write).then_some(header)
 }
 
 /// What stands in a path is not empty.

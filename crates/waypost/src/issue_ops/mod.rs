@@ -37,10 +37,11 @@ pub struct Entry {
     pub summary: &'static str,
     /// Whether it writes.
     pub effect: Effect,
-    /// Runs it in the name of whoever uses the place, with its arguments and its answer as JSON.
+    /// Runs it in the name of whoever uses the place, with its arguments and its answer as JSON. With a key, what it adds
+    /// is added once.
     ///
     /// An answer is an object. If something was odd but not wrong, it has `warnings`.
-    pub run: fn(&Place, Value) -> Result<Value>,
+    pub run: fn(&Place, Value, Option<&str>) -> Result<Value>,
     /// Describes its arguments.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
     /// Describes its answer.
@@ -123,12 +124,12 @@ trait Question: DeserializeOwned + JsonSchema {
     fn run(self, desk: &mut Desk<'_>) -> Result<Self::Answer>;
 }
 
-fn run<Q: Question>(place: &Place, arguments: Value) -> Result<Value> {
+fn run<Q: Question>(place: &Place, arguments: Value, key: Option<&str>) -> Result<Value> {
     let question: Q = serde_json::from_value(arguments)
         .map_err(|error| Error::invalid(format!("wrong arguments for {}", Q::NAME)).because(error))?;
     let (ledger, unreachable) = Ledger::narrowed(place, question.repo(), &[])?;
     let warnings = place.warnings.iter().cloned().chain(unreachable).collect();
-    let mut desk = Desk { place, ledger, warnings };
+    let mut desk = Desk { place, ledger: ledger.once(key), warnings };
     let answer = question.run(&mut desk)?;
     let mut answer = serde_json::to_value(answer)
         .map_err(|error| Error::internal(format!("the answer of {} is not JSON", Q::NAME)).because(error))?;
@@ -274,7 +275,7 @@ mod tests {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
-        let run = |name: &str, arguments: Value| (named(name).unwrap().run)(&place, arguments);
+        let run = |name: &str, arguments: Value| (named(name).unwrap().run)(&place, arguments, None);
         let id = |answer: &Value| answer["id"].as_str().unwrap().to_owned();
 
         let first = id(&run("add_issue", json!({ "title": "Lay the base", "priority": 1 })).unwrap());
@@ -312,5 +313,25 @@ mod tests {
             assert!(error.full_message().contains(message), "{}", error.full_message());
         }
         assert_eq!(run("show_issue", json!({ "issue": "nothing" })).unwrap_err().kind(), crate::Kind::NotFound);
+    }
+
+    /// As if the process had ended before anybody could remember the answer.
+    #[test]
+    fn what_is_added_with_a_key_is_added_once_whatever_is_remembered() {
+        let dir = waypost_testkit::temp_dir();
+        std::fs::create_dir(dir.path().join(".waypost")).unwrap();
+        let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
+        let run =
+            |name: &str, arguments: Value, key: &str| (named(name).unwrap().run)(&place, arguments, Some(key)).unwrap();
+        let add = |title: &str, key: &str| run("add_issue", json!({ "title": title }), key);
+        let first = add("Lay the base", "k1");
+        assert_eq!(add("Lay the base", "k1"), first);
+        assert_ne!(add("Lay the base", "k2")["id"], first["id"]);
+        assert_ne!(add("Something else", "k1")["id"], first["id"], "ids can be the same by chance");
+        let comment = |key: &str| run("comment_issue", json!({ "issue": first["id"], "text": "soon" }), key);
+        assert_eq!(comment("k3"), comment("k3"));
+        assert_eq!(comment("k4")["comments"].as_array().unwrap().len(), 2);
+        let all = (named("list_issues").unwrap().run)(&place, json!({}), None).unwrap();
+        assert_eq!(all["issues"].as_array().unwrap().len(), 3);
     }
 }

@@ -100,8 +100,13 @@ pub struct Request {
 
 /// Writes a job down, and claims its task. Nothing runs yet.
 pub fn create(session: &mut Session, request: Request) -> Result<JobView> {
+    create_once(session, request, None)
+}
+
+/// The same, once per key.
+pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&str>) -> Result<JobView> {
     let settings = serde_json::to_value(&request.settings).map_err(|error| Error::internal(error.to_string()))?;
-    session.write(RecordJob {
+    let operation = RecordJob {
         kind: request.kind,
         description: request.description,
         input: request.input,
@@ -117,7 +122,8 @@ pub fn create(session: &mut Session, request: Request) -> Result<JobView> {
         machine: request.machine,
         work_dir: session.place.cwd.clone(),
         retry_of: request.retry_of,
-    })
+    };
+    session.write_once(key, operation)
 }
 
 /// Returns how a job is run.

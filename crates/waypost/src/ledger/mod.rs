@@ -69,6 +69,8 @@ pub struct Ledger {
     place: Place,
     actor: OnceLock<String>,
     clock: Box<dyn Clock + Send + Sync>,
+    /// What ids of new issues and comments follow from, instead of chance.
+    key: Option<String>,
     /// What was ready, for those who ask again and again.
     ready: Mutex<Option<Ready>>,
 }
@@ -180,8 +182,15 @@ impl Ledger {
             place: place.clone(),
             actor: OnceLock::new(),
             clock: clock(&place.variables)?,
+            key: None,
             ready: Mutex::new(None),
         })
+    }
+
+    /// Adds one issue or one comment once: with the same key there is no second one.
+    pub(crate) fn once(mut self, key: Option<&str>) -> Ledger {
+        self.key = key.map(str::to_owned);
+        self
     }
 
     /// Returns the repositories whose ledgers are read, by number.
@@ -479,7 +488,9 @@ impl Ledger {
         let visibility = (self.route.is_private && number == self.route.number).then_some(Visibility::Local);
         let author = Author { name: self.actor(), now: self.now() };
         self.ledgers.change(number, author.now, |draft| {
-            change(&mut Transaction::new(draft, self.ledgers.terms(), &prefix, visibility, author))
+            let mut transaction = Transaction::new(draft, self.ledgers.terms(), &prefix, visibility, author);
+            transaction.key = self.key.as_deref();
+            change(&mut transaction)
         })
     }
 

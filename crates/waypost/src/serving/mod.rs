@@ -6,9 +6,9 @@
 mod readers;
 mod writer;
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ use crate::host::CONCERN_ISSUES;
 use crate::issue_ops;
 use crate::job_ops;
 use crate::jobs;
+use crate::once;
 use crate::place::{Location, Place};
 use crate::session::{Session, SystemEntropy};
 use readers::Readers;
@@ -44,6 +45,12 @@ pub struct Serving {
     /// Signs of life have a way of their own where writers queue elsewhere: late ones lose leases.
     urgent: Option<Writer>,
     refused: AtomicU64,
+    /// The keys of what is being done beside the store.
+    keys: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Serving {
@@ -68,6 +75,7 @@ impl Serving {
             urgent,
             place,
             refused: AtomicU64::new(0),
+            keys: Mutex::default(),
         })
     }
 
@@ -110,12 +118,32 @@ impl Serving {
             };
         }
         match issue_ops::named(&operation).or_else(|| job_ops::named(&operation)) {
-            // The store remembers answers in the transaction that they are about, and these have none.
-            Some(_) if key.is_some() => Err(Error::invalid("what is done to issues, and running jobs, takes no key")
-                .hint("look whether it was done before asking again")),
-            Some(entry) => (entry.run)(&self.place.used_by(&who.actor, who.agent.as_deref()), arguments),
+            Some(entry) => self.run_beside(entry, &who, arguments, key.filter(|_| entry.effect == Effect::Write)),
             None => Err(Error::not_found(format!("there is no operation {operation:?}"))),
         }
+    }
+
+    /// Does what is not done in the store.
+    fn run_beside(
+        &self,
+        entry: &'static issue_ops::Entry,
+        who: &Who,
+        arguments: Value,
+        key: Option<String>,
+    ) -> Result<Value> {
+        let place = self.place.used_by(&who.actor, who.agent.as_deref());
+        let Some(key) = key else { return (entry.run)(&place, arguments, None) };
+        let turn = Arc::clone(lock(&self.keys).entry(key.clone()).or_default());
+        let answer = {
+            // Asked again before it was done, it waits for what was done.
+            let _turn = lock(&turn);
+            let ask = |step: once::Step| self.readers.ask(move |session| step.ask(session));
+            let again = arguments.clone();
+            once::once(ask, &key, entry.name, &arguments, || (entry.run)(&place, again, Some(&key)))
+        };
+        drop(turn);
+        lock(&self.keys).retain(|_, turn| Arc::strong_count(turn) > 1);
+        answer
     }
 
     fn read(&self, entry: &'static Entry, caller: &Caller, arguments: &Value) -> Result<Value> {

@@ -173,6 +173,47 @@ fn the_same_key_gives_the_same_answer_also_from_another_process() {
 }
 
 #[test]
+fn the_same_key_changes_issues_and_runs_jobs_once_also_after_a_restart() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.write(repo.join("file"), "one\n");
+    sandbox.git(&repo, ["add", "."]);
+    sandbox.git(&repo, ["commit", "--quiet", "-m", "First"]);
+    let mut server = Server::start_in(sandbox, repo, &[]);
+    let ask = |server: &Server, path: &str, key: &str, body: &Value| {
+        server.ask("POST", &format!("/api/v1/{path}")).with("Idempotency-Key", key).json(body).send()
+    };
+    let (title, command) = (json!({ "title": "once" }), json!({ "command": ["true"] }));
+    let issue = ask(&server, "issues", "k1", &title).data();
+    let comment = format!("issues/{}/comment", issue["id"].as_str().unwrap());
+    let (said, other) = (json!({ "text": "soon" }), json!({ "text": "late" }));
+    let commented = ask(&server, &comment, "k2", &said).data();
+    let job = ask(&server, "jobs", "k3", &command).data();
+    // Many at once that were asked for once.
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(ask(&server, "issues", "k4", &json!({ "title": "all" })).data()["title"], "all"));
+        }
+    });
+    for is_restarted in [false, true] {
+        if is_restarted {
+            server.restart();
+        }
+        assert_eq!(ask(&server, "issues", "k1", &title).data(), issue);
+        assert_eq!(ask(&server, &comment, "k2", &said).data(), commented);
+        assert_eq!(ask(&server, "jobs", "k3", &command).data(), job);
+        assert_eq!(ask(&server, "issues", "k1", &json!({ "title": "another" })).fails(409), "conflict");
+        assert_eq!(ask(&server, &comment, "k2", &other).fails(409), "conflict");
+        assert_eq!(ask(&server, "workflows", "k1", &json!({ "name": "w" })).fails(409), "conflict");
+        assert_eq!(ask(&server, "issues", &"x".repeat(201), &title).fails(400), "invalid");
+    }
+    assert_eq!(server.get("/api/v1/issues").data().as_array().unwrap().len(), 2);
+    assert_eq!(server.get("/api/v1/jobs").data().as_array().unwrap().len(), 1);
+    let shown = server.way(&["show", issue["id"].as_str().unwrap(), "--json"]).data();
+    assert_eq!(shown["comments"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn commands_about_files_say_that_there_is_none() {
     let server = Server::start(&[]);
     for args in [&["db", "vacuum"] as &[_], &["db", "check"], &["db", "info"], &["db", "backup", "copy.db"]] {
