@@ -109,6 +109,9 @@ const AGENTS_WRITE: &[&str] = &[
     "update_issue",
 ];
 
+/// What agents may do with what is theirs, and by force with nothing.
+const AGENTS_FORCE_NOT: &[&str] = &["release_issue", "return_issue"];
+
 /// What a job may ask about its own task.
 const OF_ONE_TASK: &[&str] = &[
     "ask_question",
@@ -145,6 +148,11 @@ impl Grant {
             Role::ReadOnly => refused(format!("this token may only read, and {operation} writes")),
             Role::Agent if effect == Effect::Write && !AGENTS_WRITE.contains(&operation) => {
                 refused(format!("{operation} is not for agents"))
+            }
+            Role::Agent
+                if AGENTS_FORCE_NOT.contains(&operation) && arguments.get("force") == Some(&Value::Bool(true)) =>
+            {
+                refused("no agent takes away what another one works on".to_owned())
             }
             Role::Agent => self.allow_own_name(operation, arguments),
             Role::Job if OF_ONE_TASK.contains(&operation) => {
@@ -224,6 +232,19 @@ mod tests {
         for name in ["answer_question", "remove_worktree", "remove_repository", "take_workflow", "record_maintenance"] {
             let entry = TABLE.iter().find(|entry| entry.name == name).expect("it is an operation");
             assert!(grant(Role::Agent).allow(name, entry.effect, &json!({})).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn t12_an_agent_takes_no_issue_away_from_others() {
+        for operation in AGENTS_FORCE_NOT {
+            let may = |role: Role, force: bool| {
+                grant(role).allow(operation, Effect::Write, &json!({ "issue": "i", "force": force })).is_ok()
+            };
+            let table = Role::ALL.map(|role| (role.as_str(), may(role, false), may(role, true)));
+            let expected =
+                [("admin", true, true), ("agent", true, false), ("job", false, false), ("read-only", false, false)];
+            assert_eq!(table, expected, "{operation}");
         }
     }
 

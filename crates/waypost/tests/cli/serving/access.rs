@@ -281,3 +281,36 @@ fn t11_wrong_tokens_are_looked_at_for_a_while_only() {
     assert_eq!(statuses[0], 401);
     assert_eq!(server.get("/api/v1/status").status, 200, "whoever has a token is not kept out by others");
 }
+
+#[test]
+fn t12_an_agent_gives_back_its_own_issues_and_takes_none_from_others() {
+    let server = Server::start(&[]);
+    let (a, b) = (server.token(&["--agent", "a"]), server.token(&["--agent", "b"]));
+    let by = |token: &str, path: &str, body: Value| {
+        server.ask("POST", &format!("/api/v1/issues/{path}")).by(token).json(&body).send()
+    };
+    let add = |title: &str| {
+        server.post("/api/v1/issues", &json!({ "title": title })).data()["id"].as_str().unwrap().to_owned()
+    };
+    let (one, two) = (add("one"), add("two"));
+    for issue in [&one, &two] {
+        by(&a, "take", json!({ "issue": issue })).data();
+    }
+    for (verb, force, status) in
+        [("return", false, 403), ("return", true, 403), ("release", false, 409), ("release", true, 403)]
+    {
+        let reply = by(&b, &format!("{one}/{verb}"), json!({ "force": force }));
+        assert_eq!(reply.status, status, "{verb} {force}: {reply:?}");
+    }
+    let claim = server.ask("POST", "/mcp").by(&b).with("Accept", "application/json, text/event-stream");
+    let params = json!({ "name": "issue", "arguments": { "do": "release", "id": one } });
+    let released = claim.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).send();
+    assert!(released.body.contains("\"refused\""), "{released:?}");
+    let held = server.way(&["show", &one, "--json"]).data();
+    assert_eq!((&held["assignee"], &held["status"]), (&json!("a"), &json!("in_progress")));
+    assert_eq!(by(&a, &format!("{one}/return"), json!({})).data()["status"], "open");
+    assert_eq!(
+        server.post(&format!("/api/v1/issues/{two}/return"), &json!({ "force": true })).data()["status"],
+        "open"
+    );
+}
