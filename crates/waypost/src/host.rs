@@ -95,7 +95,7 @@ pub fn run_on_issues(place: &Place, call: Call) -> Result<Value> {
 }
 
 /// Closes the issue of a finished task, and says in the answer whether that was possible. The task is done in any case.
-fn tell_of_issue(session: &mut Session, answer: &mut Value) {
+pub(crate) fn tell_of_issue(session: &mut Session, answer: &mut Value) {
     let Some(issue) = answer["issue"].as_str().map(str::to_owned) else { return };
     let mut warnings = Vec::new();
     match claims::tell(session) {

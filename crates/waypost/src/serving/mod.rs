@@ -22,7 +22,7 @@ use waypost_server::{Call, Described, Host, Measure, Origin, Who};
 
 use crate::claims;
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
-use crate::host::CONCERN_ISSUES;
+use crate::host::{CONCERN_ISSUES, tell_of_issue};
 use crate::issue_ops;
 use crate::job_ops;
 use crate::jobs;
@@ -179,12 +179,23 @@ impl Serving {
         if CONCERN_ISSUES.contains(&entry.name) {
             claims::set_mark(&self.place)?;
         }
-        let written = writer.write(entry, caller, arguments, key);
-        if written.is_ok() && matches!(entry.name, "finish_task" | "release_issue") {
+        let (actor, agent) = (caller.actor.clone(), caller.agent.clone());
+        let mut written = writer.write(entry, caller, arguments, key);
+        if let (Ok(answer), "finish_task" | "release_issue") = (&written, entry.name) {
+            let (mut told, own) = (answer.clone(), self.own.clone());
+            let is_finished = entry.name == "finish_task";
             // If the ledger cannot be told now, the next look does it.
-            if let Err(error) = self.readers.ask(|session| claims::tell(session).map(drop)) {
-                log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
-            }
+            let told = self.readers.ask(move |session| {
+                session.act_as(actor, agent);
+                if is_finished {
+                    tell_of_issue(session, &mut told);
+                } else if let Err(error) = claims::tell(session) {
+                    log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
+                }
+                session.act_as(own.actor, own.agent);
+                Ok(told)
+            });
+            written = told.or(written);
         }
         self.refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
         written

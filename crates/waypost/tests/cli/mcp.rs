@@ -1,5 +1,7 @@
 //! An agent's life over MCP, through the real server on standard input and output.
 
+mod official;
+
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};

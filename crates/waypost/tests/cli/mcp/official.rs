@@ -1,0 +1,89 @@
+//! The same life with the client of the SDK that we serve with, over both transports.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Stdio};
+
+use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams, ResourceContents};
+use rmcp::service::RunningService;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, UnixSocketHttpClient};
+use rmcp::{RoleClient, ServiceExt as _};
+use serde_json::Value;
+use tokio::net::unix::pipe::{Receiver, Sender};
+
+use super::{life, state, team, typed};
+use crate::work::Team;
+
+/// A server beside a team. It ends with the test.
+struct Served(Child);
+
+impl Served {
+    /// Starts it, and returns it with what it said.
+    fn start(team: &Team) -> (Served, Value) {
+        let mut child =
+            team.command("serve --port 0 --json").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut said: Value = serde_json::from_str(&line).unwrap();
+        (Served(child), said["data"].take())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Lives it, and says goodbye.
+async fn live(client: RunningService<RoleClient, ()>) {
+    let info = client.peer_info().expect("it introduced itself");
+    assert_eq!(info.server_info.as_ref().map(|server| server.name.as_str()), Some("waypost"));
+    assert_eq!(client.list_all_tools().await.unwrap().len(), 11);
+    for (_, tool, arguments) in life() {
+        let Value::Object(fields) = arguments else { panic!("{arguments} are no arguments") };
+        let result = client.call_tool(CallToolRequestParams::new(tool).with_arguments(fields)).await.unwrap();
+        assert_eq!(result.is_error, Some(false), "{tool}: {result:?}");
+        assert!(result.structured_content.is_some(), "{tool}: {result:?}");
+    }
+    let context = client.read_resource(ReadResourceRequestParams::new("waypost://context/w%2Fa")).await.unwrap();
+    let Some(ResourceContents::TextResourceContents { text, .. }) = context.contents.first() else {
+        panic!("{context:?}")
+    };
+    assert!(text.starts_with("## Task\na ("), "{text}");
+    client.cancel().await.unwrap();
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn c12_the_official_client_in_rust_lives_the_same_life() {
+    let expected = typed();
+    let team = team();
+    let mut child = team.command("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (stdin, stdout) = (OwnedFd::from(child.stdin.take().unwrap()), OwnedFd::from(child.stdout.take().unwrap()));
+    runtime().block_on(async {
+        let streams = (Receiver::from_owned_fd(stdout).unwrap(), Sender::from_owned_fd(stdin).unwrap());
+        live(().serve(streams).await.unwrap()).await;
+    });
+    assert!(child.wait().unwrap().success());
+    assert_eq!(state(&team), expected);
+}
+
+#[test]
+fn c12_the_official_client_in_rust_lives_the_same_life_over_http() {
+    let expected = typed();
+    let team = team();
+    let (_served, said) = Served::start(&team);
+    runtime().block_on(async {
+        let socket = UnixSocketHttpClient::new(said["socket"].as_str().unwrap(), "http://localhost/mcp");
+        let config = StreamableHttpClientTransportConfig::with_uri("http://localhost/mcp");
+        let transport = StreamableHttpClientTransport::with_client(socket, config);
+        live(().serve(transport).await.unwrap()).await;
+    });
+    assert_eq!(state(&team), expected);
+}
