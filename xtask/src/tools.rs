@@ -13,6 +13,11 @@ const SCHEMATHESIS: &str = "4.32.5";
 /// The version of the official MCP client for Python that tests are run with.
 const MCP_CLIENT: &str = "2.3.0";
 
+/// The version of the published suite that tells whether a server speaks MCP, from npm, and of the Node it is run with: that
+/// of the machine may be too old.
+const MCP_CONFORMANCE: &str = "0.1.16";
+const NODE: &str = "22.23.3";
+
 /// Debian packages, each with the program it brings.
 const PACKAGES: &[(&str, &str)] = &[
     ("git", "git"),
@@ -29,6 +34,8 @@ pub(crate) struct Tools {
     /// A Python with the MCP client.
     mcp_python: Option<PathBuf>,
     schemathesis: Option<PathBuf>,
+    /// A directory with the conformance suite of MCP and a Node.
+    mcp_conformance: Option<PathBuf>,
     complete: bool,
 }
 
@@ -43,6 +50,9 @@ impl Tools {
         }
         if let Some(schemathesis) = &self.schemathesis {
             command.env("WAYPOST_TEST_SCHEMATHESIS", schemathesis);
+        }
+        if let Some(suite) = &self.mcp_conformance {
+            command.env("WAYPOST_TEST_MCP_CONFORMANCE", suite);
         }
         if self.complete {
             command.env("WAYPOST_TEST_TOOLS", "1");
@@ -69,7 +79,7 @@ pub(crate) fn install() -> Tools {
     if !has_postgres() {
         eprintln!("WARNING: there is no PostgreSQL; tests that need it FAIL, unless WAYPOST_TEST_POSTGRES has a URL");
     }
-    Tools { jj, mcp_python, schemathesis: find_schemathesis(), complete }
+    Tools { jj, mcp_python, schemathesis: find_schemathesis(), mcp_conformance: find_mcp_conformance(), complete }
 }
 
 fn install_packages(packages: &[&str]) {
@@ -112,6 +122,29 @@ fn find_in_python(package: &str, version: &str) -> Option<PathBuf> {
             .and_then(|()| run(Command::new(root.join("bin/python")).args(["-m", "pip", "install", "-q", &wanted])))
             // An installation that was interrupted is not taken for one.
             .and_then(|()| std::fs::File::create(&whole).map(drop).map_err(|error| error.to_string()));
+        if let Err(message) = installed {
+            eprintln!("WARNING: {message}");
+            return None;
+        }
+    }
+    Some(root)
+}
+
+/// Returns the conformance suite of MCP with a Node of its own, installing both on first use.
+fn find_mcp_conformance() -> Option<PathBuf> {
+    let root = kept("mcp-conformance", MCP_CONFORMANCE)?;
+    let whole = root.join("whole");
+    if !whole.is_file() {
+        println!("the conformance suite of MCP is installed once");
+        let wanted = [format!("@modelcontextprotocol/conformance@{MCP_CONFORMANCE}"), format!("node@{NODE}")];
+        let installed = std::fs::create_dir_all(&root).map_err(|error| error.to_string()).and_then(|()| {
+            let mut command = Command::new("npm");
+            command.args(["install", "--no-audit", "--no-fund", "--save-exact", "--prefix"]).arg(&root).args(wanted);
+            run(&mut command)
+        });
+        // An installation that was interrupted is not taken for one.
+        let installed =
+            installed.and_then(|()| std::fs::File::create(&whole).map(drop).map_err(|error| error.to_string()));
         if let Err(message) = installed {
             eprintln!("WARNING: {message}");
             return None;

@@ -11,7 +11,7 @@ mod tools;
 pub use postgres::{Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;
-pub use tools::{corpus, hg, jj, mcp_python, pgbouncer, schemathesis, skipped, strace};
+pub use tools::{corpus, hg, jj, mcp_conformance, mcp_python, pgbouncer, schemathesis, skipped, strace};
 
 /// Makes a directory that is deleted when dropped.
 pub fn temp_dir() -> tempfile::TempDir {

@@ -51,6 +51,19 @@ pub fn schemathesis() -> Option<PathBuf> {
     found
 }
 
+/// Returns a command that runs the published conformance suite of MCP, program first, or says that the test is skipped.
+///
+/// It comes from npm with a Node of its own, and is not needed for anything else: its absence is never a failure.
+pub fn mcp_conformance() -> Option<[PathBuf; 2]> {
+    let root = std::env::var_os("WAYPOST_TEST_MCP_CONFORMANCE").map(PathBuf::from);
+    let modules = root.map(|root| root.join("node_modules")).filter(|modules| modules.is_dir());
+    if modules.is_none() {
+        skipped("the conformance suite of MCP is not installed; cargo xtask test installs it");
+    }
+    let modules = modules?;
+    Some([modules.join("node/bin/node"), modules.join("@modelcontextprotocol/conformance/dist/index.js")])
+}
+
 /// Returns the directory of real ledgers, or says that the test is skipped.
 ///
 /// It is `WAYPOST_CORPUS`, else `corpus` in a directory `shared` beside the repository.

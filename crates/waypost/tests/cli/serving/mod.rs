@@ -1,6 +1,7 @@
 //! `way serve`: the same store over a wire, for those who may.
 
 mod access;
+mod conforming;
 mod describing;
 mod following;
 mod jobs;
