@@ -92,12 +92,11 @@ impl Client {
     /// Runs an operation. With a key it may be asked several times, and is done once.
     pub fn call(&mut self, operation: &str, arguments: &Value, caller: &Caller, key: Option<&str>) -> Result<Value> {
         let path = format!("/api/v1/op/{operation}");
-        let body = arguments.to_string();
+        let body = Bytes::from(arguments.to_string());
         let mut tries = 0;
         loop {
             tries += 1;
-            let request = || self.request(Method::POST, &path, body.clone().into(), caller, key);
-            let request = request()?;
+            let request = self.request(Method::POST, &path, body.clone(), caller, key)?;
             match self.send(request) {
                 Err(error) if error.is_retriable() && tries < TRIES && (key.is_some() || error.is_transient()) => {}
                 answered => return answered,

@@ -20,6 +20,9 @@ use crate::origin::{self, Origin};
 
 /// How large a request may be.
 const LARGEST: usize = 4 * 1024 * 1024;
+/// How large one may be that carries a whole workflow, from whoever owns the server, and how long it may take to come.
+const LARGEST_WORKFLOW: usize = 256 * 1024 * 1024;
+const PATIENCE_WITH_WORKFLOW: Duration = Duration::from_mins(5);
 /// How long an operation may take before its client is told that nobody knows.
 const LONGEST: Duration = Duration::from_mins(1);
 
@@ -49,8 +52,8 @@ pub(super) async fn operate(
     let response = match ask(shared, op, address, key, request).await {
         Ok(response) => response,
         Err(Failure::Error(error)) => answer::error(&error),
-        Err(Failure::TooLarge) => {
-            let message = format!("a request has at most {LARGEST} bytes");
+        Err(Failure::TooLarge(most)) => {
+            let message = format!("a request has at most {most} bytes");
             answer::refusal(413, "invalid", &message, &[])
         }
     };
@@ -60,7 +63,7 @@ pub(super) async fn operate(
 
 enum Failure {
     Error(Error),
-    TooLarge,
+    TooLarge(usize),
 }
 
 impl From<Error> for Failure {
@@ -86,7 +89,10 @@ async fn ask(
         if parts.uri.query().is_some() {
             return Err(Error::invalid("what is asked for stands in the body, and not in the address").into());
         }
-        body_of(body).await?
+        let is_workflow = grant.role == Role::Admin && op.described.name == "take_workflow";
+        let (most, patience) =
+            if is_workflow { (LARGEST_WORKFLOW, PATIENCE_WITH_WORKFLOW) } else { (LARGEST, PATIENCE) };
+        body_of(body, most, patience).await?
     };
     if let (Some(name), Some(value)) = (&op.rest.key, key)
         && arguments.insert(name.clone(), Value::String(value)).is_some()
@@ -175,14 +181,14 @@ fn set_tag(response: &mut Response<Body>, tag: &str) {
 }
 
 /// Reads the body of a request, which is an object; no body at all is an empty one.
-async fn body_of(body: Body) -> Result<Map<String, Value>, Failure> {
-    let read = tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await;
+async fn body_of(body: Body, most: usize, patience: Duration) -> Result<Map<String, Value>, Failure> {
+    let read = tokio::time::timeout(patience, to_bytes(body, most)).await;
     let bytes = match read {
         Err(_) => return Err(Error::invalid("the request did not come to its end in time").into()),
         Ok(Err(error)) => {
             let is_large = std::error::Error::source(&error).is_some_and(|cause| cause.to_string().contains("limit"));
             let broken = Error::invalid("the request cannot be read").because(error);
-            return Err(if is_large { Failure::TooLarge } else { broken.into() });
+            return Err(if is_large { Failure::TooLarge(most) } else { broken.into() });
         }
         Ok(Ok(bytes)) => bytes,
     };

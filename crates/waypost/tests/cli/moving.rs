@@ -34,6 +34,29 @@ fn count(db: &Path, table: &str) -> i64 {
 }
 
 #[test]
+fn a11_a_workflow_that_is_larger_than_a_request_moves_to_a_server() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let text = "What has to be done here. ".repeat(1_500);
+    let task = |number: u32| serde_json::json!({ "name": format!("t{number}"), "description": text });
+    let plan = serde_json::json!({ "tasks": (0..120).map(task).collect::<Vec<_>>() }).to_string();
+    assert!(plan.len() > 4_500_000, "{}", plan.len());
+    sandbox.write(repo.join("plan.json"), &plan);
+    let _ = sandbox.way(&repo, ["--quiet", "workflow", "create", "large", "--plan", "plan.json", "--start"]).ok();
+    let server = crate::serving::Server::start(&[]);
+    let variables = [("WAYPOST_TOKEN", server.token.as_ref())];
+    let moved = sandbox.way_with(&repo, &variables, ["db", "move", "--to", server.url(), "--json"]).data();
+    assert_eq!(names(&moved["moved"]), ["large"]);
+    let tasks = server.way(&["task", "list", "--workflow", "large", "--limit", "1000", "--json"]).data();
+    assert_eq!((tasks.as_array().unwrap().len(), tasks[0]["description"].as_str()), (120, Some(text.as_str())));
+    // Whoever does not own the server sends no more than anybody else.
+    let agent = server.token(&["--agent", "a"]);
+    let refused = server.ask("POST", "/api/v1/op/take_workflow").by(&agent).json(&serde_json::json!({ "x": plan }));
+    let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| refused.send().status));
+    assert!(matches!(status, Ok(413) | Err(_)), "{status:?}");
+}
+
+#[test]
 fn a11_a_dry_run_lists_a_run_moves_a_second_run_moves_none_and_the_source_is_kept() {
     let sandbox = sandbox();
     let repo = prepared(&sandbox);

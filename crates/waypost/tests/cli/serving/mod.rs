@@ -26,17 +26,17 @@ use waypost_testkit::{Run, Sandbox};
 use crate::sandbox;
 
 /// A server, its sandbox, and the repository that it was started in.
-struct Server {
+pub(crate) struct Server {
     sandbox: Sandbox,
     repo: PathBuf,
     child: Child,
     /// What it said when it began.
     said: Value,
-    token: String,
+    pub(crate) token: String,
 }
 
 impl Server {
-    fn start(args: &[&str]) -> Server {
+    pub(crate) fn start(args: &[&str]) -> Server {
         let sandbox = sandbox();
         let repo = sandbox.git_repo("repo");
         Server::start_in(sandbox, repo, args)
@@ -71,7 +71,7 @@ impl Server {
         (child, said, token)
     }
 
-    fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         self.said["url"].as_str().unwrap()
     }
 
@@ -88,7 +88,7 @@ impl Server {
     }
 
     /// Runs a command beside the server, on the store itself.
-    fn way(&self, args: &[&str]) -> Run {
+    pub(crate) fn way(&self, args: &[&str]) -> Run {
         self.sandbox.way(&self.repo, args)
     }
 
@@ -104,13 +104,13 @@ impl Server {
     }
 
     /// Makes a token.
-    fn token(&self, args: &[&str]) -> String {
+    pub(crate) fn token(&self, args: &[&str]) -> String {
         let data = self.way(&[&["token", "create", "--json"], args].concat()).data();
         data["token"].as_str().unwrap().to_owned()
     }
 
     /// Begins a request as the owner.
-    fn ask(&self, method: &str, path: &str) -> Ask<'_> {
+    pub(crate) fn ask(&self, method: &str, path: &str) -> Ask<'_> {
         let ask =
             Ask { server: self, method: method.to_owned(), path: path.to_owned(), headers: Vec::new(), body: None };
         ask.with("Host", self.host()).with("Authorization", &format!("Bearer {}", self.token))
@@ -137,7 +137,7 @@ impl Drop for Server {
 }
 
 /// A request that is put together.
-struct Ask<'a> {
+pub(crate) struct Ask<'a> {
     server: &'a Server,
     method: String,
     path: String,
@@ -155,12 +155,12 @@ impl Ask<'_> {
         self
     }
 
-    fn json(mut self, body: &Value) -> Self {
+    pub(crate) fn json(mut self, body: &Value) -> Self {
         self.body = Some(body.to_string().into_bytes());
         self.with("Content-Type", "application/json")
     }
 
-    fn by(self, token: &str) -> Self {
+    pub(crate) fn by(self, token: &str) -> Self {
         self.with("Authorization", &format!("Bearer {token}"))
     }
 
@@ -176,7 +176,7 @@ impl Ask<'_> {
     }
 
     /// Sends it, and reads the whole answer.
-    fn send(self) -> Reply {
+    pub(crate) fn send(self) -> Reply {
         let ask = self.with("Connection", "close");
         let mut stream = ask.open();
         let mut answer = Vec::new();
@@ -197,8 +197,8 @@ impl Ask<'_> {
 
 /// An answer.
 #[derive(Debug)]
-struct Reply {
-    status: u16,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     headers: BTreeMap<String, String>,
     body: String,
 }
