@@ -40,7 +40,7 @@ enum Address {
 pub struct Client {
     address: Address,
     token: Option<String>,
-    runtime: Runtime,
+    runtime: Waiting,
     sender: Option<SendRequest<Body>>,
     shown: String,
 }
@@ -52,6 +52,23 @@ pub fn is_private(url: &str) -> bool {
             is_secure || ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str())
         }
         Ok(Address::Socket(_)) | Err(_) => true,
+    }
+}
+
+/// What waits for answers. It can be dropped anywhere, also by code that must not wait, as that of a server.
+struct Waiting(Option<Runtime>);
+
+impl Waiting {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.as_ref().expect("it is taken only when it is dropped").block_on(future)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -77,6 +94,7 @@ impl Client {
             .enable_all()
             .build()
             .map_err(|error| Error::unavailable("cannot reach the server").because(error))?;
+        let runtime = Waiting(Some(runtime));
         Ok(Client { address, token, runtime, sender: None, shown: url_text::without_password(url) })
     }
 

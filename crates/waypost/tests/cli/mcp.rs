@@ -1,10 +1,11 @@
 //! An agent's life over MCP, through the real server on standard input and output.
 
 mod official;
+mod served;
 
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,8 +37,11 @@ struct Client {
 impl Client {
     /// Starts a server, without introducing itself.
     fn start(team: &Team, line: &str) -> Client {
-        let mut child =
-            team.command(line).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Client::of(team.command(line))
+    }
+
+    fn of(mut command: Command) -> Client {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Client { child, stdin, stdout, requests: 0, printed: 0 }
     }
@@ -45,13 +49,17 @@ impl Client {
     /// Starts a server and introduces itself.
     fn connect(team: &Team, line: &str) -> Client {
         let mut client = Client::start(team, line);
+        client.introduce();
+        client
+    }
+
+    fn introduce(&mut self) {
         let params = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
         });
-        let introduced = client.request("initialize", &params);
+        let introduced = self.request("initialize", &params);
         assert_eq!(introduced["result"]["serverInfo"]["name"], "waypost");
-        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        client
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     }
 
     fn send(&mut self, message: &Value) {

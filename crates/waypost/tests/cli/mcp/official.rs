@@ -1,8 +1,7 @@
 //! The same life with the client of the SDK that we serve with, over both transports.
 
-use std::io::{BufRead as _, BufReader};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams, ResourceContents};
 use rmcp::service::RunningService;
@@ -12,30 +11,8 @@ use rmcp::{RoleClient, ServiceExt as _};
 use serde_json::Value;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
+use super::served::Served;
 use super::{life, state, team, typed};
-use crate::work::Team;
-
-/// A server beside a team. It ends with the test.
-struct Served(Child);
-
-impl Served {
-    /// Starts it, and returns it with what it said.
-    fn start(team: &Team) -> (Served, Value) {
-        let mut child =
-            team.command("serve --port 0 --json").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let mut said: Value = serde_json::from_str(&line).unwrap();
-        (Served(child), said["data"].take())
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Lives it, and says goodbye.
 async fn live(client: RunningService<RoleClient, ()>) {
