@@ -19,7 +19,9 @@ use waypost_core::op::{RegisterAgent, SendMessage};
 use waypost_server::{Who, mcp};
 use waypost_testkit::{mcp_python, postgres_url};
 
+use crate::serving::OF_EACH_KIB;
 use crate::work::Team;
+use served::Served;
 
 /// Bytes that count as one token.
 const TOKEN: usize = 4;
@@ -522,8 +524,12 @@ fn answers_are_given_to_whoever_asks_and_closes_at_once() {
 #[test]
 fn two_hundred_clients_come_and_go() {
     let team = team();
+    let (served, said) = Served::start(&team);
+    let mut sizes = Vec::new();
     for _ in 0..10 {
-        let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(&team, "mcp")).collect();
+        // One half has the store's file, the other a server before it.
+        let lines = ["mcp".to_owned(), format!("mcp --db unix:{}", said["socket"].as_str().unwrap())];
+        let mut clients: Vec<Client> = lines.iter().cycle().take(20).map(|line| Client::connect(&team, line)).collect();
         for (number, client) in clients.iter_mut().enumerate() {
             let answer = client.call("heartbeat", &json!({ "agent": format!("agent-{number}") }));
             assert_eq!(answer["unread"], 0);
@@ -531,7 +537,10 @@ fn two_hundred_clients_come_and_go() {
         for client in clients {
             assert!(client.close().0.success());
         }
+        sizes.push(served.resident_kib());
     }
+    // Ten at a time had the server before them, and what the store keeps in memory grows with what they wrote.
+    assert!(sizes[9] < sizes[1] + 8 * 10 * OF_EACH_KIB + 2_048, "the server grows: {sizes:?} KiB");
     assert_eq!(team.data("agent list").as_array().unwrap().len(), 21);
     let _ = team.way("db check").ok();
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use waypost_testkit::Run;
 
 use super::{Client, life, state, team, typed};
+use crate::serving::resident_kib;
 use crate::work::Team;
 
 /// A server beside a team. It ends with the test.
@@ -21,6 +22,12 @@ impl Served {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let mut said: Value = serde_json::from_str(&line).unwrap();
         (Served(child), said["data"].take())
+    }
+}
+
+impl Served {
+    pub(super) fn resident_kib(&self) -> u64 {
+        resident_kib(&self.0)
     }
 }
 

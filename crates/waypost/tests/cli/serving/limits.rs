@@ -1,11 +1,12 @@
 //! What a client can cost.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::json;
 
-use super::Server;
+use super::{OF_EACH_KIB, Server, resident_kib};
+use crate::jobs::until;
 
 #[test]
 fn t32_g21_requests_that_are_too_large_or_too_deep_are_refused() {
@@ -62,4 +63,67 @@ fn fault_54_a_client_that_goes_away_leaves_a_whole_write_or_none() {
         assert_eq!(workflow["total"], 2, "{workflow}");
     }
     assert_eq!(server.get("/api/v1/status").status, 200, "and nobody is kept waiting");
+}
+
+#[test]
+fn two_hundred_agents_over_http_leave_nothing_behind() {
+    let server = Server::start(&[]);
+    let said = |stream: &mut BufReader<TcpStream>| {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).unwrap();
+            if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = bytes.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).unwrap();
+        String::from_utf8(body).unwrap()
+    };
+    let ask = |method: &str, params: &serde_json::Value| {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let ask = server.ask("POST", "/mcp").with("Accept", "application/json, text/event-stream").json(&body);
+        [ask.head().into_bytes(), ask.body.clone().unwrap()].concat()
+    };
+    let client = json!({ "name": "test", "version": "1" });
+    let hello =
+        ask("initialize", &json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client }));
+    let look = ask("tools/call", &json!({ "name": "status", "arguments": { "agent": "ann" } }));
+    let mut sizes = Vec::new();
+    for _ in 0..8 {
+        let mut clients: Vec<_> =
+            (0..200).map(|_| BufReader::new(TcpStream::connect(server.host()).unwrap())).collect();
+        for client in &mut clients {
+            client.get_mut().write_all(&hello).unwrap();
+            assert!(said(client).contains("waypost"));
+            client.get_mut().write_all(&look).unwrap();
+        }
+        for client in &mut clients {
+            assert!(said(client).contains("\"isError\":false"));
+        }
+        drop(clients);
+        until("they are gone", || server.get("/metrics").status == 200 && server.connections() == 0);
+        sizes.push(resident_kib(&server.child));
+    }
+    // What the allocator keeps for the next round levels off; what each of them left behind would not.
+    assert!(sizes[7] < sizes[1] + 6 * 200 * OF_EACH_KIB, "the server grows with those who leave: {sizes:?} KiB");
+}
+
+impl Server {
+    /// Counts the connections that the server has.
+    fn connections(&self) -> usize {
+        let port = format!(":{:04X}", self.host().rsplit_once(':').unwrap().1.parse::<u16>().unwrap());
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let is_open = |line: &str| {
+            let mut fields = line.split_whitespace().skip(1);
+            let (local, _, state) = (fields.next(), fields.next(), fields.next());
+            // Established, or closed by the other side alone.
+            local.is_some_and(|local| local.ends_with(&port)) && matches!(state, Some("01" | "08"))
+        };
+        table.lines().filter(|line| is_open(line)).count()
+    }
 }

@@ -240,6 +240,16 @@ impl Reply {
     }
 }
 
+/// How much of each client that left may be found in the memory of a server, in KiB. A session would be more.
+pub(crate) const OF_EACH_KIB: u64 = 10;
+
+/// Returns how much memory a process has.
+pub(crate) fn resident_kib(process: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().split(' ').next().unwrap().parse().unwrap()
+}
+
 /// A plan of two tasks, one after the other.
 fn plan() -> Value {
     json!({ "summary": "ship it", "tasks": [
