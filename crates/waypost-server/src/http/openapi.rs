@@ -16,14 +16,19 @@ pub(crate) fn document(ops: &[Op]) -> Value {
     let mut paths = Map::new();
     for op in ops {
         add(&mut paths, &op.rest.path, if op.rest.is_get { "get" } else { "post" }, expected(op, &mut generator));
-        add(&mut paths, &format!("{ROOT}/op/{}", op.described.name), "post", by_name(op, &mut generator));
     }
+    add(&mut paths, &format!("{ROOT}/op/{{operation}}"), "post", by_name(ops));
     for (path, operation) in others() {
         add(&mut paths, path, "get", operation);
     }
     paths.sort_keys();
     let mut schemas = generator.take_definitions(true);
     schemas.insert("Error".to_owned(), error_schema());
+    schemas.insert("Answer".to_owned(), answer_schema());
+    share_fields(&mut schemas);
+    let mut used = Vec::new();
+    references(&Value::Object(paths.clone()), &schemas, &mut used);
+    schemas.retain(|name, _| used.contains(name) || name == "Error");
     schemas.sort_keys();
     let mut document = json!({
         "openapi": "3.1.0",
@@ -38,6 +43,15 @@ pub(crate) fn document(ops: &[Op]) -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
+            "responses": {
+                "Error": { "description": "What went wrong.", "content": content(&json!({ "$ref": "#/components/schemas/Error" })) },
+                "Unchanged": { "description": "As If-None-Match says, nothing changed." },
+            },
+            "parameters": { "IdempotencyKey": {
+                "name": "Idempotency-Key", "in": "header", "required": false,
+                "description": "The same key gives the same answer, however often it is asked.",
+                "schema": { "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$" },
+            } },
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
     });
@@ -73,7 +87,7 @@ fn expected(op: &Op, generator: &mut SchemaGenerator) -> Value {
             }
             parameters.push(parameter);
         }
-        operation["responses"]["304"] = json!({ "description": "As If-None-Match says, nothing changed." });
+        operation["responses"]["304"] = json!({ "$ref": "#/components/responses/Unchanged" });
     } else {
         let mut required = op.required.clone();
         let mut schema = arguments(op, generator);
@@ -95,12 +109,19 @@ fn expected(op: &Op, generator: &mut SchemaGenerator) -> Value {
     operation
 }
 
-/// Describes an operation at its name.
-fn by_name(op: &Op, generator: &mut SchemaGenerator) -> Value {
-    let mut operation = operation(op, &format!("op_{}", op.described.name), Answer::One, generator);
-    operation["requestBody"] = body(&arguments(op, generator), !op.required.is_empty());
-    operation["parameters"] = Value::Array(idempotency(op).into_iter().collect());
-    operation
+/// Describes how all of them are asked for by name. What each takes and answers is described where people expect it.
+fn by_name(ops: &[Op]) -> Value {
+    let names: Vec<&str> = ops.iter().map(|op| op.described.name).collect();
+    json!({
+        "operationId": "operate",
+        "summary": "Run an operation by its name, the operationId of its entry here, with all its arguments in the body",
+        "parameters": [
+            { "name": "operation", "in": "path", "required": true, "schema": { "enum": names } },
+            { "$ref": "#/components/parameters/IdempotencyKey" },
+        ],
+        "requestBody": body(&json!({ "type": "object" }), false),
+        "responses": { "200": answer(&json!({ "data": { "type": "object" } })), "default": errors() },
+    })
 }
 
 /// Describes the arguments of an operation. It has those and no others.
@@ -129,35 +150,98 @@ enum Answer {
 }
 
 fn operation(op: &Op, id: &str, form: Answer, generator: &mut SchemaGenerator) -> Value {
-    let answer = (op.described.answer_schema)(generator).to_value();
-    let mut properties = Map::from_iter([("schema".to_owned(), json!({ "const": "waypost/1" }))]);
+    let answered = (op.described.answer_schema)(generator).to_value();
+    let mut properties = Map::new();
     match form {
-        Answer::One => drop(properties.insert("data".to_owned(), answer)),
+        Answer::One => drop(properties.insert("data".to_owned(), answered)),
         Answer::List => {
             // The list itself is the data; what else there is to say stands beside it.
-            let fields = resolved(&answer, generator);
+            let fields = resolved(&answered, generator);
             for (name, schema) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
                 let is_list = schema.get("type") == Some(&json!("array"));
                 properties.insert(if is_list { "data".to_owned() } else { name.clone() }, schema.clone());
             }
         }
     }
-    properties.insert("warnings".to_owned(), json!({ "type": "array", "items": { "type": "string" } }));
-    let schema = json!({ "type": "object", "properties": properties, "required": ["schema", "data", "warnings"] });
     json!({
         "operationId": id,
         "summary": op.described.summary,
         "x-effect": if op.described.effect == Effect::Write { "write" } else { "read" },
         "responses": {
-            "200": { "description": "The answer.", "content": { "application/json": { "schema": schema } } },
+            "200": answer(&Value::Object(properties)),
             "default": errors(),
         },
     })
 }
 
+/// Describes an answer with these fields beside those that all have.
+fn answer(properties: &Value) -> Value {
+    let schema = json!({ "allOf": [{ "$ref": "#/components/schemas/Answer" }, { "properties": properties }] });
+    json!({ "description": "The answer.", "content": content(&schema) })
+}
+
+fn answer_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["schema", "data", "warnings"],
+        "properties": {
+            "schema": { "const": "waypost/1" },
+            "warnings": { "type": "array", "items": { "type": "string" } },
+        },
+    })
+}
+
 fn errors() -> Value {
-    let schema = json!({ "$ref": "#/components/schemas/Error" });
-    json!({ "description": "What went wrong.", "content": { "application/json": { "schema": schema } } })
+    json!({ "$ref": "#/components/responses/Error" })
+}
+
+fn content(schema: &Value) -> Value {
+    json!({ "application/json": { "schema": schema } })
+}
+
+/// Lets what has all fields of something else say so, and say only what it has beside them.
+fn share_fields(schemas: &mut Map<String, Value>) {
+    fn fields(schema: &Value) -> Option<&Map<String, Value>> {
+        let is_open = schema.get("additionalProperties").is_none() && schema.get("allOf").is_none();
+        schema.get("properties").and_then(Value::as_object).filter(|_| is_open)
+    }
+    let mut names: Vec<String> = schemas.keys().cloned().collect();
+    // Those that have much first, while what they have is still spelled out.
+    names.sort_by_key(|name| std::cmp::Reverse(fields(&schemas[name]).map_or(0, Map::len)));
+    for name in &names {
+        let Some(whole) = fields(&schemas[name]) else { continue };
+        let is_part = |part: &&String| {
+            let part = fields(&schemas[*part]);
+            part.is_some_and(|part| {
+                part.len() < whole.len() && part.iter().all(|(key, field)| whole.get(key) == Some(field))
+            })
+        };
+        // A few fields are the same by chance.
+        let most = |part: &&String| fields(&schemas[*part]).map_or(0, Map::len);
+        let Some(part) = names.iter().filter(is_part).max_by_key(most).filter(|part| most(part) > 4) else { continue };
+        let shared: Vec<String> = fields(&schemas[part]).into_iter().flatten().map(|(key, _)| key.clone()).collect();
+        let mut rest = schemas[name].clone();
+        if let Some(properties) = rest["properties"].as_object_mut() {
+            properties.retain(|key, _| !shared.contains(key));
+        }
+        rest["allOf"] = json!([{ "$ref": format!("#/components/schemas/{part}") }]);
+        schemas[name] = rest;
+    }
+}
+
+/// Finds the schemas that something refers to, and those that they refer to.
+fn references(value: &Value, schemas: &Map<String, Value>, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(name) = definition(value).filter(|name| !found.iter().any(|known| known == name)) {
+                found.push(name.to_owned());
+                references(&schemas[name], schemas, found);
+            }
+            fields.values().for_each(|value| references(value, schemas, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(value, schemas, found)),
+        _ => {}
+    }
 }
 
 fn error_schema() -> Value {
@@ -183,17 +267,12 @@ fn error_schema() -> Value {
 }
 
 fn body(schema: &Value, is_required: bool) -> Value {
-    json!({ "required": is_required, "content": { "application/json": { "schema": schema } } })
+    json!({ "required": is_required, "content": content(schema) })
 }
 
 /// Describes the header that makes a write safe to repeat.
 fn idempotency(op: &Op) -> Option<Value> {
-    let header = json!({
-        "name": "Idempotency-Key", "in": "header", "required": false,
-        "description": "The same key gives the same answer, however often it is asked.",
-        "schema": { "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$" },
-    });
-    (op.described.effect == Effect::Write).then_some(header)
+    (op.described.effect == Effect::Write).then(|| json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
 }
 
 /// What stands in a path is not empty.

@@ -15,8 +15,18 @@ const OPEN: &[&str] = &["/healthz", "/readyz", "/login"];
 fn routes(server: &Server) -> Vec<(String, String, bool)> {
     let document: Value = serde_json::from_str(&server.get("/openapi.json").body).unwrap();
     let mut routes = Vec::new();
-    for (path, methods) in document["paths"].as_object().unwrap() {
+    let paths = document["paths"].as_object().unwrap();
+    let operations = || paths.values().flat_map(|methods| methods.as_object().unwrap().values());
+    for (path, methods) in paths {
         for (method, operation) in methods.as_object().unwrap() {
+            if path.ends_with("/op/{operation}") {
+                for name in operation["parameters"][0]["schema"]["enum"].as_array().unwrap() {
+                    let own = operations().find(|known| known["operationId"] == *name).unwrap();
+                    let path = path.replace("{operation}", name.as_str().unwrap());
+                    routes.push((method.to_uppercase(), path, own["x-effect"] != "write"));
+                }
+                continue;
+            }
             let filled = path.split('/').map(|part| if part.starts_with('{') { "x" } else { part });
             let is_read = operation["x-effect"] != "write";
             routes.push((method.to_uppercase(), filled.collect::<Vec<_>>().join("/"), is_read));

@@ -1,6 +1,7 @@
 //! What the server says of itself, and how its answers look.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use expect_test::expect_file;
@@ -12,8 +13,32 @@ use super::{Server, plan};
 fn the_description_is_the_one_that_is_checked_in() {
     let server = Server::start(&[]);
     let document: Value = serde_json::from_str(&server.get("/openapi.json").body).unwrap();
-    let text = serde_json::to_string_pretty(&document).unwrap() + "\n";
+    let text = one_a_line(&document);
+    assert!(text.len() < 250_000, "{} bytes", text.len());
     expect_file![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json")].assert_eq(&text);
+}
+
+/// Writes the description with an address or a schema a line, so that a change of one is a change of a line.
+fn one_a_line(document: &Value) -> String {
+    fn put(value: &Value, depth: usize, text: &mut String) {
+        match value {
+            Value::Object(fields) if depth > 0 => {
+                let indent = "  ".repeat(4 - depth);
+                text.push_str("{\n");
+                for (number, (name, value)) in fields.iter().enumerate() {
+                    let comma = if number > 0 { ",\n" } else { "" };
+                    write!(text, "{comma}{indent}{}: ", json!(name)).unwrap();
+                    let is_long = value.to_string().len() > 100;
+                    put(value, if is_long { depth - 1 } else { 0 }, text);
+                }
+                write!(text, "\n{}}}", &indent[2..]).unwrap();
+            }
+            _ => text.push_str(&value.to_string()),
+        }
+    }
+    let mut text = String::new();
+    put(document, 3, &mut text);
+    text + "\n"
 }
 
 #[test]
@@ -62,12 +87,7 @@ fn nothing_that_the_description_allows_brings_it_down_or_is_answered_otherwise()
         .args(["--header", &format!("Authorization: Bearer {}", server.token)])
         .args(["--max-examples", EXAMPLES, "--phases", "coverage,fuzzing", "--checks", checks, "--workers", "2"])
         // What has no end, what needs a code, and what would run commands drawn at random.
-        .args([
-            "--exclude-operation-id",
-            "create_job",
-            "--exclude-path-regex",
-            "events/stream|/wait|/login|op/create_job",
-        ])
+        .args(["--exclude-operation-id", "create_job", "--exclude-path-regex", "/stream|/wait|/login"])
         .args(["--seed", "1"])
         .output()
         .unwrap();
