@@ -67,6 +67,15 @@ impl Agent {
         }
     }
 
+    /// What its user has to do before it obeys what stands in a repository, if anything.
+    pub fn condition(self) -> Option<&'static str> {
+        match self {
+            Agent::Codex => Some("Codex runs hooks of a repository once you trust it and them, which it asks for"),
+            Agent::Gemini => Some("Gemini CLI obeys the settings of folders that you trust"),
+            Agent::ClaudeCode | Agent::Cursor | Agent::Generic => None,
+        }
+    }
+
     fn parts(self) -> Vec<Part> {
         let document = |path| Part { path, content: Content::Document { header: "" } };
         let servers = |path| Part { path, content: Content::Server };

@@ -382,6 +382,9 @@ fn a_hook_never_stops_anybodys_work() {
         for agent in ["claude-code", "codex", "cursor", "gemini", "generic", "another"] {
             let run = sandbox.way(&outside, ["hook", moment, "--for", agent]);
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{moment} {agent}: {run:#?}");
+            // These read what is said as JSON, also if it is nothing.
+            let is_json = serde_json::from_str::<Value>(&run.stdout).is_ok_and(|said| said.is_object());
+            assert_eq!(is_json, ["codex", "cursor", "gemini"].contains(&agent) || run.stdout.starts_with('{'));
         }
     }
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "nor does it make anything");
@@ -389,8 +392,10 @@ fn a_hook_never_stops_anybodys_work() {
     let _ = sandbox.way(&repo, ["status"]).ok();
     sandbox
         .write("repo/.git/waypost/state.db", "this is no database, and long enough to be looked at twice".repeat(100));
-    for moment in ["start", "stop"] {
-        let run = sandbox.way(&repo, ["hook", moment, "--for", "claude-code"]);
-        assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, "", ""), "{run:#?}");
+    for (agent, said) in [("claude-code", ""), ("codex", "{}\n"), ("cursor", "{}\n"), ("gemini", "{}\n")] {
+        for moment in ["start", "stop"] {
+            let run = sandbox.way(&repo, ["hook", moment, "--for", agent]);
+            assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, said, ""), "{run:#?}");
+        }
     }
 }

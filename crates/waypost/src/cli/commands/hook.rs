@@ -43,11 +43,13 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let agent = args.target.parse().unwrap_or(Agent::Generic);
     let session = session_of_agent();
     let named = session.map(|session| format!("{}-{session}", agent.name()));
-    match answer(cx, &args.moment, agent, named) {
-        Ok(answer) if answer.is_empty() => {}
-        // It is gone for whoever closed its end.
-        Ok(answer) => print(&format!("{answer}\n"))?,
-        Err(error) => log::debug!("the hook did nothing: {}", error.full_message()),
+    let answer = answer(cx, &args.moment, agent, named).unwrap_or_else(|error| {
+        log::debug!("the hook did nothing: {}", error.full_message());
+        nothing(agent)
+    });
+    // It is gone for whoever closed its end.
+    if !answer.is_empty() {
+        print(&format!("{answer}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -145,10 +147,10 @@ fn compacted(agent: Agent, text: &str) -> String {
     }
 }
 
-/// Says nothing, as an agent that reads JSON understands it.
+/// Says nothing, as an agent that reads JSON understands it. Codex takes nothing else when it has done its turn.
 fn nothing(agent: Agent) -> String {
     match agent {
-        Agent::Gemini | Agent::Cursor => "{}".to_owned(),
-        Agent::ClaudeCode | Agent::Codex | Agent::Generic => String::new(),
+        Agent::Codex | Agent::Gemini | Agent::Cursor => "{}".to_owned(),
+        Agent::ClaudeCode | Agent::Generic => String::new(),
     }
 }

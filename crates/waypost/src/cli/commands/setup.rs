@@ -81,6 +81,9 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     }
     if !args.check && !args.remove && !is_complete {
         cx.ui.note("commit it to share it with your team; agents see it in their next session");
+        if let Some(condition) = args.target.condition() {
+            cx.ui.note(condition);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
