@@ -256,6 +256,7 @@ pub(super) static TABLE: &[Tool] = &[
             ("text", TEXT),
             ("force", YES_OR_NO),
             ("repo", TEXT),
+            ("key", KEY),
         ],
         required: &["do"],
         is_read_only: false,
@@ -274,7 +275,7 @@ pub(super) static TABLE: &[Tool] = &[
                 "release" => ("return_issue", &[&["id", "force"]]),
                 _ => ("depend_issue", &[&["id", "on"]]),
             };
-            only(&arguments, operation, &[takes.concat().as_slice(), &["repo"]].concat())?;
+            only(&arguments, operation, &[takes.concat().as_slice(), &["repo", "key"]].concat())?;
             if operation == "close_issue" {
                 renamed(&mut arguments, "text", "reason");
             }

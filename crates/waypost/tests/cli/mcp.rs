@@ -371,6 +371,18 @@ fn a_key_makes_a_call_happen_once() {
     assert_eq!(first, second);
     assert_eq!(team.data("checkpoint list a").as_array().unwrap().len(), 1);
     assert_eq!(team.data("task show a")["holder"], "ann", "whom the server was started for");
+    let issues = || team.data("list --all").as_array().unwrap().len();
+    let before = issues();
+    let add = json!({ "do": "add", "title": "Once", "key": "k2" });
+    assert_eq!(client.call("issue", &add), client.call("issue", &add));
+    assert_eq!(issues(), before + 1);
+    let other = json!({ "do": "add", "title": "Another", "key": "k2" });
+    assert_eq!(client.refused("issue", &other)["code"], "conflict");
+    assert_eq!(
+        client.refused("checkpoint", &json!({ "task": "a", "epoch": 1, "summary": "x", "key": "k2" }))["code"],
+        "conflict"
+    );
+    assert_eq!(issues(), before + 1);
 }
 
 #[test]

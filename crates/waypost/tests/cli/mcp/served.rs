@@ -78,7 +78,9 @@ fn an_agent_on_another_machine_works_with_a_token_of_its_own() {
     assert_eq!(client.call("next", &json!({ "task": "b" }))["epoch"], 1);
     let _ = client.call("checkpoint", &json!({ "task": "b", "epoch": 1, "summary": "half", "key": "k" }));
     assert_eq!(client.refused("next", &json!({ "agent": "bob", "task": "c" }))["code"], "refused", "it is ann's token");
-    let mine = client.call("issue", &json!({ "do": "add", "title": "Found there" }));
+    let found = json!({ "do": "add", "title": "Found there", "key": "found" });
+    let mine = client.call("issue", &found);
+    assert_eq!(client.call("issue", &found), mine);
     assert_eq!(client.call("issue", &json!({ "do": "claim", "id": mine["issue"]["id"] }))["issue"]["assignee"], "ann");
     let _ = client.call("finish", &json!({ "task": "b", "epoch": 1, "how": "done", "text": "all" }));
     let done = team.data("task show w/b");
