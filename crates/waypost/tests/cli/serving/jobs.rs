@@ -211,3 +211,31 @@ fn a_command_elsewhere_follows_what_a_job_of_the_server_prints() {
     let end = Run::of(&command(&["--tail", "20", "--json"]).output().unwrap()).data();
     assert_eq!(end["log"], "19998\n19999\n20000\n");
 }
+
+#[test]
+fn fault_54_a_job_that_was_asked_for_when_the_server_was_killed_is_not_run_twice() {
+    let mut server = Server::with_commit();
+    let ran = server.sandbox.path("ran");
+    let body = json!({ "command": ["sh", "-c", format!("echo once >> {}", ran.display())] });
+    let ask = |server: &Server| server.ask("POST", "/api/v1/jobs").with("Idempotency-Key", "k").json(&body).send();
+    let jobs = |server: &Server| server.way(&["job", "list", "--json"]).data().as_array().unwrap().clone();
+    // It is written down, and whoever asked has not heard of it.
+    let unheard = server.ask("POST", "/api/v1/jobs").with("Idempotency-Key", "k").json(&body).open();
+    until("it is written down", || !jobs(&server).is_empty());
+    server.restart();
+    drop(unheard);
+    let again = ask(&server);
+    let all = jobs(&server);
+    assert_eq!(all.len(), 1, "{all:?}");
+    // It runs, or it never will and that is said.
+    if again.status == 200 {
+        assert_eq!(again.data()["id"], all[0]["id"]);
+        assert_eq!(server.end_of(&all[0])["status"], "completed");
+        assert_eq!(fs::read_to_string(&ran).unwrap(), "once\n");
+    } else {
+        assert_eq!((again.fails(409).as_str(), &all[0]["status"]), ("conflict", &json!("interrupted")), "{again:?}");
+        assert!(!ran.exists());
+    }
+    assert_eq!(ask(&server).status, again.status);
+    assert_eq!(jobs(&server).len(), 1);
+}
