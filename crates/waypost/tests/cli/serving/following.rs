@@ -44,7 +44,7 @@ impl Stream {
 
 impl Stream {
     /// Waits for its end, whatever is told before.
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         // Sooner than it says that it is still there.
         self.0.get_ref().set_read_timeout(Some(Duration::from_secs(14))).unwrap();
         // The last chunk is empty.

@@ -178,10 +178,16 @@ fn p34_what_a_job_prints_is_told_as_it_prints_it() {
     }
     let none = server.get("/api/v1/jobs/none/log/stream");
     assert_eq!(none.fails(404), "not_found");
-    let reader = server.token(&["--role", "read-only"]);
-    let id = ours["id"].as_str().unwrap();
-    let mut stream = Stream::open(server.ask("GET", &format!("/api/v1/jobs/{id}/log/stream")).by(&reader));
-    assert_eq!(stream.next().0, "log");
+    // Whoever may only read may follow it, until that ends.
+    let reader = server.way(&["token", "create", "--role", "read-only", "--json"]).data();
+    let job = server.run(&json!({ "command": ["sh", "-c", "echo here; exec sleep 600"] }));
+    let path = format!("/api/v1/jobs/{}", job["id"].as_str().unwrap());
+    let mut stream = Stream::open(server.ask("GET", &format!("{path}/log")).by(reader["token"].as_str().unwrap()));
+    assert_eq!(stream.next().2["text"], "here\n");
+    let _ = server.way(&["token", "revoke", reader["id"].as_str().unwrap()]).ok();
+    stream.end();
+    server.post(&format!("{path}/cancel"), &json!({})).data();
+    assert_eq!(server.end_of(&job)["status"], "cancelled");
 }
 
 #[test]
