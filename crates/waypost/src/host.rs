@@ -91,7 +91,14 @@ pub fn run_on_issues(place: &Place, call: Call) -> Result<Value> {
         return (entry.run)(place, call.arguments, Some(&key));
     }
     let arguments = call.arguments.clone();
-    once(|step| step.ask(&mut session), &key, entry.name, &call.arguments, || (entry.run)(place, arguments, Some(&key)))
+    once(
+        |step| step.ask(&mut session),
+        &call.who,
+        &key,
+        entry.name,
+        &call.arguments,
+        || (entry.run)(place, arguments, Some(&key)),
+    )
 }
 
 /// Closes the issue of a finished task, and says in the answer whether that was possible. The task is done in any case.

@@ -12,6 +12,7 @@ use waypost_core::engine::Cx;
 use waypost_core::model::SavedAnswer;
 use waypost_core::op::{Effect, Operation};
 use waypost_core::{Error, Kind, Result};
+use waypost_server::Who;
 
 use crate::session::Session;
 use crate::tokens::hash;
@@ -19,6 +20,7 @@ use crate::tokens::hash;
 /// Does something once: the same key gives the same answer.
 pub(crate) fn once(
     mut ask: impl FnMut(Step) -> Result<Option<Answered>>,
+    who: &Who,
     key: &str,
     operation: &str,
     arguments: &Value,
@@ -28,14 +30,14 @@ pub(crate) fn once(
     if key.is_empty() || key.len() > 200 || key.chars().any(char::is_control) {
         return Err(Error::invalid(format!("{key:?} cannot be a key")).hint("1 to 200 bytes on one line"));
     }
-    let request = hash(&arguments.to_string());
+    let request = hash(&format!("{}\0{arguments}", who.agent.as_ref().unwrap_or(&who.actor)));
     let is_same = |known: &Answered| known.operation == operation && known.request == request;
     let known = |known: Answered| {
         if is_same(&known) {
             return Ok(known.answer);
         }
         Err(Error::conflict(format!("the key {key:?} was used for another request"))
-            .hint("a key belongs to one request: take a new one"))
+            .hint("a key belongs to one request of one caller: take a new one"))
     };
     if let Some(before) = ask(Step::Recall(key.to_owned()))? {
         return known(before);

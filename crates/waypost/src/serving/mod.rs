@@ -139,7 +139,7 @@ impl Serving {
             let _turn = lock(&turn);
             let ask = |step: once::Step| self.readers.ask(move |session| step.ask(session));
             let again = arguments.clone();
-            once::once(ask, &key, entry.name, &arguments, || (entry.run)(&place, again, Some(&key)))
+            once::once(ask, who, &key, entry.name, &arguments, || (entry.run)(&place, again, Some(&key)))
         };
         drop(turn);
         lock(&self.keys).retain(|_, turn| Arc::strong_count(turn) > 1);
