@@ -85,7 +85,7 @@ impl Scene {
         assert!(killed > 0, "nobody was met at any of {} steps", steps.len());
     }
 
-    /// The steps of a command that nobody disturbs: each the so-and-so-manieth of its kind.
+    /// The steps of a command that nobody disturbs: the name of each, and how many of that name there were with it.
     fn steps(&self, args: &[String]) -> Vec<(String, usize, String)> {
         let run = Run::of(&self.traced(args, &[]).output().unwrap());
         assert_eq!(run.code, 0, "{}", run.whole());
