@@ -56,12 +56,13 @@ pub fn schemathesis() -> Option<PathBuf> {
 /// It comes from npm with a Node of its own, and is not needed for anything else: its absence is never a failure.
 pub fn mcp_conformance() -> Option<[PathBuf; 2]> {
     let root = std::env::var_os("WAYPOST_TEST_MCP_CONFORMANCE").map(PathBuf::from);
-    let modules = root.map(|root| root.join("node_modules")).filter(|modules| modules.is_dir());
-    if modules.is_none() {
+    let files = ["node/bin/node", "@modelcontextprotocol/conformance/dist/index.js"];
+    let found = root.map(|root| files.map(|file| root.join("node_modules").join(file)));
+    let found = found.filter(|files| files.iter().all(|file| file.is_file()));
+    if found.is_none() {
         skipped("the conformance suite of MCP is not installed; cargo xtask test installs it");
     }
-    let modules = modules?;
-    Some([modules.join("node/bin/node"), modules.join("@modelcontextprotocol/conformance/dist/index.js")])
+    found
 }
 
 /// Returns the directory of real ledgers, or says that the test is skipped.

@@ -15,12 +15,16 @@ use crate::jobs::until;
 
 impl Server {
     fn with_commit() -> Server {
+        Server::with_commit_and(&[])
+    }
+
+    fn with_commit_and(args: &[&str]) -> Server {
         let sandbox = crate::sandbox();
         let repo = sandbox.git_repo("repo");
         sandbox.write(repo.join("file"), "one\n");
         sandbox.git(&repo, ["add", "."]);
         sandbox.git(&repo, ["commit", "--quiet", "-m", "First"]);
-        Server::start_in(sandbox, repo, &[])
+        Server::start_in(sandbox, repo, args)
     }
 
     fn run(&self, body: &Value) -> Value {
@@ -244,4 +248,36 @@ fn fault_54_a_job_that_was_asked_for_when_the_server_was_killed_is_not_run_twice
     }
     assert_eq!(ask(&server).status, again.status);
     assert_eq!(jobs(&server).len(), 1);
+}
+
+#[test]
+fn fault_55_whoever_reads_a_log_too_slowly_is_told_what_is_gone_and_holds_nobody_up() {
+    let server = Server::with_commit_and(&["--config", "jobs.log_limit=64KB"]);
+    let go = server.sandbox.path("go");
+    let script = format!("echo first; until [ -e {} ]; do sleep 0.02; done; yes | head -c 12000000", go.display());
+    let job = server.run(&json!({ "command": ["sh", "-c", script] }));
+    let path = format!("/api/v1/jobs/{}/log", job["id"].as_str().unwrap());
+    let mut slow = Stream::open(server.ask("GET", &path));
+    server.sandbox.write(&go, "");
+    // It reads nothing while everything is printed.
+    assert_eq!(server.end_of(&job)["status"], "completed");
+    let mut late = Stream::open(server.ask("GET", &path));
+    assert_eq!(late.next().0, "resync", "the first of it is gone");
+    let (mut at, mut missed) = (0, 0);
+    loop {
+        let (kind, id, data) = slow.next();
+        match kind.as_str() {
+            "resync" => {
+                missed += data["missed"].as_u64().unwrap();
+                at = data["from"].as_u64().unwrap();
+            }
+            "log" => {
+                assert_eq!(data["from"], at, "nothing is told twice, and nothing is left out unsaid");
+                at = id.unwrap();
+            }
+            _ => break,
+        }
+    }
+    assert_eq!(at, 12_000_006);
+    assert!(missed > 0);
 }
