@@ -134,6 +134,7 @@ impl Operation for Keep {
     const EFFECT: Effect = Effect::Write;
     type Answer = Keep;
 
+    /// Has no event of its own: what it is about has one where it was done, or stands in a ledger.
     fn run(self, _: &mut Cx<'_>) -> Result<Keep> {
         Ok(self)
     }
