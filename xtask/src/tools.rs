@@ -13,9 +13,10 @@ const SCHEMATHESIS: &str = "4.32.5";
 /// The version of the official MCP client for Python that tests are run with.
 const MCP_CLIENT: &str = "2.3.0";
 
-/// The version of the published suite that tells whether a server speaks MCP, from npm, and of the Node it is run with: that
-/// of the machine may be too old.
+/// The versions of the published suite that tells whether a server speaks MCP, from npm: the one that counts, and the one to
+/// come, which knows the newest protocol. And that of the Node they are run with: the machine's may be too old.
 const MCP_CONFORMANCE: &str = "0.1.16";
+const MCP_CONFORMANCE_NEXT: &str = "0.2.0-alpha.12";
 const NODE: &str = "22.23.3";
 
 /// Debian packages, each with the program it brings.
@@ -130,13 +131,18 @@ fn find_in_python(package: &str, version: &str) -> Option<PathBuf> {
     Some(root)
 }
 
-/// Returns the conformance suite of MCP with a Node of its own, installing both on first use.
+/// Returns the conformance suites of MCP with a Node of their own, installing them on first use.
 fn find_mcp_conformance() -> Option<PathBuf> {
-    let root = kept("mcp-conformance", MCP_CONFORMANCE)?;
+    let root = kept("mcp-conformance", &format!("{MCP_CONFORMANCE}-{MCP_CONFORMANCE_NEXT}"))?;
     let whole = root.join("whole");
     if !whole.is_file() {
         println!("the conformance suite of MCP is installed once");
-        let wanted = [format!("@modelcontextprotocol/conformance@{MCP_CONFORMANCE}"), format!("node@{NODE}")];
+        let package = "npm:@modelcontextprotocol/conformance";
+        let wanted = [
+            format!("conformance@{package}@{MCP_CONFORMANCE}"),
+            format!("conformance-next@{package}@{MCP_CONFORMANCE_NEXT}"),
+            format!("node@{NODE}"),
+        ];
         let installed = std::fs::create_dir_all(&root).map_err(|error| error.to_string()).and_then(|()| {
             let mut command = Command::new("npm");
             command.args(["install", "--no-audit", "--no-fund", "--save-exact", "--prefix"]).arg(&root).args(wanted);

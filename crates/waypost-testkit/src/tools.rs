@@ -51,12 +51,12 @@ pub fn schemathesis() -> Option<PathBuf> {
     found
 }
 
-/// Returns a command that runs the published conformance suite of MCP, program first, or says that the test is skipped.
+/// Returns Node, the published conformance suite of MCP and the one to come, or says that the test is skipped.
 ///
-/// It comes from npm with a Node of its own, and is not needed for anything else: its absence is never a failure.
-pub fn mcp_conformance() -> Option<[PathBuf; 2]> {
+/// They come from npm, and are not needed for anything else: their absence is never a failure.
+pub fn mcp_conformance() -> Option<[PathBuf; 3]> {
     let root = std::env::var_os("WAYPOST_TEST_MCP_CONFORMANCE").map(PathBuf::from);
-    let files = ["node/bin/node", "@modelcontextprotocol/conformance/dist/index.js"];
+    let files = ["node/bin/node", "conformance/dist/index.js", "conformance-next/dist/index.js"];
     let found = root.map(|root| files.map(|file| root.join("node_modules").join(file)));
     let found = found.filter(|files| files.iter().all(|file| file.is_file()));
     if found.is_none() {
