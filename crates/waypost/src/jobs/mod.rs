@@ -224,6 +224,8 @@ pub fn printed(session: &mut Session, job: &str) -> Result<(Job, PathBuf)> {
     }
     let log = job.log.clone().map_or_else(|| log_of(session, &job.id), Ok)?;
     match &job.machine {
+        // Whoever takes it may be there.
+        None if session.is_served() => Err(Error::not_found(format!("job {} was not started yet", job.id))),
         Some(machine) if !is_here && (session.is_served() || !log.exists()) => {
             Err(Error::not_found(format!("job {} printed on {machine}", job.id))
                 .hint("its last lines are its output: way job show"))
