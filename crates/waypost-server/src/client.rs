@@ -21,9 +21,11 @@ use waypost_core::{Error, Result, url_text};
 use crate::origin::{self, Origin};
 use crate::wire;
 
-/// How long a server may take to answer a call, and to be reached at all.
+/// How long a server may take to answer a call once all of it was sent, and to be reached at all.
 const ANSWER: Duration = Duration::from_secs(90);
 const CONNECT: Duration = Duration::from_secs(5);
+/// How many bytes get there in a second, at least.
+const SLOWEST: usize = 1024 * 1024;
 /// How large an answer may be.
 const LARGEST: usize = 256 * 1024 * 1024;
 /// How often a request is sent again whose answer got lost.
@@ -111,11 +113,12 @@ impl Client {
     pub fn call(&mut self, operation: &str, arguments: &Value, caller: &Caller, key: Option<&str>) -> Result<Value> {
         let path = format!("/api/v1/op/{operation}");
         let body = Bytes::from(arguments.to_string());
+        let patience = ANSWER + Duration::from_secs((body.len() / SLOWEST) as u64);
         let mut tries = 0;
         loop {
             tries += 1;
             let request = self.request(Method::POST, &path, body.clone(), caller, key)?;
-            match self.send(request) {
+            match self.send(request, patience) {
                 Err(error) if error.is_retriable() && tries < TRIES && (key.is_some() || error.is_transient()) => {}
                 answered => return answered,
             }
@@ -126,7 +129,7 @@ impl Client {
     pub fn wait(&mut self, since: u64, at_most: Duration) -> Result<()> {
         let path = format!("/api/v1/wait?since={since}&ms={}", at_most.as_millis().min(30_000));
         let request = self.request(Method::GET, &path, Bytes::new(), &Caller::default(), None)?;
-        self.send(request).map(drop)
+        self.send(request, ANSWER).map(drop)
     }
 
     fn request(
@@ -165,7 +168,7 @@ impl Client {
     }
 
     /// Sends a request, and reads the answer to it.
-    fn send(&mut self, request: Request<Body>) -> Result<Value> {
+    fn send(&mut self, request: Request<Body>, patience: Duration) -> Result<Value> {
         let Client { address, runtime, sender, shown, .. } = self;
         let lost = |why: &dyn std::fmt::Display| {
             Error::unavailable(format!("the server {shown} did not answer")).because(why).outcome_unknown()
@@ -181,7 +184,7 @@ impl Client {
                 let bytes = to_bytes(Body::new(body), LARGEST).await.map_err(|error| lost(&error))?;
                 Ok::<_, Error>((parts.status, bytes))
             };
-            let answered = tokio::time::timeout(ANSWER, exchange).await.map_err(|_| lost(&"time is up"))??;
+            let answered = tokio::time::timeout(patience, exchange).await.map_err(|_| lost(&"time is up"))??;
             *sender = Some(open);
             Ok::<_, Error>(answered)
         })?;

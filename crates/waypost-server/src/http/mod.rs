@@ -369,6 +369,11 @@ async fn measure(State(shared): State<Arc<Shared>>, request: Request) -> Respons
         gauge("events_lag", "How many events were not told yet.", lag as f64),
         gauge("event_listeners", "How many listen to events.", shared.events.listeners() as f64),
         gauge(
+            "log_listeners",
+            "How many follow what a job prints.",
+            (logs::LISTENERS - shared.log_listeners.available_permits()) as f64,
+        ),
+        gauge(
             "requests_in_flight",
             "How many requests are worked on.",
             shared.in_flight.load(Ordering::Relaxed) as f64,
