@@ -181,9 +181,16 @@ pub(crate) fn commit_everything(
         command.args(["commit-tree", tree, "-m", message]).args(parents).stdout()
     };
     let head: &[&str] = if has_head { &["HEAD"] } else { &[] };
+    let add_all = || {
+        let except = except.iter().map(|path| format!(":(exclude,literal,top){path}"));
+        index.tool(git).args(["add", "--all", "--", "."]).args(except).stdout().map(drop)
+    };
+    // Where versions of a file are in conflict, nothing is staged yet that could be a tree.
+    if !index.tool(git).args(["ls-files", "--unmerged"]).stdout()?.is_empty() {
+        add_all()?;
+    }
     let staged = commit(&index.tool(git).arg("write-tree").stdout()?, "What was staged", head)?;
-    let except = except.iter().map(|path| format!(":(exclude,literal,top){path}"));
-    index.tool(git).args(["add", "--all", "--", "."]).args(except).stdout()?;
+    add_all()?;
     let tree = index.tool(git).arg("write-tree").stdout()?;
     commit(&tree, message, &[head, &[&staged]].concat())
 }

@@ -88,6 +88,28 @@ fn p22_p27_commits_on_other_branches_and_stashes_are_saved_with_the_rest() {
 }
 
 #[test]
+fn p27_a_workspace_in_the_middle_of_a_merge_is_saved_with_its_conflicts() {
+    let shop = Shop::new();
+    let (id, workspace) = made(&shop, "clone");
+    for (branch, content) in [("one", "this\n"), ("other", "that\n")] {
+        shop.sandbox.git(&workspace, ["checkout", "--quiet", "-b", branch, &format!("waypost/{id}")]);
+        shop.sandbox.write(workspace.join("file"), content);
+        shop.sandbox.git(&workspace, ["commit", "--quiet", "-am", branch]);
+    }
+    let merged = shop.sandbox.command("git", &workspace).args(["merge", "--quiet", "one"]).output().unwrap();
+    assert!(!merged.status.success());
+    let conflict = fs::read_to_string(workspace.join("file")).unwrap();
+    assert!(conflict.contains("<<<<<<<") && conflict.contains("this") && conflict.contains("that"));
+    assert!(shop.way(["ws", "rm", &id]).fails(7).stderr.contains("a merge under way"));
+    let removed = shop.way(["ws", "rm", &id, "--force", "--json"]).data();
+    let restored = shop.way(["ws", "restore", removed[0]["saved_as"].as_str().unwrap(), "--json"]).data();
+    let restored = path(&restored["workspace"]["path"]);
+    assert_eq!(fs::read_to_string(restored.join("file")).unwrap(), conflict);
+    assert_eq!(shop.sandbox.git(restored, ["show", "one:file"]), "this\n");
+    assert_eq!(shop.sandbox.git(restored, ["show", "HEAD:file"]), "that\n");
+}
+
+#[test]
 fn p27_what_nothing_can_save_is_not_removed_by_force() {
     let shop = Shop::new();
     for strategy in ["clone", "worktree"] {
