@@ -15,7 +15,7 @@ use super::copies::{copies, is_copied, restore_copy, save_copy};
 use super::examine::nested;
 use super::mirror::Mirror;
 use super::overlay::enter;
-use super::plan::{Name, Plan, Strategy, resolve};
+use super::plan::{Name, Plan, Strategy};
 use crate::run::Git;
 use crate::worktrees::commit_everything;
 
@@ -94,9 +94,7 @@ pub fn snapshots(plan: &Plan) -> Result<Vec<Snapshot>> {
     if !mirror.path().join("HEAD").is_file() {
         return Ok(Vec::new());
     }
-    let format = format!("--format=%(refname:strip={})", SNAPSHOTS.matches('/').count());
-    let names = mirror.git().command().args(["for-each-ref", &format, SNAPSHOTS]).stdout()?;
-    names.lines().map(|name| read(&mirror, &Name::try_from(name.to_owned())?)).collect()
+    look(&mirror, SNAPSHOTS, REFS)
 }
 
 /// Brings a workspace to the state of a snapshot of it, or of another one of the same repository.
@@ -239,22 +237,35 @@ fn mirror_of(plan: &Plan) -> Result<Mirror> {
 }
 
 fn read(mirror: &Mirror, id: &Name) -> Result<Snapshot> {
-    let git = mirror.git();
-    let reference = reference(id);
-    let commit = resolve(&git, &reference).map_err(|_| Error::not_found(format!("there is no snapshot {id}")))?;
-    let lines = git.command().args(["show", "--no-patch", "--format=%T%n%P", &commit]).stdout()?;
-    let (tree, parents) = lines.split_once('\n').ok_or_else(|| not_ours(id))?;
-    let head = parents.split(' ').next().filter(|head| !head.is_empty()).ok_or_else(|| not_ours(id))?;
-    Ok(Snapshot {
-        id: id.clone(),
-        strategy: Strategy::Clone,
-        commit: Some(commit),
-        tree: Some(tree.to_owned()),
-        head: Some(head.to_owned()),
-        path: None,
-        refs: refs_of(mirror, id)?.into_iter().map(|(name, _)| name).collect(),
-        left_out: Vec::new(),
-    })
+    let found = look(mirror, &reference(id), &format!("{REFS}{id}/"))?;
+    found.into_iter().find(|one| one.id == *id).ok_or_else(|| Error::not_found(format!("there is no snapshot {id}")))
+}
+
+/// Reads the snapshots that these refs are, and those that are kept with them, in two looks however many there are.
+fn look(mirror: &Mirror, snapshots: &str, refs: &str) -> Result<Vec<Snapshot>> {
+    let list = |format: &str, below: &str| mirror.git().command().args(["for-each-ref", format, below]).stdout();
+    let refs = list("--format=%(refname)", refs)?;
+    let refs: Vec<(&str, &str)> = refs.lines().filter_map(|name| name.strip_prefix(REFS)?.split_once('/')).collect();
+    let found = list("--format=%(refname) %(objectname) %(tree) %(parent)", snapshots)?;
+    let mut all = Vec::new();
+    for line in found.lines() {
+        let mut words = line.split(' ');
+        let Some(id) = words.next().and_then(|name| name.strip_prefix(SNAPSHOTS)) else { continue };
+        let id = Name::try_from(id.to_owned())?;
+        let mut word = || words.next().filter(|word| !word.is_empty()).map(str::to_owned).ok_or_else(|| not_ours(&id));
+        let (commit, tree, head) = (word()?, word()?, word()?);
+        all.push(Snapshot {
+            strategy: Strategy::Clone,
+            commit: Some(commit),
+            tree: Some(tree),
+            head: Some(head),
+            path: None,
+            refs: refs.iter().filter(|(of, _)| *of == id.as_str()).map(|(_, name)| (*name).to_owned()).collect(),
+            left_out: Vec::new(),
+            id,
+        });
+    }
+    Ok(all)
 }
 
 fn not_ours(id: &Name) -> Error {

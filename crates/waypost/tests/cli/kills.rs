@@ -23,7 +23,7 @@ const STEPS: &str = "/^(mkdir|rmdir|rename|unlink|link|symlink|write|pwrite|fsyn
     mount|umount|clone|vfork|fork|poll|wait|pidfd_send)";
 
 /// How many steps of a command are tried, unless somebody says.
-const TRIED: usize = 14;
+const TRIED: usize = 10;
 
 /// A repository in which commands are killed, with a workspace that has work in it.
 struct Scene {
