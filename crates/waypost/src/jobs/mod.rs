@@ -207,6 +207,11 @@ fn look_at(session: &mut Session, job: &Job) -> Result<()> {
     if is_watched {
         return Ok(());
     }
+    // Whoever watched over it may be gone because it was done, or because somebody else does since.
+    let now = show(session, job.id.as_str())?.job;
+    if (now.status, &now.supervisor, &now.settings) != (job.status, &job.supervisor, &job.settings) {
+        return Ok(());
+    }
     let ended = processes::end_remains(job.id.as_str(), GRACE);
     log::debug!("job {} lost its supervisor; {ended} processes were left of it", job.id);
     let mut operation = finished(&job.id);

@@ -121,46 +121,70 @@ pub fn is_pooled(workspace: &Workspace) -> bool {
 /// Finishes what somebody began who is gone: workspaces made or removed in part, and directories that vanished.
 pub fn heal(session: &mut Session) -> Result<()> {
     for seen in list(session)? {
-        let workspace = seen.workspace;
-        let Ok(record) = serde_json::from_value::<Record>(workspace.plan.clone()) else { continue };
-        let plan = record.plan;
-        let is_there = plan.home().symlink_metadata().is_ok() || plan.strategy == Strategy::InPlace;
-        let status = match workspace.status {
-            WorkspaceStatus::Creating if !jobs::is_running(&record.maker) => {
-                // A git that it ran would go on, and make again what is taken back.
-                jobs::end_tools(&record.maker);
-                match tools::abandon(&plan) {
-                    Ok(()) => Some((WorkspaceStatus::Removed, "whoever made it was ended")),
-                    Err(error) => {
-                        log::debug!("cannot take back workspace {}: {}", workspace.id, error.full_message());
-                        None
-                    }
-                }
-            }
-            WorkspaceStatus::Active | WorkspaceStatus::Kept if !is_there => {
-                let is_pooled = is_pooled(&workspace);
-                let is_ours = is_pooled || workspace.note.as_deref() == Some(REMOVING);
-                match (is_ours, workspace.identity) {
-                    // What is kept in its name elsewhere goes with it, even if somebody was ended before they got to that.
-                    (true, Some(identity)) if tools::remove(&plan, identity, Work::MayGo).is_ok() => {
-                        let is_saved = workspace.snapshot.is_some();
-                        let status = if is_saved { WorkspaceStatus::Snapshotted } else { WorkspaceStatus::Removed };
-                        Some((status, if is_pooled { "a job took it" } else { "" }))
-                    }
-                    _ => Some((WorkspaceStatus::Lost, "its directory is not there any more")),
-                }
-            }
-            WorkspaceStatus::Lost if is_there && is_same(&workspace, &plan) => Some((WorkspaceStatus::Kept, "")),
-            _ => None,
-        };
-        if let Some((status, note)) = status {
-            change(session, &workspace.id, |change| {
+        if !looks_left(&seen.workspace) {
+            continue;
+        }
+        // It may look so because somebody got done with it since the list was made.
+        let now = session.read(ShowWorkspace { workspace: seen.workspace.id.to_string() })?.workspace;
+        if (now.status, &now.note) != (seen.workspace.status, &seen.workspace.note) {
+            continue;
+        }
+        if let Some((status, note)) = end(&now) {
+            change(session, &now.id, |change| {
                 change.status = Some(status);
                 change.note = Some(note.to_owned());
             })?;
         }
     }
     Ok(())
+}
+
+/// Tells whether a workspace is not what its record says, and nobody is there who would change that.
+fn looks_left(workspace: &Workspace) -> bool {
+    let Ok(record) = serde_json::from_value::<Record>(workspace.plan.clone()) else { return false };
+    match workspace.status {
+        WorkspaceStatus::Creating => !jobs::is_running(&record.maker),
+        WorkspaceStatus::Active | WorkspaceStatus::Kept => !is_there(&record.plan),
+        WorkspaceStatus::Lost => is_there(&record.plan) && is_same(workspace, &record.plan),
+        _ => false,
+    }
+}
+
+fn is_there(plan: &Plan) -> bool {
+    plan.home().symlink_metadata().is_ok() || plan.strategy == Strategy::InPlace
+}
+
+/// Ends what was left, and returns what has become of it, with a word about it.
+fn end(workspace: &Workspace) -> Option<(WorkspaceStatus, &'static str)> {
+    let record = serde_json::from_value::<Record>(workspace.plan.clone()).ok()?;
+    let plan = record.plan;
+    match workspace.status {
+        WorkspaceStatus::Creating => {
+            // A git that it ran would go on, and make again what is taken back.
+            jobs::end_tools(&record.maker);
+            match tools::abandon(&plan) {
+                Ok(()) => Some((WorkspaceStatus::Removed, "whoever made it was ended")),
+                Err(error) => {
+                    log::debug!("cannot take back workspace {}: {}", workspace.id, error.full_message());
+                    None
+                }
+            }
+        }
+        WorkspaceStatus::Active | WorkspaceStatus::Kept => {
+            let is_pooled = is_pooled(workspace);
+            let is_ours = is_pooled || workspace.note.as_deref() == Some(REMOVING);
+            match (is_ours, workspace.identity) {
+                // What is kept in its name elsewhere goes with it, even if somebody was ended before they got to that.
+                (true, Some(identity)) if tools::remove(&plan, identity, Work::MayGo).is_ok() => {
+                    let is_saved = workspace.snapshot.is_some();
+                    let status = if is_saved { WorkspaceStatus::Snapshotted } else { WorkspaceStatus::Removed };
+                    Some((status, if is_pooled { "a job took it" } else { "" }))
+                }
+                _ => Some((WorkspaceStatus::Lost, "its directory is not there any more")),
+            }
+        }
+        _ => Some((WorkspaceStatus::Kept, "")),
+    }
 }
 
 fn is_same(workspace: &Workspace, plan: &Plan) -> bool {
