@@ -63,6 +63,7 @@ conformance! {
     all: [
         verbs::rows_are_read_back_as_they_were_put,
         verbs::putting_again_replaces_and_keeps_references,
+        verbs::p6_every_field_of_jobs_and_workspaces_comes_back_also_when_all_become_others,
         verbs::a_dropped_transaction_leaves_nothing,
         verbs::what_was_committed_is_there_and_what_was_not_is_not,
         verbs::lists_are_ordered,

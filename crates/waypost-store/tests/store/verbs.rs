@@ -108,6 +108,27 @@ pub(crate) fn putting_again_replaces_and_keeps_references(store: &mut dyn Store)
     });
 }
 
+pub(crate) fn p6_every_field_of_jobs_and_workspaces_comes_back_also_when_all_become_others(store: &mut dyn Store) {
+    let dice = &mut Dice::new(6);
+    let mut world = World::small(dice);
+    write(store, |tx| world.put(tx));
+    for _ in 0..40 {
+        let job = world.job(dice);
+        let other = Job { id: job.id.clone(), ..world.job(dice) };
+        for row in [&job, &other] {
+            write(store, |tx| tx.job_put(row).unwrap());
+            assert_eq!(read(store, |tx| tx.job_get(&row.id).unwrap()).as_ref(), Some(row));
+        }
+        world.jobs.push(other);
+        let workspace = world.workspace(dice);
+        let other = Workspace { id: workspace.id.clone(), ..world.workspace(dice) };
+        for row in [&workspace, &other] {
+            write(store, |tx| tx.workspace_put(row).unwrap());
+            assert_eq!(read(store, |tx| tx.workspace_get(&row.id).unwrap()).as_ref(), Some(row));
+        }
+    }
+}
+
 pub(crate) fn a_dropped_transaction_leaves_nothing(store: &mut dyn Store) {
     let mut tx = store.begin_write().unwrap();
     tx.repository_put(&repository(1)).unwrap();
