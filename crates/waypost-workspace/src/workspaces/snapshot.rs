@@ -113,7 +113,10 @@ pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored
     let (Some(commit), Some(head)) = (&wanted.commit, &wanted.head) else { return Err(not_ours(id)) };
     let left_out = nested(&plan.workspace)?;
     let saved = before.map(|before| snapshot(plan, before)).transpose()?;
-    if let Some(saved) = saved.as_ref().filter(|saved| saved.tree == wanted.tree && saved.head == wanted.head) {
+    let is_same = |saved: &Snapshot| saved.tree == wanted.tree && saved.head == wanted.head;
+    if let Some(saved) = saved.as_ref().filter(|saved| is_same(saved))
+        && staged(&mirror, saved)? == staged(&mirror, &wanted)?
+    {
         forget(&mirror, &saved.id)?;
         let left_alone = restore_refs(&open(plan)?, &mirror, id)?;
         return Ok(Restored { snapshot: wanted, before: None, left_alone });
@@ -138,6 +141,12 @@ pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored
     }
     let left_alone = restore_refs(&git, &mirror, id)?;
     Ok(Restored { snapshot: wanted, before: saved, left_alone })
+}
+
+/// Returns the hash of what was staged in a snapshot.
+fn staged(mirror: &Mirror, snapshot: &Snapshot) -> Result<Option<String>> {
+    let Some(commit) = &snapshot.commit else { return Ok(None) };
+    mirror.git().command().args(["rev-parse", "--verify", "--quiet", &format!("{commit}^2^{{tree}}")]).answer()
 }
 
 /// Lists what has commits that are neither on a remote nor in the base: by name, as below `refs`, and each stash.

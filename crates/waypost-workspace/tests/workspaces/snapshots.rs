@@ -54,8 +54,15 @@ fn p22_a_ruined_workspace_is_restored_with_untracked_files() {
         restore(&plan, &ruin.id, Some(&name("s3"))).unwrap();
         assert_eq!(fs::read_to_string(plan.workspace.join("rubbish/file")).unwrap(), "rubbish\n");
         assert_eq!(restore(&plan, &ruin.id, Some(&name("s4"))).unwrap().before, None, "nothing is saved twice");
+        // What is staged is a part of it.
+        scene.git(&plan.workspace, &["reset", "-q", "--hard"]);
+        restore(&plan, &name("s1"), None).unwrap();
+        scene.git(&plan.workspace, &["reset", "-q", "--", "staged"]);
+        assert_ne!(scene.git(&plan.workspace, &["status", "--porcelain"]), status);
+        restore(&plan, &name("s1"), Some(&name("s5"))).unwrap();
+        assert_eq!(scene.git(&plan.workspace, &["status", "--porcelain"]), status);
         let ids: Vec<_> = snapshots(&plan).unwrap().into_iter().map(|one| one.id.to_string()).collect();
-        assert_eq!(ids, ["s1", "s2", "s3"]);
+        assert_eq!(ids, ["s1", "s2", "s3", "s5"]);
         assert_eq!(everything(&repo), before);
     });
 }
