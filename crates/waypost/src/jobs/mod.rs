@@ -216,7 +216,9 @@ fn look_at(session: &mut Session, job: &Job) -> Result<()> {
     log::debug!("job {} lost its supervisor; {ended} processes were left of it", job.id);
     let mut operation = finished(&job.id);
     operation.abandoned = true;
-    session.write(operation).map(drop)
+    session.write(operation)?;
+    // Its workspace may be made in part, by a git that still goes on.
+    workspaces::heal(session)
 }
 
 /// Returns a job that is looked at, and where what it prints is kept on this machine.

@@ -11,10 +11,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use waypost_testkit::{Run, strace};
 
-use crate::jobs::{Shop, is_alive, path, state_of, until};
+use crate::jobs::{Shop, is_alive, path, pid_of, state_of, until};
 use crate::mounts::{Unmounted, can_overlay, mounts};
 use crate::workspaces::tree;
 
@@ -267,12 +268,10 @@ fn p26_whoever_makes_a_worktree_may_be_killed_at_any_step() {
     assert_eq!(scene.shop.sandbox.git(&scene.shop.repo, ["worktree", "list"]).lines().count(), 1);
 }
 
-#[test]
-fn p26_a_git_whose_maker_was_killed_does_not_go_on() {
-    let shop = Shop::new();
-    let _ = shop.way(["ws", "list"]);
-    let (begun, go) = (shop.sandbox.path("begun"), shop.sandbox.path("go"));
-    let bin = shop.sandbox.dir("bin");
+/// Puts a git before the real one that does not add worktrees until it may. Returns the search path that finds it, where it
+/// says which process it is, and what it waits for.
+fn slow_git(shop: &Shop) -> (String, PathBuf, PathBuf) {
+    let (begun, go, bin) = (shop.sandbox.path("begun"), shop.sandbox.path("go"), shop.sandbox.dir("bin"));
     let wait = format!("echo $$ > {}; while [ ! -e {} ]; do sleep 0.01; done", begun.display(), go.display());
     let real = shop.sandbox.command("sh", &shop.repo).args(["-c", "command -v git"]).output().unwrap();
     let real = String::from_utf8(real.stdout).unwrap();
@@ -280,19 +279,49 @@ fn p26_a_git_whose_maker_was_killed_does_not_go_on() {
     shop.sandbox.write(bin.join("git"), script);
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(bin.join("git"), executable).unwrap();
+    (format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()), begun, go)
+}
+
+/// Nothing of a worktree that git was about to add is left, nor will be.
+fn is_taken_back(shop: &Shop, begun: &Path, go: &Path) {
+    assert!(!is_alive(&fs::read_to_string(begun).unwrap()), "git goes on");
+    shop.sandbox.write(go, "");
+    assert_eq!(shop.sandbox.git(&shop.repo, ["worktree", "list"]).lines().count(), 1);
+    assert_eq!(shop.sandbox.git(&shop.repo, ["branch", "--list", "waypost/*"]), "");
+    let left: Vec<_> = entries(&shop.root()).into_iter().filter(|entry| !entry.ends_with("jobs")).collect();
+    assert!(left.iter().all(|entry| entry.ends_with("trash") && entries(entry).is_empty()), "{left:?}");
+}
+
+#[test]
+fn p26_a_git_whose_maker_was_killed_does_not_go_on() {
+    let shop = Shop::new();
+    let (search, begun, go) = slow_git(&shop);
     let mut command = shop.command();
-    command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
-    let mut maker = command.args(["ws", "new", "--strategy", "worktree"]).stderr(Stdio::null()).spawn().unwrap();
+    command.env("PATH", search).args(["ws", "new", "--strategy", "worktree"]).stderr(Stdio::null());
+    let mut maker = command.spawn().unwrap();
     until("git adds a worktree", || fs::read_to_string(&begun).is_ok_and(|pid| pid.ends_with('\n')));
     maker.kill().unwrap();
     maker.wait().unwrap();
     // Whoever looks next ends it before anything is taken back.
     assert_eq!(shop.workspaces(), Vec::<Value>::new());
-    let git = fs::read_to_string(&begun).unwrap();
-    assert!(!is_alive(&git), "git goes on");
-    shop.sandbox.write(&go, "");
-    assert_eq!(shop.sandbox.git(&shop.repo, ["worktree", "list"]).lines().count(), 1);
-    assert_eq!(shop.sandbox.git(&shop.repo, ["branch", "--list", "waypost/*"]), "");
+    is_taken_back(&shop, &begun, &go);
+}
+
+#[test]
+fn p26_a_git_whose_supervisor_was_killed_does_not_go_on() {
+    let shop = Shop::new();
+    let (search, begun, go) = slow_git(&shop);
+    let mut command = shop.command();
+    command.env("PATH", search).args(["job", "start", "--strategy", "worktree", "--", "true"]);
+    let mut starter = command.stderr(Stdio::null()).spawn().unwrap();
+    until("git adds a worktree", || fs::read_to_string(&begun).is_ok_and(|pid| pid.ends_with('\n')));
+    starter.kill().unwrap();
+    starter.wait().unwrap();
+    let job = shop.way(["job", "list", "--json"]).data()[0].clone();
+    kill_process(pid_of(&job["supervisor"]), Signal::KILL).unwrap();
+    // Whoever asks for the job finds that out.
+    until("its death is noticed", || shop.show(&job)["status"] == "interrupted");
+    is_taken_back(&shop, &begun, &go);
 }
 
 #[test]
