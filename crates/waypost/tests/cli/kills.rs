@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use waypost_testkit::{Run, strace};
 
@@ -322,6 +322,32 @@ fn p26_a_git_whose_supervisor_was_killed_does_not_go_on() {
     // Whoever asks for the job finds that out.
     until("its death is noticed", || shop.show(&job)["status"] == "interrupted");
     is_taken_back(&shop, &begun, &go);
+}
+
+#[test]
+fn p26_a_workspace_that_gets_done_while_somebody_looks_is_not_taken_away() {
+    let Some(strace) = strace() else { return };
+    let shop = Shop::new();
+    let (search, begun, go) = slow_git(&shop);
+    let mut command = shop.command();
+    command.env("PATH", search).args(["ws", "new", "--strategy", "worktree"]).stdout(Stdio::null());
+    let mut maker = command.spawn().unwrap();
+    until("git adds a worktree", || fs::read_to_string(&begun).is_ok_and(|pid| pid.ends_with('\n')));
+    // Stopped after it has read that the workspace is being made, and before it knows whether its maker is there.
+    let own = shop.command();
+    let mut looker = shop.sandbox.command(strace.to_str().unwrap(), &shop.repo);
+    looker.arg("-o").arg(shop.sandbox.path("trace")).args(["-P", &format!("/proc/{}/stat", maker.id())]);
+    looker.args(["-e", "inject=openat:signal=SIGSTOP:when=1"]).arg(own.get_program()).args(own.get_args());
+    let mut looker = looker.args(["ws", "list"]).stdout(Stdio::null()).spawn().unwrap();
+    let trace = || fs::read_to_string(shop.sandbox.path("trace")).unwrap_or_default();
+    until("it stops", || trace().contains("stopped by SIGSTOP"));
+    let child = fs::read_to_string(format!("/proc/{0}/task/{0}/children", looker.id())).unwrap();
+    shop.sandbox.write(&go, "");
+    assert!(maker.wait().unwrap().success());
+    kill_process(Pid::from_raw(child.trim().parse().unwrap()).unwrap(), Signal::CONT).unwrap();
+    assert!(looker.wait().unwrap().success());
+    let made = &shop.workspaces()[0];
+    assert_eq!((&made["status"], path(&made["path"]).join("file").is_file()), (&"kept".into(), true));
 }
 
 #[test]
