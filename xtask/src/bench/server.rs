@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::options::Options;
@@ -30,6 +30,9 @@ const CONNECTED: usize = 200;
 const IDLE_BAR: f64 = 30.0;
 const CONNECTED_BAR: f64 = 100.0;
 
+/// What the floor does.
+const FLOOR: &str = "axum, one SQLite statement";
+
 /// How many tasks one workflow has.
 const TASKS: usize = 500;
 
@@ -38,7 +41,7 @@ pub(super) fn measure(options: &Options) -> Result {
     let rounds = options.rounds.unwrap_or(ROUNDS);
     let seconds = options.rounds.map_or(SECONDS, |rounds| rounds.min(SECONDS));
     let mut table = Table::default();
-    let floor = floor(&scratch, rounds)?;
+    let (floor, floor_crowd) = floor(&scratch, rounds, seconds)?;
 
     let server = Server::start(&scratch, "served")?;
     let idle = server.memory()?;
@@ -50,12 +53,14 @@ pub(super) fn measure(options: &Options) -> Result {
     table.extend(std::iter::once(floor).chain(rows));
 
     table.title(format!("Server, {CROWD} clients with {} writes a second each, {seconds} s", 1000 / EVERY.as_millis()));
-    let (mut row, failed) = crowd(&server, seconds)?;
+    server.fill("crowd", CROWD * (writes_in(seconds) as usize / 3 + 1))?;
+    let crowded = crowd("claims, checkpoints and finishes", seconds, |number, pace| one_of_many(&server, number, pace));
+    let (mut row, failed) = crowded?;
     let ratio = row.slow().as_secs_f64() / SLOW_BAR.as_secs_f64();
     row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("p99 of {SLOW_BAR:?}"));
     let mut wrong = Row::new("answered otherwise".to_owned());
     wrong.compare(f64::from(failed), Some(Bar::AtMost(0.0)), "never");
-    table.extend([row, wrong]);
+    table.extend([floor_crowd, row, wrong]);
 
     table.title("Server, memory".to_owned());
     let connected = connected(&server)?;
@@ -264,17 +269,48 @@ fn operations(server: &Server, rounds: u32) -> Result<Vec<Row>> {
     Ok(vec![next, list, claim, checkpoint, heartbeat])
 }
 
+fn writes_in(seconds: u32) -> u32 {
+    seconds * u32::try_from(1000 / EVERY.as_millis()).unwrap_or(10)
+}
+
+/// When one of many writes.
+struct Pace {
+    writes: u32,
+    begin: Instant,
+    /// Nobody ever says anything: a wait for it ends with its time.
+    pause: (Sender<()>, Receiver<()>),
+}
+
+impl Pace {
+    fn new(number: usize, writes: u32) -> Pace {
+        // Not all in the same moment.
+        let late = EVERY * u32::try_from(number).unwrap_or(0) / u32::try_from(CROWD).unwrap_or(1);
+        Pace { writes, begin: Instant::now() + late, pause: channel() }
+    }
+
+    /// Says when it is time for each write.
+    fn beats(&self) -> impl Iterator<Item = u32> {
+        (0..self.writes).inspect(move |write| {
+            let due = self.begin + EVERY * *write;
+            let _ = self.pause.1.recv_timeout(due.saturating_duration_since(Instant::now()));
+        })
+    }
+}
+
 /// Lets many clients write at their own pace. Returns how long each write took, and how many were not done.
-fn crowd(server: &Server, seconds: u32) -> Result<(Row, u32)> {
-    let writes = seconds * u32::try_from(1000 / EVERY.as_millis()).unwrap_or(10);
-    server.fill("crowd", CROWD * (writes as usize / 3 + 1))?;
+fn crowd(
+    name: &str,
+    seconds: u32,
+    one: impl Fn(usize, &Pace) -> Result<(Vec<Duration>, u32)> + Sync,
+) -> Result<(Row, u32)> {
+    let writes = writes_in(seconds);
     let (times, failed) = (Mutex::new(Vec::new()), Mutex::new(0));
     let begin = Instant::now();
     std::thread::scope(|scope| {
         for number in 0..CROWD {
-            let (times, failed) = (&times, &failed);
+            let (times, failed, one) = (&times, &failed, &one);
             scope.spawn(move || {
-                let mine = one_of_many(server, number, writes);
+                let mine = one(number, &Pace::new(number, writes));
                 let (mine, wrong) = mine.unwrap_or_else(|error| {
                     eprintln!("{error}");
                     (Vec::new(), writes)
@@ -286,21 +322,16 @@ fn crowd(server: &Server, seconds: u32) -> Result<(Row, u32)> {
             });
         }
     });
-    let mut row = Row::new("claims, checkpoints and finishes".to_owned());
+    let mut row = Row::new(name.to_owned());
     row.times = times.into_inner().map_err(|error| error.to_string())?;
     row.all = begin.elapsed();
     Ok((row, failed.into_inner().map_err(|error| error.to_string())?))
 }
 
-fn one_of_many(server: &Server, number: usize, writes: u32) -> Result<(Vec<Duration>, u32)> {
+fn one_of_many(server: &Server, number: usize, pace: &Pace) -> Result<(Vec<Duration>, u32)> {
     let mut client = server.client(&format!("crowd{number}"))?;
-    let (_keep, pace) = channel::<()>();
-    // Not all in the same moment.
-    let begin = Instant::now() + EVERY * u32::try_from(number).unwrap_or(0) / u32::try_from(CROWD).unwrap_or(1);
     let (mut times, mut failed, mut held) = (Vec::new(), 0, None);
-    for write in 0..writes {
-        let due = begin + EVERY * write;
-        let _ = pace.recv_timeout(due.saturating_duration_since(Instant::now()));
+    for write in pace.beats() {
         let (path, body) = match (&held, write % 3) {
             (None, _) => ("/api/v1/tasks/claim".to_owned(), "{\"budget\":500}".to_owned()),
             (Some((id, epoch)), 2) => {
@@ -340,8 +371,8 @@ fn connected(server: &Server) -> Result<f64> {
     server.memory()
 }
 
-/// Measures axum with one statement a request.
-fn floor(scratch: &Scratch, rounds: u32) -> Result<Row> {
+/// Measures axum with one statement a request: some clients as fast as they can, and the crowd.
+fn floor(scratch: &Scratch, rounds: u32, seconds: u32) -> Result<(Row, Row)> {
     let program = scratch.example("waypost-server", "floor")?;
     let dir = scratch.dir.join("server");
     create_dir(&dir)?;
@@ -351,13 +382,18 @@ fn floor(scratch: &Scratch, rounds: u32) -> Result<Row> {
     let head = "Host: localhost\r\nContent-Type: text/plain\r\n".to_owned();
     let clients: Vec<Mutex<Client>> =
         (0..CLIENTS).map(|_| Client::connect(port, head.clone()).map(Mutex::new)).collect::<Result<_>>()?;
-    let row = many("axum, one SQLite statement", rounds, |number, _| {
+    let row = many(FLOOR, rounds, |number, _| {
         let mut client = clients[number].lock().map_err(|error| error.to_string())?;
         Ok(timed(|| client.post("/", "{\"summary\":\"Step 1 is done\"}"))?.1)
     });
+    let crowd = crowd(FLOOR, seconds, |_, pace| {
+        let mut client = Client::connect(port, head.clone())?;
+        let times = pace.beats().map(|_| Ok(timed(|| client.post("/", "{\"summary\":\"half\"}"))?.1));
+        Ok((times.collect::<Result<_>>()?, 0))
+    });
     let _ = child.kill();
     let _ = child.wait();
-    row
+    Ok((row?, crowd?.0))
 }
 
 fn start_floor(program: &Path, dir: &Path) -> Result<Child> {
