@@ -11,8 +11,8 @@ use crate::id::{
 };
 use crate::model::{
     Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, Event, EventQuery, Job, JobQuery,
-    Lease, Message, MessageState, NewEvent, Notice, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow,
-    WorkflowQuery, WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
+    Lease, Message, MessageState, NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template,
+    Workflow, WorkflowQuery, WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
 };
 use crate::store::{Store, Tx};
 use crate::time::{Clock, Timestamp};
@@ -241,6 +241,16 @@ impl Tx for MemoryTx<'_> {
         Ok(())
     }
 
+    fn task_advance(&mut self, id: &TaskId, progress: &Progress<'_>) -> Result<()> {
+        let Some(task) = self.rows.tasks.get(id) else { return Ok(()) };
+        let Progress { status, attempts, outcome, evidence, error, question, answer, .. } = *progress;
+        let Progress { updated_at, queued_at, started_at, finished_at, due_at, .. } = *progress;
+        let [outcome, evidence, error, question, answer] =
+            [outcome, evidence, error, question, answer].map(|text| text.map(str::to_owned));
+        let times = Task { updated_at, queued_at, started_at, finished_at, due_at, ..task.clone() };
+        self.task_put(&Task { status, attempts, outcome, evidence, error, question, answer, ..times })
+    }
+
     fn task_get(&mut self, id: &TaskId) -> Result<Option<Task>> {
         Ok(self.rows.tasks.get(id).cloned())
     }
@@ -314,6 +324,10 @@ impl Tx for MemoryTx<'_> {
         Ok(due)
     }
 
+    fn task_list_statuses(&mut self, workflow: &WorkflowId) -> Result<Vec<TaskStatus>> {
+        Ok(self.task_count(workflow)?.into_iter().map(|(status, _)| status).collect())
+    }
+
     fn task_count(&mut self, workflow: &WorkflowId) -> Result<Vec<(TaskStatus, u64)>> {
         let mut counts = BTreeMap::new();
         for task in self.rows.tasks.values().filter(|task| task.workflow_id == *workflow) {
@@ -374,6 +388,14 @@ impl Tx for MemoryTx<'_> {
             return Err(Error::internal(format!("there is an agent {} already", agent.name)));
         }
         self.rows.agents.insert(agent.id.clone(), agent.clone());
+        Ok(())
+    }
+
+    fn agent_touch(&mut self, agent: &Agent) -> Result<()> {
+        if let Some(known) = self.rows.agents.get_mut(&agent.id) {
+            (known.status, known.last_heartbeat, known.silent_at) =
+                (agent.status, agent.last_heartbeat, agent.silent_at);
+        }
         Ok(())
     }
 

@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use crate::model::{
     Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Job, JobQuery, Lease, Message, NewEvent, Notice,
-    Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
+    Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery,
+    Worktree,
 };
 use crate::time::Timestamp;
 
@@ -32,6 +33,9 @@ pub trait Store {
 }
 
 /// A transaction. Dropping it undoes everything; only [`Tx::commit`] makes it last.
+///
+/// What fails for a rule of the database may say so later: a verb that writes need not wait for what becomes of it, but
+/// the next that reads fails then, and so does the commit.
 pub trait Tx {
     /// Returns the store's time: never earlier than that of any event already stored.
     fn now(&mut self) -> Result<Timestamp>;
@@ -82,6 +86,8 @@ pub trait Tx {
 
     /// Inserts a task, or replaces the one with its id.
     fn task_put(&mut self, task: &Task) -> Result<()>;
+    /// Replaces how far a task got, which is much less to write than all of it.
+    fn task_advance(&mut self, id: &TaskId, progress: &Progress<'_>) -> Result<()>;
     /// Returns a task.
     fn task_get(&mut self, id: &TaskId) -> Result<Option<Task>>;
     /// Deletes a task that has no dependencies and no checkpoints.
@@ -102,6 +108,9 @@ pub trait Tx {
     /// Returns how many tasks of a workflow are in each status.
     fn task_count(&mut self, workflow: &WorkflowId) -> Result<Vec<(TaskStatus, u64)>>;
 
+    /// Returns the statuses that tasks of a workflow are in, which takes no longer for many tasks than for few.
+    fn task_list_statuses(&mut self, workflow: &WorkflowId) -> Result<Vec<TaskStatus>>;
+
     /// Inserts a dependency, or replaces the one between the same tasks.
     fn dependency_put(&mut self, dependency: &Dependency) -> Result<()>;
     /// Deletes a dependency.
@@ -118,6 +127,8 @@ pub trait Tx {
 
     /// Inserts an agent, or replaces the one with its id.
     fn agent_put(&mut self, agent: &Agent) -> Result<()>;
+    /// Replaces what a sign of life changes of an agent: its status, when it came, and until when the next must.
+    fn agent_touch(&mut self, agent: &Agent) -> Result<()>;
     /// Returns an agent.
     fn agent_get(&mut self, id: &AgentId) -> Result<Option<Agent>>;
     /// Returns the agent of a name.

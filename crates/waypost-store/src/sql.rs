@@ -124,6 +124,9 @@ pub(crate) const AGENT_PUT: &str = "
         last_heartbeat = excluded.last_heartbeat, silent_at = excluded.silent_at, retired_at =
         excluded.retired_at";
 
+/// By primary key. The indexes of what stays are left alone.
+pub(crate) const AGENT_TOUCH: &str = "UPDATE agents SET status = ?2, last_heartbeat = ?3, silent_at = ?4 WHERE id = ?1";
+
 /// Replaces in place.
 pub(crate) const TASK_PUT: &str = "
     INSERT INTO tasks
@@ -148,6 +151,13 @@ pub(crate) const TASK_PUT: &str = "
         excluded.worktree_id, created_at = excluded.created_at, updated_at = excluded.updated_at, queued_at =
         excluded.queued_at, started_at = excluded.started_at, finished_at = excluded.finished_at, due_at =
         excluded.due_at";
+
+/// By primary key. The indexes of what stays are left alone.
+pub(crate) const TASK_ADVANCE: &str = "
+    UPDATE tasks SET
+        status = ?2, attempts = ?3, outcome = ?4, evidence = ?5, error = ?6, question = ?7, answer = ?8,
+        updated_at = ?9, queued_at = ?10, started_at = ?11, finished_at = ?12, due_at = ?13
+    WHERE id = ?1";
 
 /// Replaces in place.
 pub(crate) const DEPENDENCY_PUT: &str = "
@@ -260,10 +270,10 @@ pub(crate) const WORKTREE_TOUCH: &str = "UPDATE worktrees SET last_seen = ?2 WHE
 /// A scan: a store knows few worktrees.
 pub(crate) const WORKTREE_LIST: &str = select!(worktree, "worktrees ORDER BY first_seen, name, id");
 
-/// Writers take turns, so the next number is free, and one that was rolled back is used by the next.
+/// Inserts only.
 pub(crate) const EVENT_APPEND: &str = "
     INSERT INTO events (sequence, time, actor, worktree_id, kind, subject, data)
-    VALUES ((SELECT coalesce(max(sequence), 0) + 1 FROM events), ?1, ?2, ?3, ?4, ?5, ?6) RETURNING sequence";
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 /// The last row by primary key.
 pub(crate) const EVENT_LAST: &str = "SELECT sequence, time FROM events ORDER BY sequence DESC LIMIT 1";
 /// Backwards along the primary key.
@@ -357,6 +367,12 @@ pub(crate) const TASK_LIST_DUE: &str =
     select!(task, "tasks WHERE due_at IS NOT NULL AND due_at <= ?2 ORDER BY due_at, id LIMIT ?1");
 /// Along `tasks_by_state_of_workflow`, without the rows.
 pub(crate) const TASK_COUNT: &str = "SELECT status, count(*) FROM tasks WHERE workflow_id = ?1 GROUP BY status";
+/// Along `tasks_by_state_of_workflow`, one look for each status.
+pub(crate) const TASK_LIST_STATUSES: &str = "
+    SELECT column1
+    FROM (VALUES ('pending'), ('in_progress'), ('paused'), ('waiting_input'), ('completed'), ('failed'), ('dead'),
+        ('skipped'), ('cancelled')) AS words
+    WHERE EXISTS (SELECT 1 FROM tasks WHERE workflow_id = ?1 AND status = column1)";
 
 /// By primary key.
 pub(crate) const DEPENDENCY_REMOVE: &str = "DELETE FROM dependencies WHERE task_id = ?1 AND depends_on = ?2";

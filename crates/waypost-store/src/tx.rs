@@ -5,8 +5,8 @@
 use waypost_core::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use waypost_core::model::{
     Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Job, JobQuery, JobStatus, Lease, Message,
-    NewEvent, Notice, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Workspace,
-    WorkspaceQuery, Worktree,
+    NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery,
+    Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::path_text;
 use waypost_core::store::Tx;
@@ -20,18 +20,36 @@ use crate::rows::{
 };
 use crate::sql;
 
-/// Begins a part of a transaction that can be undone.
-const MARK: &str = "SAVEPOINT mark";
-/// Makes the part one with the rest.
-const MARK_RELEASE: &str = "RELEASE SAVEPOINT mark";
-/// Undoes the part, and begins it anew.
-pub(crate) const MARK_UNDO: &str = "ROLLBACK TO SAVEPOINT mark";
+/// What can be done with a part of a transaction that can be undone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Begins it.
+    Set,
+    /// Makes it one with the rest.
+    Release,
+    /// Undoes it, and begins it anew.
+    Undo,
+}
+
+impl Mark {
+    pub(crate) fn sql(self) -> &'static str {
+        match self {
+            Mark::Set => "SAVEPOINT mark",
+            Mark::Release => "RELEASE SAVEPOINT mark",
+            Mark::Undo => "ROLLBACK TO SAVEPOINT mark",
+        }
+    }
+}
 
 /// A transaction of a database that speaks SQL.
 pub(crate) trait Database {
-    /// Runs a statement and returns its rows.
+    /// Runs a statement that reads, and returns its rows.
     fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>>;
-    /// Returns the store's time: never earlier than any event that was there when the transaction began.
+    /// Runs a statement that writes. That it failed may be told by whatever comes next.
+    fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()>;
+    /// Marks a moment, or goes back to it.
+    fn mark(&mut self, mark: Mark) -> Result<()>;
+    /// Returns what the clock says that all who use the store go by.
     fn clock(&mut self) -> Result<Timestamp>;
     /// Makes everything last.
     fn commit(self: Box<Self>) -> Result<()>;
@@ -39,17 +57,25 @@ pub(crate) trait Database {
 
 pub(crate) struct SqlTx<'a> {
     database: Box<dyn Database + 'a>,
-    /// The time of the last event that this transaction appended.
-    appended: Option<Timestamp>,
+    /// The last event, once somebody asked. Nobody else can append one: writers take turns, and readers see one state.
+    last: Option<LastEvent>,
     has_failed: bool,
     is_marked: bool,
-    /// What `appended` was at the moment that was marked.
-    marked: Option<Timestamp>,
+    /// What `last` was at the moment that was marked.
+    marked: Option<LastEvent>,
+}
+
+/// The last event; before the first one, its sequence is 0.
+#[derive(Clone, Copy)]
+struct LastEvent {
+    sequence: u64,
+    /// No event is later.
+    time: Timestamp,
 }
 
 impl<'a> SqlTx<'a> {
     pub(crate) fn new(database: impl Database + 'a) -> SqlTx<'a> {
-        SqlTx { database: Box::new(database), appended: None, has_failed: false, is_marked: false, marked: None }
+        SqlTx { database: Box::new(database), last: None, has_failed: false, is_marked: false, marked: None }
     }
 
     fn all<T>(&mut self, sql: &'static str, parameters: &[Cell], read: fn(&mut Row) -> Result<T>) -> Result<Vec<T>> {
@@ -61,33 +87,53 @@ impl<'a> SqlTx<'a> {
     }
 
     fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()> {
-        self.query(sql, parameters).map(drop)
+        let done = check(parameters).and_then(|()| self.database.run(sql, parameters));
+        self.has_failed |= done.is_err();
+        done
+    }
+
+    fn last(&mut self) -> Result<LastEvent> {
+        if let Some(last) = self.last {
+            return Ok(last);
+        }
+        let read = |row: &mut Row| Ok(LastEvent { sequence: row.number()?, time: row.moment()? });
+        let last = self.one(sql::EVENT_LAST, &[], read)?;
+        let last = last.unwrap_or(LastEvent { sequence: 0, time: Timestamp::from_millis(0) });
+        Ok(*self.last.insert(last))
     }
 
     fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
-        // PostgreSQL cannot keep it, and SQLite's functions stop at it: what works must work on both.
-        let answer = if parameters.iter().any(|cell| matches!(cell, Cell::Text(text) if text.contains('\0'))) {
-            Err(Error::invalid("a text contains the character NUL, which cannot be stored"))
-        } else {
-            self.database.query(sql, parameters)
-        };
+        let answer = check(parameters).and_then(|()| self.database.query(sql, parameters));
         self.has_failed |= answer.is_err();
         answer
     }
+
+    fn move_mark(&mut self, mark: Mark) -> Result<()> {
+        let moved = self.database.mark(mark);
+        self.has_failed |= moved.is_err();
+        moved
+    }
+}
+
+/// Refuses what PostgreSQL cannot keep, and SQLite's functions stop at: what works must work on both.
+fn check(parameters: &[Cell]) -> Result<()> {
+    if parameters.iter().any(|cell| matches!(cell, Cell::Text(text) if text.contains('\0'))) {
+        return Err(Error::invalid("a text contains the character NUL, which cannot be stored"));
+    }
+    Ok(())
 }
 
 impl Tx for SqlTx<'_> {
     fn now(&mut self) -> Result<Timestamp> {
-        let now = self.database.clock()?;
-        Ok(self.appended.map_or(now, |time| now.max(time)))
+        Ok(self.database.clock()?.max(self.last()?.time))
     }
 
     fn mark(&mut self) -> Result<()> {
         if self.is_marked {
-            self.run(MARK_RELEASE, &[])?;
+            self.move_mark(Mark::Release)?;
         }
-        self.run(MARK, &[])?;
-        (self.is_marked, self.marked) = (true, self.appended);
+        self.move_mark(Mark::Set)?;
+        (self.is_marked, self.marked) = (true, self.last);
         Ok(())
     }
 
@@ -95,8 +141,8 @@ impl Tx for SqlTx<'_> {
         if !self.is_marked {
             return Err(Error::internal("no moment was marked"));
         }
-        self.run(MARK_UNDO, &[])?;
-        (self.appended, self.has_failed) = (self.marked, false);
+        self.move_mark(Mark::Undo)?;
+        (self.last, self.has_failed) = (self.marked, false);
         Ok(())
     }
 
@@ -151,7 +197,11 @@ impl Tx for SqlTx<'_> {
 
     fn event_append(&mut self, event: &NewEvent) -> Result<u64> {
         let NewEvent { time, actor, worktree_id, kind, subject, data } = event;
+        let last = self.last()?;
+        // One that was rolled back is used by the next.
+        let sequence = last.sequence + 1;
         let parameters = &[
+            Cell::from(sequence),
             Cell::from(*time),
             Cell::from(actor),
             Cell::from(worktree_id.as_str()),
@@ -159,9 +209,9 @@ impl Tx for SqlTx<'_> {
             Cell::from(subject),
             json(data)?,
         ];
-        let sequence = self.one(sql::EVENT_APPEND, parameters, Row::number)?;
-        self.appended = self.appended.max(Some(*time));
-        Ok(sequence.unwrap_or_default())
+        self.run(sql::EVENT_APPEND, parameters)?;
+        self.last = Some(LastEvent { sequence, time: last.time.max(*time) });
+        Ok(sequence)
     }
 
     fn event_list(&mut self, query: &EventQuery) -> Result<Vec<Event>> {
@@ -186,7 +236,7 @@ impl Tx for SqlTx<'_> {
     }
 
     fn event_last(&mut self) -> Result<u64> {
-        Ok(self.one(sql::EVENT_LAST, &[], Row::number)?.unwrap_or_default())
+        Ok(self.last()?.sequence)
     }
 
     fn due_count(&mut self, now: Timestamp) -> Result<u64> {
@@ -289,6 +339,28 @@ impl Tx for SqlTx<'_> {
         )
     }
 
+    fn task_advance(&mut self, id: &TaskId, progress: &Progress<'_>) -> Result<()> {
+        let p = progress;
+        self.run(
+            sql::TASK_ADVANCE,
+            cells![
+                id.as_str(),
+                p.status.as_str(),
+                p.attempts,
+                p.outcome,
+                p.evidence,
+                p.error,
+                p.question,
+                p.answer,
+                p.updated_at,
+                p.queued_at,
+                p.started_at,
+                p.finished_at,
+                p.due_at,
+            ],
+        )
+    }
+
     fn task_get(&mut self, id: &TaskId) -> Result<Option<Task>> {
         self.one(sql::TASK_GET, cells![id.as_str()], task)
     }
@@ -331,6 +403,12 @@ impl Tx for SqlTx<'_> {
             self.all(sql::TASK_COUNT, cells![workflow.as_str()], |row| Ok((row.parsed()?, row.number()?)))?;
         counts.sort_unstable();
         Ok(counts)
+    }
+
+    fn task_list_statuses(&mut self, workflow: &WorkflowId) -> Result<Vec<TaskStatus>> {
+        let mut statuses = self.all(sql::TASK_LIST_STATUSES, cells![workflow.as_str()], Row::parsed)?;
+        statuses.sort_unstable();
+        Ok(statuses)
     }
 
     fn dependency_put(&mut self, dependency: &Dependency) -> Result<()> {
@@ -400,6 +478,11 @@ impl Tx for SqlTx<'_> {
                 a.retired_at.into(),
             ],
         )
+    }
+
+    fn agent_touch(&mut self, agent: &Agent) -> Result<()> {
+        let a = agent;
+        self.run(sql::AGENT_TOUCH, cells![a.id.as_str(), a.status.as_str(), a.last_heartbeat, a.silent_at])
     }
 
     fn agent_get(&mut self, id: &AgentId) -> Result<Option<Agent>> {

@@ -25,7 +25,7 @@ pub use lease::Lease;
 pub use message::{Message, MessageKind, MessageState, Urgency};
 pub use notice::{News, Notice};
 pub use repository::{Repository, Vcs};
-pub use task::{CandidateQuery, Dependency, DependencyKind, Task, TaskStatus};
+pub use task::{CandidateQuery, Dependency, DependencyKind, Progress, Task, TaskStatus};
 pub use template::{Template, Variable};
 pub use workflow::{Source, Workflow, WorkflowQuery, WorkflowStatus};
 pub use workspace::{Identity, Strategy, Workspace, WorkspaceQuery, WorkspaceStatus};

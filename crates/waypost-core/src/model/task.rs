@@ -138,7 +138,111 @@ pub struct Task {
     pub due_at: Option<Timestamp>,
 }
 
+/// How far a task got: all that changes while it is worked on. The fields are the task's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the task says what they are")]
+pub struct Progress<'a> {
+    pub status: TaskStatus,
+    pub attempts: u32,
+    pub outcome: Option<&'a str>,
+    pub evidence: Option<&'a str>,
+    pub error: Option<&'a str>,
+    pub question: Option<&'a str>,
+    pub answer: Option<&'a str>,
+    pub updated_at: Timestamp,
+    pub queued_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub due_at: Option<Timestamp>,
+}
+
 impl Task {
+    /// Returns how far it got.
+    pub fn progress(&self) -> Progress<'_> {
+        Progress {
+            status: self.status,
+            attempts: self.attempts,
+            outcome: self.outcome.as_deref(),
+            evidence: self.evidence.as_deref(),
+            error: self.error.as_deref(),
+            question: self.question.as_deref(),
+            answer: self.answer.as_deref(),
+            updated_at: self.updated_at,
+            queued_at: self.queued_at,
+            started_at: self.started_at,
+            finished_at: self.finished_at,
+            due_at: self.due_at,
+        }
+    }
+
+    /// Tells whether another is the same in all but how far it got.
+    pub fn has_plan_of(&self, other: &Task) -> bool {
+        let Task {
+            id,
+            workflow_id,
+            name,
+            description,
+            sequence,
+            parallel_group,
+            priority,
+            plan,
+            acceptance,
+            context,
+            context_from,
+            capabilities,
+            files,
+            repository_id,
+            workspace_id,
+            issue,
+            assignee,
+            max_attempts,
+            backoff_ms,
+            queue_timeout_ms,
+            run_timeout_ms,
+            stall_timeout_ms,
+            needs_evidence,
+            worktree_id,
+            created_at,
+            status: _,
+            attempts: _,
+            outcome: _,
+            evidence: _,
+            error: _,
+            question: _,
+            answer: _,
+            updated_at: _,
+            queued_at: _,
+            started_at: _,
+            finished_at: _,
+            due_at: _,
+        } = self;
+        *id == other.id
+            && *workflow_id == other.workflow_id
+            && *name == other.name
+            && *description == other.description
+            && *sequence == other.sequence
+            && *parallel_group == other.parallel_group
+            && *priority == other.priority
+            && *plan == other.plan
+            && *acceptance == other.acceptance
+            && *context == other.context
+            && *context_from == other.context_from
+            && *capabilities == other.capabilities
+            && *files == other.files
+            && *repository_id == other.repository_id
+            && *workspace_id == other.workspace_id
+            && *issue == other.issue
+            && *assignee == other.assignee
+            && *max_attempts == other.max_attempts
+            && *backoff_ms == other.backoff_ms
+            && *queue_timeout_ms == other.queue_timeout_ms
+            && *run_timeout_ms == other.run_timeout_ms
+            && *stall_timeout_ms == other.stall_timeout_ms
+            && *needs_evidence == other.needs_evidence
+            && *worktree_id == other.worktree_id
+            && *created_at == other.created_at
+    }
+
     /// Moves it to a status, if that is allowed.
     pub fn move_to(&mut self, status: TaskStatus, now: Timestamp) -> Result<()> {
         if !self.status.next().contains(&status) {

@@ -78,6 +78,7 @@ impl Operation for RegisterAgent {
         agent.timeout_ms = self.timeout_ms.unwrap_or(agent.timeout_ms);
         agent.max_claims = self.max_claims.or(agent.max_claims);
         agent.retired_at = None;
+        cx.tx.agent_put(&agent)?;
         agents::touch(cx, &mut agent)?;
         if known.is_some() || agent != before {
             let data = described(changes(&before, &agent), json!({}));

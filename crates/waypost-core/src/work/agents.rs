@@ -87,7 +87,7 @@ pub(crate) fn touch(cx: &mut Cx<'_>, agent: &mut Agent) -> Result<()> {
     agent.status = if held.is_empty() { AgentStatus::Online } else { AgentStatus::Busy };
     agent.last_heartbeat = cx.now;
     agent.silent_at = Some(cx.now.plus(patience));
-    cx.tx.agent_put(agent)
+    cx.tx.agent_touch(agent)
 }
 
 /// Refuses whoever only works.

@@ -43,8 +43,14 @@ pub(crate) fn changes(before: &impl Serialize, after: &impl Serialize) -> Value 
 impl Cx<'_> {
     /// Stores a changed task, with the event that says what changed.
     pub(crate) fn change_task(&mut self, kind: &'static str, before: &Task, after: &Task, more: Value) -> Result<()> {
-        self.tx.task_put(after)?;
-        let mut data = described(changes(before, after), more);
+        let changed = if after.has_plan_of(before) {
+            self.tx.task_advance(&after.id, &after.progress())?;
+            changes(&before.progress(), &after.progress())
+        } else {
+            self.tx.task_put(after)?;
+            changes(before, after)
+        };
+        let mut data = described(changed, more);
         data["name"] = json!(after.name);
         self.event(kind, after.id.as_str(), data)?;
         Ok(())

@@ -13,11 +13,9 @@ pub(crate) fn look(cx: &mut Cx<'_>, id: &WorkflowId) -> Result<()> {
     if !matches!(workflow.status, WorkflowStatus::InProgress | WorkflowStatus::Paused) {
         return Ok(());
     }
-    let counts: BTreeMap<_, _> = cx.tx.task_count(id)?.into_iter().collect();
-    let of = |status: TaskStatus| counts.get(&status).copied().unwrap_or(0);
-    let total: u64 = counts.values().sum();
+    let statuses = cx.tx.task_list_statuses(id)?;
     let mut after = workflow.clone();
-    if total > 0 && of(TaskStatus::Completed) + of(TaskStatus::Skipped) == total {
+    if !statuses.is_empty() && statuses.iter().all(|status| status.satisfies()) {
         let (status, event) = if workflow.awaits_merge() {
             (WorkflowStatus::AwaitingMerge, kind::WORKFLOW_AWAITS_MERGE)
         } else {
@@ -26,9 +24,8 @@ pub(crate) fn look(cx: &mut Cx<'_>, id: &WorkflowId) -> Result<()> {
         after.move_to(status, cx.now)?;
         return cx.change_workflow(event, &workflow, &after);
     }
-    let is_moving =
-        of(TaskStatus::InProgress) + of(TaskStatus::Paused) + of(TaskStatus::WaitingInput) + of(TaskStatus::Failed);
-    if of(TaskStatus::Dead) == 0 || is_moving > 0 {
+    let moves = [TaskStatus::InProgress, TaskStatus::Paused, TaskStatus::WaitingInput, TaskStatus::Failed];
+    if !statuses.contains(&TaskStatus::Dead) || moves.iter().any(|status| statuses.contains(status)) {
         return Ok(());
     }
     let dead = dead_of(cx, id)?;

@@ -1,10 +1,16 @@
 //! The driver, asked one thing after the other, and never waited for without end.
 //!
+//! What is only to be done is not waited for at all: it goes to the server together with the next question, and whoever
+//! waits for that answer hears of it, too, if something went wrong before.
+//!
 //! A server may take the connection and then say nothing: it was stopped, its disk hangs, or something else listens
 //! there. Neither the system nor the driver notices that, so every answer has a time by which it must be there.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -15,6 +21,11 @@ use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Config, Row, SimpleQueryMessage, Socket, Statement};
+
+use crate::cell::Cell;
+
+/// Something that was sent, on its way to an answer that nobody needs unless it is an error.
+type Sent = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
 
 /// How long a server may take to hear that we leave.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -69,7 +80,9 @@ impl From<tokio_postgres::Error> for Failed {
 pub(super) struct Client {
     runtime: Runtime,
     /// What we ask. None once we leave.
-    asked: Option<tokio_postgres::Client>,
+    asked: Option<Arc<tokio_postgres::Client>>,
+    /// What was sent since the last answer, in order.
+    sent: Vec<Sent>,
     /// Reads and writes what the client wants, while somebody waits for an answer.
     connection: JoinHandle<()>,
     notifications: UnboundedReceiver<()>,
@@ -97,19 +110,22 @@ impl Client {
                 }
             }
         });
-        Ok(Client { runtime, asked: Some(client), connection, notifications, limit })
+        Ok(Client { runtime, asked: Some(Arc::new(client)), sent: Vec::new(), connection, notifications, limit })
     }
 
     pub(super) fn simple_query(&mut self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Failed> {
-        block_on(&self.runtime, self.limit, self.client().simple_query(sql))
+        let client = self.client();
+        self.wait_for(client.simple_query(sql))
     }
 
     pub(super) fn batch_execute(&mut self, sql: &str) -> Result<(), Failed> {
-        block_on(&self.runtime, self.limit, self.client().batch_execute(sql))
+        let client = self.client();
+        self.wait_for(client.batch_execute(sql))
     }
 
     pub(super) fn prepare_typed(&mut self, sql: &str, types: &[Type]) -> Result<Statement, Failed> {
-        block_on(&self.runtime, self.limit, self.client().prepare_typed(sql, types))
+        let client = self.client();
+        self.wait_for(client.prepare_typed(sql, types))
     }
 
     pub(super) fn query(
@@ -117,7 +133,8 @@ impl Client {
         statement: &Statement,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Failed> {
-        block_on(&self.runtime, self.limit, self.client().query(statement, parameters))
+        let client = self.client();
+        self.wait_for(client.query(statement, parameters))
     }
 
     /// Runs a statement that the server does not know, in one round trip.
@@ -126,7 +143,56 @@ impl Client {
         sql: &str,
         parameters: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<Row>, Failed> {
-        block_on(&self.runtime, self.limit, self.client().query_typed(sql, parameters))
+        let client = self.client();
+        self.wait_for(client.query_typed(sql, parameters))
+    }
+
+    /// Runs a statement whose answer nobody needs. If it fails, whoever waits next for an answer is told.
+    pub(super) fn send(&mut self, statement: Statement, parameters: Vec<Cell>) {
+        let client = self.client();
+        self.send_later(async move { client.execute_raw(&statement, parameters).await.map(drop) });
+    }
+
+    /// The same for one that the server does not know.
+    pub(super) fn send_typed(&mut self, sql: String, parameters: Vec<(Cell, Type)>) {
+        let client = self.client();
+        self.send_later(async move {
+            let parameters: Vec<_> = parameters.iter().map(|(cell, kind)| (cell as _, kind.clone())).collect();
+            client.execute_typed(&sql, &parameters).await.map(drop)
+        });
+    }
+
+    /// Forgets what was sent and not waited for, and whether it failed.
+    pub(super) fn forget_sent(&mut self) {
+        self.sent.clear();
+    }
+
+    fn send_later(&mut self, sent: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) {
+        let mut sent: Sent = Box::pin(sent);
+        let _within = self.runtime.enter();
+        // With that it stands in line. It leaves with whatever is waited for next.
+        if let Poll::Ready(over) = sent.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            sent = Box::pin(ready(over));
+        }
+        self.sent.push(sent);
+    }
+
+    /// Waits for an answer, and for those to all that was sent before. The first error is the cause of the others.
+    fn wait_for<T>(&mut self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Failed> {
+        let sent = std::mem::take(&mut self.sent);
+        if sent.is_empty() {
+            return block_on(&self.runtime, self.limit, answer);
+        }
+        let before = async {
+            for sent in sent {
+                sent.await?;
+            }
+            Ok(())
+        };
+        block_on(&self.runtime, self.limit, async {
+            let (before, answer) = tokio::join!(before, answer);
+            before.and(answer)
+        })
     }
 
     /// Waits for a notification, at most so long. Returns false if the connection is gone. Several are as good as one.
@@ -136,14 +202,15 @@ impl Client {
         !matches!(heard, Ok(None)) && !self.connection.is_finished()
     }
 
-    fn client(&self) -> &tokio_postgres::Client {
-        self.asked.as_ref().expect("it is there until we leave")
+    fn client(&self) -> Arc<tokio_postgres::Client> {
+        Arc::clone(self.asked.as_ref().expect("it is there until we leave"))
     }
 }
 
 impl Drop for Client {
     /// Says farewell, so that the server need not find out.
     fn drop(&mut self) {
+        self.sent.clear();
         self.asked = None;
         let connection = &mut self.connection;
         let _ = self.runtime.block_on(async { timeout(FAREWELL, connection).await });

@@ -49,16 +49,6 @@ pub(super) struct Begun {
     pub(super) last: Option<Vec<Cell>>,
 }
 
-impl Begun {
-    /// Returns when the last event was: time never goes back before it.
-    pub(super) fn last_time(&self) -> Timestamp {
-        match self.last.as_deref() {
-            Some([_, Cell::Int(time)]) => Timestamp::from_millis(*time),
-            _ => Timestamp::from_millis(0),
-        }
-    }
-}
-
 /// Why there is no connection.
 pub(super) enum Failure {
     /// The driver says why.
@@ -97,6 +87,7 @@ pub(super) struct Server {
 }
 
 /// A statement with its parameters written as PostgreSQL wants them.
+#[derive(Clone)]
 enum Prepared {
     /// Sent as text. One round trip, where preparing it would take two: most commands send a statement once.
     Text(String),
@@ -137,12 +128,11 @@ impl Connection {
         let rows = self.client.simple_query(&self.beginning(address, effect, patience))?;
         let row = last_row(&rows);
         let number = |column: usize| row.and_then(|row| row.get(column)).and_then(|text| text.parse::<i64>().ok());
-        // The clock is read after our turn has come. It may go back; the store's time does not.
+        // The clock is read after our turn has come.
         let now = Timestamp::from_millis(number(0).unwrap_or_default());
         self.meet(row.and_then(|row| row.get(3)));
         let last = number(1).zip(number(2)).map(|(sequence, time)| vec![Cell::Int(sequence), Cell::Int(time)]);
-        let begun = Begun { now, version: number(4).unwrap_or_default(), last };
-        Ok(Begun { now: now.max(begun.last_time()), ..begun })
+        Ok(Begun { now, version: number(4).unwrap_or_default(), last })
     }
 
     fn beginning(&self, address: &Address, effect: Effect, patience: Duration) -> String {
@@ -197,40 +187,77 @@ impl Connection {
         self.process = process.map(str::to_owned);
     }
 
-    /// Runs a statement.
+    /// Runs a statement and returns its rows.
     pub(super) fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<tokio_postgres::Row>, Failed> {
-        match self.statements.get_mut(sql) {
-            None => {
-                let text = with_dollars(sql);
-                let rows = query_text(&mut self.client, &text, parameters)?;
-                self.statements.insert(sql, Prepared::Text(text));
-                Ok(rows)
+        let rows = match self.prepare(sql, parameters)? {
+            Prepared::Text(text) => {
+                let parameters: Vec<_> = parameters.iter().map(|cell| (cell as _, type_of(cell))).collect();
+                self.client.query_typed(&text, &parameters)
             }
-            // A name stays with the server's process, and if that is lent to others, they have the same names.
-            Some(Prepared::Text(text)) if self.is_pooled || self.met < 2 || !self.is_repeated => {
-                query_text(&mut self.client, text, parameters)
+            Prepared::Named(statement) => {
+                let parameters: Vec<_> = parameters.iter().map(|cell| cell as _).collect();
+                self.client.query(&statement, &parameters)
             }
-            Some(prepared) => {
-                let rows = query_named(&mut self.client, prepared, parameters);
-                // Somebody else left names with the process, or it has not ours: it is lent to several.
-                if rows.as_ref().is_err_and(error::is_about_names) {
-                    self.is_pooled = true;
-                    self.statements.clear();
-                }
-                rows
+        };
+        self.learn(rows)
+    }
+
+    /// Runs a statement that returns no rows. If it fails, whatever is waited for next does.
+    pub(super) fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<(), Failed> {
+        let cells = parameters.iter().cloned();
+        match self.prepare(sql, parameters)? {
+            Prepared::Text(text) => {
+                let typed = cells.map(|cell| (type_of(&cell), cell)).map(|(kind, cell)| (cell, kind));
+                self.client.send_typed(text, typed.collect());
             }
+            Prepared::Named(statement) => self.client.send(statement, cells.collect()),
         }
+        Ok(())
+    }
+
+    /// Forgets what was sent and has not been waited for: it is about to be undone.
+    pub(super) fn forget_sent(&mut self) {
+        self.client.forget_sent();
+    }
+
+    /// Returns a statement in the form in which it is best sent now.
+    fn prepare(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Prepared, Failed> {
+        // A name stays with the server's process, and if that is lent to others, they have the same names.
+        let may_name = !self.is_pooled && self.met >= 2 && self.is_repeated;
+        let prepared = match self.statements.get(sql) {
+            None => Prepared::Text(with_dollars(sql)),
+            Some(Prepared::Text(text)) if may_name => {
+                let types: Vec<_> = parameters.iter().map(type_of).collect();
+                let named = self.client.prepare_typed(text, &types);
+                Prepared::Named(self.learn(named)?)
+            }
+            Some(known) => return Ok(known.clone()),
+        };
+        self.statements.insert(sql, prepared.clone());
+        Ok(prepared)
+    }
+
+    /// Learns from an error that the connection is lent to several: they left names with the process, or it has not ours.
+    fn learn<T>(&mut self, answer: Result<T, Failed>) -> Result<T, Failed> {
+        if answer.as_ref().is_err_and(error::is_about_names) {
+            self.is_pooled = true;
+            self.statements.clear();
+        }
+        answer
     }
 
     /// Makes everything last, and tells those who wait if there was a write.
     pub(super) fn commit(&mut self, notify: Option<&str>) -> Result<(), Failed> {
-        match notify {
+        let committed = match notify {
+            // If something that was sent before has failed, the first fails, and the second is not looked at.
             Some(channel) => self.client.batch_execute(&format!("NOTIFY {channel}; COMMIT")),
             None => self.client.batch_execute("COMMIT"),
-        }
+        };
+        self.learn(committed)
     }
 
     pub(super) fn roll_back(&mut self) -> Result<(), Failed> {
+        self.forget_sent();
         self.client.batch_execute("ROLLBACK")
     }
 
@@ -282,25 +309,6 @@ fn client(address: &Address) -> Result<Client, Failure> {
             Client::connect(&address.config, connector, limit).map_err(Failure::Driver)
         }
     }
-}
-
-fn query_named(
-    client: &mut Client,
-    prepared: &mut Prepared,
-    parameters: &[Cell],
-) -> Result<Vec<tokio_postgres::Row>, Failed> {
-    if let Prepared::Text(text) = prepared {
-        let types: Vec<_> = parameters.iter().map(type_of).collect();
-        *prepared = Prepared::Named(client.prepare_typed(text, &types)?);
-    }
-    let Prepared::Named(statement) = prepared else { unreachable!("it was prepared just now") };
-    let parameters: Vec<_> = parameters.iter().map(|cell| cell as _).collect();
-    client.query(statement, &parameters)
-}
-
-fn query_text(client: &mut Client, text: &str, parameters: &[Cell]) -> Result<Vec<tokio_postgres::Row>, Failed> {
-    let parameters: Vec<_> = parameters.iter().map(|cell| (cell as _, type_of(cell))).collect();
-    client.query_typed(text, &parameters)
 }
 
 /// Returns the type of a parameter; nothing has the type that the statement wants there.

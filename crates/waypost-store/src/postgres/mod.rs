@@ -145,7 +145,7 @@ impl PostgresStore {
     fn tx(&mut self, effect: Effect) -> Result<Box<dyn Tx + '_>> {
         let mut begun = self.begin(effect)?;
         if let Some(clock) = &self.clock {
-            begun.now = clock.now().max(begun.last_time());
+            begun.now = clock.now();
         }
         Ok(Box::new(SqlTx::new(tx::PostgresTx::new(self, effect, &begun))))
     }

@@ -10,7 +10,7 @@ use super::known::Known;
 use super::{PostgresStore, error};
 use crate::cell::{Cell, Row};
 use crate::sql;
-use crate::tx::{Database, MARK_UNDO};
+use crate::tx::{Database, Mark};
 
 pub(super) struct PostgresTx<'a> {
     store: &'a mut PostgresStore,
@@ -29,33 +29,48 @@ impl<'a> PostgresTx<'a> {
     }
 }
 
+fn lost() -> Error {
+    Error::internal("a lost connection was used")
+}
+
 impl Database for PostgresTx<'_> {
     fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
-        let PostgresStore { connection, address, .. } = &mut *self.store;
-        let connection = connection.as_mut().ok_or_else(|| Error::internal("a lost connection was used"))?;
-        let is_read = sql.trim_start().starts_with("SELECT");
         if let Some(rows) = self.known.get(sql, parameters) {
             return Ok(rows);
         }
-        if sql == MARK_UNDO {
-            self.known = Known::default();
-        } else if !is_read {
-            self.known.forget(sql);
-            self.has_written |= !sql.contains("SAVEPOINT");
-        }
-        let failed = |failed: Failed| error::at(address, if is_read { "cannot read" } else { "cannot write" }, &failed);
+        let PostgresStore { connection, address, .. } = &mut *self.store;
+        let connection = connection.as_mut().ok_or_else(lost)?;
+        // What was sent before may have failed, too.
+        let what = if self.has_written { "cannot write" } else { "cannot read" };
+        let failed = |failed: Failed| error::at(address, what, &failed);
         let rows = connection.query(sql, parameters).map_err(failed)?;
         let rows: Vec<Vec<Cell>> = rows
             .iter()
             .map(|row| (0..row.len()).map(|column| row.try_get(column)).collect())
             .collect::<Result<_, _>>()
             .map_err(|error| failed(Failed::Driver(error)))?;
-        if is_read {
-            self.known.keep(sql, parameters, &rows);
-        } else if let (sql::EVENT_APPEND, [time, ..], [sequence]) = (sql, parameters, rows.as_slice()) {
-            self.known.keep(sql::EVENT_LAST, &[], &[[sequence.as_slice(), std::slice::from_ref(time)].concat()]);
-        }
+        self.known.keep(sql, parameters, &rows);
         Ok(rows.into_iter().map(Row::new).collect())
+    }
+
+    fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()> {
+        self.known.forget(sql);
+        self.has_written = true;
+        let PostgresStore { connection, address, .. } = &mut *self.store;
+        let connection = connection.as_mut().ok_or_else(lost)?;
+        connection.run(sql, parameters).map_err(|failed| error::at(address, "cannot write", &failed))
+    }
+
+    fn mark(&mut self, mark: Mark) -> Result<()> {
+        let PostgresStore { connection, address, .. } = &mut *self.store;
+        let connection = connection.as_mut().ok_or_else(lost)?;
+        if mark == Mark::Undo {
+            connection.forget_sent();
+            self.known = Known::default();
+        }
+        // It is waited for: what fails after it can be undone, and what failed before it cannot.
+        let marked = connection.query(mark.sql(), &[]).map(drop);
+        marked.map_err(|failed| error::at(address, "cannot write", &failed))
     }
 
     fn clock(&mut self) -> Result<Timestamp> {
@@ -64,7 +79,7 @@ impl Database for PostgresTx<'_> {
 
     fn commit(mut self: Box<Self>) -> Result<()> {
         let PostgresStore { connection, address, .. } = &mut *self.store;
-        let connection = connection.as_mut().ok_or_else(|| Error::internal("a lost connection was used"))?;
+        let connection = connection.as_mut().ok_or_else(lost)?;
         let channel = (self.effect == Effect::Write && self.has_written).then(|| address.channel());
         let committed = connection.commit(channel.as_deref()).map_err(|failed| error::commit(address, &failed));
         // After a failure it is rolled back, which also tells whether the connection is still good.

@@ -10,8 +10,7 @@ use waypost_fs::FileLock;
 
 use super::{SqliteStore, error};
 use crate::cell::{Cell, Row};
-use crate::sql;
-use crate::tx::Database;
+use crate::tx::{Database, Mark};
 
 pub(super) struct SqliteTx<'a> {
     // Dropped in this order: the transaction ends before the gate opens for the next one.
@@ -34,16 +33,20 @@ impl Database for SqliteTx<'_> {
             }
             Ok(all)
         };
-        let what = if sql.trim_start().starts_with("SELECT") { "cannot read" } else { "cannot write" };
-        rows().map_err(error::at(self.path, what))
+        rows().map_err(error::at(self.path, "cannot read"))
+    }
+
+    fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()> {
+        let run = || self.transaction.prepare_cached(sql)?.execute(rusqlite::params_from_iter(parameters));
+        run().map(drop).map_err(error::at(self.path, "cannot write"))
+    }
+
+    fn mark(&mut self, mark: Mark) -> Result<()> {
+        self.run(mark.sql(), &[])
     }
 
     fn clock(&mut self) -> Result<Timestamp> {
-        let now = self.clock.now();
-        let mut last = self.query(sql::EVENT_LAST, &[])?;
-        let Some(last) = last.first_mut() else { return Ok(now) };
-        last.int()?;
-        Ok(now.max(last.moment()?))
+        Ok(self.clock.now())
     }
 
     fn commit(self: Box<Self>) -> Result<()> {

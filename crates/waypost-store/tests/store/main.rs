@@ -78,6 +78,7 @@ conformance! {
         verbs::events_are_listed_by_every_filter,
         verbs::time_never_goes_back,
         verbs::paths_of_any_bytes_survive,
+        verbs::progress_and_signs_of_life_change_nothing_else,
         verbs::claimable_tasks_wait_for_nothing,
         verbs::an_inbox_has_what_is_neither_done_nor_expired,
         verbs::the_latest_version_of_a_template_is_listed,
@@ -87,6 +88,7 @@ conformance! {
     ], databases: [
         verbs::a_failure_that_is_undone_does_not_hinder_the_rest,
         verbs::rows_that_cannot_be_are_refused,
+        verbs::progress_that_cannot_be_is_refused,
         verbs::a_transaction_in_which_something_failed_is_not_committed,
         verbs::texts_that_cannot_be_stored_are_refused,
     ]

@@ -163,7 +163,7 @@ fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
             format!("{:?}", tx.task_list_claimable(&query).unwrap())
         }
         15 => format!("{:?} {}", tx.task_list_due(moment, limit).unwrap(), tx.due_count(moment).unwrap()),
-        16 => format!("{:?}", tx.task_count(&workflow.id).unwrap()),
+        16 => format!("{:?} {:?}", tx.task_count(&workflow.id).unwrap(), tx.task_list_statuses(&workflow.id).unwrap()),
         17 => format!("{:?} {:?}", tx.dependency_list(&workflow.id).unwrap(), tx.dependency_list_of(&task.id).unwrap()),
         18 => {
             let before = dice.maybe(|dice| dice.pick(&[0, 1, 5, u32::MAX]));
