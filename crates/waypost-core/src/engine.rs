@@ -147,6 +147,13 @@ pub fn step<O: Operation>(
         return Err(Error::invalid(format!("{key:?} cannot be a key")).hint("1 to 200 bytes on one line"));
     }
     let now = tx.now()?;
+    tx.foresee(&mut |tx| {
+        request.as_ref().map(|request| tx.answer_get(request.key)).transpose()?;
+        tx.repository_get(&caller.repository.id)?;
+        tx.worktree_get(&caller.worktree.id)?;
+        tx.due_count(now)?;
+        tx.agent_named(caller.agent.as_ref().unwrap_or(&caller.actor)).map(drop)
+    })?;
     if let Some(request) = &request
         && let Some(known) = tx.answer_get(request.key)?
     {

@@ -40,6 +40,13 @@ pub trait Tx {
     /// Returns the store's time: never earlier than that of any event already stored.
     fn now(&mut self) -> Result<Timestamp>;
 
+    /// Is told what will be asked next, by asking it: nothing is answered yet, but a database on another machine fetches
+    /// all of it at once. Nothing may depend on an answer, and nothing may be written.
+    fn foresee(&mut self, questions: &mut dyn FnMut(&mut dyn Tx) -> Result<()>) -> Result<()> {
+        let _ = questions;
+        Ok(())
+    }
+
     /// Marks this moment, in place of an earlier one.
     fn mark(&mut self) -> Result<()>;
     /// Undoes everything since the marked moment, a failure too. The transaction goes on from there.

@@ -342,11 +342,12 @@ pub(crate) const TASK_LIST_NAMED: &str =
 /// Backwards along `tasks_by_status`.
 pub(crate) const TASK_LIST_IN: &str =
     select!(task, "tasks WHERE status = ?2 ORDER BY updated_at DESC, id DESC LIMIT ?1");
-/// Along `tasks_pending`, until enough are found that wait for nothing.
+/// Along `tasks_pending`, until enough are found that wait for nothing. Each workflow is asked for by its id: whoever joins
+/// them may take it that few run.
 pub(crate) const TASK_LIST_CLAIMABLE: &str = select!(
     task,
     "tasks WHERE status = 'pending'
-        AND EXISTS (SELECT 1 FROM workflows WHERE workflows.id = tasks.workflow_id AND workflows.status = 'in_progress')
+        AND (SELECT workflows.status FROM workflows WHERE workflows.id = tasks.workflow_id) = 'in_progress'
         AND NOT EXISTS (SELECT 1 FROM dependencies JOIN tasks AS blocker ON blocker.id = dependencies.depends_on
             WHERE dependencies.task_id = tasks.id AND dependencies.kind = 'blocks'
                 AND blocker.status NOT IN ('completed', 'skipped'))
@@ -356,7 +357,7 @@ pub(crate) const TASK_LIST_CLAIMABLE: &str = select!(
 pub(crate) const TASK_LIST_CLAIMABLE_OF_WORKFLOW: &str = select!(
     task,
     "tasks WHERE status = 'pending' AND workflow_id = ?3
-        AND EXISTS (SELECT 1 FROM workflows WHERE workflows.id = tasks.workflow_id AND workflows.status = 'in_progress')
+        AND (SELECT workflows.status FROM workflows WHERE workflows.id = tasks.workflow_id) = 'in_progress'
         AND NOT EXISTS (SELECT 1 FROM dependencies JOIN tasks AS blocker ON blocker.id = dependencies.depends_on
             WHERE dependencies.task_id = tasks.id AND dependencies.kind = 'blocks'
                 AND blocker.status NOT IN ('completed', 'skipped'))

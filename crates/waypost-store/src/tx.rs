@@ -20,6 +20,9 @@ use crate::rows::{
 };
 use crate::sql;
 
+/// A statement that reads, with its parameters.
+pub(crate) type Question = (&'static str, Vec<Cell>);
+
 /// What can be done with a part of a transaction that can be undone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
@@ -45,6 +48,14 @@ impl Mark {
 pub(crate) trait Database {
     /// Runs a statement that reads, and returns its rows.
     fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>>;
+    /// Tells whether it takes long to ask, so that several questions had better be asked at once.
+    fn is_far(&self) -> bool {
+        false
+    }
+    /// Fetches at once what is going to be asked.
+    fn foresee(&mut self, _: Vec<Question>) -> Result<()> {
+        Ok(())
+    }
     /// Runs a statement that writes. That it failed may be told by whatever comes next.
     fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()>;
     /// Marks a moment, or goes back to it.
@@ -63,6 +74,8 @@ pub(crate) struct SqlTx<'a> {
     is_marked: bool,
     /// What `last` was at the moment that was marked.
     marked: Option<LastEvent>,
+    /// What is going to be asked, while somebody tells that.
+    foreseen: Option<Vec<Question>>,
 }
 
 /// The last event; before the first one, its sequence is 0.
@@ -75,7 +88,14 @@ struct LastEvent {
 
 impl<'a> SqlTx<'a> {
     pub(crate) fn new(database: impl Database + 'a) -> SqlTx<'a> {
-        SqlTx { database: Box::new(database), last: None, has_failed: false, is_marked: false, marked: None }
+        SqlTx {
+            database: Box::new(database),
+            last: None,
+            has_failed: false,
+            is_marked: false,
+            marked: None,
+            foreseen: None,
+        }
     }
 
     fn all<T>(&mut self, sql: &'static str, parameters: &[Cell], read: fn(&mut Row) -> Result<T>) -> Result<Vec<T>> {
@@ -103,6 +123,10 @@ impl<'a> SqlTx<'a> {
     }
 
     fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
+        if let Some(foreseen) = &mut self.foreseen {
+            foreseen.push((sql, parameters.to_vec()));
+            return Ok(Vec::new());
+        }
         let answer = check(parameters).and_then(|()| self.database.query(sql, parameters));
         self.has_failed |= answer.is_err();
         answer
@@ -126,6 +150,21 @@ fn check(parameters: &[Cell]) -> Result<()> {
 impl Tx for SqlTx<'_> {
     fn now(&mut self) -> Result<Timestamp> {
         Ok(self.database.clock()?.max(self.last()?.time))
+    }
+
+    fn foresee(&mut self, questions: &mut dyn FnMut(&mut dyn Tx) -> Result<()>) -> Result<()> {
+        if !self.database.is_far() {
+            return Ok(());
+        }
+        let last = self.last;
+        self.foreseen = Some(Vec::new());
+        let told = questions(self);
+        let foreseen = self.foreseen.take().unwrap_or_default();
+        self.last = last;
+        told?;
+        let done = self.database.foresee(foreseen);
+        self.has_failed |= done.is_err();
+        done
     }
 
     fn mark(&mut self) -> Result<()> {

@@ -147,6 +147,12 @@ pub(crate) fn candidates(
     loop {
         let page = cx.tx.task_list_claimable(&query)?;
         let is_last = page.len() < query.limit as usize;
+        if let Some(first) = page.first() {
+            cx.tx.foresee(&mut |tx| {
+                tx.workflow_get(&first.workflow_id)?;
+                tx.lease_get(first.id.as_str()).map(drop)
+            })?;
+        }
         for task in page {
             if !is_full.contains_key(&task.workflow_id) {
                 let workflow = find::workflow_of(cx, &task)?;

@@ -131,10 +131,22 @@ fn shorten(text: &str, most: usize) -> String {
 pub(crate) fn pack(cx: &mut Cx<'_>, task: &Task, reader: Option<&AgentId>, budget: u32) -> Result<Context> {
     let sections = [TASK, WORKFLOW, CHECKPOINTS, OUTCOMES, MESSAGES, OTHERS];
     let mut packer = Packer::new(budget, &sections)?;
+    let now = cx.now;
+    cx.tx.foresee(&mut |tx| {
+        tx.workflow_get(&task.workflow_id)?;
+        tx.checkpoint_list(&task.id, None, LATEST)?;
+        tx.task_count(&task.workflow_id)?;
+        tx.dependency_list_of(&task.id)?;
+        reader.map(|reader| tx.message_list(reader, now, MOST_MESSAGES)).transpose()?;
+        tx.task_list_names(&task.workflow_id, MOST_OTHERS)?;
+        // For whoever shows the task.
+        tx.lease_get(task.id.as_str())?;
+        reader.map(|reader| tx.agent_get(reader)).transpose().map(drop)
+    })?;
     let workflow = find::workflow_of(cx, task)?;
     packer.add(TASK, &format!("{} ({}), {}, attempt {}", task.name, task.id, task.status, task.attempts + 1));
     // Whoever goes on needs the last one first: however long the rest is, there is room for it.
-    let latest = cx.tx.checkpoint_list(&task.id, None, 3)?;
+    let latest = cx.tx.checkpoint_list(&task.id, None, LATEST)?;
     let (last, before_it) = latest.split_at(latest.len().min(1));
     checkpoints(&mut packer, last);
     about_task(&mut packer, task);
@@ -156,6 +168,10 @@ const OUTCOMES: &str = "What came before";
 const MESSAGES: &str = "Messages";
 const OTHERS: &str = "Other tasks";
 
+/// How many checkpoints are told before all that is less urgent.
+const LATEST: u32 = 3;
+/// How many messages are told at most.
+const MOST_MESSAGES: u32 = 50;
 /// How many of the other tasks are told by name. Who wants to see the whole plan asks for it.
 const MOST_OTHERS: u32 = 50;
 
@@ -257,11 +273,10 @@ fn outcomes(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
 }
 
 fn messages(cx: &mut Cx<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> Result<()> {
-    const MANY: u32 = 50;
     let Some(reader) = reader else { return Ok(()) };
-    let waiting = cx.tx.message_list(reader, cx.now, MANY)?;
-    if waiting.len() == MANY as usize {
-        let more = cx.tx.message_count(reader, cx.now)?.saturating_sub(MANY.into());
+    let waiting = cx.tx.message_list(reader, cx.now, MOST_MESSAGES)?;
+    if waiting.len() == MOST_MESSAGES as usize {
+        let more = cx.tx.message_count(reader, cx.now)?.saturating_sub(MOST_MESSAGES.into());
         packer.leave_out("messages", more);
     }
     for message in waiting {

@@ -1,7 +1,7 @@
 //! The driver, asked one thing after the other, and never waited for without end.
 //!
 //! What is only to be done is not waited for at all: it goes to the server together with the next question, and whoever
-//! waits for that answer hears of it, too, if something went wrong before.
+//! waits for that answer hears of it, too, if something went wrong before. Several questions can go together.
 //!
 //! A server may take the connection and then say nothing: it was stopped, its disk hangs, or something else listens
 //! there. Neither the system nor the driver notices that, so every answer has a time by which it must be there.
@@ -19,13 +19,13 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Config, Row, SimpleQueryMessage, Socket, Statement};
 
 use crate::cell::Cell;
 
-/// Something that was sent, on its way to an answer that nobody needs unless it is an error.
-type Sent = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
+/// A statement in line, or on its way to an answer.
+pub(super) type Started = Pin<Box<dyn Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send>>;
 
 /// How long a server may take to hear that we leave.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -81,8 +81,8 @@ pub(super) struct Client {
     runtime: Runtime,
     /// What we ask. None once we leave.
     asked: Option<Arc<tokio_postgres::Client>>,
-    /// What was sent since the last answer, in order.
-    sent: Vec<Sent>,
+    /// What was started since the last answer and nobody waits for, in order.
+    left: Vec<Started>,
     /// Reads and writes what the client wants, while somebody waits for an answer.
     connection: JoinHandle<()>,
     notifications: UnboundedReceiver<()>,
@@ -110,7 +110,7 @@ impl Client {
                 }
             }
         });
-        Ok(Client { runtime, asked: Some(Arc::new(client)), sent: Vec::new(), connection, notifications, limit })
+        Ok(Client { runtime, asked: Some(Arc::new(client)), left: Vec::new(), connection, notifications, limit })
     }
 
     pub(super) fn simple_query(&mut self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Failed> {
@@ -128,64 +128,65 @@ impl Client {
         self.wait_for(client.prepare_typed(sql, types))
     }
 
-    pub(super) fn query(
-        &mut self,
-        statement: &Statement,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Failed> {
+    /// Puts a statement in line for the server. It leaves with whatever is waited for next.
+    pub(super) fn start(&self, statement: Statement, parameters: Vec<Cell>) -> Result<Started, Failed> {
         let client = self.client();
-        self.wait_for(client.query(statement, parameters))
+        self.in_line(async move {
+            let parameters: Vec<_> = parameters.iter().map(|cell| cell as _).collect();
+            client.query(&statement, &parameters).await
+        })
     }
 
-    /// Runs a statement that the server does not know, in one round trip.
-    pub(super) fn query_typed(
-        &mut self,
-        sql: &str,
-        parameters: &[(&(dyn ToSql + Sync), Type)],
-    ) -> Result<Vec<Row>, Failed> {
+    /// The same with a statement that the server does not know.
+    pub(super) fn start_typed(&self, sql: String, parameters: Vec<(Cell, Type)>) -> Result<Started, Failed> {
         let client = self.client();
-        self.wait_for(client.query_typed(sql, parameters))
-    }
-
-    /// Runs a statement whose answer nobody needs. If it fails, whoever waits next for an answer is told.
-    pub(super) fn send(&mut self, statement: Statement, parameters: Vec<Cell>) {
-        let client = self.client();
-        self.send_later(async move { client.execute_raw(&statement, parameters).await.map(drop) });
-    }
-
-    /// The same for one that the server does not know.
-    pub(super) fn send_typed(&mut self, sql: String, parameters: Vec<(Cell, Type)>) {
-        let client = self.client();
-        self.send_later(async move {
+        self.in_line(async move {
             let parameters: Vec<_> = parameters.iter().map(|(cell, kind)| (cell as _, kind.clone())).collect();
-            client.execute_typed(&sql, &parameters).await.map(drop)
-        });
+            client.query_typed(&sql, &parameters).await
+        })
     }
 
-    /// Forgets what was sent and not waited for, and whether it failed.
-    pub(super) fn forget_sent(&mut self) {
-        self.sent.clear();
-    }
-
-    fn send_later(&mut self, sent: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) {
-        let mut sent: Sent = Box::pin(sent);
+    fn in_line(
+        &self,
+        asked: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send + 'static,
+    ) -> Result<Started, Failed> {
+        let mut started: Started = Box::pin(asked);
         let _within = self.runtime.enter();
-        // With that it stands in line. It leaves with whatever is waited for next.
-        if let Poll::Ready(over) = sent.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            sent = Box::pin(ready(over));
+        match started.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => Ok(started),
+            Poll::Ready(Ok(rows)) => Ok(Box::pin(ready(Ok(rows)))),
+            // It never left: the server does not know of it, and would let a commit pass.
+            Poll::Ready(Err(error)) => Err(Failed::Driver(error)),
         }
-        self.sent.push(sent);
     }
 
-    /// Waits for an answer, and for those to all that was sent before. The first error is the cause of the others.
+    /// Waits for the answers.
+    pub(super) fn finish(&mut self, all: Vec<Started>) -> Result<Vec<Vec<Row>>, Failed> {
+        self.wait_for(async {
+            let mut answers = Vec::with_capacity(all.len());
+            for started in all {
+                answers.push(started.await?);
+            }
+            Ok(answers)
+        })
+    }
+
+    /// Does not wait for the answer. If it is an error, whoever waits next for another is told.
+    pub(super) fn leave(&mut self, started: Started) {
+        self.left.push(started);
+    }
+
+    /// Forgets what was left, and whether it failed.
+    pub(super) fn forget_left(&mut self) {
+        self.left.clear();
+    }
+
+    /// Waits for an answer, and for those to all that was left before. The first error is the cause of the others.
     fn wait_for<T>(&mut self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Failed> {
-        let sent = std::mem::take(&mut self.sent);
-        if sent.is_empty() {
-            return block_on(&self.runtime, self.limit, answer);
-        }
+        let left = std::mem::take(&mut self.left);
         let before = async {
-            for sent in sent {
-                sent.await?;
+            for started in left {
+                started.await?;
             }
             Ok(())
         };
@@ -210,7 +211,7 @@ impl Client {
 impl Drop for Client {
     /// Says farewell, so that the server need not find out.
     fn drop(&mut self) {
-        self.sent.clear();
+        self.left.clear();
         self.asked = None;
         let connection = &mut self.connection;
         let _ = self.runtime.block_on(async { timeout(FAREWELL, connection).await });

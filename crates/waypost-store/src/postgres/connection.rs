@@ -9,10 +9,11 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use super::address::{Address, Security};
-use super::client::{Client, Failed};
+use super::client::{Client, Failed, Started};
 use super::{error, tls};
 use crate::cell::Cell;
 use crate::sql;
+use crate::tx::Question;
 
 /// PostgreSQL 13.
 const OLDEST_SERVER: u32 = 130_000;
@@ -20,10 +21,11 @@ const OLDEST_SERVER: u32 = 130_000;
 const CAN_CHECK_CLIENT: u32 = 140_000;
 /// Every statement is written to go along an index, and takes a few rows from it. A table that grew since the server last
 /// looked at it seems small to the planner, which would then read and sort all of it. What is turned off costs so much in
-/// its eyes that it would compile the statement first, which takes longer than running it.
+/// its eyes that it would compile the statement first, or plan it anew each time, which takes longer than running it.
 const ALONG_INDEXES: &str = "SET LOCAL enable_seqscan TO off; SET LOCAL enable_bitmapscan TO off;
     SET LOCAL enable_sort TO off; SET LOCAL enable_hashjoin TO off; SET LOCAL enable_mergejoin TO off;
-    SET LOCAL jit TO off;";
+    SET LOCAL enable_material TO off;
+    SET LOCAL jit TO off; SET LOCAL plan_cache_mode TO force_generic_plan;";
 const CHECK_CLIENT: &str = "SET LOCAL client_connection_check_interval TO '1s';";
 /// How long a transaction may do nothing before the server ends it. Ours never wait for anything but the server, so this
 /// is how long a stopped process can keep the others waiting.
@@ -187,37 +189,32 @@ impl Connection {
         self.process = process.map(str::to_owned);
     }
 
-    /// Runs a statement and returns its rows.
-    pub(super) fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<tokio_postgres::Row>, Failed> {
-        let rows = match self.prepare(sql, parameters)? {
-            Prepared::Text(text) => {
-                let parameters: Vec<_> = parameters.iter().map(|cell| (cell as _, type_of(cell))).collect();
-                self.client.query_typed(&text, &parameters)
-            }
-            Prepared::Named(statement) => {
-                let parameters: Vec<_> = parameters.iter().map(|cell| cell as _).collect();
-                self.client.query(&statement, &parameters)
-            }
-        };
-        self.learn(rows)
+    /// Asks several things at once, and returns the rows of each answer.
+    pub(super) fn query(&mut self, questions: &[Question]) -> Result<Vec<Vec<tokio_postgres::Row>>, Failed> {
+        let all = questions.iter().map(|(sql, parameters)| self.start(sql, parameters)).collect::<Result<_, _>>()?;
+        let answers = self.client.finish(all);
+        self.learn(answers)
     }
 
     /// Runs a statement that returns no rows. If it fails, whatever is waited for next does.
     pub(super) fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<(), Failed> {
-        let cells = parameters.iter().cloned();
-        match self.prepare(sql, parameters)? {
-            Prepared::Text(text) => {
-                let typed = cells.map(|cell| (type_of(&cell), cell)).map(|(kind, cell)| (cell, kind));
-                self.client.send_typed(text, typed.collect());
-            }
-            Prepared::Named(statement) => self.client.send(statement, cells.collect()),
-        }
+        let started = self.start(sql, parameters)?;
+        self.client.leave(started);
         Ok(())
     }
 
-    /// Forgets what was sent and has not been waited for: it is about to be undone.
-    pub(super) fn forget_sent(&mut self) {
-        self.client.forget_sent();
+    /// Forgets what was run and has not been waited for: it is about to be undone.
+    pub(super) fn forget_left(&mut self) {
+        self.client.forget_left();
+    }
+
+    fn start(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Started, Failed> {
+        match self.prepare(sql, parameters)? {
+            Prepared::Text(text) => {
+                self.client.start_typed(text, parameters.iter().map(|cell| (cell.clone(), type_of(cell))).collect())
+            }
+            Prepared::Named(statement) => self.client.start(statement, parameters.to_vec()),
+        }
     }
 
     /// Returns a statement in the form in which it is best sent now.
@@ -257,7 +254,7 @@ impl Connection {
     }
 
     pub(super) fn roll_back(&mut self) -> Result<(), Failed> {
-        self.forget_sent();
+        self.forget_left();
         self.client.batch_execute("ROLLBACK")
     }
 

@@ -3,36 +3,31 @@
 //! Nobody else can change it: who writes has the turn until the transaction ends, and who reads sees one state.
 
 use crate::cell::{Cell, Row};
-
-/// Longer answers are rarely wanted again, and would only take room.
-const MANY: usize = 16;
+use crate::tx::Question;
 
 /// Answers, by statement and parameters.
 #[derive(Default)]
 pub(super) struct Known(Vec<Answer>);
 
 struct Answer {
-    sql: &'static str,
-    parameters: Vec<Cell>,
+    question: Question,
     rows: Vec<Vec<Cell>>,
 }
 
 impl Known {
     pub(super) fn get(&self, sql: &str, parameters: &[Cell]) -> Option<Vec<Row>> {
-        let known = self.0.iter().find(|known| known.sql == sql && known.parameters == parameters)?;
+        let known = self.0.iter().find(|known| known.question.0 == sql && known.question.1 == parameters)?;
         Some(known.rows.iter().cloned().map(Row::new).collect())
     }
 
-    pub(super) fn keep(&mut self, sql: &'static str, parameters: &[Cell], rows: &[Vec<Cell>]) {
-        if rows.len() <= MANY {
-            self.0.push(Answer { sql, parameters: parameters.to_vec(), rows: rows.to_vec() });
-        }
+    pub(super) fn keep(&mut self, question: Question, rows: &[Vec<Cell>]) {
+        self.0.push(Answer { question, rows: rows.to_vec() });
     }
 
     /// Forgets all that a write may change: every answer that has to do with its table.
     pub(super) fn forget(&mut self, write: &str) {
         let table = words(write).find(|word| !["INSERT", "INTO", "UPDATE", "DELETE", "FROM"].contains(word));
-        self.0.retain(|known| !words(known.sql).any(|word| Some(word) == table));
+        self.0.retain(|known| !words(known.question.0).any(|word| Some(word) == table));
     }
 }
 
@@ -49,10 +44,10 @@ mod tests {
     #[test]
     fn what_a_write_may_change_is_forgotten_and_nothing_else() {
         let mut known = Known::default();
-        known.keep(sql::WORKFLOW_GET, cells!["wf"], &[]);
-        known.keep(sql::LEASE_GET, cells!["tk"], &[]);
-        known.keep(sql::DUE_COUNT, cells![1_u32], &[]);
-        known.keep(sql::DEPENDENCY_LIST, cells!["wf"], &[]);
+        known.keep((sql::WORKFLOW_GET, cells!["wf"].to_vec()), &[]);
+        known.keep((sql::LEASE_GET, cells!["tk"].to_vec()), &[]);
+        known.keep((sql::DUE_COUNT, cells![1_u32].to_vec()), &[]);
+        known.keep((sql::DEPENDENCY_LIST, cells!["wf"].to_vec()), &[]);
         known.forget(sql::TASK_PUT);
         assert!(known.get(sql::WORKFLOW_GET, cells!["wf"]).is_some());
         assert!(known.get(sql::WORKFLOW_GET, cells!["another"]).is_none());

@@ -10,7 +10,10 @@ use super::known::Known;
 use super::{PostgresStore, error};
 use crate::cell::{Cell, Row};
 use crate::sql;
-use crate::tx::{Database, Mark};
+use crate::tx::{Database, Mark, Question};
+
+/// How many rows of an answer are kept.
+const MANY: usize = 16;
 
 pub(super) struct PostgresTx<'a> {
     store: &'a mut PostgresStore,
@@ -24,8 +27,24 @@ pub(super) struct PostgresTx<'a> {
 impl<'a> PostgresTx<'a> {
     pub(super) fn new(store: &'a mut PostgresStore, effect: Effect, begun: &Begun) -> PostgresTx<'a> {
         let mut known = Known::default();
-        known.keep(sql::EVENT_LAST, &[], &begun.last.iter().cloned().collect::<Vec<_>>());
+        known.keep((sql::EVENT_LAST, Vec::new()), begun.last.as_slice());
         PostgresTx { store, effect, now: begun.now, known, has_written: false, is_over: false }
+    }
+
+    /// Asks several things at once.
+    fn ask(&mut self, questions: &[Question]) -> Result<Vec<Vec<Vec<Cell>>>> {
+        let PostgresStore { connection, address, .. } = &mut *self.store;
+        let connection = connection.as_mut().ok_or_else(lost)?;
+        // What was run before may have failed, too.
+        let what = if self.has_written { "cannot write" } else { "cannot read" };
+        let cells = |row: &tokio_postgres::Row| (0..row.len()).map(|column| row.try_get(column)).collect();
+        connection
+            .query(questions)
+            .and_then(|answers| {
+                let answers = answers.iter().map(|rows| rows.iter().map(cells).collect());
+                answers.collect::<Result<_, tokio_postgres::Error>>().map_err(Failed::Driver)
+            })
+            .map_err(|failed| error::at(address, what, &failed))
     }
 }
 
@@ -38,19 +57,28 @@ impl Database for PostgresTx<'_> {
         if let Some(rows) = self.known.get(sql, parameters) {
             return Ok(rows);
         }
-        let PostgresStore { connection, address, .. } = &mut *self.store;
-        let connection = connection.as_mut().ok_or_else(lost)?;
-        // What was sent before may have failed, too.
-        let what = if self.has_written { "cannot write" } else { "cannot read" };
-        let failed = |failed: Failed| error::at(address, what, &failed);
-        let rows = connection.query(sql, parameters).map_err(failed)?;
-        let rows: Vec<Vec<Cell>> = rows
-            .iter()
-            .map(|row| (0..row.len()).map(|column| row.try_get(column)).collect())
-            .collect::<Result<_, _>>()
-            .map_err(|error| failed(Failed::Driver(error)))?;
-        self.known.keep(sql, parameters, &rows);
+        let question = (sql, parameters.to_vec());
+        let rows = self.ask(std::slice::from_ref(&question))?.pop().unwrap_or_default();
+        // Longer answers are rarely wanted again, and would only take room.
+        if rows.len() <= MANY {
+            self.known.keep(question, &rows);
+        }
         Ok(rows.into_iter().map(Row::new).collect())
+    }
+
+    fn is_far(&self) -> bool {
+        true
+    }
+
+    fn foresee(&mut self, mut questions: Vec<Question>) -> Result<()> {
+        questions.retain(|(sql, parameters)| self.known.get(sql, parameters).is_none());
+        if questions.is_empty() {
+            return Ok(());
+        }
+        for (question, rows) in self.ask(&questions)?.iter().zip(questions).map(|(rows, question)| (question, rows)) {
+            self.known.keep(question, rows);
+        }
+        Ok(())
     }
 
     fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()> {
@@ -65,11 +93,11 @@ impl Database for PostgresTx<'_> {
         let PostgresStore { connection, address, .. } = &mut *self.store;
         let connection = connection.as_mut().ok_or_else(lost)?;
         if mark == Mark::Undo {
-            connection.forget_sent();
+            connection.forget_left();
             self.known = Known::default();
         }
         // It is waited for: what fails after it can be undone, and what failed before it cannot.
-        let marked = connection.query(mark.sql(), &[]).map(drop);
+        let marked = connection.query(&[(mark.sql(), Vec::new())]).map(drop);
         marked.map_err(|failed| error::at(address, "cannot write", &failed))
     }
 

@@ -1,11 +1,16 @@
 //! What a schema is and how large.
 
-use tokio_postgres::types::Type;
 use waypost_core::Result;
 
 use super::client::Failed;
 use super::connection::{Effect, last_row};
 use super::{PostgresStore, error};
+use crate::cell::Cell;
+
+/// The tables of a schema, and how much room they take.
+const TABLES: &str = "
+    SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = to_regnamespace(?1) ORDER BY relname::text COLLATE \"C\"";
 
 /// Facts about an open store.
 #[derive(Debug)]
@@ -49,16 +54,11 @@ impl PostgresStore {
         }
         let rows = client.simple_query("SHOW server_version").map_err(failed)?;
         let server_version = last_row(&rows).and_then(|row| row.get(0)).unwrap_or_default().to_owned();
-        let tables = client
-            .query_typed(
-                "SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
-                WHERE relkind = 'r' AND relnamespace = to_regnamespace($1) ORDER BY relname::text COLLATE \"C\"",
-                &[(&address.schema, Type::TEXT)],
-            )
-            .map_err(failed)?;
+        let tables = connection.query(&[(TABLES, vec![Cell::from(&address.schema)])]).map_err(failed)?;
+        let client = &mut connection.client;
         let mut rows = Vec::new();
         let mut bytes = 0;
-        for table in tables {
+        for table in tables.into_iter().flatten() {
             let (name, size): (String, i64) = (table.get(0), table.get(1));
             bytes += size.cast_unsigned();
             if name == "about" {
