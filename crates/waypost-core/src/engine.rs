@@ -74,9 +74,9 @@ pub fn write<O: Operation>(
     operation: O,
 ) -> Result<O::Answer> {
     until_through(store, entropy, key, |store, entropy, key| {
-        let mut tx = store.begin_write()?;
-        let answer = step(&mut *tx, caller, entropy, key, operation.clone())?;
-        tx.commit()?;
+        let mut turn = Turn::begin(store)?;
+        let answer = turn.step(caller, entropy, key, operation.clone())?;
+        turn.commit()?;
         Ok(answer)
     })
 }
@@ -91,9 +91,9 @@ pub fn write_json(
     arguments: &Value,
 ) -> Result<Value> {
     until_through(store, entropy, key, |store, entropy, key| {
-        let mut tx = store.begin_write()?;
-        let answer = (entry.step)(&mut *tx, caller, entropy, key, arguments.clone())?;
-        tx.commit()?;
+        let mut turn = Turn::begin(store)?;
+        let answer = (entry.step)(&mut turn, caller, entropy, key, arguments.clone())?;
+        turn.commit()?;
         Ok(answer)
     })
 }
@@ -129,57 +129,104 @@ fn draw(entropy: &mut dyn Entropy) -> String {
     format!("{:032x}", u128::from_be_bytes(bytes))
 }
 
-/// Runs an operation that writes as one step of a transaction, which may have others. What an error leaves behind has to
-/// be undone by whoever began the transaction.
-pub fn step<O: Operation>(
-    tx: &mut dyn Tx,
-    caller: &Caller,
-    entropy: &mut dyn Entropy,
-    key: Option<&str>,
-    operation: O,
-) -> Result<O::Answer> {
-    debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
-    let request = check_arguments(&operation)?;
-    let request = key.map(|key| Keyed { key, request: digest(caller, &request) });
-    if let Some(Keyed { key, .. }) = &request
-        && (key.is_empty() || key.len() > 200 || key.chars().any(char::is_control))
-    {
-        return Err(Error::invalid(format!("{key:?} cannot be a key")).hint("1 to 200 bytes on one line"));
+/// A transaction that writes, of one step or several. All steps happen at one moment, so what the first has found to be
+/// up to date is so for all: nothing becomes due between them.
+pub struct Turn<'a> {
+    tx: Box<dyn Tx + 'a>,
+    now: Timestamp,
+    is_settled: bool,
+    /// The repositories and worktrees that are as their callers say.
+    registered: Vec<(Repository, Worktree)>,
+}
+
+impl<'a> Turn<'a> {
+    /// Waits until it is our turn.
+    pub fn begin(store: &'a mut dyn Store) -> Result<Turn<'a>> {
+        let mut tx = store.begin_write()?;
+        let now = tx.now()?;
+        Ok(Turn { tx, now, is_settled: false, registered: Vec::new() })
     }
-    let now = tx.now()?;
-    tx.foresee(&mut |tx| {
-        request.as_ref().map(|request| tx.answer_get(request.key)).transpose()?;
-        tx.repository_get(&caller.repository.id)?;
-        tx.worktree_get(&caller.worktree.id)?;
-        tx.due_count(now)?;
-        tx.agent_named(caller.agent.as_ref().unwrap_or(&caller.actor)).map(drop)
-    })?;
-    if let Some(request) = &request
-        && let Some(known) = tx.answer_get(request.key)?
-    {
-        return request.again::<O>(known);
+
+    /// Marks this moment: see [`Tx::mark`].
+    pub fn mark(&mut self) -> Result<()> {
+        self.tx.mark()
     }
-    let mut cx = Cx { tx, caller, entropy, now };
-    register::bring_up_to_date(&mut cx)?;
-    settle::settle(&mut cx)?;
-    let answer = operation.run(&mut cx)?;
-    if let Some(Keyed { key, request }) = request {
-        let answer = serde_json::to_value(&answer)
-            .map_err(|error| Error::internal(format!("the answer of {} is not JSON", O::NAME)).because(error))?;
-        tx.answer_put(&SavedAnswer {
-            key: key.to_owned(),
-            operation: O::NAME.to_owned(),
-            request,
-            answer,
-            worktree_id: caller.worktree.id.clone(),
-            created_at: now,
-        })?;
-        if tx.event_last()?.is_multiple_of(FORGET_EVERY) {
-            tx.answer_forget(Timestamp::from_millis(now.as_millis() - KEPT_MS))?;
+
+    /// Undoes what a step that failed has left behind since the marked moment.
+    pub fn undo(&mut self) -> Result<()> {
+        self.tx.undo()
+    }
+
+    /// Makes all steps last.
+    pub fn commit(self) -> Result<()> {
+        self.tx.commit()
+    }
+
+    /// Runs an operation. What an error leaves behind has to be undone, if others are to last.
+    pub fn step<O: Operation>(
+        &mut self,
+        caller: &Caller,
+        entropy: &mut dyn Entropy,
+        key: Option<&str>,
+        operation: O,
+    ) -> Result<O::Answer> {
+        debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
+        let request = check_arguments(&operation)?;
+        let request = key.map(|key| Keyed { key, request: digest(caller, &request) });
+        if let Some(Keyed { key, .. }) = &request
+            && (key.is_empty() || key.len() > 200 || key.chars().any(char::is_control))
+        {
+            return Err(Error::invalid(format!("{key:?} cannot be a key")).hint("1 to 200 bytes on one line"));
         }
+        let Turn { tx, now, is_settled, registered } = self;
+        let (tx, now) = (&mut **tx, *now);
+        let is_registered = registered.iter().any(|(r, w)| (r, w) == (&caller.repository, &caller.worktree));
+        tx.foresee(&mut |tx| {
+            request.as_ref().map(|request| tx.answer_get(request.key)).transpose()?;
+            if !is_registered {
+                tx.repository_get(&caller.repository.id)?;
+                tx.worktree_get(&caller.worktree.id)?;
+            }
+            if !*is_settled {
+                tx.due_count(now)?;
+            }
+            tx.agent_named(caller.agent.as_ref().unwrap_or(&caller.actor)).map(drop)
+        })?;
+        if let Some(request) = &request
+            && let Some(known) = tx.answer_get(request.key)?
+        {
+            return request.again::<O>(known);
+        }
+        let mut cx = Cx { tx, caller, entropy, now };
+        if !is_registered {
+            register::bring_up_to_date(&mut cx)?;
+        }
+        if !*is_settled {
+            settle::settle(&mut cx)?;
+        }
+        let answer = operation.run(&mut cx)?;
+        if let Some(Keyed { key, request }) = request {
+            let answer = serde_json::to_value(&answer)
+                .map_err(|error| Error::internal(format!("the answer of {} is not JSON", O::NAME)).because(error))?;
+            tx.answer_put(&SavedAnswer {
+                key: key.to_owned(),
+                operation: O::NAME.to_owned(),
+                request,
+                answer,
+                worktree_id: caller.worktree.id.clone(),
+                created_at: now,
+            })?;
+            if tx.event_last()?.is_multiple_of(FORGET_EVERY) {
+                tx.answer_forget(Timestamp::from_millis(now.as_millis() - KEPT_MS))?;
+            }
+        }
+        if !is_registered {
+            tx.worktree_touch(&caller.worktree.id, now)?;
+            registered.push((caller.repository.clone(), caller.worktree.clone()));
+        }
+        *is_settled = true;
+        Ok(answer)
     }
-    tx.worktree_touch(&caller.worktree.id, now)?;
-    Ok(answer)
 }
 
 /// Runs an operation that only reads.

@@ -9,10 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::engine::{self, Caller, Cx};
+use crate::engine::{Caller, Cx, Turn};
 use crate::error::{Error, Result};
 use crate::id::Entropy;
-use crate::store::Tx;
 
 mod ack_message;
 mod add_repository;
@@ -204,7 +203,7 @@ pub struct Entry {
     pub effect: Effect,
     /// Runs it with its arguments and its answer as JSON, for surfaces that carry JSON.
     pub run: fn(&mut Cx<'_>, Value) -> Result<Value>,
-    /// The same as a step of a transaction, for those that write: see [`engine::step`].
+    /// The same as a step of a transaction, for those that write: see [`Turn::step`].
     pub step: Step,
     /// Describes its arguments.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
@@ -213,7 +212,7 @@ pub struct Entry {
 }
 
 /// Runs an operation as a step of a transaction, with its arguments and its answer as JSON.
-pub type Step = fn(&mut dyn Tx, &Caller, &mut dyn Entropy, Option<&str>, Value) -> Result<Value>;
+pub type Step = fn(&mut Turn<'_>, &Caller, &mut dyn Entropy, Option<&str>, Value) -> Result<Value>;
 
 const fn entry<O: Operation>() -> Entry {
     Entry {
@@ -318,13 +317,13 @@ fn run_json<O: Operation>(cx: &mut Cx<'_>, arguments: Value) -> Result<Value> {
 }
 
 fn step_json<O: Operation>(
-    tx: &mut dyn Tx,
+    turn: &mut Turn<'_>,
     caller: &Caller,
     entropy: &mut dyn Entropy,
     key: Option<&str>,
     arguments: Value,
 ) -> Result<Value> {
-    encode::<O>(&engine::step(tx, caller, entropy, key, decode::<O>(arguments)?)?)
+    encode::<O>(&turn.step(caller, entropy, key, decode::<O>(arguments)?)?)
 }
 
 fn decode<O: Operation>(arguments: Value) -> Result<O> {

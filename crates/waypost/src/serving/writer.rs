@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use waypost_core::engine::{self, Caller};
+use waypost_core::engine::{self, Caller, Turn};
 use waypost_core::op::Entry;
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
@@ -156,19 +156,19 @@ fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
 
 /// Makes all requests one transaction; everything has happened when this returns answers, and nothing on an error.
 fn together(store: &mut dyn Store, batch: &[Request]) -> Result<Vec<Result<Value>>> {
-    let mut tx = store.begin_write()?;
+    let mut turn = Turn::begin(store)?;
     let mut answers = Vec::with_capacity(batch.len());
     for Request { entry, caller, arguments, key, .. } in batch {
-        tx.mark()?;
-        let answer = (entry.step)(&mut *tx, caller, &mut SystemEntropy, key.as_deref(), arguments.clone());
+        turn.mark()?;
+        let answer = (entry.step)(&mut turn, caller, &mut SystemEntropy, key.as_deref(), arguments.clone());
         match &answer {
             Err(error) if !is_refusal(error.kind()) => return Err(error.clone()),
-            Err(_) => tx.undo()?,
+            Err(_) => turn.undo()?,
             Ok(_) => {}
         }
         answers.push(answer);
     }
-    tx.commit()?;
+    turn.commit()?;
     Ok(answers)
 }
 
