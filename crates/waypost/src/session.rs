@@ -318,7 +318,7 @@ impl Backend {
 /// A store of any kind.
 pub enum OpenStore {
     /// A file.
-    Sqlite(SqliteStore),
+    Sqlite(Box<SqliteStore>),
     /// A schema on a server.
     Postgres(Box<PostgresStore>),
 }
@@ -394,7 +394,7 @@ fn open_local(place: &Place, choice: &StoreChoice) -> Result<OpenStore> {
         Location::Sqlite(path) => {
             let allow_network = place.config.text("store.network").as_deref() == Some("allow");
             let options = sqlite::Options { patience, allow_network };
-            SqliteStore::open(path, options, clock(&place.variables)?).map(OpenStore::Sqlite)
+            SqliteStore::open(path, options, clock(&place.variables)?).map(|store| OpenStore::Sqlite(Box::new(store)))
         }
         Location::Postgres(url) => {
             let store = PostgresStore::open(url, postgres::Options { patience })?;

@@ -13,6 +13,8 @@ mod tx;
 mod upkeep;
 mod wait;
 
+use std::cell::Cell;
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,6 +31,10 @@ pub use upkeep::{Damage, Info};
 
 /// From here on the log is written back: 64 pages, about 15 writes, which are read in a tenth of a millisecond.
 const LONG_LOG: u64 = 64 * 4096;
+/// Whoever has written so often keeps the file open.
+const OFTEN: u32 = 64;
+/// From here on the log of those is written back, in pages.
+const LONG_LOG_OF_OFTEN: u32 = 256;
 
 /// How to open a store.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +59,8 @@ pub struct SqliteStore {
     gate: PathBuf,
     patience: Duration,
     clock: Box<dyn Clock + Send>,
+    /// How many transactions that wrote it has seen.
+    commits: Cell<u32>,
 }
 
 impl SqliteStore {
@@ -86,7 +94,18 @@ impl SqliteStore {
     /// has to read the whole log first, and what it then knows of it is lost when it ends. Called after a
     /// commit, by the holder of the gate. The commit is on disk already, so whatever happens here is not
     /// the caller's concern.
+    ///
+    /// While the file is kept open, nobody has to read the log first. It is left to SQLite then, which writes it back in
+    /// larger pieces and goes on at its beginning: to empty it each time takes as long as the writes themselves.
     fn keep_log_short(&self) {
+        self.commits.set(self.commits.get().saturating_add(1));
+        match self.commits.get().cmp(&OFTEN) {
+            Ordering::Less => {}
+            Ordering::Equal => {
+                let _ = self.connection.pragma_update(None, "wal_autocheckpoint", LONG_LOG_OF_OFTEN);
+            }
+            Ordering::Greater => return,
+        }
         let log = open::with_suffix(&self.path, "-wal");
         if std::fs::metadata(log).is_ok_and(|log| log.len() > LONG_LOG) {
             self.empty_log();

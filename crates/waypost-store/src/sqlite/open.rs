@@ -1,5 +1,6 @@
 //! Opening the file: what is refused, how a new one appears, which settings hold.
 
+use std::cell::Cell;
 use std::fs::{Metadata, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -37,7 +38,8 @@ pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock + Send>) 
     if identity != before {
         return Err(cannot_open(&path).because("it was replaced in this moment").hint("try again"));
     }
-    let store = SqliteStore { connection, path, identity, gate, patience: options.patience, clock };
+    let patience = options.patience;
+    let store = SqliteStore { connection, path, identity, gate, patience, clock, commits: Cell::new(0) };
     if migrate::state(&store.connection, &store.path)? == State::Behind {
         let _gate = store.lock_gate()?;
         // Once more, now that nobody else changes it.
