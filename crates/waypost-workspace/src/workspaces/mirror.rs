@@ -212,8 +212,8 @@ pub(super) fn keep(name: &Name, what: &str) -> String {
     format!("refs/waypost/keep/{name}/{what}")
 }
 
-/// Returns where the mirror of a checkout's repository lies.
-pub(super) fn path_for_checkout(mirrors: &Path, checkout: &Checkout) -> Result<PathBuf> {
+/// Returns where the mirror of a checkout's repository lies, or would.
+pub fn path_for_checkout(mirrors: &Path, checkout: &Checkout) -> Result<PathBuf> {
     Ok(match repository_id(&checkout.private_dir)? {
         Some(id) => mirrors.join(format!("{id}.git")),
         None => named(mirrors, &checkout.repository_name(), &checkout.shared_dir.to_string_lossy()),

@@ -195,7 +195,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan> {
 }
 
 /// Returns a path without links, as far as it exists. Version control tools remember it so.
-fn real(path: &Path) -> PathBuf {
+pub(super) fn real(path: &Path) -> PathBuf {
     for dir in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (dir.canonicalize(), path.strip_prefix(dir)) {
             return real.join(rest);
@@ -322,7 +322,11 @@ pub(super) fn resolve(git: &Git, name: &str) -> Result<String> {
     let found = git.command().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &revision]).answer()?;
     found
         .filter(|commit| !commit.is_empty())
-        .ok_or_else(|| if name == "HEAD" { no_commit(name).hint("make a first commit") } else { no_commit(name) })
+        .ok_or_else(|| if name == "HEAD" { no_first_commit() } else { no_commit(name) })
+}
+
+fn no_first_commit() -> Error {
+    Error::not_found("there is no commit to start from").hint("make a first commit")
 }
 
 fn no_commit(name: &str) -> Error {

@@ -16,7 +16,7 @@ use super::examine::nested;
 use super::living::{Process, living_in};
 use super::make::{Files, Identity, Made, Means, is_ours, make, mark};
 use super::mirror::{Mirror, remove_if_there};
-use super::plan::{Name, Plan, Strategy};
+use super::plan::{Name, Plan, Strategy, real};
 use super::{git_dir, remove};
 use crate::run::Git;
 
@@ -51,7 +51,16 @@ pub fn pooled(plan: &Plan) -> Result<Plan> {
 
 /// Lists the workspaces of the pool that a plan could take.
 pub fn list(plan: &Plan) -> Result<Vec<Slot>> {
-    let Ok(entries) = fs::read_dir(pool_of(plan)?) else { return Ok(Vec::new()) };
+    list_in(&pool_of(plan)?)
+}
+
+/// Lists the workspaces of the pool that borrow from a mirror.
+pub fn list_of(mirror: &Path, workspaces: &Path) -> Result<Vec<Slot>> {
+    list_in(&pool_at(mirror, &real(workspaces)))
+}
+
+fn list_in(pool: &Path) -> Result<Vec<Slot>> {
+    let Ok(entries) = fs::read_dir(pool) else { return Ok(Vec::new()) };
     let mut slots = Vec::new();
     for entry in entries.flatten() {
         // One that is not whole has no mark, or is being made; its maker's row names it.
@@ -235,13 +244,16 @@ fn in_pool(plan: &Plan, pool: &Path) -> Plan {
 
 /// The directory of the workspaces of one repository that wait to be taken.
 fn pool_of(plan: &Plan) -> Result<PathBuf> {
-    let mirror = Mirror::of(plan)?;
-    let name = mirror.path().file_stem().unwrap_or_default();
+    Ok(pool_at(Mirror::of(plan)?.path(), &plan.workspaces))
+}
+
+fn pool_at(mirror: &Path, workspaces: &Path) -> PathBuf {
+    let name = mirror.file_stem().unwrap_or_default();
     // A plan of the pool itself is in it already.
-    if plan.workspaces.file_name() == Some(name) {
-        return Ok(plan.workspaces.clone());
+    if workspaces.file_name() == Some(name) {
+        return workspaces.to_owned();
     }
-    Ok(plan.workspaces.join("pool").join(name))
+    workspaces.join("pool").join(name)
 }
 
 fn read_mark(home: &Path) -> Option<Plan> {

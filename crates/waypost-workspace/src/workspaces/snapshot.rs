@@ -90,11 +90,15 @@ pub fn snapshots(plan: &Plan) -> Result<Vec<Snapshot>> {
     if is_copied(plan) {
         return copies(&plan.workspaces, plan.source.as_deref());
     }
-    let mirror = mirror_of(plan)?;
-    if !mirror.path().join("HEAD").is_file() {
+    snapshots_of(mirror_of(plan)?.path())
+}
+
+/// Lists the snapshots in a mirror. There are none if it is not there yet.
+pub fn snapshots_of(mirror: &Path) -> Result<Vec<Snapshot>> {
+    if !mirror.join("HEAD").is_file() {
         return Ok(Vec::new());
     }
-    look(&mirror, SNAPSHOTS, REFS)
+    look(&Mirror::at(mirror), SNAPSHOTS, REFS)
 }
 
 /// Brings a workspace to the state of a snapshot of it, or of another one of the same repository.
@@ -213,8 +217,8 @@ fn forget(mirror: &Mirror, id: &Name) -> Result<()> {
 }
 
 /// Writes a snapshot with its whole history into one file, which git can clone and fetch from.
-pub fn export(plan: &Plan, id: &Name, file: &Path) -> Result<()> {
-    let mirror = mirror_of(plan)?;
+pub fn export(mirror: &Path, id: &Name, file: &Path) -> Result<()> {
+    let mirror = Mirror::at(mirror);
     let refs = read(&mirror, id)?.refs.into_iter().map(|name| format!("{REFS}{id}/{name}"));
     let file = std::path::absolute(file)
         .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;

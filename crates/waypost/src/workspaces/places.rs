@@ -6,7 +6,7 @@ use std::time::Duration;
 use waypost_core::id::WorkspaceId;
 use waypost_core::{Error, Result};
 use waypost_fs::FileLock;
-use waypost_workspace::Own;
+use waypost_workspace::{Own, workspaces as tools};
 
 use crate::session::{Session, SystemEntropy};
 use crate::sync;
@@ -46,6 +46,15 @@ pub fn machine(session: &Session) -> Result<String> {
 pub fn root(session: &Session) -> Result<PathBuf> {
     let known = session.place.workspaces()?.map(|(path, _)| path);
     known.ok_or_else(|| Error::invalid("workspaces need a home directory").hint("set HOME or workspaces.path"))
+}
+
+/// Returns the mirror of the repository we stand in, which may not be there yet. None if git knows nothing of it.
+pub(super) fn mirror(session: &Session) -> Result<Option<PathBuf>> {
+    let checkout = session.place.require_checkout()?;
+    match &checkout.git_dir {
+        Some(_) => tools::mirror_of(&mirrors(session)?, checkout).map(Some),
+        None => Ok(None),
+    }
 }
 
 pub(super) fn mirrors(session: &Session) -> Result<PathBuf> {

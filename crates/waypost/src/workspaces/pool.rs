@@ -4,12 +4,11 @@ use waypost_core::Result;
 use waypost_core::id::WorkspaceId;
 use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
 use waypost_fs::FileIdentity;
-use waypost_workspace::workspaces::{self as tools, Means, Name, Plan, Slot, Work};
+use waypost_workspace::workspaces::{self as tools, Means, Name, Places, Plan, Request, Slot, Source, Work};
 
 use super::known::{IN_POOL, REMOVING, change, plan_of, write_down};
-use super::places::{machine, own};
+use super::places::{machine, mirror, mirrors, own, root};
 use super::remove::{Force, examine, remove};
-use super::snapshots::rehearsed;
 use crate::session::{Session, SystemEntropy};
 
 /// Fills the pool of the repository we stand in up to a number. Returns what it has then.
@@ -17,28 +16,40 @@ pub fn warm(session: &mut Session, number: usize, say: &mut dyn FnMut(&str)) -> 
     let machine = machine(session)?;
     let own = own(session);
     loop {
-        let mut plan = rehearsed(session)?;
+        let id = WorkspaceId::generate(&mut SystemEntropy);
+        let plan = planned(session, &id)?;
         let slots = tools::pool(&plan)?;
         if slots.len() >= number {
             return Ok(slots);
         }
         say(&format!("warming workspace {} of {number}", slots.len() + 1));
-        let id = WorkspaceId::generate(&mut SystemEntropy);
-        plan.name = Name::from(&id);
-        plan.branch = Some(format!("waypost/{id}"));
-        let planned = tools::pooled(&plan)?;
-        write_down(session, &id, None, &machine, &planned)?;
+        let slot = tools::pooled(&plan)?;
+        write_down(session, &id, None, &machine, &slot)?;
         let made = tools::warm(&plan, &Means { own, url: None });
         if let Err(error) = made {
-            let gone = tools::abandon(&planned);
+            let gone = tools::abandon(&slot);
             change(session, &id, |change| {
                 change.status = gone.is_ok().then_some(WorkspaceStatus::Removed);
                 change.note = Some(error.full_message());
             })?;
             return Err(error);
         }
-        note_slot(session, &id, &planned)?;
+        note_slot(session, &id, &slot)?;
     }
+}
+
+/// Plans a workspace of the repository we stand in, at the current commit.
+fn planned(session: &Session, id: &WorkspaceId) -> Result<Plan> {
+    let (root, mirrors) = (root(session)?, mirrors(session)?);
+    tools::plan(&Request {
+        places: Places { workspaces: &root, mirrors: &mirrors },
+        name: &Name::from(id),
+        source: Source::Checkout(session.place.require_checkout()?),
+        base: None,
+        branch: None,
+        strategy: Some(Strategy::Clone),
+        own: own(session),
+    })
 }
 
 fn note_slot(session: &mut Session, id: &WorkspaceId, plan: &Plan) -> Result<()> {
@@ -52,8 +63,11 @@ fn note_slot(session: &mut Session, id: &WorkspaceId, plan: &Plan) -> Result<()>
 }
 
 /// Lists the pool of the repository we stand in.
-pub fn pool(session: &mut Session) -> Result<Vec<Slot>> {
-    tools::pool(&rehearsed(session)?)
+pub fn pool(session: &Session) -> Result<Vec<Slot>> {
+    match mirror(session)? {
+        Some(mirror) => tools::pool_of(&mirror, &root(session)?),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// What happens to the workspace of a job that has ended, if the user wants it to go: it is used again or removed.

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
-use waypost_core::id::WorkspaceId;
-use waypost_core::model::{Strategy, Workspace};
+use waypost_core::model::Workspace;
 use waypost_core::{Error, Result};
-use waypost_workspace::workspaces::{self as tools, Name, Places, Plan, Request, Restored, Snapshot, Source};
+use waypost_workspace::workspaces::{self as tools, Name, Plan, Restored, Snapshot};
 
 use super::known::{change, plan_of};
-use super::places::{mirrors, own, root};
-use crate::session::{Session, SystemEntropy};
+use super::places::{mirror, root};
+use crate::session::Session;
 
 /// Saves everything in a workspace.
 pub fn snapshot(session: &mut Session, workspace: &Workspace) -> Result<Snapshot> {
@@ -48,40 +47,28 @@ pub fn restore(workspace: &Workspace, snapshot: &Name, is_new: bool) -> Result<R
 }
 
 /// Lists what was saved of workspaces of the repository we stand in.
-pub fn snapshots(session: &mut Session) -> Result<Vec<Snapshot>> {
-    let checkout = session.place.require_checkout()?.clone();
-    let mut all = match &checkout.git_dir {
-        Some(_) => tools::snapshots(&rehearsed(session)?)?,
+pub fn snapshots(session: &Session) -> Result<Vec<Snapshot>> {
+    let mut all = match mirror(session)? {
+        Some(mirror) => tools::snapshots_of(&mirror)?,
         None => Vec::new(),
     };
-    all.extend(tools::copies(&root(session)?, Some(checkout.repository_path()))?);
+    let repository = session.place.require_checkout()?.repository_path();
+    all.extend(tools::copies(&root(session)?, Some(repository))?);
     Ok(all)
 }
 
+/// Returns something that was saved of a workspace of the repository we stand in.
+pub fn saved(session: &Session, name: &Name) -> Result<Snapshot> {
+    let found = snapshots(session)?.into_iter().find(|one| one.id == *name);
+    found.ok_or_else(|| Error::not_found(format!("there is no snapshot {name}")).hint("way ws snapshots"))
+}
+
 /// Writes a snapshot with its whole history into one file, which git can clone and fetch from.
-pub fn export(session: &mut Session, snapshot: &Name, file: &Path) -> Result<()> {
-    if let Some(path) = snapshots(session)?.into_iter().find(|one| one.id == *snapshot).and_then(|one| one.path) {
+pub fn export(session: &Session, snapshot: &Name, file: &Path) -> Result<()> {
+    if let Some(path) = saved(session, snapshot)?.path {
         return Err(Error::refused(format!("snapshot {snapshot} is a copy of files, and not of git"))
             .hint(format!("its files are in {}", path.join("files").display())));
     }
-    tools::export(&rehearsed(session)?, snapshot, file)
-}
-
-/// A plan for a workspace that nobody makes: it knows the mirror.
-pub(super) fn rehearsed(session: &mut Session) -> Result<Plan> {
-    let (root, mirrors) = (root(session)?, mirrors(session)?);
-    let name = Name::from(&WorkspaceId::generate(&mut SystemEntropy));
-    let checkout = session.place.require_checkout()?;
-    let places = Places { workspaces: &root, mirrors: &mirrors };
-    let own = own(session);
-    let source = Source::Checkout(checkout);
-    tools::plan(&Request {
-        places,
-        name: &name,
-        source,
-        base: None,
-        branch: None,
-        strategy: Some(Strategy::Clone),
-        own,
-    })
+    let mirror = mirror(session)?.ok_or_else(|| Error::internal("only a mirror has snapshots that are no copies"))?;
+    tools::export(&mirror, snapshot, file)
 }

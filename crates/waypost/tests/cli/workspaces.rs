@@ -182,6 +182,52 @@ fn p22_p27_what_would_be_lost_is_saved_first_and_comes_back_whole() {
 }
 
 #[test]
+fn where_nothing_was_committed_yet_nothing_is_saved_or_waits_and_that_is_no_error() {
+    let shop = Shop::new();
+    let unborn = shop.sandbox.dir("unborn");
+    shop.sandbox.git(&unborn, ["init", "--quiet"]);
+    let mut repos = vec![unborn.clone()];
+    // The commits of jj are not those that its git stands on.
+    repos.extend(shop.sandbox.jj_repo("jj", false));
+    for repo in repos {
+        let way = |args: &[&str]| shop.sandbox.way(&repo, args);
+        for (listing, said) in [
+            ("list", "there are no workspaces"),
+            ("snapshots", "nothing was saved"),
+            ("pool", "no workspace waits"),
+            ("merged", "no workspaces with work"),
+        ] {
+            assert_eq!(way(&["ws", listing, "--json"]).data(), json!([]), "{listing}");
+            let run = way(&["ws", listing]);
+            assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{listing}: {}", run.whole());
+            assert!(run.stderr.starts_with("note: ") && run.stderr.contains(said), "{listing}: {}", run.whole());
+        }
+        for (measure, said) in [("du", "0 B  in all\n"), ("gc", "Removed 0 workspaces\n")] {
+            assert_eq!(way(&["ws", measure]).ok().stdout, said);
+        }
+        for args in [&["ws", "restore", "ws_a-1"][..], &["ws", "export", "ws_a-1", "file"]] {
+            let run = way(args).fails(3);
+            assert!(run.stderr.contains("there is no snapshot ws_a-1"), "{args:?}: {}", run.whole());
+        }
+    }
+    // Only what needs a commit misses it.
+    for args in [&["ws", "new"][..], &["ws", "warm", "1"]] {
+        let run = shop.sandbox.way(&unborn, args).fails(3);
+        assert!(run.stderr.contains("no commit to start from\nhint: make a first commit"), "{}", run.whole());
+    }
+    // A copy needs none, nor does what was saved of it.
+    shop.sandbox.write(unborn.join("file"), "one\n");
+    let made = shop.sandbox.way(&unborn, ["ws", "new", "--strategy", "copy", "--json"]).data();
+    let saved = shop.sandbox.way(&unborn, ["ws", "snapshot", made["id"].as_str().unwrap(), "--json"]).data();
+    let id = saved["id"].as_str().unwrap();
+    assert_eq!(shop.sandbox.way(&unborn, ["ws", "snapshots", "--json"]).data()[0]["id"], id);
+    let restored = shop.sandbox.way(&unborn, ["ws", "restore", id, "--json"]).data();
+    assert_eq!(fs::read_to_string(path(&restored["workspace"]["path"]).join("file")).unwrap(), "one\n");
+    let refused = shop.sandbox.way(&unborn, ["ws", "export", id, "file"]).fails(7);
+    assert!(refused.stderr.contains("is a copy of files"), "{}", refused.whole());
+}
+
+#[test]
 fn p28_p31_work_is_delivered_to_the_real_remote_and_its_arrival_is_noticed() {
     let shop = Shop::new();
     let job = shop.job(&[], "echo two >> file");

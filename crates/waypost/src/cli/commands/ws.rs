@@ -544,7 +544,7 @@ fn snapshot(cx: &mut Cx, session: &mut Session, reference: &str) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-fn snapshots(cx: &mut Cx, session: &mut Session) -> Result<ExitCode> {
+fn snapshots(cx: &mut Cx, session: &Session) -> Result<ExitCode> {
     let all = workspaces::snapshots(session)?;
     cx.ui.answer(&all, |text| {
         let place = |one: &Snapshot| match (&one.commit, &one.path) {
@@ -571,10 +571,7 @@ fn restore(cx: &mut Cx, session: &mut Session, args: &RestoreArgs) -> Result<Exi
     let workspace = if let Some(into) = &args.into {
         workspaces::find(session, into)?.workspace
     } else {
-        let all = workspaces::snapshots(session)?;
-        let Some(saved) = all.iter().find(|snapshot| snapshot.id == name) else {
-            return Err(Error::not_found(format!("there is no snapshot {name}")).hint("way ws snapshots"));
-        };
+        let saved = workspaces::saved(session, &name)?;
         // The commit may be nowhere but in the snapshot, so it starts from what is here.
         let wanted = Wanted { strategy: Some(saved.strategy), ..Wanted::default() };
         workspaces::create(session, &wanted, &mut |step| cx.ui.note(step))?.workspace
@@ -592,7 +589,7 @@ fn restore(cx: &mut Cx, session: &mut Session, args: &RestoreArgs) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-fn export(cx: &mut Cx, session: &mut Session, args: &ExportArgs) -> Result<ExitCode> {
+fn export(cx: &mut Cx, session: &Session, args: &ExportArgs) -> Result<ExitCode> {
     let name = Name::try_from(args.snapshot.clone())?;
     workspaces::export(session, &name, &args.file)?;
     cx.ui.answer(&json!({ "snapshot": name, "file": path_text::to_text(&args.file) }), |text| {
@@ -626,7 +623,7 @@ fn warm(cx: &mut Cx, session: &mut Session, args: &WarmArgs) -> Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-fn pool(cx: &mut Cx, session: &mut Session) -> Result<ExitCode> {
+fn pool(cx: &mut Cx, session: &Session) -> Result<ExitCode> {
     let slots = workspaces::pool(session)?;
     cx.ui.answer(&slots, |text| {
         let rows: Vec<_> = slots
@@ -729,6 +726,9 @@ fn merged(cx: &mut Cx, session: &mut Session, args: &MergedArgs) -> Result<ExitC
             .collect();
         text.table(&rows);
     })?;
+    if found.is_empty() {
+        cx.ui.note("there are no workspaces with work that could be merged");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
