@@ -47,7 +47,8 @@ pub struct Created {
 /// Makes a workspace. If anything fails, nothing of it is left but a row that says so.
 pub fn create(session: &mut Session, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Result<Created> {
     if wanted.strategy == Some(Strategy::InPlace) {
-        return Err(Error::invalid("the checkout itself is no workspace").hint("way job start --strategy in-place"));
+        return Err(Error::invalid("in-place makes no workspace: it is how a job works in the checkout itself")
+            .hint("way job start --strategy in-place -- COMMAND"));
     }
     let (root, mirrors, machine) = (root(session)?, mirrors(session)?, machine(session)?);
     make_room(session, say)?;

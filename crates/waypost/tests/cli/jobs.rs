@@ -226,8 +226,21 @@ fn p11_in_place_nothing_is_made_and_nothing_is_removed() {
     assert!(job["workspace_id"].is_null() && shop.workspaces().is_empty());
     assert!(shop.repo.join("made").exists());
     // By hand there is nothing to make, and nothing that could ever be removed again.
-    let _ = shop.way(["ws", "new", "--strategy", "in-place"]).fails(2);
+    let refused = shop.way(["ws", "new", "--strategy", "in-place"]).fails(2);
+    assert!(refused.stderr.contains("hint: way job start --strategy in-place -- COMMAND\n"), "{}", refused.whole());
     assert!(shop.workspaces().is_empty());
+}
+
+#[test]
+fn p11_in_place_is_offered_to_jobs_and_not_where_it_is_refused() {
+    let shop = Shop::new();
+    for (command, is_offered) in [(&["ws", "new"][..], false), (&["job", "start"], true), (&["worker"], true)] {
+        for rest in [&["--help"][..], &["--strategy", "nonsense"]] {
+            let said = shop.run(&[command, rest].concat()).whole();
+            assert!(said.contains("jj") && said.contains("overlay"), "{command:?}: {said}");
+            assert_eq!(said.contains("in-place"), is_offered, "{command:?}: {said}");
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use waypost_core::model::JobStatus;
+use waypost_core::model::{JobStatus, Strategy};
 use waypost_core::op::{JobView, ListJobs, NoteJob};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
@@ -104,8 +104,12 @@ pub(crate) struct StartArgs {
 /// How jobs are run.
 #[derive(clap::Args)]
 pub(crate) struct HowArgs {
+    /// How its workspace is made: clone, overlay, worktree, jj or copy; in-place works in the checkout itself [default: as
+    /// configured, else as suits the repository]
+    #[arg(long, value_parser = word::<Strategy>)]
+    strategy: Option<Strategy>,
     #[command(flatten)]
-    making: ws::MakingArgs,
+    start: ws::StartingPoint,
     /// Work in this workspace, which another job left
     #[arg(long, value_name = "WORKSPACE", conflicts_with_all = ["strategy", "base", "branch"])]
     workspace: Option<String>,
@@ -264,9 +268,9 @@ impl HowArgs {
             _ => usual.cleanup,
         };
         Settings {
-            strategy: self.making.strategy,
-            base: self.making.base.clone(),
-            branch: self.making.branch.clone(),
+            strategy: self.strategy,
+            base: self.start.base.clone(),
+            branch: self.start.branch.clone(),
             workspace: self.workspace.clone(),
             timeout_ms: self.timeout.or(usual.timeout_ms),
             size_limit: self.size_limit.or(usual.size_limit),

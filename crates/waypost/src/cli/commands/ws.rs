@@ -14,7 +14,6 @@ use crate::bytes;
 use crate::cli::Cx;
 use crate::cli::spans::span;
 use crate::cli::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, ending, styled};
-use crate::cli::work::word;
 use crate::jobs;
 use crate::session::Session;
 use crate::workspaces::{self, Force, Rules, Wanted};
@@ -74,19 +73,19 @@ enum Command {
 /// Make a workspace by hand, without a job
 #[derive(clap::Args)]
 struct NewArgs {
+    /// clone, overlay, worktree, jj or copy [default: as configured, else as suits the repository]
+    #[arg(long, value_parser = strategy)]
+    strategy: Option<Strategy>,
     #[command(flatten)]
-    making: MakingArgs,
+    start: StartingPoint,
     /// Clone this address, and not the repository we are in
     #[arg(long, value_name = "URL")]
     remote: Option<String>,
 }
 
-/// How a workspace is made.
+/// Where work in a workspace starts.
 #[derive(clap::Args)]
-pub(crate) struct MakingArgs {
-    /// clone, overlay, worktree, jj, copy, or in-place for a job [default: as configured, else as suits the repository]
-    #[arg(long, value_parser = word::<Strategy>)]
-    pub(crate) strategy: Option<Strategy>,
+pub(crate) struct StartingPoint {
     /// The commit to start from [default: the current one]
     #[arg(long, value_name = "REVISION")]
     pub(crate) base: Option<String>,
@@ -266,9 +265,9 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 fn new(cx: &mut Cx, session: &mut Session, args: &NewArgs) -> Result<ExitCode> {
     let wanted = Wanted {
         job: None,
-        strategy: args.making.strategy,
-        base: args.making.base.as_deref(),
-        branch: args.making.branch.as_deref(),
+        strategy: args.strategy,
+        base: args.start.base.as_deref(),
+        branch: args.start.branch.as_deref(),
         remote: args.remote.as_deref(),
     };
     let created = workspaces::create(session, &wanted, &mut |step| cx.ui.note(step))?;
@@ -761,6 +760,13 @@ fn trust(cx: &mut Cx, session: &mut Session, args: &TrustArgs) -> Result<ExitCod
     trust.add(&repository, &command)?;
     cx.ui.answer(&json!({ "trusted": command }), |text| text.line(format!("Trusted: {command}")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads how a workspace is made. In-place, which makes none, is not offered; why it is refused is said later.
+fn strategy(text: &str) -> Result<Strategy, String> {
+    let making = Strategy::ALL.iter().filter(|strategy| **strategy != Strategy::InPlace);
+    let making: Vec<_> = making.map(|strategy| strategy.as_str()).collect();
+    text.parse().map_err(|_| format!("it is not a strategy of workspaces; one of: {}", making.join(", ")))
 }
 
 /// Reads an amount of bytes from the command line.
