@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -282,6 +282,34 @@ fn slow_git(shop: &Shop) -> (String, PathBuf, PathBuf) {
     (format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()), begun, go)
 }
 
+/// A command that stopped in the middle.
+struct Stopped {
+    tracer: Child,
+    pid: Pid,
+}
+
+impl Stopped {
+    /// Starts a command, and waits until it stopped where it first asks the kernel this of a path.
+    fn at(shop: &Shop, call: &str, path: &str, args: &[&str]) -> Stopped {
+        let own = shop.command();
+        let trace = shop.sandbox.path("stopped");
+        let _ = fs::remove_file(&trace);
+        let mut command = shop.sandbox.command("strace", &shop.repo);
+        command.env_remove("WAYPOST_TEST_CLOCK").arg("-o").arg(&trace).args(["-P", path]);
+        command.args(["-e", &format!("inject={call}:signal=SIGSTOP:when=1")]).arg(own.get_program());
+        let tracer = command.args(own.get_args()).args(args).stdout(Stdio::null()).spawn().unwrap();
+        until("it stops", || fs::read_to_string(&trace).is_ok_and(|text| text.contains("stopped by SIGSTOP")));
+        let child = fs::read_to_string(format!("/proc/{0}/task/{0}/children", tracer.id())).unwrap();
+        Stopped { tracer, pid: Pid::from_raw(child.trim().parse().unwrap()).unwrap() }
+    }
+
+    /// Lets it go on to its end, which is a good one.
+    fn goes_on(&mut self) {
+        kill_process(self.pid, Signal::CONT).unwrap();
+        assert!(self.tracer.wait().unwrap().success());
+    }
+}
+
 /// Nothing of a worktree that git was about to add is left, nor will be.
 fn is_taken_back(shop: &Shop, begun: &Path, go: &Path) {
     assert!(!is_alive(&fs::read_to_string(begun).unwrap()), "git goes on");
@@ -326,7 +354,9 @@ fn p26_a_git_whose_supervisor_was_killed_does_not_go_on() {
 
 #[test]
 fn p26_a_workspace_that_gets_done_while_somebody_looks_is_not_taken_away() {
-    let Some(strace) = strace() else { return };
+    if strace().is_none() {
+        return;
+    }
     let shop = Shop::new();
     let (search, begun, go) = slow_git(&shop);
     let mut command = shop.command();
@@ -334,20 +364,40 @@ fn p26_a_workspace_that_gets_done_while_somebody_looks_is_not_taken_away() {
     let mut maker = command.spawn().unwrap();
     until("git adds a worktree", || fs::read_to_string(&begun).is_ok_and(|pid| pid.ends_with('\n')));
     // Stopped after it has read that the workspace is being made, and before it knows whether its maker is there.
-    let own = shop.command();
-    let mut looker = shop.sandbox.command(strace.to_str().unwrap(), &shop.repo);
-    looker.arg("-o").arg(shop.sandbox.path("trace")).args(["-P", &format!("/proc/{}/stat", maker.id())]);
-    looker.args(["-e", "inject=openat:signal=SIGSTOP:when=1"]).arg(own.get_program()).args(own.get_args());
-    let mut looker = looker.args(["ws", "list"]).stdout(Stdio::null()).spawn().unwrap();
-    let trace = || fs::read_to_string(shop.sandbox.path("trace")).unwrap_or_default();
-    until("it stops", || trace().contains("stopped by SIGSTOP"));
-    let child = fs::read_to_string(format!("/proc/{0}/task/{0}/children", looker.id())).unwrap();
+    let mut looker = Stopped::at(&shop, "openat", &format!("/proc/{}/stat", maker.id()), &["ws", "list"]);
     shop.sandbox.write(&go, "");
     assert!(maker.wait().unwrap().success());
-    kill_process(Pid::from_raw(child.trim().parse().unwrap()).unwrap(), Signal::CONT).unwrap();
-    assert!(looker.wait().unwrap().success());
+    looker.goes_on();
     let made = &shop.workspaces()[0];
     assert_eq!((&made["status"], path(&made["path"]).join("file").is_file()), (&"kept".into(), true));
+}
+
+#[test]
+fn p26_a_job_that_gets_a_supervisor_while_somebody_looks_is_not_taken_for_interrupted() {
+    if strace().is_none() {
+        return;
+    }
+    let shop = Shop::new();
+    let (begun, go) = (shop.sandbox.path("begun"), shop.sandbox.path("go"));
+    let script =
+        format!("echo $$ > {0}; while [ -e {0} -a ! -e {1} ]; do sleep 0.01; done", begun.display(), go.display());
+    // The job is written down, and nobody watches over it yet but who is about to start its supervisor.
+    let records = shop.root().join("jobs");
+    let start = ["job", "start", "--detach", "--", "sh", "-c", &script];
+    let mut launcher = Stopped::at(&shop, "/^mkdir", records.to_str().unwrap(), &start);
+    let job = shop.way(["job", "list", "--json"]).data()[0].clone();
+    assert_eq!((&job["status"], &job["supervisor"]), (&"pending".into(), &Value::Null), "{job}");
+    assert_eq!(pid_of(&job["settings"]["launcher"]), launcher.pid);
+    // Stopped after it has read that, and before it knows whether the launcher is there.
+    let stat = format!("/proc/{}/stat", launcher.pid.as_raw_nonzero());
+    let mut looker = Stopped::at(&shop, "openat", &stat, &["job", "list"]);
+    launcher.goes_on();
+    until("its command runs", || fs::read_to_string(&begun).is_ok_and(|pid| pid.ends_with('\n')));
+    looker.goes_on();
+    assert!(is_alive(&fs::read_to_string(&begun).unwrap()), "{}", shop.show(&job));
+    assert_eq!(shop.show(&job)["status"], "running");
+    shop.sandbox.write(&go, "");
+    let _ = shop.way(["job", "wait", job["id"].as_str().unwrap()]).ok();
 }
 
 #[test]
