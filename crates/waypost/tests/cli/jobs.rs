@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,6 +11,9 @@ use serde_json::{Value, json};
 use waypost_testkit::{Run, Sandbox};
 
 use crate::{interruption, sandbox};
+
+/// How long the job of a test may take. One that nothing ends would sleep for much longer.
+const LONGEST: Duration = Duration::from_secs(45);
 
 /// A repository with a commit and a remote, where jobs are started.
 pub(crate) struct Shop {
@@ -52,11 +56,21 @@ impl Shop {
         command
     }
 
-    /// Runs a job to its end and returns what is known of it.
+    /// Runs a job to its end and returns what is known of it. One that does not end is cancelled, and a failure.
     #[track_caller]
     pub(crate) fn job(&self, flags: &[&str], script: &str) -> Value {
-        let args = [&["job", "start", "--json"], flags, &["--", "sh", "-c", script]].concat();
-        let run = self.run(&args);
+        let mut command = self.command();
+        command.args(["job", "start", "--json"]).args(flags).args(["--", "sh", "-c", script]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || tell.send(child.wait_with_output()));
+        let output = told.recv_timeout(LONGEST).unwrap_or_else(|_| {
+            kill_process(pid, interruption()).unwrap();
+            let said = told.recv_timeout(Duration::from_secs(10)).map(|output| Run::of(&output.unwrap()).whole());
+            panic!("nothing ended the job in {LONGEST:?}: {flags:?} {script}\n{}", said.unwrap_or_default());
+        });
+        let run = Run::of(&output.unwrap());
         serde_json::from_str::<Value>(&run.stdout).unwrap_or_else(|_| panic!("{}", run.whole()))["data"].clone()
     }
 

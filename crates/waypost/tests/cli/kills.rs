@@ -389,8 +389,8 @@ fn p26_a_job_that_gets_a_supervisor_while_somebody_looks_is_not_taken_for_interr
     assert_eq!((&job["status"], &job["supervisor"]), (&"pending".into(), &Value::Null), "{job}");
     assert_eq!(pid_of(&job["settings"]["launcher"]), launcher.pid);
     // Stopped after it has read that, and before it knows whether the launcher is there.
-    let stat = format!("/proc/{}/stat", launcher.pid.as_raw_nonzero());
-    let mut looker = Stopped::at(&shop, "openat", &stat, &["job", "list"]);
+    let asked = format!("/proc/{}/stat", launcher.pid.as_raw_nonzero());
+    let mut looker = Stopped::at(&shop, "openat", &asked, &["job", "list"]);
     launcher.goes_on();
     until("its command runs", || fs::read_to_string(&begun).is_ok_and(|pid| pid.ends_with('\n')));
     looker.goes_on();
