@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use waypost_core::id::{JobId, WorkspaceId};
 pub use waypost_core::model::Strategy;
 use waypost_core::model::Vcs;
-use waypost_core::{Error, Result, path_text, url_text};
+use waypost_core::{Error, Kind, Result, path_text, url_text};
 
 use super::mirror;
 use crate::checkout::Checkout;
@@ -226,7 +226,12 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
                 Some(root) if checkout.vcs == Vcs::Git => Git::in_worktree(root)?,
                 _ => Git::of_repository(git_dir)?,
             };
-            plan.base = Some(resolve(&git, request.base.unwrap_or("HEAD"))?);
+            let base = resolve(&git, request.base.unwrap_or("HEAD"));
+            plan.base = Some(base.map_err(|error| match (checkout.vcs, request.base, error.kind()) {
+                // There are commits, but git stands on none of them unless the two share a directory.
+                (Vcs::Jj, None, Kind::NotFound) => no_head_of_jj(),
+                _ => error,
+            })?);
             plan.branch = Some(branch(&git, request)?);
             plan.upstream = checkout.default_branch.as_ref().and_then(|name| {
                 let commit = resolve(&git, &format!("refs/remotes/origin/{name}")).ok()?;
@@ -327,6 +332,11 @@ pub(super) fn resolve(git: &Git, name: &str) -> Result<String> {
 
 fn no_first_commit() -> Error {
     Error::not_found("there is no commit to start from").hint("make a first commit")
+}
+
+fn no_head_of_jj() -> Error {
+    Error::not_found("git stands on no commit in this repository of jj")
+        .hint("use the strategy jj, which workspaces have here if nobody says otherwise")
 }
 
 fn no_commit(name: &str) -> Error {

@@ -189,8 +189,8 @@ fn where_nothing_was_committed_yet_nothing_is_saved_or_waits_and_that_is_no_erro
     let mut repos = vec![unborn.clone()];
     // The commits of jj are not those that its git stands on.
     repos.extend(shop.sandbox.jj_repo("jj", false));
-    for repo in repos {
-        let way = |args: &[&str]| shop.sandbox.way(&repo, args);
+    for repo in &repos {
+        let way = |args: &[&str]| shop.sandbox.way(repo, args);
         for (listing, said) in [
             ("list", "there are no workspaces"),
             ("snapshots", "nothing was saved"),
@@ -209,6 +209,15 @@ fn where_nothing_was_committed_yet_nothing_is_saved_or_waits_and_that_is_no_erro
             let run = way(args).fails(3);
             assert!(run.stderr.contains("there is no snapshot ws_a-1"), "{args:?}: {}", run.whole());
         }
+    }
+    // Jj has commits that its git does not stand on, so nobody is told to make one.
+    if let Some(repo) = repos.get(1) {
+        let run = shop.sandbox.way(repo, ["ws", "warm", "1"]).fails(3);
+        assert!(
+            run.stderr.contains("git stands on no commit") && run.stderr.contains("strategy jj"),
+            "{}",
+            run.whole()
+        );
     }
     // Only what needs a commit misses it.
     for args in [&["ws", "new"][..], &["ws", "warm", "1"]] {
