@@ -147,6 +147,11 @@ impl<'a> Turn<'a> {
         Ok(Turn { tx, now, is_settled: false, registered: Vec::new() })
     }
 
+    /// Returns how often the steps have written so far: see [`Tx::writes`].
+    pub fn writes(&self) -> u64 {
+        self.tx.writes()
+    }
+
     /// Marks this moment: see [`Tx::mark`].
     pub fn mark(&mut self) -> Result<()> {
         self.tx.mark()

@@ -47,6 +47,9 @@ pub trait Tx {
         Ok(())
     }
 
+    /// Returns how often it has written so far, or seems to have.
+    fn writes(&self) -> u64;
+
     /// Marks this moment, in place of an earlier one.
     fn mark(&mut self) -> Result<()>;
     /// Undoes everything since the marked moment, a failure too. The transaction goes on from there.

@@ -70,6 +70,7 @@ pub(crate) struct SqlTx<'a> {
     database: Box<dyn Database + 'a>,
     /// The last event, once somebody asked. Nobody else can append one: writers take turns, and readers see one state.
     last: Option<LastEvent>,
+    writes: u64,
     has_failed: bool,
     is_marked: bool,
     /// What `last` was at the moment that was marked.
@@ -91,6 +92,7 @@ impl<'a> SqlTx<'a> {
         SqlTx {
             database: Box::new(database),
             last: None,
+            writes: 0,
             has_failed: false,
             is_marked: false,
             marked: None,
@@ -107,6 +109,7 @@ impl<'a> SqlTx<'a> {
     }
 
     fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()> {
+        self.writes += 1;
         let done = check(parameters).and_then(|()| self.database.run(sql, parameters));
         self.has_failed |= done.is_err();
         done
@@ -165,6 +168,10 @@ impl Tx for SqlTx<'_> {
         let done = self.database.foresee(foreseen);
         self.has_failed |= done.is_err();
         done
+    }
+
+    fn writes(&self) -> u64 {
+        self.writes
     }
 
     fn mark(&mut self) -> Result<()> {

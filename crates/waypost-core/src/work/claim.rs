@@ -12,8 +12,8 @@ use crate::model::{
     Agent, CandidateQuery, DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus, kind,
 };
 
-/// How many candidates are looked at first, and how many in each go after that. Mostly one of the first may be had.
-const FIRST: u32 = 4;
+/// How many candidates are looked at in one go at most. Mostly the first may be had, so each go looks at more than the one
+/// before.
 const PAGE: u32 = 50;
 
 /// Why a task cannot be claimed by an agent, beyond waiting for others.
@@ -141,7 +141,7 @@ pub(crate) fn candidates(
 ) -> Result<Vec<Task>> {
     let mut found = Vec::new();
     let mut is_full: BTreeMap<WorkflowId, bool> = BTreeMap::new();
-    let limit_of_first = u32::try_from(limit).unwrap_or(PAGE).clamp(FIRST, PAGE);
+    let limit_of_first = u32::try_from(limit).unwrap_or(PAGE).clamp(1, PAGE);
     let workflow_id = workflow.map(|workflow| workflow.id.clone());
     let mut query = CandidateQuery { workflow_id, skip: 0, limit: limit_of_first };
     loop {
@@ -171,7 +171,7 @@ pub(crate) fn candidates(
             return Ok(found);
         }
         query.skip += query.limit;
-        query.limit = PAGE;
+        query.limit = (query.limit * 4).min(PAGE);
     }
 }
 

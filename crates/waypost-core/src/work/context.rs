@@ -173,7 +173,7 @@ const LATEST: u32 = 3;
 /// How many messages are told at most.
 const MOST_MESSAGES: u32 = 50;
 /// How many of the other tasks are told by name. Who wants to see the whole plan asks for it.
-const MOST_OTHERS: u32 = 50;
+const MOST_OTHERS: u32 = 20;
 
 fn about_task(packer: &mut Packer, task: &Task) {
     let listed = |title: &str, items: &[String]| (!items.is_empty()).then(|| format!("{title}: {}", items.join("; ")));

@@ -24,6 +24,8 @@ use crate::host::{Call, Measure, Who};
 const QUEUE: usize = 1_024;
 /// How many events are read at once.
 const PAGE: u32 = 500;
+/// How long nobody looks after a look: in busy times every event is one of many.
+const PAUSE: Duration = Duration::from_millis(10);
 /// How long the store is waited for at once.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How many may listen.
@@ -115,6 +117,8 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
             shared.log(&json!({ "level": "error", "event": "follow", "error": error.full_message() }));
             tokio::time::sleep(PATIENCE).await;
         }
+        // Whatever happens meanwhile is told at once then. In quiet times nobody waits for this.
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -173,8 +173,8 @@ impl Ui {
 
 /// Writes a line of a log: one object of JSON, on stderr.
 pub(crate) fn log_line(line: &Value) {
-    // Nowhere is left to say that stderr is closed.
-    let _ = writeln!(io::stderr(), "{line}");
+    // In one piece: others write there, too. Nowhere is left to say that it is closed.
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Prints to stdout as it is.

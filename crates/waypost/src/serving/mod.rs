@@ -181,7 +181,11 @@ impl Serving {
         }
         let (actor, agent) = (caller.actor.clone(), caller.agent.clone());
         let mut written = writer.write(entry, caller, arguments, key);
-        if let (Ok(answer), "finish_task" | "release_issue") = (&written, entry.name) {
+        let concerns_issue = |answer: &Value| match entry.name {
+            "finish_task" => answer["issue"].is_string(),
+            name => name == "release_issue",
+        };
+        if let Some(answer) = written.as_ref().ok().filter(|answer| concerns_issue(answer)) {
             let (mut told, own) = (answer.clone(), self.own.clone());
             let is_finished = entry.name == "finish_task";
             // If the ledger cannot be told now, the next look does it.

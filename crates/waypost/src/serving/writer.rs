@@ -1,7 +1,8 @@
 //! The thread that writes: whatever waits becomes one transaction.
 //!
-//! A request that is refused undoes its own step alone. Whatever else goes wrong undoes the whole transaction, and then
-//! each request is tried by itself: nobody suffers for the request of another.
+//! A request that is refused undoes its own step alone. Mostly there is nothing to undo, and nobody prepares for it; where
+//! there is, all requests are done again by somebody who does. Whatever else goes wrong undoes the whole transaction, and
+//! then each request is tried by itself: nobody suffers for the request of another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,13 +139,17 @@ fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
             request.key = Some(engine::own_key(&mut SystemEntropy));
         }
     }
-    if batch.len() > 1
-        && let Ok(answers) = together(store, &batch)
-    {
-        for (request, answer) in batch.into_iter().zip(answers) {
-            let _ = request.sender.send(answer);
+    if batch.len() > 1 {
+        let answers = match together(store, &batch, Undo::Never) {
+            Ok(None) => together(store, &batch, Undo::Steps),
+            answers => answers,
+        };
+        if let Ok(Some(answers)) = answers {
+            for (request, answer) in batch.into_iter().zip(answers) {
+                let _ = request.sender.send(answer);
+            }
+            return 1;
         }
-        return 1;
     }
     let count = batch.len() as u64;
     for Request { entry, caller, arguments, key, sender } in batch {
@@ -154,22 +159,36 @@ fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
     count
 }
 
-/// Makes all requests one transaction; everything has happened when this returns answers, and nothing on an error.
-fn together(store: &mut dyn Store, batch: &[Request]) -> Result<Vec<Result<Value>>> {
+/// What can be undone within a transaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Undo {
+    Never,
+    /// Each step by itself, which costs each of them something.
+    Steps,
+}
+
+/// Makes all requests one transaction; everything has happened when this returns answers, and nothing if it returns none
+/// because a step would have to be undone, or an error.
+fn together(store: &mut dyn Store, batch: &[Request], undo: Undo) -> Result<Option<Vec<Result<Value>>>> {
     let mut turn = Turn::begin(store)?;
     let mut answers = Vec::with_capacity(batch.len());
     for Request { entry, caller, arguments, key, .. } in batch {
-        turn.mark()?;
+        if undo == Undo::Steps {
+            turn.mark()?;
+        }
+        let before = turn.writes();
         let answer = (entry.step)(&mut turn, caller, &mut SystemEntropy, key.as_deref(), arguments.clone());
         match &answer {
             Err(error) if !is_refusal(error.kind()) => return Err(error.clone()),
+            Err(_) if turn.writes() == before => {}
+            Err(_) if undo == Undo::Never => return Ok(None),
             Err(_) => turn.undo()?,
             Ok(_) => {}
         }
         answers.push(answer);
     }
     turn.commit()?;
-    Ok(answers)
+    Ok(Some(answers))
 }
 
 /// Tells whether a request was looked at and declined, and the transaction is as good as before.
