@@ -39,6 +39,12 @@ pub trait Host: Send + Sync + 'static {
     /// Runs an operation; what it wrote is on disk when this returns.
     fn call(&self, call: Call) -> Result<Value>;
 
+    /// Takes a call over, to tell its answer when it is there; or gives it back, if a thread has to wait for it.
+    fn take_over(&self, call: Call, reply: Reply) -> Option<Call> {
+        drop(reply);
+        Some(call)
+    }
+
     /// Runs an operation in the name of a worktree that is not the host's own.
     fn call_from(&self, call: Call, from: Origin) -> Result<Value> {
         let _ = from;
@@ -58,6 +64,9 @@ pub trait Host: Send + Sync + 'static {
     /// Waits until somebody may have written after the event with this sequence, or until time is up. Only a hint.
     fn wait(&self, last: u64, at_most: Duration) -> Result<()>;
 }
+
+/// Is told an answer; what was written for it is on disk then.
+pub type Reply = Box<dyn FnOnce(Result<Value>) + Send>;
 
 /// An operation as others see it.
 #[derive(Clone, Copy)]

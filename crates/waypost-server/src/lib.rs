@@ -8,5 +8,5 @@ pub mod mcp;
 mod origin;
 mod wire;
 
-pub use host::{Call, Described, Host, Measure, Who};
+pub use host::{Call, Described, Host, Measure, Reply, Who};
 pub use origin::Origin;

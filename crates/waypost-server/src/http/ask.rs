@@ -8,12 +8,13 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::oneshot;
 use waypost_core::op::{Effect, TABLE};
 use waypost_core::{Error, Result};
 
 use super::route::Op;
 use super::text::{hash, hex, pairs, text_header};
-use super::{PATIENCE, Shared, answer, blocking, logs, sse, tell};
+use super::{PATIENCE, Shared, answer, blocking, ended, logs, sse, tell};
 use crate::access::{Grant, Role};
 use crate::host::{Call, Who};
 use crate::origin::{self, Origin};
@@ -119,10 +120,18 @@ async fn ask(
         return Ok(unchanged(revision));
     }
     let (began, host) = (Instant::now(), Arc::clone(&shared.host));
-    let answered = blocking(move || match from {
-        Some(from) => host.call_from(call, from),
-        None => host.call(call),
-    });
+    let answered = async move {
+        let call = match from {
+            Some(from) => return blocking(move || host.call_from(call, from)).await,
+            None => call,
+        };
+        let (sender, answer) = oneshot::channel();
+        // Whoever asked may have gone.
+        match host.take_over(call, Box::new(move |answer| drop(sender.send(answer)))) {
+            None => answer.await.unwrap_or_else(|_| Err(ended())),
+            Some(call) => blocking(move || host.call(call)).await,
+        }
+    };
     let answer = tokio::time::timeout(LONGEST, answered).await.map_err(|_| {
         Error::unavailable("the store did not answer in time")
             .hint("it may still happen; ask again with the same Idempotency-Key")

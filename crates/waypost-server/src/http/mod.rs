@@ -466,6 +466,10 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(_) => Err(Error::internal("an operation ended without an answer")),
+        Err(_) => Err(ended()),
     }
+}
+
+fn ended() -> Error {
+    Error::internal("an operation ended without an answer")
 }

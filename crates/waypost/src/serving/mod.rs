@@ -8,6 +8,7 @@ mod writer;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use waypost_core::op::{Effect, Entry, GetStatus, JobView, ListJobs, ListWorkspac
 use waypost_core::store::Store as _;
 use waypost_core::{Error, Kind, Result};
 use waypost_server::access::{Grant, Role};
-use waypost_server::{Call, Described, Host, Measure, Origin, Who};
+use waypost_server::{Call, Described, Host, Measure, Origin, Reply, Who};
 
 use crate::claims;
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
@@ -40,11 +41,11 @@ pub struct Serving {
     place: Place,
     /// In whose name things are done that no worktree of their own is named for.
     own: Caller,
-    readers: Readers,
+    readers: Arc<Readers>,
     writer: Writer,
     /// Signs of life have a way of their own where writers queue elsewhere: late ones lose leases.
     urgent: Option<Writer>,
-    refused: AtomicU64,
+    refused: Arc<AtomicU64>,
     /// The keys of what is being done beside the store.
     keys: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
@@ -70,11 +71,11 @@ impl Serving {
         let urgent = if is_postgres { Some(Writer::start(&place)?) } else { None };
         Ok(Serving {
             own,
-            readers: Readers::start(&place)?,
+            readers: Arc::new(Readers::start(&place)?),
             writer: Writer::start(&place)?,
             urgent,
             place,
-            refused: AtomicU64::new(0),
+            refused: Arc::default(),
             keys: Mutex::default(),
         })
     }
@@ -163,7 +164,7 @@ impl Serving {
         }
         let settle = TABLE.iter().find(|entry| entry.name == "settle");
         let settle = settle.ok_or_else(|| Error::internal("settle is not in the table"))?;
-        match self.writer.write(settle, self.own.clone(), json!({}), None) {
+        match self.write(settle, self.own.clone(), json!({}), None) {
             // Whoever writes next does it.
             Err(error) if error.kind() != Kind::Unavailable => return Err(error),
             _ => {}
@@ -171,38 +172,53 @@ impl Serving {
         read(true)?.ok_or_else(|| Error::internal("nothing was read"))
     }
 
+    /// Writes something; it is on disk when this returns.
     fn write(&self, entry: &'static Entry, caller: Caller, arguments: Value, key: Option<String>) -> Result<Value> {
+        let (sender, receiver) = channel();
+        // Whoever asked may have gone.
+        let reply = Box::new(move |answer| drop(sender.send(answer)));
+        self.write_later(entry, caller, arguments, key, reply);
+        receiver.recv().unwrap_or_else(|_| Err(readers::gone()))
+    }
+
+    fn write_later(&self, entry: &'static Entry, caller: Caller, arguments: Value, key: Option<String>, reply: Reply) {
         let writer = match &self.urgent {
             Some(urgent) if entry.name == "heartbeat" => urgent,
             _ => &self.writer,
         };
-        if CONCERN_ISSUES.contains(&entry.name) {
-            claims::set_mark(&self.place)?;
+        if CONCERN_ISSUES.contains(&entry.name)
+            && let Err(error) = claims::set_mark(&self.place)
+        {
+            return reply(Err(error));
         }
         let (actor, agent) = (caller.actor.clone(), caller.agent.clone());
-        let mut written = writer.write(entry, caller, arguments, key);
-        let concerns_issue = |answer: &Value| match entry.name {
-            "finish_task" => answer["issue"].is_string(),
-            name => name == "release_issue",
-        };
-        if let Some(answer) = written.as_ref().ok().filter(|answer| concerns_issue(answer)) {
-            let (mut told, own) = (answer.clone(), self.own.clone());
+        let (readers, refused, own) = (Arc::clone(&self.readers), Arc::clone(&self.refused), self.own.clone());
+        let written = move |written: Result<Value>| {
+            refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
             let is_finished = entry.name == "finish_task";
-            // If the ledger cannot be told now, the next look does it.
-            let told = self.readers.ask(move |session| {
-                session.act_as(actor, agent);
-                if is_finished {
-                    tell_of_issue(session, &mut told);
-                } else if let Err(error) = claims::tell(session) {
-                    log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
+            match written {
+                Ok(answer) if (is_finished && answer["issue"].is_string()) || entry.name == "release_issue" => {
+                    readers.give(Box::new(move |session| {
+                        // If the ledger cannot be told now, the next look does it.
+                        let mut told = answer;
+                        if let Ok(session) = session {
+                            session.act_as(actor, agent);
+                            if is_finished {
+                                tell_of_issue(session, &mut told);
+                            } else if let Err(error) = claims::tell(session) {
+                                let why = error.full_message();
+                                log::debug!("the ledger was not told what became of its issues: {why}");
+                            }
+                            session.act_as(own.actor, own.agent);
+                        }
+                        reply(Ok(told));
+                        true
+                    }));
                 }
-                session.act_as(own.actor, own.agent);
-                Ok(told)
-            });
-            written = told.or(written);
-        }
-        self.refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
-        written
+                written => reply(written),
+            }
+        };
+        writer.write(entry, caller, arguments, key, Box::new(written));
     }
 
     /// Refuses a worktree that says it is one of another repository than the store knows.
@@ -269,6 +285,14 @@ impl Serving {
 impl Host for Serving {
     fn call(&self, call: Call) -> Result<Value> {
         self.run(call, None)
+    }
+
+    fn take_over(&self, call: Call, reply: Reply) -> Option<Call> {
+        let written = TABLE.iter().find(|entry| entry.name == call.operation && entry.effect == Effect::Write);
+        let Some(entry) = written else { return Some(call) };
+        let caller = self.caller(&call.who, None);
+        self.write_later(entry, caller, call.arguments, call.key, reply);
+        None
     }
 
     fn call_from(&self, call: Call, from: Origin) -> Result<Value> {

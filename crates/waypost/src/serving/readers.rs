@@ -17,7 +17,7 @@ const THREADS: usize = 4;
 const QUEUE: usize = 1_024;
 
 /// Something to read; tells whether the session is still good.
-type Job = Box<dyn FnOnce(Result<&mut Session>) -> bool + Send>;
+pub(super) type Job = Box<dyn FnOnce(Result<&mut Session>) -> bool + Send>;
 
 /// After which event, how long at most, and whom to tell.
 type Wait = (u64, Duration, Sender<Result<()>>);
@@ -55,12 +55,17 @@ impl Readers {
             let _ = sender.send(answer);
             is_good
         });
+        self.give(job);
+        receiver.recv().map_err(|_| gone())?
+    }
+
+    /// Gives a job to whoever has time. It is told if there is nobody.
+    pub(super) fn give(&self, job: Job) {
         match self.queue.try_send(job) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => return Err(too_many()),
-            Err(TrySendError::Disconnected(_)) => return Err(gone()),
+            Err(TrySendError::Full(job)) => drop(job(Err(too_many()))),
+            Err(TrySendError::Disconnected(job)) => drop(job(Err(gone()))),
         }
-        receiver.recv().map_err(|_| gone())?
     }
 
     pub(super) fn wait(&self, last: u64, at_most: Duration) -> Result<()> {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -14,7 +14,7 @@ use waypost_core::engine::{self, Caller, Turn};
 use waypost_core::op::Entry;
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
-use waypost_server::Measure;
+use waypost_server::{Measure, Reply};
 
 use super::readers::{gone, spawn, too_many};
 use crate::place::Place;
@@ -36,7 +36,7 @@ struct Request {
     caller: Caller,
     arguments: Value,
     key: Option<String>,
-    sender: Sender<Result<Value>>,
+    reply: Reply,
 }
 
 #[derive(Default)]
@@ -56,24 +56,26 @@ impl Writer {
         Ok(Writer { queue, counts })
     }
 
-    /// Writes something; it is on disk when this returns.
+    /// Writes something.
     pub(super) fn write(
         &self,
         entry: &'static Entry,
         caller: Caller,
         arguments: Value,
         key: Option<String>,
-    ) -> Result<Value> {
-        let (sender, receiver) = channel();
-        self.counts.waiting.fetch_add(1, Ordering::Relaxed);
-        let sent = self.queue.try_send(Request { entry, caller, arguments, key, sender });
-        let answer = match sent {
-            Ok(()) => receiver.recv().unwrap_or_else(|_| Err(gone())),
-            Err(TrySendError::Full(_)) => Err(too_many()),
-            Err(TrySendError::Disconnected(_)) => Err(gone()),
-        };
-        self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
-        answer
+        reply: Reply,
+    ) {
+        let counts = Arc::clone(&self.counts);
+        counts.waiting.fetch_add(1, Ordering::Relaxed);
+        let reply: Reply = Box::new(move |answer| {
+            counts.waiting.fetch_sub(1, Ordering::Relaxed);
+            reply(answer);
+        });
+        match self.queue.try_send(Request { entry, caller, arguments, key, reply }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(request)) => (request.reply)(Err(too_many())),
+            Err(TrySendError::Disconnected(request)) => (request.reply)(Err(gone())),
+        }
     }
 
     pub(super) fn measures(&self) -> Vec<Measure> {
@@ -126,8 +128,7 @@ fn micros(time: Duration) -> u64 {
 
 fn answer_all(batch: Vec<Request>, error: &Error) {
     for request in batch {
-        // Whoever asked may have gone.
-        let _ = request.sender.send(Err(error.clone()));
+        (request.reply)(Err(error.clone()));
     }
 }
 
@@ -146,15 +147,14 @@ fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
         };
         if let Ok(Some(answers)) = answers {
             for (request, answer) in batch.into_iter().zip(answers) {
-                let _ = request.sender.send(answer);
+                (request.reply)(answer);
             }
             return 1;
         }
     }
     let count = batch.len() as u64;
-    for Request { entry, caller, arguments, key, sender } in batch {
-        let answer = engine::write_json(store, &caller, &mut SystemEntropy, key.as_deref(), entry, &arguments);
-        let _ = sender.send(answer);
+    for Request { entry, caller, arguments, key, reply } in batch {
+        reply(engine::write_json(store, &caller, &mut SystemEntropy, key.as_deref(), entry, &arguments));
     }
     count
 }
@@ -208,6 +208,7 @@ fn is_refusal(kind: Kind) -> bool {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::mpsc::channel;
 
     use serde_json::json;
     use waypost_core::id::{RepositoryId, WorktreeId};
@@ -250,7 +251,8 @@ mod tests {
     fn request(name: &str, arguments: Value, key: Option<&str>) -> (Request, Receiver<Result<Value>>) {
         let (sender, receiver) = channel();
         let entry = TABLE.iter().find(|entry| entry.name == name).unwrap();
-        (Request { entry, caller: caller(), arguments, key: key.map(str::to_owned), sender }, receiver)
+        let reply: Reply = Box::new(move |answer| sender.send(answer).unwrap());
+        (Request { entry, caller: caller(), arguments, key: key.map(str::to_owned), reply }, receiver)
     }
 
     #[test]
