@@ -57,7 +57,7 @@ pub(super) fn bring_to_base(plan: &Plan, template: &Template) -> Result<()> {
     if template.commit == base {
         return Ok(());
     }
-    // Nobody but us has written the git directory yet.
+    // Nobody but us has written the git directory yet, and all files are the template's: only what differs is looked at.
     let git = Git::ours(&plan.workspace.join(".git"), Some(&plan.workspace));
-    git.command().args(["reset", "--quiet", "--hard", base]).stdout().map(drop)
+    git.command().args(["read-tree", "-m", "-u", &template.commit, base]).stdout().map(drop)
 }
