@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::process::{cpu_time, peak_memory, wall_time};
 use crate::Result;
 
-/// How long one case may take in all. A slow one sits out some rounds, evenly.
+/// How long one case may take in all, if nobody says. A slow one sits out some rounds, evenly.
 const BUDGET: Duration = Duration::from_secs(6);
 
 /// How many rounds take processor time, with the cases that are not slow.
@@ -100,11 +100,16 @@ impl<'a> Cases<'a> {
 
     /// Runs everything once to warm up, then in rounds, then some more to see what it uses.
     pub(super) fn measure(&mut self, rounds: u32) -> Result {
+        self.measure_within(BUDGET, rounds)
+    }
+
+    /// The same with another time that one case may take in all.
+    pub(super) fn measure_within(&mut self, budget: Duration, rounds: u32) -> Result {
         eprintln!("warming up {} cases", self.0.len());
         self.each(Case::warm_up)?;
         eprintln!("measuring, at most {rounds} rounds");
         for round in 0..rounds {
-            self.each(|case| case.take_time(BUDGET * round / rounds))?;
+            self.each(|case| case.take_time(budget * round / rounds))?;
         }
         eprintln!("looking at processor time and memory");
         for _ in 0..CPU_ROUNDS {
