@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result, path_text};
 
-use super::copies::{copies, is_copied, restore_copy, save_copy};
+use super::copies::{copies, restore_copy, save_copy};
 use super::examine::nested;
 use super::mirror::Mirror;
 use super::overlay::enter;
@@ -64,7 +64,7 @@ pub struct Restored {
 
 /// Saves everything in a workspace under a name. The same name twice is an error.
 pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
-    if is_copied(plan) {
+    if is_saved_as_copy(plan) {
         return save_copy(plan, id);
     }
     let mirror = mirror_of(plan)?;
@@ -87,7 +87,7 @@ pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
 
 /// Lists the snapshots in a workspace's mirror: its own, and those of others that came from the same repository.
 pub fn snapshots(plan: &Plan) -> Result<Vec<Snapshot>> {
-    if is_copied(plan) {
+    if is_saved_as_copy(plan) {
         return copies(&plan.workspaces, plan.source.as_deref());
     }
     snapshots_of(mirror_of(plan)?.path())
@@ -238,6 +238,12 @@ fn tree_of_files(git: &Git, plan: &Plan) -> Result<String> {
     let left_out = nested(&plan.workspace)?;
     let commit = commit_everything(git, &plan.workspace.join(".git"), &plan.workspace, "Restored", &left_out)?;
     git.command().args(["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).stdout()
+}
+
+/// Tells whether nothing but a copy can hold all of a workspace. What borrows the user's own repository leaves nothing there
+/// that nobody asked for.
+fn is_saved_as_copy(plan: &Plan) -> bool {
+    matches!(plan.strategy, Strategy::Copy | Strategy::Worktree | Strategy::Jj)
 }
 
 fn open(plan: &Plan) -> Result<Git> {

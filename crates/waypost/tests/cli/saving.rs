@@ -30,7 +30,7 @@ fn files(root: &Path) -> BTreeMap<PathBuf, String> {
             );
         }
     }
-    found.retain(|path, _| ![".git", ".hg"].iter().any(|own| path.starts_with(own)));
+    found.retain(|path, _| ![".git", ".hg", ".jj"].iter().any(|own| path.starts_with(own)));
     found
 }
 
@@ -126,6 +126,46 @@ fn p27_what_nothing_can_save_is_not_removed_by_force() {
         let _ = shop.way(["ws", "rm", &id, "--discard"]).ok();
         assert!(!workspace.exists());
     }
+}
+
+/// Saves, ruins and restores a workspace that has no mirror, and makes another from what was saved.
+fn is_restored_as_files(shop: &Shop, strategy: &str) {
+    let (id, workspace) = made(shop, strategy);
+    work(shop, &workspace);
+    let content = files(&workspace);
+    let saved = shop.way(["ws", "snapshot", &id, "--json"]).data();
+    let name = saved["id"].as_str().unwrap();
+    fs::remove_file(workspace.join("file")).unwrap();
+    fs::remove_file(workspace.join("deep/new")).unwrap();
+    fs::remove_dir(workspace.join("deep")).unwrap();
+    shop.sandbox.write(workspace.join("more"), "more\n");
+    let ruined = files(&workspace);
+    let restored = shop.way(["ws", "restore", name, "--into", &id, "--json"]).data();
+    assert_eq!(files(&workspace), content, "{strategy}");
+    let before = restored["restored"]["before"]["id"].as_str().unwrap();
+    let other = shop.way(["ws", "restore", before, "--json"]).data();
+    assert_eq!(files(path(&other["workspace"]["path"])), ruined, "{strategy}");
+    assert_eq!(other["workspace"]["strategy"], strategy);
+    let listed = shop.way(["ws", "snapshots"]).ok().stdout;
+    assert!(listed.contains(name) && listed.contains(before), "{listed}");
+}
+
+#[test]
+fn p22_a_worktree_is_saved_as_files_and_the_repository_has_nothing_of_it() {
+    let shop = Shop::new();
+    let refs = || shop.sandbox.git(&shop.repo, ["for-each-ref", "--exclude=refs/heads/waypost"]);
+    let before = refs();
+    is_restored_as_files(&shop, "worktree");
+    assert_eq!(refs(), before);
+}
+
+#[test]
+fn p22_a_workspace_of_jj_is_saved_as_files() {
+    let shop = Shop::new();
+    let Some(repo) = shop.sandbox.jj_repo("jj", true) else { return };
+    shop.sandbox.write(repo.join("file"), "one\n");
+    shop.sandbox.jj(&repo, ["commit", "-m", "One"]);
+    is_restored_as_files(&Shop { sandbox: shop.sandbox, repo, remote: shop.remote }, "jj");
 }
 
 /// Saves, ruins, restores, removes and restores a workspace that has no mirror.
