@@ -135,7 +135,8 @@ pub struct Turn<'a> {
     tx: Box<dyn Tx + 'a>,
     now: Timestamp,
     is_settled: bool,
-    /// The repositories and worktrees that are as their callers say.
+    /// The repositories and worktrees that are as their callers say. A step may say otherwise of one, as if it were the
+    /// last; the next turn looks again.
     registered: Vec<(Repository, Worktree)>,
 }
 

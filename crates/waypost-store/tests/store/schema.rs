@@ -11,7 +11,8 @@ use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;
 use waypost_store::{postgres, sqlite};
 
-use crate::clock;
+use crate::rows::{Dice, World};
+use crate::{clock, write};
 
 /// A store's schema, in words that are the same for all databases.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -195,4 +196,27 @@ fn history_cannot_be_rewritten_even_in_sql() {
     for statement in ["UPDATE {}.events SET actor = 'another'", "DELETE FROM {}.events", "TRUNCATE {}.events"] {
         client.batch_execute(&statement.replace("{}", name)).unwrap_err();
     }
+}
+
+#[test]
+fn the_log_stays_short_whoever_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.db");
+    let open = || SqliteStore::open(&path, sqlite::Options::default(), Box::new(clock())).unwrap();
+    let world = World::small(&mut Dice::new(1));
+    write(&mut open(), |tx| world.put(tx));
+    let log = || std::fs::metadata(dir.path().join("state.db-wal")).map_or(0, |log| log.len());
+    // Somebody else has it open, so that it does not go by itself.
+    let _other = open();
+    let append = |store: &mut SqliteStore| {
+        write(store, |tx| tx.event_append(&world.event(&mut Dice::new(2))).unwrap());
+        log()
+    };
+    for _ in 0..40 {
+        let length = append(&mut open());
+        assert!(length < 80 * 4_200, "after one write of many: {length}");
+    }
+    let mut often = open();
+    let longest = (0..1_000).map(|_| append(&mut often)).max().unwrap();
+    assert!((100 * 4_096..300 * 4_200).contains(&longest), "while it is kept open: {longest}");
 }

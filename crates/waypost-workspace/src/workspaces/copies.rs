@@ -1,7 +1,7 @@
 //! Snapshots of workspaces that no mirror can take: all their files, copied beside the workspaces.
 //!
-//! A copy of a directory without version control, and a share of Mercurial, have no objects that could be kept elsewhere.
-//! A copy appears under its name only when it is whole and on disk.
+//! A copy of a directory without version control, and a share of Mercurial, have no objects that could be kept elsewhere;
+//! those of a git worktree and of a workspace of jj would be kept in the user's own repository. A copy appears under its name only when it is whole and on disk.
 
 use std::fs;
 use std::io;

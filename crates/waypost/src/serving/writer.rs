@@ -216,6 +216,7 @@ mod tests {
     use waypost_core::model::{Repository, Vcs, WorkflowQuery, Worktree};
     use waypost_core::op::TABLE;
     use waypost_core::time::{FixedClock, Timestamp};
+    use waypost_store::sqlite::{self, SqliteStore};
 
     use super::*;
 
@@ -257,7 +258,14 @@ mod tests {
 
     #[test]
     fn a_refused_request_undoes_nothing_of_its_neighbours() {
-        let mut store = MemoryStore::new(Box::new(FixedClock(Timestamp::from_millis(1_000))));
+        let clock = || Box::new(FixedClock(Timestamp::from_millis(1_000)));
+        check_refusals(&mut MemoryStore::new(clock()));
+        let sandbox = waypost_testkit::Sandbox::new("");
+        let options = sqlite::Options::default();
+        check_refusals(&mut SqliteStore::open(&sandbox.path("state.db"), options, clock()).unwrap());
+    }
+
+    fn check_refusals(store: &mut dyn Store) {
         let (requests, answers): (Vec<_>, Vec<_>) = [
             ("create_workflow", json!({ "name": "one" }), None),
             ("start_workflow", json!({ "workflow": "none such" }), None),
@@ -274,7 +282,7 @@ mod tests {
         .into_iter()
         .map(|(name, arguments, key)| request(name, arguments, key))
         .unzip();
-        assert_eq!(write(&mut store, requests), 1);
+        assert_eq!(write(store, requests), 1);
         let answers: Vec<_> = answers.iter().map(|answer| answer.recv().unwrap()).collect();
         let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(Error::kind)).collect();
         assert_eq!(kinds, [None, Some(Kind::NotFound), None, None, Some(Kind::Invalid), Some(Kind::Invalid)]);
