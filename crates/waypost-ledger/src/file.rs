@@ -16,6 +16,27 @@ const SETTLING: Duration = Duration::from_secs(1);
 /// How often a change is tried while another program keeps swapping the file.
 pub(crate) const ATTEMPTS: usize = 100;
 
+/// The locks of one or several ledgers. While they are held, no other command changes these ledgers.
+#[derive(Debug)]
+pub struct LedgerLocks(Vec<(PathBuf, FileLock)>);
+
+impl LedgerLocks {
+    /// Waits for the locks of all these ledgers, in an order that all commands share: two that need the same ledgers
+    /// never wait for each other.
+    pub fn acquire(files: &[&LedgerFile]) -> Result<LedgerLocks> {
+        let mut files = files.to_vec();
+        files.sort_by(|one, other| one.lock.cmp(&other.lock));
+        // Worktrees of one repository have one lock.
+        files.dedup_by(|one, other| one.lock == other.lock);
+        files.into_iter().map(|file| Ok((file.lock.clone(), file.lock()?))).collect::<Result<_>>().map(LedgerLocks)
+    }
+
+    /// Tells whether the lock of a ledger is among them.
+    pub(crate) fn cover(&self, file: &LedgerFile) -> bool {
+        self.0.iter().any(|(path, _)| *path == file.lock)
+    }
+}
+
 /// A ledger's file, and the lock that guards it.
 #[derive(Clone, Debug)]
 pub struct LedgerFile {

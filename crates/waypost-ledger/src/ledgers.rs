@@ -1,5 +1,6 @@
 //! The ledgers that are read together, and changes to one of them.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -15,11 +16,14 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Stamp, create_private_dir};
 
-use crate::file::{ATTEMPTS, LedgerFile};
+use crate::file::{ATTEMPTS, LedgerFile, LedgerLocks};
 use crate::index::{self, Entry, Failure, Followed, Index, Marks, Source};
 
 /// How long to wait for somebody who brings the index up to date, before doing without it.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often files are read while others keep changing them, before what was read counts.
+const READS: usize = 5;
 
 /// Ledgers that are read together.
 pub struct Ledgers {
@@ -119,11 +123,26 @@ impl Ledgers {
         &self,
         number: usize,
         now: Timestamp,
+        change: impl FnMut(&mut Draft<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let locks = LedgerLocks::acquire(&[&self.files[number]])?;
+        self.change_under(&locks, number, now, change)
+    }
+
+    /// Does what [`Ledgers::change`] does, under locks that the caller holds already.
+    pub fn change_under<T>(
+        &self,
+        locks: &LedgerLocks,
+        number: usize,
+        now: Timestamp,
         mut change: impl FnMut(&mut Draft<'_>) -> Result<T>,
     ) -> Result<T> {
         let file = &self.files[number];
+        if !locks.cover(file) {
+            return Err(Error::internal(format!("the ledger {} is not locked", file.path().display())));
+        }
+        // Files are locked before the index everywhere, so that threads that share it never wait for each other.
         let mut open = self.lock();
-        let _lock = file.lock()?;
         let mut in_memory = false;
         for _ in 0..ATTEMPTS {
             let source = self.read(number)?;
@@ -133,7 +152,8 @@ impl Ledgers {
             // If the index fails here or later, that is seen below.
             let marks = index.marks(number).unwrap_or_default();
             let places = Places::default();
-            let mut draft = Draft { index, number, document, marks, places, is_changed: false, is_discarded: false };
+            let (is_changed, is_discarded, is_elsewhere) = (false, false, Cell::new(false));
+            let mut draft = Draft { index, number, document, marks, places, is_changed, is_discarded, is_elsewhere };
             let answer = change(&mut draft);
             let Draft { document, marks, is_changed, is_discarded, .. } = draft;
             if let Some(failure) = index.failure() {
@@ -183,8 +203,8 @@ impl Ledgers {
         rewrite: impl Fn(&Document) -> Result<Option<(Document, T)>>,
     ) -> Result<Option<T>> {
         let file = &self.files[number];
-        let mut open = self.lock();
         let _lock = file.lock()?;
+        let mut open = self.lock();
         for _ in 0..ATTEMPTS {
             let (document, seen) = file.read_seen()?;
             let Some((document, answer)) = rewrite(&document)? else { return Ok(None) };
@@ -220,8 +240,22 @@ impl Ledgers {
         self.files[number].source()
     }
 
+    /// Reads all files, again if one changed meanwhile: an issue that is moved from one to another would be in neither.
     fn read_all(&self) -> Result<Vec<Source<'_>>> {
-        (0..self.files.len()).map(|number| self.read(number)).collect()
+        let read = || (0..self.files.len()).map(|number| self.read(number)).collect::<Result<Vec<_>>>();
+        for _ in 1..READS {
+            let before = self.stamps();
+            let sources = read()?;
+            if self.is_one_moment(before.as_deref()) {
+                return Ok(sources);
+            }
+        }
+        read()
+    }
+
+    /// Tells whether no file changed since these stamps were taken. One file alone is always read at one moment.
+    fn is_one_moment(&self, stamps: Option<&[Option<Stamp>]>) -> bool {
+        self.files.len() == 1 || stamps.is_some_and(|stamps| self.stamps().as_deref() == Some(stamps))
     }
 
     /// Opens the index and makes sure that it says what the files say now.
@@ -326,21 +360,31 @@ impl Ledgers {
 
     /// Follows all files whose stamps are not those that were read. Returns whether the index is of these files, and
     /// fewer lines changed than would be worth it.
+    ///
+    /// Files that changed while others were followed are followed again: an issue that is moved from one to another would
+    /// be in neither.
     fn follow(&self, index: &Index, given: Option<(usize, &Source<'_>)>, now: Timestamp) -> Result<bool> {
-        let Some(stamps) = self.stamps() else { return Ok(false) };
-        let Some(fresh) = self.freshness(index, &stamps)? else { return Ok(false) };
-        index.begin_change()?;
         let mut is_changed = false;
-        for (number, is_fresh) in fresh.into_iter().enumerate() {
-            let followed = match given {
-                Some((wanted, source)) if wanted == number => index.follow(number, source)?,
-                _ if is_fresh => continue,
-                _ => index.follow_file(number, &self.files[number])?,
-            };
-            match followed {
-                Followed::Same => {}
-                Followed::Changed => is_changed = true,
-                Followed::TooFar => return Ok(false),
+        for read in 0..READS {
+            let Some(stamps) = self.stamps() else { return Ok(false) };
+            let Some(fresh) = self.freshness(index, &stamps)? else { return Ok(false) };
+            if read == 0 {
+                index.begin_change()?;
+            }
+            for (number, is_fresh) in fresh.into_iter().enumerate() {
+                let followed = match given {
+                    Some((wanted, source)) if wanted == number => index.follow(number, source)?,
+                    _ if is_fresh => continue,
+                    _ => index.follow_file(number, &self.files[number])?,
+                };
+                match followed {
+                    Followed::Same => {}
+                    Followed::Changed => is_changed = true,
+                    Followed::TooFar => return Ok(false),
+                }
+            }
+            if self.is_one_moment(Some(&stamps)) {
+                break;
             }
         }
         if is_changed {
@@ -427,6 +471,7 @@ pub struct Draft<'a> {
     places: Places,
     is_changed: bool,
     is_discarded: bool,
+    is_elsewhere: Cell<bool>,
 }
 
 /// Where lines stand, by their hashes. Many changes would look through the whole file many times; one looks once.
@@ -517,7 +562,7 @@ impl Draft<'_> {
 
     /// Changes one issue, and returns it as it is now. Several versions of it become one.
     pub fn edit(&mut self, id: &str, edit: impl FnOnce(&mut Record) -> Result<()>) -> Result<Record> {
-        let Some(Entry { record: before, .. }) = self.copy(id)? else { return Err(self.is_not_here(id)) };
+        let Some(Entry { record: before, .. }) = self.copy(id)? else { return Err(self.not_here_error(id)) };
         let mut record = before.clone();
         edit(&mut record)?;
         if record == before {
@@ -555,7 +600,7 @@ impl Draft<'_> {
     pub fn remove(&mut self, id: &str) -> Result<()> {
         let versions = self.index.versions(id, self.number)?;
         if versions.is_empty() {
-            return Err(self.is_not_here(id));
+            return Err(self.not_here_error(id));
         }
         for version in versions {
             let place = self.place_of(&version)?;
@@ -567,9 +612,17 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn is_not_here(&self, id: &str) -> Error {
+    /// Tells whether a change failed because its issue is in another ledger by now.
+    pub fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere.get()
+    }
+
+    fn not_here_error(&self, id: &str) -> Error {
         match self.index.get(id) {
-            Ok(Some(_)) => Error::internal(format!("issue {id} is in another ledger")),
+            Ok(Some(_)) => {
+                self.is_elsewhere.set(true);
+                Error::unavailable(format!("issue {id} is being moved to another ledger")).hint("try again")
+            }
             _ => Error::not_found(format!("there is no issue {id:?}")),
         }
     }

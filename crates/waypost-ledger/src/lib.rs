@@ -8,6 +8,6 @@ mod file;
 mod index;
 mod ledgers;
 
-pub use file::LedgerFile;
+pub use file::{LedgerFile, LedgerLocks};
 pub use index::{Counts, Entry, Filter, Index, Range, Sort, Summary};
 pub use ledgers::{Draft, Ledgers};

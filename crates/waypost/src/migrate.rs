@@ -1,12 +1,19 @@
 //! Moving issues from one ledger to another.
 //!
-//! The target is written before the source is changed, so a crash between the two leaves an issue in both. Moving again
-//! finds it there and takes it out of the source.
+//! Both ledgers are locked for as long as it takes, so no edit falls between the two writes. The target is written before
+//! the source, so a crash between them leaves an issue in both. Moving it again merges the copies.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use waypost_core::ledger::issue::Issue;
 use waypost_core::{Error, Result};
+use waypost_ledger::LedgerLocks;
 
-use crate::ledger::{Entry, Filter, Ledger, Sort};
+use crate::ledger::{Entry, Filter, Ledger, Record, Sort};
+
+/// How long issues are copied again that another program changes meanwhile.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which issues are moved: all that fit every part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,51 +64,75 @@ pub fn migrate(ledger: &Ledger, from: Option<usize>, to: usize, which: &Which, r
         (0..ledger.repos().len()).filter(|number| *number != to && from.is_none_or(|from| from == *number)).collect();
     let mut moved = Vec::new();
     for source in sources {
-        let all = Filter { closed: true, ..Filter::default() };
-        let found: Vec<Entry> = ledger.look(|index| {
-            let mut found = Vec::new();
-            for summary in index.list(&all, Sort::Id, false, None)? {
-                if let Some(entry) = index.in_ledger(&summary.id, source)?
-                    && which.fits(&entry.issue)
-                {
-                    found.push(entry);
-                }
-            }
-            Ok(found)
-        })?;
-        if found.is_empty() {
+        if select(ledger, source, which)?.is_empty() {
             continue;
         }
-        if !ledger.may_write(source) {
-            // It says why.
-            ledger.transaction_in(source, |_| Ok(()))?;
-        }
-        ledger.transaction_in(to, |transaction| {
-            if rehearse {
+        ledger.require_writable(source)?;
+        ledger.require_writable(to)?;
+        let locks = ledger.lock(&[source, to])?;
+        // What fits is looked up again: only now no other command changes it.
+        let found = select(ledger, source, which)?;
+        if rehearse {
+            ledger.transaction_under(&locks, to, |transaction| {
                 transaction.discard();
-            }
-            for entry in &found {
-                match transaction.copy_here(&entry.issue.id)? {
-                    None => transaction.put(&entry.record)?,
-                    // An earlier move that did not come to its end.
-                    Some(there) if there.record == entry.record => {}
-                    Some(_) => {
-                        return Err(Error::conflict(format!(
-                            "issue {} is in both ledgers, and not the same",
-                            entry.issue.id
-                        ))
-                        .hint("make them the same, or leave it out with another --filter"));
-                    }
-                }
-            }
-            Ok(())
-        })?;
-        if !rehearse {
-            ledger.transaction_in(source, |transaction| {
-                found.iter().try_for_each(|entry| transaction.take_out(&entry.issue.id))
+                found.iter().try_for_each(|entry| transaction.merge_in(None, &entry.record).map(drop))
             })?;
+        } else {
+            transfer(ledger, &locks, source, to, found.clone())?;
         }
         moved.extend(found);
     }
     Ok(moved)
+}
+
+/// Returns the issues of a ledger that fit.
+fn select(ledger: &Ledger, source: usize, which: &Which) -> Result<Vec<Entry>> {
+    let all = Filter { closed: true, ..Filter::default() };
+    ledger.look(|index| {
+        let mut found = Vec::new();
+        for summary in index.list(&all, Sort::Id, false, None)? {
+            if let Some(entry) = index.in_ledger(&summary.id, source)?
+                && which.fits(&entry.issue)
+            {
+                found.push(entry);
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// Copies issues to the target and takes them out of the source, in this order.
+///
+/// Git knows none of our locks and may replace either file between the two writes. So an issue is taken out only as it
+/// was copied, and while the target has it; else it is copied again.
+fn transfer(ledger: &Ledger, locks: &LedgerLocks, source: usize, to: usize, mut left: Vec<Entry>) -> Result<()> {
+    let deadline = Instant::now() + TRANSFER_TIMEOUT;
+    let mut bases: BTreeMap<String, Record> = BTreeMap::new();
+    while !left.is_empty() {
+        if Instant::now() > deadline {
+            return Err(Error::unavailable("another program keeps changing the issues that are moved")
+                .hint("try again when it is done; until then they are in both ledgers"));
+        }
+        ledger.transaction_under(locks, to, |transaction| {
+            for entry in &left {
+                transaction.merge_in(bases.get(&entry.issue.id), &entry.record)?;
+            }
+            Ok(())
+        })?;
+        bases = left.iter().map(|entry| (entry.issue.id.clone(), entry.record.clone())).collect();
+        left = ledger.transaction_under(locks, source, |transaction| {
+            let mut changed = Vec::new();
+            for entry in &left {
+                let id = &entry.issue.id;
+                let Some(here) = transaction.copy_here(id)? else { continue };
+                if here.record == entry.record && transaction.issues().in_ledger(id, to)?.is_some() {
+                    transaction.take_out(id)?;
+                } else {
+                    changed.push(here);
+                }
+            }
+            Ok(changed)
+        })?;
+    }
+    Ok(())
 }

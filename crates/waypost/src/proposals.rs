@@ -25,7 +25,7 @@ pub fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resul
     let id = planned.issue.id.clone();
     let proposed = with_visibility(&planned.record, Visibility::Proposed)?;
     let project = in_current_worktree(place, ledger, target)?;
-    project.transaction_anyway(0, |transaction| match transaction.copy_here(&id)? {
+    project.transaction_in(0, |transaction| match transaction.copy_here(&id)? {
         Some(entry) if entry.issue.visibility() == Visibility::Canonical => {
             Err(Error::conflict(format!("issue {id} is in {} already", project.repos()[0].path().display())))
         }
@@ -56,7 +56,7 @@ pub fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resu
     let newer = there.as_ref().filter(|entry| entry.issue.updated_at > planned.issue.updated_at);
     let local = with_visibility(newer.map_or(&planned.record, |entry| &entry.record), Visibility::Local)?;
     ledger.transaction_in(planned.ledger, |transaction| transaction.put(&local))?;
-    project.transaction_anyway(0, |transaction| transaction.take_out(&id))?;
+    project.transaction_in(0, |transaction| transaction.take_out(&id))?;
     project.repos()[0].file.remove_if_empty()?;
     Ok(local)
 }

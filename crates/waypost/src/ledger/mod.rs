@@ -3,10 +3,12 @@
 mod change;
 mod transaction;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use waypost_core::ledger::audit::{Audit, audit};
 use waypost_core::ledger::change::Author;
@@ -15,7 +17,7 @@ use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::vocabulary::{Category, Statuses, Terms};
 use waypost_core::time::{Clock, Timestamp};
 use waypost_core::{Error, Result};
-use waypost_ledger::{Index, LedgerFile, Ledgers};
+use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
 
 use crate::environment::Variables;
 use crate::history::find_in_history;
@@ -31,6 +33,9 @@ pub use waypost_core::ledger::issue::{Issue, Visibility};
 pub use waypost_core::ledger::record::Record;
 pub use waypost_core::ledger::vocabulary::DependencyKind;
 pub use waypost_ledger::{Counts, Entry, Filter, Range, Sort, Summary};
+
+/// How long a change follows an issue that is moved from ledger to ledger.
+const MOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The issues of a repository.
 ///
@@ -297,41 +302,45 @@ impl Ledger {
     /// Makes changes, or only sees whether they are possible. An error names the place of its change, if it has one.
     /// Returns the issues as they are then, and the numbers of their ledgers.
     pub(crate) fn apply_placed(&self, changes: &[(&str, &Change)], rehearse: bool) -> Result<Vec<(Record, usize)>> {
-        let mut groups: Vec<(usize, Vec<(&str, &Change)>)> = Vec::new();
-        for (number, change) in self.owners(changes)?.into_iter().zip(changes) {
-            match groups.last_mut() {
-                Some((last, group)) if *last == number => group.push(*change),
-                _ => groups.push((number, vec![*change])),
-            }
-        }
+        let mut owners = self.owners(changes)?;
+        let is_one_ledger = owners.windows(2).all(|pair| pair[0] == pair[1]);
         // What is added under a name in one ledger is not there yet when another is rehearsed.
         let has_names = changes.iter().any(|(_, change)| matches!(change, Change::Add(New { name: Some(_), .. })));
-        let rounds: &[bool] = match (rehearse, groups.len() > 1 && !has_names) {
+        let rounds: &[bool] = match (rehearse, !is_one_ledger && !has_names) {
             (true, _) => &[true],
             (false, true) => &[true, false],
             (false, false) => &[false],
         };
         let pruned = self.pruned_blockers(changes)?;
-        let mut records = Vec::new();
+        let mut records: Vec<(Record, usize)> = Vec::new();
         for is_rehearsal in rounds {
             records.clear();
             let mut names = Names::default();
-            for (number, group) in &groups {
-                let (done, known) = self.transaction_in(*number, |transaction| {
-                    if *is_rehearsal {
-                        transaction.discard();
-                    }
-                    transaction.names.clone_from(&names);
-                    let apply = |(place, change): &(&str, &Change)| {
-                        transaction.stop_waiting(change, &pruned)?;
-                        transaction.apply(change).map_err(|error| at(place, error))
-                    };
-                    let done = group.iter().map(apply).collect::<Result<Vec<Record>>>()?;
-                    Ok((done, transaction.names.clone()))
-                })?;
-                records.extend(done.into_iter().map(|record| (record, *number)));
-                names = known;
-            }
+            following(|moved| {
+                if moved.take() {
+                    owners = self.owners(changes)?;
+                }
+                while let Some(number) = owners.get(records.len()).copied() {
+                    let rest = changes.iter().zip(&owners).skip(records.len());
+                    let group = rest.take_while(|(_, owner)| **owner == number).map(|(change, _)| change);
+                    let (done, known) = self.transaction_in(number, |transaction| {
+                        if *is_rehearsal {
+                            transaction.discard();
+                        }
+                        transaction.names.clone_from(&names);
+                        let apply = |(place, change): &(&str, &Change)| {
+                            transaction.stop_waiting(change, &pruned)?;
+                            transaction.apply(change).map_err(|error| at(place, error))
+                        };
+                        let done = group.clone().map(apply).collect::<Result<Vec<Record>>>();
+                        moved.set(transaction.is_elsewhere());
+                        Ok((done?, transaction.names.clone()))
+                    })?;
+                    records.extend(done.into_iter().map(|record| (record, number)));
+                    names = known;
+                }
+                Ok(())
+            })?;
         }
         Ok(records)
     }
@@ -441,10 +450,21 @@ impl Ledger {
     pub fn transaction_about<T>(
         &self,
         id: &str,
-        change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
+        mut change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
     ) -> Result<T> {
-        let number = if self.repos.len() == 1 { 0 } else { self.look(|index| index.entry_of(id))?.ledger };
-        self.transaction_in(number, change)
+        following(|moved| {
+            let number = if self.repos.len() == 1 { 0 } else { self.look(|index| index.entry_of(id))?.ledger };
+            self.transaction_in(number, |transaction| {
+                let answer = change(transaction);
+                moved.set(transaction.is_elsewhere());
+                answer
+            })
+        })
+    }
+
+    /// Waits for the locks of several ledgers, to change all of them while no other command does.
+    pub(crate) fn lock(&self, numbers: &[usize]) -> Result<LedgerLocks> {
+        LedgerLocks::acquire(&numbers.iter().map(|number| &self.ledgers.files()[*number]).collect::<Vec<_>>())
     }
 
     /// Returns the numbers of the ledgers that questions are about and that may be written.
@@ -464,21 +484,28 @@ impl Ledger {
         number: usize,
         change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
     ) -> Result<T> {
-        if !self.may_write(number) {
-            return Err(Error::refused(format!(
-                "the ledger of {} is not yours to write: {}",
-                self.repos[0].path().display(),
-                self.route.because
-            ))
-            .hint("way propose ID brings an issue of yours into it")
-            .hint("if you maintain it: way config set role maintainer"));
-        }
-        self.transaction_anyway(number, change)
+        self.require_writable(number)?;
+        self.transaction_under(&self.lock(&[number])?, number, change)
     }
 
-    /// Makes changes to a ledger whoever may write it.
-    pub(crate) fn transaction_anyway<T>(
+    /// Refuses a ledger that its user may not write.
+    pub(crate) fn require_writable(&self, number: usize) -> Result<()> {
+        if self.may_write(number) {
+            return Ok(());
+        }
+        Err(Error::refused(format!(
+            "the ledger of {} is not yours to write: {}",
+            self.repos[0].path().display(),
+            self.route.because
+        ))
+        .hint("way propose ID brings an issue of yours into it")
+        .hint("if you maintain it: way config set role maintainer"))
+    }
+
+    /// Makes several changes as one to a ledger whose lock the caller holds. The caller checks whether it may be written.
+    pub(crate) fn transaction_under<T>(
         &self,
+        locks: &LedgerLocks,
         number: usize,
         mut change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
     ) -> Result<T> {
@@ -487,7 +514,7 @@ impl Ledger {
         let prefix = repo.prefix()?;
         let visibility = (self.route.is_private && number == self.route.number).then_some(Visibility::Local);
         let author = Author { name: self.actor(), now: self.now() };
-        self.ledgers.change(number, author.now, |draft| {
+        self.ledgers.change_under(locks, number, author.now, |draft| {
             let mut transaction = Transaction::new(draft, self.ledgers.terms(), &prefix, visibility, author);
             transaction.key = self.key.as_deref();
             change(&mut transaction)
@@ -523,6 +550,18 @@ impl Ledger {
     /// Reads a ledger's file whole, and says what is not as it should be.
     pub fn audit(&self, number: usize) -> Result<Audit> {
         self.ledgers.files()[number].read().map(|document| audit(&document))
+    }
+}
+
+/// Tries a change again that failed because its issue was moved to another ledger after its ledger was looked up.
+/// `attempt` notes that, and finds the note when it is called again.
+fn following<T>(mut attempt: impl FnMut(&Cell<bool>) -> Result<T>) -> Result<T> {
+    let (deadline, moved) = (Instant::now() + MOVE_TIMEOUT, Cell::new(false));
+    loop {
+        match attempt(&moved) {
+            Err(_) if moved.get() && Instant::now() < deadline => {}
+            answer => return answer,
+        }
     }
 }
 

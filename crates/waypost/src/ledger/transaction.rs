@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use waypost_core::id::Entropy;
 use waypost_core::ledger::change::{self, Author};
 use waypost_core::ledger::issue_id;
+use waypost_core::ledger::merge::merge_copies;
 use waypost_core::ledger::ready::{Issues, Reason};
 use waypost_core::ledger::vocabulary::{DependencyKind, Terms};
 use waypost_core::time::Timestamp;
@@ -261,6 +262,11 @@ impl<'a, 'b> Transaction<'a, 'b> {
         Ok((record, on))
     }
 
+    /// Tells whether a change failed because its issue is in another ledger by now.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.draft.is_elsewhere()
+    }
+
     /// Returns what is being changed.
     pub(crate) fn draft(&mut self) -> &mut Draft<'b> {
         self.draft
@@ -328,6 +334,18 @@ impl<'a, 'b> Transaction<'a, 'b> {
             Ok(())
         })?;
         Ok(())
+    }
+
+    /// Merges a copy of an issue into the one that is here, or adds it. `base` is what both were once, if that is known.
+    /// Returns the issue as it is here then.
+    pub(crate) fn merge_in(&mut self, base: Option<&Record>, record: &Record) -> Result<Record> {
+        let id = record.text("id").unwrap_or_default();
+        let merged = match self.copy_here(&id)? {
+            Some(here) => merge_copies(base, &here.record, record),
+            None => record.clone(),
+        };
+        self.put(&merged)?;
+        Ok(merged)
     }
 
     /// Takes the copy of an issue out that is here, if there is one.

@@ -44,6 +44,7 @@ mod stores;
 mod storm;
 mod sync;
 mod templates;
+mod transfers;
 mod vcs;
 mod waiting;
 mod work;

@@ -593,10 +593,12 @@ fn b20_issues_move_between_ledgers_and_a_crash_between_is_made_good() {
     let _ = migrate(&["--filter", "author=me"]).fails(6);
     let _ = migrate(&["--filter", "writer=me"]).fails(2);
     let _ = migrate(&["--filter", "me"]).fails(2);
-    // Two that are not the same are nobody's to choose between.
+    // Two that are not the same are merged, and the value that lost is kept in a comment.
     sandbox.write(one.join(LEDGER), String::from_utf8(before).unwrap().replace("Mine", "Changed"));
-    let _ = migrate(&["--filter", "author=me"]).fails(4);
-    assert_eq!(lines(&one.join(LEDGER)).len(), 2);
+    assert_eq!(migrate(&["--filter", "author=me"]).code, 0);
+    assert_eq!(std::fs::read(one.join(LEDGER)).unwrap(), after);
+    let [merged] = lines(&two.join(LEDGER)).try_into().unwrap();
+    assert!(merged.contains("Mine") && merged.contains("Changed"), "{merged}");
 }
 
 #[test]

@@ -14,4 +14,4 @@ mod record;
 mod register;
 
 pub use document::merge;
-pub use record::unite;
+pub use record::{merge_copies, unite};

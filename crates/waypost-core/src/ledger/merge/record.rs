@@ -51,6 +51,24 @@ pub fn unite(versions: &[&Record]) -> Record {
     versions.fold(first, |united, version| merge(None, &united, version))
 }
 
+/// Merges the copies of one issue that are in two ledgers. `base` is the version that both were once.
+///
+/// A base is ignored if a copy is older than it, as after a checkout of an old commit: comments that the copy never had
+/// would look as if they had been deleted.
+pub fn merge_copies(base: Option<&Record>, one: &Record, other: &Record) -> Record {
+    let base = base.filter(|base| [one, other].iter().all(|copy| is_at_least(copy, base)));
+    match base {
+        Some(base) => merge(Some(base), one, other),
+        None => unite(&[one, other]),
+    }
+}
+
+/// Tells whether a version is a base itself, or was changed after it.
+fn is_at_least(version: &Record, base: &Record) -> bool {
+    let time = |record: &Record| record.text("updated_at").as_deref().and_then(moment);
+    version == base || time(version) > time(base)
+}
+
 /// Merges two versions of a record, and the one that both come from, if there is one.
 pub(super) fn merge(base: Option<&Record>, left: &Record, right: &Record) -> Record {
     if left == right || base == Some(right) {
@@ -384,6 +402,24 @@ mod tests {
             r#"{"id":"a","title":"early","updated_at":"2026-01-01T01:00:01+01:00"}"#,
             r#"{"id":"a","title":"late","updated_at":"2026-01-01T00:00:02Z","comments":[{"id":"merge-b4a862b3c53306b3","author":"waypost","text":"title in another version: early","created_at":"2026-01-01T00:00:01.000Z"}]}"#,
         );
+    }
+
+    #[test]
+    fn copies_merge_with_a_base_unless_one_of_them_is_older_than_it() {
+        let copy = |title: &str, second: u32, comments: &str| {
+            let time = format!("2026-01-01T00:00:0{second}Z");
+            record(&format!(r#"{{"id":"a","title":"{title}","updated_at":"{time}","comments":[{comments}]}}"#))
+        };
+        let said = r#"{"id":"c1","text":"said"}"#;
+        let (base, renamed) = (copy("t", 1, said), copy("new", 2, said));
+        let commented = copy("t", 3, &format!(r#"{said},{{"id":"c2","text":"more"}}"#));
+        let merged = merge_copies(Some(&base), &renamed, &commented);
+        assert_eq!((merged.text("title").as_deref(), merged.raw("comments")), (Some("new"), commented.raw("comments")));
+        assert_eq!(merge_copies(Some(&base), &commented, &base), commented);
+        // An old copy deleted nothing: it never had the comment.
+        let old = copy("t", 0, "");
+        let merged = merge_copies(Some(&base), &old, &commented);
+        assert_eq!(merged.raw("comments"), commented.raw("comments"));
     }
 
     #[test]
