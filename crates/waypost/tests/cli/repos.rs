@@ -22,7 +22,7 @@ fn text(path: &Path) -> String {
 }
 
 /// A project, cloned by somebody who contributes and plans elsewhere: the upstream, the fork and the planning.
-fn contributor(sandbox: &Sandbox) -> (PathBuf, PathBuf, PathBuf) {
+pub(crate) fn contributor(sandbox: &Sandbox) -> (PathBuf, PathBuf, PathBuf) {
     let upstream = with_issue(sandbox, "upstream", r#"{"id":"up-1","title":"Theirs"}"#);
     sandbox.git(&upstream, ["add", "."]);
     sandbox.git(&upstream, ["commit", "-q", "-m", "ledger"]);

@@ -9,6 +9,7 @@ use waypost_testkit::{Run, Sandbox, strace};
 
 use crate::jobs::until;
 use crate::ledger::{LEDGER, add, lines};
+use crate::repos::contributor;
 use crate::sandbox;
 
 /// Two repositories that read each other's ledgers, with an issue in the first.
@@ -150,4 +151,144 @@ fn no_comment_is_lost_while_an_issue_is_moved_back_and_forth() {
     assert_eq!(comments(&left[0]), expected);
     assert!(moves.load(Ordering::Relaxed) > 5, "it was hardly ever moved");
     assert_eq!(lines(&one.join(LEDGER)).len() + lines(&two.join(LEDGER)).len(), 1);
+}
+
+/// Runs a command at a minute of the first day of 2026, checks that it succeeds, and returns what it notes.
+fn at(sandbox: &Sandbox, repo: &Path, minute: u32, args: &[&str]) -> String {
+    let clock = format!("2026-01-01T00:{minute:02}:00Z");
+    let run = sandbox.way_with(repo, &[("WAYPOST_TEST_CLOCK", clock.as_ref())], args);
+    done(&run);
+    run.stderr
+}
+
+/// Changes the project's copy, as a maintainer who has the same checkout would.
+fn maintain(sandbox: &Sandbox, repo: &Path, minute: u32, args: &[&str]) {
+    at(sandbox, repo, minute, &[args, &["--role", "maintainer", "--repo", "."]].concat());
+}
+
+#[test]
+fn withdrawing_a_proposal_keeps_the_edits_of_both_copies() {
+    let sandbox = sandbox();
+    let (_, fork, planning) = contributor(&sandbox);
+    let id = add(&sandbox, &fork, &["Idea", "-l", "old"]);
+    at(&sandbox, &fork, 1, &["propose", &id]);
+    maintain(&sandbox, &fork, 2, &["update", &id, "--title", "Better idea", "--remove-label", "old"]);
+    maintain(&sandbox, &fork, 3, &["comment", &id, "said in the project"]);
+    at(&sandbox, &planning, 4, &["comment", &id, "said in the planning"]);
+    at(&sandbox, &planning, 5, &["label", "add", &id, "new"]);
+    at(&sandbox, &fork, 6, &["withdraw", &id]);
+    assert!(copies(&fork, &id).is_empty());
+    let [local] = copies(&planning, &id).try_into().unwrap();
+    assert_eq!(comments(&local), ["said in the planning", "said in the project"]);
+    assert_eq!((&local["title"], &local["visibility"]), (&"Better idea".into(), &"local".into()));
+    assert_eq!(local["labels"], serde_json::json!(["new"]));
+}
+
+#[test]
+fn proposing_again_brings_the_edits_of_both_copies_together() {
+    let sandbox = sandbox();
+    let (_, fork, planning) = contributor(&sandbox);
+    let id = add(&sandbox, &fork, &["Idea"]);
+    at(&sandbox, &fork, 1, &["propose", &id]);
+    maintain(&sandbox, &fork, 2, &["comment", &id, "said in the project"]);
+    at(&sandbox, &planning, 3, &["update", &id, "-p", "0"]);
+    at(&sandbox, &fork, 4, &["propose", &id]);
+    let [proposed] = copies(&fork, &id).try_into().unwrap();
+    assert_eq!((comments(&proposed), &proposed["priority"]), (vec!["said in the project".to_owned()], &0.into()));
+    assert_eq!(copies(&planning, &id), [proposed]);
+    // Proposed again after it was rejected, it is open again and keeps why.
+    maintain(&sandbox, &fork, 5, &["comment", &id, "too big"]);
+    maintain(&sandbox, &fork, 6, &["reject", &id, "--reason", "no time"]);
+    at(&sandbox, &fork, 7, &["propose", &id]);
+    let [proposed] = copies(&fork, &id).try_into().unwrap();
+    assert_eq!((&proposed["status"], &proposed["visibility"]), (&"open".into(), &"proposed".into()));
+    let said = comments(&proposed);
+    assert!(said.len() == 3 && said[0].starts_with("rejected: no time") && said[2] == "too big", "{said:?}");
+}
+
+#[test]
+fn an_edit_of_the_planning_made_while_it_is_proposed_or_withdrawn_is_kept() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let (_, fork, planning) = contributor(&sandbox);
+    let id = add(&sandbox, &fork, &["Idea"]);
+    let mut expected = Vec::new();
+    for (verb, first) in [("propose", &fork), ("withdraw", &planning)] {
+        let running = start_with_slow_fsync(&sandbox, &fork, &[verb, &id]);
+        until("the first ledger is being written", || is_being_written(first));
+        done(&sandbox.way(&planning, ["comment", &id, verb]));
+        done(&Run::of(&running.wait_with_output().unwrap()));
+        expected.push(verb);
+        assert_eq!(comments(&copies(&planning, &id)[0]), expected);
+    }
+}
+
+#[test]
+fn accepting_a_proposal_takes_in_what_a_readable_planning_says() {
+    let sandbox = sandbox();
+    let (project, planning) = (sandbox.git_repo("project"), sandbox.git_repo("planning"));
+    let _ = sandbox.way(&project, ["config", "--add-repo", "../planning"]).ok();
+    let id = add(&sandbox, &project, &["Idea", "--repo", "../planning"]);
+    at(&sandbox, &project, 1, &["propose", &id]);
+    at(&sandbox, &planning, 2, &["comment", &id, "said in the planning"]);
+    at(&sandbox, &project, 3, &["accept", &id]);
+    let [canonical] = copies(&project, &id).try_into().unwrap();
+    assert!(canonical.get("visibility").is_none(), "{canonical}");
+    assert_eq!(comments(&canonical), ["said in the planning"]);
+}
+
+#[test]
+fn a_contributors_later_edits_stay_in_the_planning_until_the_project_has_them() {
+    let sandbox = sandbox();
+    let (upstream, fork, planning) = contributor(&sandbox);
+    sandbox.git(&fork, ["remote", "remove", "upstream"]);
+    let id = add(&sandbox, &fork, &["Idea"]);
+    at(&sandbox, &fork, 1, &["propose", &id]);
+    sandbox.git(&fork, ["commit", "-q", "-a", "-m", "propose"]);
+    sandbox.git(&upstream, ["pull", "-q", "--no-rebase", "../fork"]);
+    at(&sandbox, &planning, 2, &["comment", &id, "said in the planning"]);
+    at(&sandbox, &upstream, 3, &["update", &id, "--title", "Better idea"]);
+    at(&sandbox, &upstream, 3, &["accept", &id]);
+    sandbox.git(&upstream, ["commit", "-q", "-a", "-m", "accept"]);
+    let said = at(&sandbox, &fork, 4, &["sync"]);
+    assert!(said.contains(&format!("{id} was accepted, but")) && said.contains("way propose"), "{said}");
+    assert_eq!(comments(&copies(&planning, &id)[0]), ["said in the planning"]);
+    // The contributor proposes the rest, and the project takes it.
+    sandbox.git(&fork, ["pull", "-q", "--no-rebase"]);
+    at(&sandbox, &fork, 5, &["propose", &id]);
+    let again = at(&sandbox, &fork, 5, &["sync"]);
+    assert!(again.contains("was accepted, but"), "the project does not have it yet: {again}");
+    sandbox.git(&fork, ["commit", "-q", "-a", "-m", "propose more"]);
+    sandbox.git(&upstream, ["pull", "-q", "--no-rebase", "../fork"]);
+    let [canonical] = copies(&upstream, &id).try_into().unwrap();
+    assert_eq!(
+        (comments(&canonical), &canonical["title"]),
+        (vec!["said in the planning".to_owned()], &"Better idea".into())
+    );
+    assert!(canonical.get("visibility").is_none(), "{canonical}");
+    let said = at(&sandbox, &fork, 6, &["sync"]);
+    assert!(said.contains(&format!("{id} was accepted: it is the project's now")), "{said}");
+    assert!(copies(&planning, &id).is_empty());
+    let _ = sandbox.way(&fork, ["propose", &id]).fails(4);
+}
+
+#[test]
+fn a_maintainers_later_edits_of_the_planning_go_into_the_project_with_sync() {
+    let sandbox = sandbox();
+    let origin = sandbox.git_repo("origin");
+    sandbox.git(&origin, ["commit", "-q", "--allow-empty", "-m", "first"]);
+    sandbox.git(&origin, ["checkout", "-q", "--detach"]);
+    sandbox.git(&sandbox.path("."), ["clone", "-q", "--branch", "main", "origin", "project"]);
+    let (project, planning) = (sandbox.path("project"), sandbox.git_repo("planning"));
+    let _ = sandbox.way(&project, ["config", "--add-repo", "../planning"]).ok();
+    let id = add(&sandbox, &project, &["Idea", "--repo", "../planning"]);
+    at(&sandbox, &project, 1, &["propose", &id]);
+    at(&sandbox, &project, 2, &["accept", &id]);
+    at(&sandbox, &planning, 3, &["comment", &id, "said later"]);
+    at(&sandbox, &project, 4, &["sync"]);
+    assert!(copies(&planning, &id).is_empty());
+    let [canonical] = copies(&project, &id).try_into().unwrap();
+    assert_eq!(comments(&canonical), ["said later"]);
 }

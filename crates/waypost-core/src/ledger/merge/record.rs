@@ -63,10 +63,10 @@ pub fn merge_copies(base: Option<&Record>, one: &Record, other: &Record) -> Reco
     }
 }
 
-/// Tells whether a version is a base itself, or was changed after it.
+/// Tells whether a version is a base itself, or is not older than it as far as is known.
 fn is_at_least(version: &Record, base: &Record) -> bool {
     let time = |record: &Record| record.text("updated_at").as_deref().and_then(moment);
-    version == base || time(version) > time(base)
+    version == base || time(version).is_some_and(|changed| Some(changed) >= time(base))
 }
 
 /// Merges two versions of a record, and the one that both come from, if there is one.

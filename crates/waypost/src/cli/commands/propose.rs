@@ -9,7 +9,8 @@ use crate::proposals::propose;
 
 /// Propose an issue of your planning to a project: it is copied into the project's ledger, for you to commit
 ///
-/// The copy is one line in the worktree you are in. Both copies say that it is proposed, and they are one issue.
+/// The copy is one line in the worktree you are in. Both copies say that it is proposed, and they are one issue. Proposed
+/// again, both copies get the changes of either. If it was accepted meanwhile, the project's copy gets your changes.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The issue: an id, or the beginning of one

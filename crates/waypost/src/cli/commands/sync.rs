@@ -89,6 +89,9 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     for outcome in &outcomes {
         let words = match outcome {
             Outcome::Accepted(id) => format!("{id} was accepted: it is the project's now"),
+            Outcome::AcceptedInPart(id) => {
+                format!("{id} was accepted, but your planning has changes that it lacks: way propose {id}")
+            }
             Outcome::Rejected(id, None) => format!("{id} was rejected"),
             Outcome::Rejected(id, Some(reason)) => format!("{id} was rejected: {reason}"),
             Outcome::Dropped(id, how) => format!("{id} was dropped: {how}; it is your planning again"),
