@@ -55,9 +55,14 @@ impl FileIdentity {
         Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
     }
 
-    /// Returns the identity of an open file.
-    pub(crate) fn of_handle(file: impl AsFd) -> io::Result<Self> {
-        let metadata = File::from(file.as_fd().try_clone_to_owned()?).metadata()?;
+    /// Returns the identity of an open file. Needs no further descriptor, so it works when none is left.
+    pub(crate) fn of_file(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
         Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
+    }
+
+    /// Returns the identity of what a handle refers to.
+    pub(crate) fn of_handle(file: impl AsFd) -> io::Result<Self> {
+        FileIdentity::of_file(&File::from(file.as_fd().try_clone_to_owned()?))
     }
 }

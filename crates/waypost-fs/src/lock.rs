@@ -51,7 +51,7 @@ impl FileLock {
     fn try_acquire(path: &Path) -> Result<Option<FileLock>> {
         let file = open(path).map_err(|error| cannot_lock(path).because(error))?;
         match file.try_lock() {
-            Ok(()) => Ok(FileLock::of(file, path)),
+            Ok(()) => FileLock::of(file, path),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(cannot_lock(path).because(error)),
         }
@@ -68,19 +68,27 @@ impl FileLock {
                 }
                 cannot_lock(path).because(error)
             })?;
-            if let Some(lock) = FileLock::of(file, path) {
+            if let Some(lock) = FileLock::of(file, path)? {
                 return Ok(lock);
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::unavailable(format!(
+                    "the lock file {} is replaced again and again",
+                    path.display()
+                ))
+                .hint("find the program that deletes it, then try again"));
             }
         }
     }
 
-    /// Makes a lock of a locked file, unless the file has lost its name.
-    fn of(file: File, path: &Path) -> Option<FileLock> {
-        is_still(&file, path).then(|| {
-            let mut lock = FileLock { file };
-            lock.sign();
-            lock
-        })
+    /// Makes a lock of a locked file. Returns None if another file, or none, has the name now.
+    fn of(file: File, path: &Path) -> Result<Option<FileLock>> {
+        if !has_name(&file, path).map_err(|error| cannot_lock(path).because(error))? {
+            return Ok(None);
+        }
+        let mut lock = FileLock { file };
+        lock.sign();
+        Ok(Some(lock))
     }
 
     /// Deletes the lock file while holding it. Whoever waits for it starts over with a new one.
@@ -135,8 +143,13 @@ fn holder(path: &Path) -> String {
     }
 }
 
-fn is_still(file: &File, path: &Path) -> bool {
-    matches!((FileIdentity::of_handle(file), FileIdentity::of(path)), (Ok(ours), Ok(theirs)) if ours == theirs)
+/// Returns whether a path leads to this file. A missing path does not; any other failure is an error, not an answer.
+fn has_name(file: &File, path: &Path) -> io::Result<bool> {
+    match FileIdentity::of(path) {
+        Ok(named) => Ok(named == FileIdentity::of_file(file)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn cannot_lock(path: &Path) -> Error {
@@ -175,6 +188,17 @@ mod tests {
         let _second = waiter.join().unwrap();
         // The waiter holds the file that has the name now, so a third one must be kept out.
         assert!(FileLock::acquire(&path, Duration::from_millis(20)).is_err());
+    }
+
+    #[test]
+    fn a_lock_file_that_cannot_be_compared_is_an_error_and_not_a_lost_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let file = open(&path).unwrap();
+        assert!(has_name(&file, &path).unwrap());
+        assert!(!has_name(&file, &dir.path().join("missing")).unwrap());
+        let error = FileLock::of(file, &path.join("below-a-file")).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unavailable);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod crowds;
 mod epics;
 mod events;
 mod exchange;
+mod faults;
 mod history;
 mod imports;
 mod index;

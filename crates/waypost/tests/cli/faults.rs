@@ -1,0 +1,45 @@
+//! Commands on a machine that has no descriptor left for them.
+//!
+//! Each command ends by itself, with an exit code that says what happened, and without advice that would destroy data.
+
+use std::path::Path;
+use std::process::Command;
+
+use waypost_testkit::{Run, Sandbox};
+
+use crate::sandbox;
+
+/// What `timeout` exits with if it had to end the command.
+const HUNG: i32 = 124;
+
+/// Runs `way` through another program, and ends both after a minute.
+fn way_through(sandbox: &Sandbox, dir: &Path, program: &[&str], args: &[&str]) -> Run {
+    let way = sandbox.way_command(dir);
+    let mut command: Command = sandbox.command("timeout", dir);
+    let output = command.arg("60").args(program).arg(way.get_program()).args(args).output().unwrap();
+    Run::of(&output)
+}
+
+/// Makes a repository with a few issues and a running workflow.
+fn busy_repo(sandbox: &Sandbox) -> std::path::PathBuf {
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["add", "First"]).ok();
+    let _ = sandbox.way(&repo, ["agent", "register", "a1"]).ok();
+    sandbox.write(repo.join("plan.yaml"), "tasks:\n  - name: t\n");
+    let _ = sandbox.way(&repo, ["workflow", "create", "w", "--plan", "plan.yaml", "--start"]).ok();
+    repo
+}
+
+#[test]
+fn a_command_without_descriptors_ends_by_itself() {
+    let sandbox = sandbox();
+    let repo = busy_repo(&sandbox);
+    for limit in 4..=14 {
+        let limit = format!("--nofile={limit}");
+        for args in [&["status"][..], &["agent", "register", "a1"], &["add", "x"], &["list"]] {
+            let run = way_through(&sandbox, &repo, &["prlimit", &limit], args);
+            assert_ne!(run.code, HUNG, "{limit} {args:?} does not end");
+            assert!([0, 8].contains(&run.code), "{limit} {args:?}: {run:?}");
+        }
+    }
+}
