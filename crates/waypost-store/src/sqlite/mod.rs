@@ -4,6 +4,7 @@
 //! file in front of it. SQLite alone lets whoever just committed win again, so that of many writers some
 //! starve; a queue before the gate keeps their order.
 
+mod confirm;
 mod error;
 mod migrate;
 mod open;

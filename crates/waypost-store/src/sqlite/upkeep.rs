@@ -7,7 +7,11 @@ use rusqlite::{Connection, OpenFlags};
 use waypost_core::{Error, Result};
 use waypost_fs::{create_beside, rename_new, sync_dir};
 
+use super::confirm::{self, Verdict};
 use super::{SqliteStore, error};
+
+/// What failed, if a check does.
+const CHECK: &str = "cannot check";
 
 /// Facts about an open store.
 #[derive(Debug)]
@@ -73,42 +77,56 @@ impl SqliteStore {
 
     /// Looks for damage: pages, indexes, references, gaps in the history. Finding none is an empty list.
     pub fn check(&self) -> Result<Vec<Damage>> {
-        let failed = || error::at(&self.path, "cannot check");
-        let found = || -> rusqlite::Result<Vec<Damage>> {
-            let mut damage = Vec::new();
-            let pages: Vec<String> = self
-                .connection
-                .prepare("PRAGMA integrity_check(100)")?
-                .query_map([], |row| row.get(0))?
-                .collect::<rusqlite::Result<_>>()?;
-            damage.extend(pages.into_iter().filter(|line| line != "ok").map(Damage));
-            let references: Vec<Damage> = self
-                .connection
-                .prepare("SELECT \"table\", rowid, parent FROM pragma_foreign_key_check LIMIT 100")?
-                .query_map([], |row| {
-                    let (table, row, parent) =
-                        (row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, String>(2)?);
-                    Ok(Damage(format!("row {row:?} of {table} refers to a row of {parent} that is not there")))
-                })?
-                .collect::<rusqlite::Result<_>>()?;
-            damage.extend(references);
-            let (count, last): (i64, i64) =
-                self.connection.query_row("SELECT count(*), coalesce(max(sequence), 0) FROM events", [], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })?;
-            if count != last {
-                damage.push(Damage(format!("the history has {count} events, and the last one is number {last}")));
-            }
-            Ok(damage)
-        };
-        match found() {
-            Ok(damage) => Ok(damage),
-            // SQLite stops at damage it cannot step over: that is a finding, not a failure to look.
-            Err(error) if matches!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseCorrupt)) => {
-                Ok(vec![Damage(error.to_string())])
-            }
-            Err(error) => Err(failed()(error)),
+        let mut damage = self.check_pages()?;
+        match self.check_rows() {
+            Ok(rows) => damage.extend(rows),
+            // Rows cannot be read from damaged pages.
+            Err(error) if confirm::is_damage(&error) && !damage.is_empty() => {}
+            Err(error) => return Err(error::at(&self.path, CHECK)(error)),
         }
+        Ok(damage)
+    }
+
+    /// Checks pages and indexes. A read that fails looks like damage, so damage must be there when everything is read again.
+    fn check_pages(&self) -> Result<Vec<Damage>> {
+        let found = || -> rusqlite::Result<Vec<String>> {
+            self.connection.prepare("PRAGMA integrity_check(100)")?.query_map([], |row| row.get(0))?.collect()
+        };
+        let found = match found() {
+            // SQLite stops at damage it cannot step over: that is a finding, not a failure to look.
+            Err(error) if confirm::is_damage(&error) => vec![error.to_string()],
+            found => found.map_err(error::at(&self.path, CHECK))?,
+        };
+        let damage: Vec<_> = found.into_iter().filter(|line| line != "ok").map(Damage).collect();
+        if damage.is_empty() {
+            return Ok(damage);
+        }
+        match confirm::examine(&self.path) {
+            Verdict::Damaged => Ok(damage),
+            Verdict::Whole => Err(error::failed_read(&self.path, CHECK)),
+            Verdict::Unreadable(error) => Err(error::at(&self.path, CHECK)(error)),
+        }
+    }
+
+    /// Checks references between rows, and the numbers of the events.
+    fn check_rows(&self) -> rusqlite::Result<Vec<Damage>> {
+        let mut damage: Vec<Damage> = self
+            .connection
+            .prepare("SELECT \"table\", rowid, parent FROM pragma_foreign_key_check LIMIT 100")?
+            .query_map([], |row| {
+                let (table, row, parent) =
+                    (row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, String>(2)?);
+                Ok(Damage(format!("row {row:?} of {table} refers to a row of {parent} that is not there")))
+            })?
+            .collect::<rusqlite::Result<_>>()?;
+        let (count, last): (i64, i64) =
+            self.connection.query_row("SELECT count(*), coalesce(max(sequence), 0) FROM events", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+        if count != last {
+            damage.push(Damage(format!("the history has {count} events, and the last one is number {last}")));
+        }
+        Ok(damage)
     }
 
     /// Writes a copy of one consistent state to a new file, while others go on writing.

@@ -1,11 +1,11 @@
-//! Commands on a machine that has no descriptor left for them.
+//! Commands on a machine that has no descriptor or readable disk left for them.
 //!
 //! Each command ends by itself, with an exit code that says what happened, and without advice that would destroy data.
 
 use std::path::Path;
 use std::process::Command;
 
-use waypost_testkit::{Run, Sandbox};
+use waypost_testkit::{Run, Sandbox, strace};
 
 use crate::sandbox;
 
@@ -41,5 +41,43 @@ fn a_command_without_descriptors_ends_by_itself() {
             assert_ne!(run.code, HUNG, "{limit} {args:?} does not end");
             assert!([0, 8].contains(&run.code), "{limit} {args:?}: {run:?}");
         }
+    }
+}
+
+#[test]
+fn one_failed_read_of_the_store_is_not_called_damage() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = busy_repo(&sandbox);
+    let mut failures = 0;
+    for args in [&["task", "list"][..], &["db", "check"], &["doctor"]] {
+        // The first reads are those of the loader.
+        for number in (3..20).step_by(2) {
+            let inject = format!("inject=pread64:error=EIO:when={number}");
+            let traced = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=pread64", "-e", &inject];
+            let run = way_through(&sandbox, &repo, &traced, args);
+            assert!([0, 8].contains(&run.code), "{inject} {args:?}: {run:?}");
+            assert!(!format!("{}{}", run.stdout, run.stderr).contains("move it away"), "{run:?}");
+            failures += usize::from(run.code == 8);
+        }
+    }
+    assert!(failures > 10, "only {failures} reads failed");
+    let _ = sandbox.way(&repo, ["db", "check"]).ok();
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_any_more_is_not_called_damage() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = busy_repo(&sandbox);
+    for number in 3..16 {
+        let inject = format!("inject=pread64:error=EIO:when={number}+");
+        let traced = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=pread64", "-e", &inject];
+        let run = way_through(&sandbox, &repo, &traced, &["task", "list"]).fails(8);
+        assert!(!run.stderr.contains("move it away"), "{run:?}");
     }
 }
