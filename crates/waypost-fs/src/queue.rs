@@ -9,6 +9,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,6 +55,24 @@ impl Queue {
     fn ticket(&self, number: u64) -> PathBuf {
         suffixed(&self.path, &format!("-{number}"))
     }
+
+    /// Removes the tickets of dead processes: those that no process keeps locked.
+    ///
+    /// Called with the numbers locked. A new ticket is made and locked under that lock, so none is mistaken for a dead one.
+    fn sweep(&self) -> io::Result<()> {
+        let (Some(dir), Some(name)) = (self.path.parent(), self.path.file_name()) else { return Ok(()) };
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            let file_name = entry.file_name();
+            let number = file_name.as_bytes().strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"-"));
+            if number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+                && File::open(entry.path()).is_ok_and(|ticket| ticket.try_lock().is_ok())
+            {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A place in the queue, which is left when this is dropped.
@@ -79,11 +98,21 @@ impl Turn {
     }
 }
 
+impl Turn {
+    /// Lets the next one in. The last in the queue also removes what killed processes have left there: each process looks
+    /// at the one before it alone, so of several that die together all but the last would stay.
+    fn leave(&self) -> io::Result<()> {
+        let numbers = open(&self.queue.path)?;
+        numbers.write_all_at(&self.number.to_le_bytes(), LET_IN)?;
+        let is_last = number_at(&numbers, DRAWN) == self.number;
+        if is_last && numbers.try_lock().is_ok() { self.queue.sweep() } else { Ok(()) }
+    }
+}
+
 impl Drop for Turn {
     /// Whatever fails here, the next in the queue does.
     fn drop(&mut self) {
-        let numbers = open(&self.queue.path);
-        let _ = numbers.and_then(|numbers| numbers.write_all_at(&self.number.to_le_bytes(), LET_IN));
+        let _ = self.leave();
         let _ = remove(&self.queue.ticket(self.number));
     }
 }
@@ -164,6 +193,26 @@ mod tests {
         drop(stand(&lock));
         assert!(!Queue::before(&lock).has_waiters());
         assert_eq!(files(dir.path()), ["lock-queue"]);
+    }
+
+    #[test]
+    fn tickets_of_processes_that_were_killed_together_are_all_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join("lock");
+        drop(stand(&lock));
+        let numbers = File::options().write(true).open(dir.path().join("lock-queue")).unwrap();
+        numbers.write_all_at(&5_u64.to_le_bytes(), DRAWN).unwrap();
+        for number in 2..=5 {
+            File::create(dir.path().join(format!("lock-queue-{number}"))).unwrap();
+        }
+        // Not ours, although the name begins alike.
+        File::create(dir.path().join("lock-queue-2.bak")).unwrap();
+        let alive = stand(&lock);
+        let last = Queue::before(&lock).stand(Duration::from_millis(10)).unwrap();
+        drop(last);
+        assert_eq!(files(dir.path()), ["lock-queue", "lock-queue-2.bak", "lock-queue-6"]);
+        drop(alive);
+        assert_eq!(files(dir.path()), ["lock-queue", "lock-queue-2.bak"]);
     }
 
     #[test]
