@@ -333,9 +333,15 @@ fn a_store_behind_fuse_is_refused_unless_allowed() {
     let _mounted = Mounted(dir.clone());
     let run = sandbox.way(&repo, ["--db", "../mounted/x.db", "status"]).fails(8);
     assert!(run.stderr.contains("is on FUSE") && run.stderr.contains("store.network=allow"), "{}", run.stderr);
+    // Nothing is damaged: `way doctor` ends as every command does that cannot use the store.
+    let doctor = sandbox.way(&repo, ["--db", "../mounted/x.db", "doctor", "--json"]);
+    assert_eq!(doctor.code, 8, "{doctor:?}");
+    assert!(doctor.stdout.contains("is on FUSE"), "{doctor:?}");
     assert_eq!(count(&below), 0);
     let _ = sandbox.way(&repo, ["--db", "../mounted/x.db", "--config", "store.network=allow", "status"]).ok();
     assert!(below.join("x.db").is_file());
+    let allowed = ["--db", "../mounted/x.db", "--config", "store.network=allow", "doctor"];
+    assert_eq!(sandbox.way(&repo, allowed).code, 0);
 }
 
 #[test]

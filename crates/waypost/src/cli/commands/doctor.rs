@@ -22,7 +22,7 @@ use crate::survey::{State, survey};
 
 /// Check everything, and say what to do about what is found
 ///
-/// Exits with 9 if something is broken. A fix never loses data.
+/// Exits with 9 if data is damaged, and with 8 if a store or ledger cannot be reached. A fix never loses data.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Put right what can be put right safely
@@ -45,7 +45,18 @@ enum Verdict {
     Ok,
     Fixed,
     Warning,
+    /// Data is not what was written.
     Broken,
+    /// Nothing is known about the data, because it cannot be reached.
+    #[serde(rename = "broken")]
+    Unavailable,
+}
+
+impl Verdict {
+    /// Returns the verdict on something that ended with an error.
+    fn of(error: &Error) -> Verdict {
+        if error.kind() == Kind::Unavailable { Verdict::Unavailable } else { Verdict::Broken }
+    }
 }
 
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
@@ -62,18 +73,13 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     // The store is looked into even if it cannot be opened: that is a finding.
     match Session::open(place.clone()) {
         Ok(mut session) => {
-            store(&mut findings, &session)?;
+            store(&mut findings, &session);
             worktrees(&mut findings, &mut session, args.fix)?;
             workspaces(&mut findings, &mut session)?;
         }
-        Err(error) => findings.push(Finding {
-            check: "store",
-            verdict: Verdict::Broken,
-            detail: error.full_message(),
-            action: error.hints().first().cloned(),
-        }),
+        Err(error) => findings.push(failed("store", &error)),
     }
-    let broken = findings.iter().any(|finding| finding.verdict == Verdict::Broken);
+    let code = exit_code(&findings);
     cx.ui.answer(&findings, |text| {
         let mut rows = Vec::new();
         for finding in &findings {
@@ -81,7 +87,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
                 Verdict::Ok => (GOOD, "ok"),
                 Verdict::Fixed => (GOOD, "fixed"),
                 Verdict::Warning => (WARN, "warning"),
-                Verdict::Broken => (BAD, "broken"),
+                Verdict::Broken | Verdict::Unavailable => (BAD, "broken"),
             };
             rows.push(vec![styled(style, word), cell(finding.check), cell(&finding.detail)]);
             if let Some(action) = &finding.action {
@@ -90,7 +96,17 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         }
         text.table(&rows);
     })?;
-    Ok(if broken { ExitCode::from(Kind::Damaged.exit_code()) } else { ExitCode::SUCCESS })
+    Ok(code)
+}
+
+/// Returns the exit code of the worst finding. Damage comes first: it does not go away by itself.
+fn exit_code(findings: &[Finding]) -> ExitCode {
+    let found = |verdict| findings.iter().any(|finding| finding.verdict == verdict);
+    match (found(Verdict::Broken), found(Verdict::Unavailable)) {
+        (true, _) => ExitCode::from(Kind::Damaged.exit_code()),
+        (false, true) => ExitCode::from(Kind::Unavailable.exit_code()),
+        (false, false) => ExitCode::SUCCESS,
+    }
 }
 
 /// Checks that workspaces are where they were, and that those which should have gone did.
@@ -118,6 +134,11 @@ fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> 
         findings.push(ok("workspaces", format!("{} as they were left", all.len())));
     }
     Ok(())
+}
+
+fn failed(check: &'static str, error: &Error) -> Finding {
+    let (detail, action) = (error.full_message(), error.hints().first().cloned());
+    Finding { check, verdict: Verdict::of(error), detail, action }
 }
 
 fn ok(check: &'static str, detail: impl Into<String>) -> Finding {
@@ -172,7 +193,7 @@ fn identity(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
             let dirs = (&checkout.private_dir, &checkout.worktree_private_dir);
             match restore_ids(dirs.0, &row.repository_id, dirs.1, &row.id) {
                 Ok(()) => (Verdict::Fixed, format!("it is {} again, as the store remembers", row.id)),
-                Err(error) => (Verdict::Broken, error.full_message()),
+                Err(error) => (Verdict::of(&error), error.full_message()),
             }
         }
         Ok(Some(row)) => {
@@ -223,12 +244,15 @@ fn permissions(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
     }
 }
 
-fn store(findings: &mut Vec<Finding>, session: &Session) -> Result<()> {
+fn store(findings: &mut Vec<Finding>, session: &Session) {
     let Some(store) = session.sqlite() else {
         findings.push(ok("store", format!("{} answers", session.choice.location)));
-        return Ok(());
+        return;
     };
-    let damage = store.check()?;
+    let damage = match store.check() {
+        Ok(damage) => damage,
+        Err(error) => return findings.push(failed("store", &error)),
+    };
     if damage.is_empty() {
         findings.push(ok("store", format!("{} is whole", store.path().display())));
     }
@@ -240,18 +264,13 @@ fn store(findings: &mut Vec<Finding>, session: &Session) -> Result<()> {
             action: Some("move it away together with its -wal and -shm files, then put a backup there".to_owned()),
         });
     }
-    Ok(())
 }
 
 /// Checks the ledgers line by line. What is odd stays in the file; it is for people to put right.
 fn ledgers(findings: &mut Vec<Finding>, place: &Place) {
-    let broken = |error: &Error| {
-        let action = error.hints().first().cloned();
-        Finding { check: "ledger", verdict: Verdict::Broken, detail: error.full_message(), action }
-    };
     let (ledger, unreachable) = match Ledger::narrowed(place, None, &[]) {
         Ok(found) => found,
-        Err(error) => return findings.push(broken(&error)),
+        Err(error) => return findings.push(failed("ledger", &error)),
     };
     for warning in unreachable {
         findings.push(Finding {
@@ -264,7 +283,7 @@ fn ledgers(findings: &mut Vec<Finding>, place: &Place) {
     for (number, repo) in ledger.repos().iter().enumerate().filter(|(_, repo)| repo.file.path().exists()) {
         match ledger.audit(number) {
             Ok(audit) => audited(findings, repo.file.path(), &audit),
-            Err(error) => findings.push(broken(&error)),
+            Err(error) => findings.push(failed("ledger", &error)),
         }
     }
 }
