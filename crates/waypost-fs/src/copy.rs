@@ -47,7 +47,11 @@ pub fn copy_tree(from: &Path, to: &Path, skip: &[&str]) -> Result<Copied> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(|| copy.work(&handles, skip));
+            // More threads only make it faster: without any, this one copies everything.
+            let started = std::thread::Builder::new().spawn_scoped(scope, || copy.work(&handles, skip));
+            if started.is_err() {
+                break;
+            }
         }
         copy.work(&handles, skip);
     });

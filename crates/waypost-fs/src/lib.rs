@@ -25,7 +25,7 @@ pub use lock::FileLock;
 pub use measure::{Usage, measure_tree};
 pub use overlay::{mount_overlay, unmount_overlay};
 pub use private::{check_private, create_private_dir, create_private_file};
-pub use process::process_start;
+pub use process::{check_threads, process_start};
 pub use remove::remove_tree;
 pub use replace::{create_beside, rename_new, replace, sync_dir, sync_file_system};
 pub use stamp::{Stamp, boot_id};

@@ -18,9 +18,33 @@ pub fn process_start(pid: u32) -> Option<u64> {
     }
 }
 
+/// Returns an error if this process cannot start so many threads now.
+///
+/// For libraries that panic when they cannot: ask before they are used.
+pub fn check_threads(count: usize) -> std::io::Result<()> {
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
+    let start = |_| {
+        let wait = std::sync::Arc::clone(&wait);
+        // Each stays until all are there; dropping the sender ends them.
+        std::thread::Builder::new().spawn(move || wait.lock().map(|wait| wait.recv().is_ok()).is_ok())
+    };
+    let threads: std::io::Result<Vec<_>> = (0..count).map(start).collect();
+    drop(done);
+    for thread in threads? {
+        let _ = thread.join();
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_that_can_be_started_are_no_error() {
+        check_threads(3).unwrap();
+    }
 
     #[test]
     fn a_process_has_one_start_and_one_that_is_not_there_has_none() {

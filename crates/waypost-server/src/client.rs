@@ -1,6 +1,7 @@
 //! The other side: asks a server that is running. Synchronous, because everything that uses it is.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 use waypost_core::{Error, Result, url_text};
+use waypost_fs::check_threads;
 
 use crate::origin::{self, Origin};
 use crate::wire;
@@ -92,10 +94,12 @@ impl Client {
             Some(path) => Address::Socket(path),
             None => parse(url)?,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Error::unavailable("cannot reach the server").because(error))?;
+        let cannot = |error| Error::unavailable("cannot reach the server").because(error);
+        if matches!(&address, Address::Port { host, .. } if host.parse::<IpAddr>().is_err()) {
+            // The runtime looks host names up in a thread, and panics if it cannot start one.
+            check_threads(1).map_err(cannot)?;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
         let runtime = Waiting(Some(runtime));
         Ok(Client { address, token, runtime, sender: None, shown: url_text::without_password(url) })
     }

@@ -185,16 +185,17 @@ pub fn start(start: &Start<'_>) -> Result<Running> {
     command.args(arguments).current_dir(start.dir).env_clear().process_group(0).stdin(Stdio::null());
     command.envs(start.variables.iter().map(|(name, value)| (name, value))).env(MARK, start.job);
     command.stdout(writer.try_clone().map_err(cannot)?).stderr(writer);
+    let (sender, printed) = mpsc::channel();
+    // Before the command, which would run unobserved if the thread could not be started. It reads until the last writing
+    // end of the pipe is closed, so it ends as well if the command cannot be started.
+    let keep_log = move || sender.send(log.keep(reader));
+    std::thread::Builder::new().spawn(keep_log).map_err(cannot)?;
     let child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Error::not_found(format!("there is no program {program}")).because(error),
         _ => cannot(error),
     })?;
     // The command has the only writing ends of the pipe that are left.
     drop(command);
-    let (sender, printed) = mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = sender.send(log.keep(reader));
-    });
     let identity = known(child.id());
     #[cfg(target_os = "linux")]
     let watch = rustix::process::pidfd_open(Pid::from_child(&child), rustix::process::PidfdFlags::empty()).ok();

@@ -424,11 +424,19 @@ impl Tool {
             return Err(Error::internal(format!("{} has no pipes", self.name)));
         };
         // Read all the time: one that complains a lot would wait for a reader, and we for its answer.
-        let complaints = std::thread::spawn(move || {
+        let read_complaints = move || {
             let mut said = Vec::new();
             let _ = stderr.read_to_end(&mut said);
             String::from_utf8_lossy(&said).trim().to_owned()
-        });
+        };
+        let complaints = match std::thread::Builder::new().spawn(read_complaints) {
+            Ok(thread) => thread,
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(self.cannot_run(error));
+            }
+        };
         let (stdin, stdout) = (Some(stdin), Some(BufReader::new(stdout)));
         Ok(Conversation { name: self.name, child, stdin, stdout, complaints: Some(complaints) })
     }
@@ -481,11 +489,15 @@ impl Tool {
             self.command.process_group(0);
         }
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (sender, receiver) = mpsc::channel();
+        let (start, started) = mpsc::channel::<Child>();
+        // Reads what the command prints, and waits for it. If the command does not end, this thread is left behind. It is
+        // started first, because without it nothing would end the command.
+        let wait = move || started.recv().map(|child| sender.send(child.wait_with_output()));
+        std::thread::Builder::new().spawn(wait).map_err(|error| self.cannot_run(error))?;
         let child = self.command.spawn().map_err(|error| self.cannot_run(error))?;
         let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let (sender, receiver) = mpsc::channel();
-        // Reads what it prints, and waits for it. If it does not end, this is left behind.
-        std::thread::spawn(move || sender.send(child.wait_with_output()));
+        let _ = start.send(child);
         if let Ok(output) = receiver.recv_timeout(limit) {
             return output.map_err(|error| self.cannot_run(error));
         }
@@ -498,7 +510,9 @@ impl Tool {
 
     fn cannot_run(&self, error: io::Error) -> Error {
         let tool = self.command.get_program().to_string_lossy().into_owned();
-        Error::unavailable(format!("cannot run {tool}")).because(error).hint(format!("install {tool}"))
+        let is_missing = error.kind() == io::ErrorKind::NotFound;
+        let ours = Error::unavailable(format!("cannot run {tool}")).because(error);
+        if is_missing { ours.hint(format!("install {tool}")) } else { ours }
     }
 
     /// The command as one would type it, without our settings and without passwords.
@@ -633,15 +647,17 @@ pub(crate) fn run_setup(
     let mut child = command.spawn().map_err(cannot)?;
     let id = Pid::from_child(&child);
     let (sender, receiver) = mpsc::channel();
-    let waiting = std::thread::spawn(move || {
+    let waiting = std::thread::Builder::new().spawn(move || {
         // It stays there for who waits for it, so that nobody else gets its number.
         let _ = waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let _ = sender.send(());
     });
+    // Without the thread the sender is gone, and the command is ended at once.
     let is_late = receiver.recv_timeout(patience).is_err();
     let _ = kill_process_group(id, Signal::KILL);
-    let _ = waiting.join();
+    let waiting = waiting.map(std::thread::JoinHandle::join);
     let status = child.wait().map_err(cannot)?;
+    waiting.map_err(cannot)?.map_err(|_| Error::internal("the thread that waits for the set-up command is gone"))?;
     Ok((status.code(), is_late))
 }
 

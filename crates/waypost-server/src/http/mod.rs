@@ -36,6 +36,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use waypost_core::op::TABLE;
 use waypost_core::{Error, Result};
+use waypost_fs::check_threads;
 
 use crate::access::{Grant, Role};
 use crate::host::{Host, Measure};
@@ -50,6 +51,8 @@ use text::{hash, pairs};
 
 /// How many connections there may be at once.
 const CONNECTIONS: u32 = 1_024;
+/// How many threads answer requests that wait for nothing.
+const WORKERS: usize = 2;
 /// How many requests wait for a disk at once; others wait for those. Enough for a transaction of many and those who read.
 const BUSY: usize = 96;
 /// How long a client may take to say what it wants, and to say it all.
@@ -122,13 +125,16 @@ impl Shared {
 
 /// Serves until the process is told to end, and what was begun is done.
 pub fn serve(host: Arc<dyn Host>, config: Config) -> Result<()> {
+    let cannot = |error| Error::unavailable("cannot start the server").because(error);
+    // The runtime panics if it cannot start a thread. Besides its workers it needs one for blocking calls.
+    check_threads(WORKERS + 1).map_err(cannot)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(WORKERS)
         .max_blocking_threads(BUSY)
         .thread_keep_alive(Duration::from_secs(5))
         .enable_all()
         .build()
-        .map_err(|error| Error::unavailable("cannot start the server").because(error))?;
+        .map_err(cannot)?;
     let served = runtime.block_on(run(host, config));
     // Whatever still waits for a disk has nobody left to tell.
     runtime.shutdown_timeout(Duration::from_secs(1));

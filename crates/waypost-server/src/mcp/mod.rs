@@ -23,6 +23,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use waypost_core::{Error, Result};
+use waypost_fs::check_threads;
 
 use crate::host::{Call, Host, Who};
 use answers::Answer;
@@ -42,10 +43,15 @@ const CONTEXT: &str = "waypost://context/";
 ///
 /// `who` counts where the client does not say who it is. It is believed what it says, since whoever started it is.
 pub fn serve_stdio(host: Arc<dyn Host>, who: Who) -> Result<()> {
+    let cannot = |error| Error::unavailable("cannot begin to serve").because(error);
+    // The runtime panics if it cannot start its first thread; it reads, writes and asks the host in threads. The first one
+    // stays, so that later it only has to wait for a thread.
+    check_threads(3).map_err(cannot)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_keep_alive(Duration::from_hours(24 * 365))
         .build()
-        .map_err(|error| Error::unavailable("cannot begin to serve").because(error))?;
+        .map_err(cannot)?;
     let served = runtime.block_on(async {
         let (stdin, closed) = Stdin::new();
         let asker = Asker { who, is_fixed: false, may: Arc::new(|_, _| Ok(())) };

@@ -1,4 +1,4 @@
-//! Commands on a machine that has no descriptor or readable disk left for them.
+//! Commands on a machine that has no descriptor, thread or readable disk left for them.
 //!
 //! Each command ends by itself, with an exit code that says what happened, and without advice that would destroy data.
 
@@ -79,5 +79,23 @@ fn a_disk_that_cannot_be_read_any_more_is_not_called_damage() {
         let traced = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=pread64", "-e", &inject];
         let run = way_through(&sandbox, &repo, &traced, &["task", "list"]).fails(8);
         assert!(!run.stderr.contains("move it away"), "{run:?}");
+    }
+}
+
+#[test]
+fn a_command_without_threads_says_so_instead_of_panicking() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = busy_repo(&sandbox);
+    let traced = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=clone3", "-e", "inject=clone3:error=EAGAIN"];
+    for args in [&["mcp"][..], &["serve", "--port", "0"], &["--db", "http://localhost:1", "status"], &["ws", "new"]] {
+        let run = way_through(&sandbox, &repo, &traced, args).fails(8);
+        assert!(!run.stderr.contains("panicked"), "{args:?}: {run:?}");
+    }
+    for args in [&["status"][..], &["list"], &["agent", "register", "a2"]] {
+        let run = way_through(&sandbox, &repo, &traced, args);
+        assert_eq!(run.code, 0, "{args:?} needs no thread: {run:?}");
     }
 }
