@@ -14,8 +14,6 @@ use crate::store::{Store, Tx};
 use crate::time::Timestamp;
 use crate::work::settle;
 
-/// How often a request is asked again after a store was out of reach. Each time waits until it is there, or patience ends.
-const TRIES: u32 = 20;
 /// How long answers are remembered for those who ask again.
 const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 /// Old answers are forgotten every so many events.
@@ -73,7 +71,9 @@ pub fn write<O: Operation>(
     key: Option<&str>,
     operation: O,
 ) -> Result<O::Answer> {
-    until_through(store, entropy, key, |store, entropy, key| {
+    let own = drawn_key(store, entropy, key);
+    let key = key.or(own.as_deref());
+    retry_unavailable(store, key.is_some(), |store| {
         let mut turn = Turn::begin(store)?;
         let answer = turn.step(caller, entropy, key, operation.clone())?;
         turn.commit()?;
@@ -90,7 +90,9 @@ pub fn write_json(
     entry: &Entry,
     arguments: &Value,
 ) -> Result<Value> {
-    until_through(store, entropy, key, |store, entropy, key| {
+    let own = drawn_key(store, entropy, key);
+    let key = key.or(own.as_deref());
+    retry_unavailable(store, key.is_some(), |store| {
         let mut turn = Turn::begin(store)?;
         let answer = (entry.step)(&mut turn, caller, entropy, key, arguments.clone())?;
         turn.commit()?;
@@ -104,22 +106,28 @@ pub fn own_key(entropy: &mut dyn Entropy) -> String {
     format!("own-{}", draw(entropy))
 }
 
-/// Asks until there is an answer, or no patience left.
-fn until_through<T>(
+/// Draws a key for a request that has none and goes to a store whose answers can get lost.
+fn drawn_key(store: &dyn Store, entropy: &mut dyn Entropy, key: Option<&str>) -> Option<String> {
+    (key.is_none() && store.is_remote()).then(|| own_key(entropy))
+}
+
+/// Sends a request until an answer comes, or until the store's timeout. One whose outcome is unknown is sent again only if
+/// it `is_repeatable`: if doing it twice is the same as doing it once.
+fn retry_unavailable<T>(
     store: &mut dyn Store,
-    entropy: &mut dyn Entropy,
-    key: Option<&str>,
-    mut at_once: impl FnMut(&mut dyn Store, &mut dyn Entropy, Option<&str>) -> Result<T>,
+    is_repeatable: bool,
+    mut attempt: impl FnMut(&mut dyn Store) -> Result<T>,
 ) -> Result<T> {
-    let own = (key.is_none() && store.is_remote()).then(|| own_key(entropy));
-    let key = key.or(own.as_deref());
-    for _ in 0..TRIES {
-        match at_once(store, entropy, key) {
-            Err(error) if error.is_retriable() && (key.is_some() || !error.is_outcome_unknown()) => {}
-            done => return done,
+    store.begin_request();
+    let answer = loop {
+        match attempt(store) {
+            Err(error)
+                if error.is_retriable() && (is_repeatable || !error.is_outcome_unknown()) && store.may_retry() => {}
+            answer => break answer,
         }
-    }
-    at_once(store, entropy, key)
+    };
+    store.end_request();
+    answer
 }
 
 /// Returns 128 random bits as text.
@@ -236,6 +244,7 @@ impl<'a> Turn<'a> {
 }
 
 /// Runs an operation that only reads.
+#[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
 pub fn read<O: Operation>(
     store: &mut dyn Store,
     caller: &Caller,
@@ -244,12 +253,19 @@ pub fn read<O: Operation>(
 ) -> Result<O::Answer> {
     debug_assert_eq!(O::EFFECT, Effect::Read, "{} does not only read", O::NAME);
     check_arguments(&operation)?;
-    let mut tx = store.begin_read()?;
-    let now = tx.now()?;
-    operation.run(&mut Cx { tx: &mut *tx, caller, entropy, now })
+    query(store, |tx| {
+        let now = tx.now()?;
+        operation.clone().run(&mut Cx { tx, caller, entropy, now })
+    })
+}
+
+/// Runs questions in a transaction that only reads. They are asked again if the connection to the store is lost.
+pub fn query<T>(store: &mut dyn Store, mut ask: impl FnMut(&mut dyn Tx) -> Result<T>) -> Result<T> {
+    retry_unavailable(store, true, |store| ask(&mut *store.begin_read()?))
 }
 
 /// The same with the operation as a row of the table, and arguments and answer as JSON.
+#[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
 pub fn read_json(
     store: &mut dyn Store,
     caller: &Caller,
@@ -259,16 +275,18 @@ pub fn read_json(
 ) -> Result<Value> {
     debug_assert_eq!(entry.effect, Effect::Read, "{} does not only read", entry.name);
     refuse_nul(&arguments)?;
-    let mut tx = store.begin_read()?;
-    let now = tx.now()?;
-    (entry.run)(&mut Cx { tx: &mut *tx, caller, entropy, now }, arguments)
+    query(store, |tx| {
+        let now = tx.now()?;
+        (entry.run)(&mut Cx { tx, caller, entropy, now }, arguments.clone())
+    })
 }
 
 /// Tells whether time has brought something about that nobody has written yet.
 pub fn is_due(store: &mut dyn Store) -> Result<bool> {
-    let mut tx = store.begin_read()?;
-    let now = tx.now()?;
-    Ok(tx.due_count(now)? > 0)
+    query(store, |tx| {
+        let now = tx.now()?;
+        Ok(tx.due_count(now)? > 0)
+    })
 }
 
 /// A request that is to be done once.

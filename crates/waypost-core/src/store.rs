@@ -26,6 +26,18 @@ pub trait Store {
     /// may return too early, and whoever waits looks again.
     fn wait(&mut self, last: u64, at_most: Duration) -> Result<()>;
 
+    /// Starts the timeout of one request. Until [`Store::end_request`], connecting, waiting for other writers and sending
+    /// the request again all share it.
+    fn begin_request(&mut self) {}
+
+    /// Ends the timeout of the request.
+    fn end_request(&mut self) {}
+
+    /// Returns whether a request that did not get through may be sent again, after a short pause. Not after its timeout.
+    fn may_retry(&mut self) -> bool {
+        false
+    }
+
     /// Tells whether an acknowledgement can get lost on its way, so that a request has to be asked again under its key.
     fn is_remote(&self) -> bool {
         false

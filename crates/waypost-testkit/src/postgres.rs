@@ -86,6 +86,16 @@ impl Postgres {
         check(self.pg_ctl("restart").arg("--mode=immediate").arg("--log").arg(self.dir.join("log")));
     }
 
+    /// Stops the server, as a crash does. [`Postgres::restart`] starts it again.
+    pub fn stop(&self) {
+        check(self.pg_ctl("stop").arg("--mode=immediate"));
+    }
+
+    /// Starts the server again after [`Postgres::stop`].
+    pub fn restart(&self) {
+        check(self.pg_ctl("start").arg("--log").arg(self.dir.join("log")));
+    }
+
     fn pg_ctl(&self, what: &str) -> Command {
         let mut command = unprivileged(&self.programs.join("pg_ctl"), &self.dir);
         command.args([what, "--silent", "--wait", "--timeout=60", "--pgdata"]).arg(self.dir.join("data"));

@@ -77,7 +77,7 @@ impl Session {
         let mut caller = caller;
         let is_adopted = place.checkout.as_ref().is_some_and(|checkout| is_adopted(&checkout.private_dir));
         if let (true, Backend::Local(store)) = (is_adopted, &mut store)
-            && let Some(known) = store.begin_read()?.repository_get(&caller.repository.id)?
+            && let Some(known) = engine::query(store, |tx| tx.repository_get(&caller.repository.id))?
         {
             // What a workspace knows of its repository is no news.
             caller.repository = known;
@@ -292,7 +292,7 @@ impl Remote {
 impl Backend {
     fn worktree(&mut self, id: &WorktreeId) -> Result<Option<Worktree>> {
         match self {
-            Backend::Local(store) => store.begin_read()?.worktree_get(id),
+            Backend::Local(store) => engine::query(store, |tx| tx.worktree_get(id)),
             Backend::Remote(remote) => {
                 let known = remote.run(&ListWorktrees {}, None)?.worktrees;
                 Ok(known.into_iter().find(|worktree| worktree.id == *id))
@@ -358,6 +358,27 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.wait(last, at_most),
             OpenStore::Postgres(store) => store.wait(last, at_most),
+        }
+    }
+
+    fn begin_request(&mut self) {
+        match self {
+            OpenStore::Sqlite(store) => store.begin_request(),
+            OpenStore::Postgres(store) => store.begin_request(),
+        }
+    }
+
+    fn end_request(&mut self) {
+        match self {
+            OpenStore::Sqlite(store) => store.end_request(),
+            OpenStore::Postgres(store) => store.end_request(),
+        }
+    }
+
+    fn may_retry(&mut self) -> bool {
+        match self {
+            OpenStore::Sqlite(store) => store.may_retry(),
+            OpenStore::Postgres(store) => store.may_retry(),
         }
     }
 

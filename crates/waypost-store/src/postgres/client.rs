@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn, ready};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -17,10 +18,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_postgres::config::Host;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Config, Row, SimpleQueryMessage, Socket, Statement};
+
+use waypost_fs::check_threads;
 
 use crate::cell::Cell;
 
@@ -37,6 +41,8 @@ pub(super) enum Failed {
     Driver(tokio_postgres::Error),
     /// Nothing came for so long.
     Silence(Duration),
+    /// This machine lacks what a connection takes: descriptors or threads.
+    System(std::io::Error),
 }
 
 impl Failed {
@@ -44,7 +50,7 @@ impl Failed {
     pub(super) fn driver(&self) -> Option<&tokio_postgres::Error> {
         match self {
             Failed::Driver(error) => Some(error),
-            Failed::Silence(_) => None,
+            Failed::Silence(_) | Failed::System(_) => None,
         }
     }
 
@@ -66,6 +72,7 @@ impl fmt::Display for Failed {
         match self {
             Failed::Driver(error) => error.fmt(f),
             Failed::Silence(limit) => write!(f, "the server said nothing for {limit:?}"),
+            Failed::System(error) => error.fmt(f),
         }
     }
 }
@@ -99,7 +106,12 @@ impl Client {
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("no threads are needed for it");
+        // The runtime looks host names up in a thread, and panics if it cannot start one.
+        let has_name = |host: &Host| matches!(host, Host::Tcp(name) if name.parse::<IpAddr>().is_err());
+        if config.get_hosts().iter().any(has_name) {
+            check_threads(1).map_err(Failed::System)?;
+        }
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(Failed::System)?;
         let (client, mut connection) = block_on(&runtime, limit, config.connect(tls))?;
         let (sender, notifications) = unbounded_channel();
         let connection = runtime.spawn(async move {
@@ -190,10 +202,15 @@ impl Client {
             }
             Ok(())
         };
-        block_on(&self.runtime, self.limit, async {
+        let answer = block_on(&self.runtime, self.limit, async {
             let (before, answer) = tokio::join!(before, answer);
             before.and(answer)
-        })
+        });
+        if matches!(answer, Err(Failed::Silence(_))) {
+            // A server that has been waited for in vain is not waited for as long again to roll back.
+            self.limit = FAREWELL;
+        }
+        answer
     }
 
     /// Waits for a notification, at most so long. Returns false if the connection is gone. Several are as good as one.

@@ -33,6 +33,9 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How much longer a statement may take than waiting for a lock.
 const WORK: Duration = Duration::from_secs(15);
 
+/// How long connecting may take at least: a server that is far away answers that late.
+const MIN_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How much longer than the server allows itself an answer may take to come.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -98,9 +101,9 @@ enum Prepared {
 }
 
 impl Connection {
-    /// Connects and looks at who is there.
-    pub(super) fn open(address: &Address) -> Result<Connection, Failure> {
-        let mut client = client(address)?;
+    /// Connects within a time, but a second at least, and looks at who is there.
+    pub(super) fn open(address: &Address, at_most: Duration) -> Result<Connection, Failure> {
+        let mut client = client(address, at_most.max(MIN_CONNECT_TIMEOUT))?;
         let rows = client
             .simple_query(
                 "SELECT current_setting('server_version_num'), current_setting('synchronous_commit'),
@@ -297,8 +300,8 @@ impl Server {
     }
 }
 
-fn client(address: &Address) -> Result<Client, Failure> {
-    let limit = address.config.get_connect_timeout().copied().unwrap_or(WORK);
+fn client(address: &Address, at_most: Duration) -> Result<Client, Failure> {
+    let limit = address.config.get_connect_timeout().copied().unwrap_or(WORK).min(at_most);
     match &address.security {
         Security::Plain => Client::connect(&address.config, NoTls, limit).map_err(Failure::Driver),
         Security::Verified { authorities } => {

@@ -57,11 +57,23 @@ pub(super) fn is_loss(error: &Failed) -> bool {
                 || is_worth_waiting(error)
         }
         None => {
-            error.driver().is_none()
+            matches!(error, Failed::Silence(_))
                 || error.is_closed()
                 || source_of::<std::io::Error>(error).is_some_and(|io| !is_tls(io))
         }
     }
+}
+
+/// Returns whether the server may be restarting. A wrong port looks the same; a wrong name or password does not.
+pub(super) fn is_restarting(error: &Failed) -> bool {
+    use std::io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof,
+    };
+    let away = [BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof];
+    is_worth_waiting(error)
+        || error.is_closed()
+        || error.code().is_some_and(|code| [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN].contains(code))
+        || source_of::<std::io::Error>(error).is_some_and(|io| away.contains(&io.kind()))
 }
 
 /// Tells whether the server is there, but not for us yet.
@@ -110,6 +122,9 @@ fn classify(error: &Failed) -> (Kind, Option<&'static str>) {
 
 /// What did not come from the server is told apart by the driver's words, because it keeps its kinds to itself.
 fn classify_without_code(error: &Failed) -> (Kind, Option<&'static str>) {
+    if matches!(error, Failed::System(_)) {
+        return (Kind::Unavailable, Some("this machine has no descriptor or thread left for it; try again"));
+    }
     if error.driver().is_none() {
         return (Kind::Unavailable, Some("it is there and does not answer: was it stopped, or is it another program?"));
     }
@@ -127,6 +142,10 @@ fn classify_without_code(error: &Failed) -> (Kind, Option<&'static str>) {
             (Kind::Unavailable, Some("is the user in the URL the right one, and its password?"))
         }
         words if words.starts_with("error deserializing") => (Kind::Damaged, None),
+        _ if is_restarting(error) => (
+            Kind::Unavailable,
+            Some("is the server running, and are host and port right? store.wait says how long to wait for it"),
+        ),
         _ if io.is_some() || error.is_closed() => (Kind::Unavailable, None),
         _ => (Kind::Internal, None),
     }

@@ -51,6 +51,8 @@ impl Default for Options {
 pub struct PostgresStore {
     address: Address,
     patience: Duration,
+    /// The attempts at the request under way, which share one timeout.
+    request: Option<Attempts>,
     /// None after it was lost; the next transaction makes another.
     connection: Option<Connection>,
     /// The one that hears of others' writes, once somebody waits for them.
@@ -65,12 +67,20 @@ impl PostgresStore {
     /// Parameters of the URL that are ours: `schema`, `sslmode`, `sslrootcert`.
     pub fn open(url: &str, options: Options) -> Result<PostgresStore> {
         let address = Address::parse(url, options.patience)?;
+        let patience = options.patience;
         let mut store =
-            PostgresStore { address, patience: options.patience, connection: None, listener: None, clock: None };
-        let connection = store.connect(error::is_worth_waiting)?;
-        let connection = store.connection.insert(connection);
-        migrate::bring_up_to_date(connection, &store.address, store.patience)?;
-        Ok(store)
+            PostgresStore { address, patience, request: None, connection: None, listener: None, clock: None };
+        let mut attempts = Attempts::new(patience);
+        loop {
+            let mut connection = store.connect(error::is_restarting, &mut attempts)?;
+            match migrate::bring_up_to_date(&mut connection, &store.address, attempts.left()) {
+                Err(error) if error.is_transient() && attempts.pause() => {}
+                done => {
+                    store.connection = Some(connection);
+                    return done.map(|()| store);
+                }
+            }
+        }
     }
 
     /// The same store at a time that is given. All who use a store must agree on it, so this is for those who use one
@@ -91,11 +101,10 @@ impl PostgresStore {
     }
 
     /// Connects; while the server is away in a way that is worth waiting for, again and again.
-    fn connect(&self, is_worth_waiting: fn(&Failed) -> bool) -> Result<Connection> {
-        let mut pauses = Pauses::new(self.patience);
+    fn connect(&self, is_worth_waiting: fn(&Failed) -> bool, attempts: &mut Attempts) -> Result<Connection> {
         loop {
-            match Connection::open(&self.address) {
-                Err(connection::Failure::Driver(error)) if is_worth_waiting(&error) && pauses.pause() => {}
+            match Connection::open(&self.address, attempts.left()) {
+                Err(connection::Failure::Driver(error)) if is_worth_waiting(&error) && attempts.pause() => {}
                 Err(failure) => return Err(failure.into_error(&self.address)),
                 Ok(connection) => return Ok(connection),
             }
@@ -112,14 +121,14 @@ impl PostgresStore {
     }
 
     fn try_to_begin(&mut self, effect: Effect) -> Result<Begun> {
-        let mut pauses = Pauses::new(self.patience);
+        let mut attempts = self.request.clone().unwrap_or_else(|| Attempts::new(self.patience));
         loop {
             let connection = match self.connection.take() {
                 Some(connection) => connection,
-                None => self.connect(error::is_loss)?,
+                None => self.connect(error::is_loss, &mut attempts)?,
             };
             let connection = self.connection.insert(connection);
-            let failed = match connection.begin(&self.address, effect, self.patience) {
+            let failed = match connection.begin(&self.address, effect, attempts.left()) {
                 Ok(begun) => return migrate::check(&begun, &self.address).map(|()| begun),
                 Err(failed) => failed,
             };
@@ -129,7 +138,7 @@ impl PostgresStore {
             }
             // Nothing has happened yet, so it can be done again.
             self.connection = None;
-            if !pauses.pause() {
+            if !attempts.pause() {
                 return Err(error::at(&self.address, "cannot reach", &failed));
             }
         }
@@ -164,30 +173,55 @@ impl Store for PostgresStore {
         wait::wait(self, last, at_most)
     }
 
+    fn begin_request(&mut self) {
+        self.request = Some(Attempts::new(self.patience));
+    }
+
+    fn end_request(&mut self) {
+        self.request = None;
+    }
+
+    fn may_retry(&mut self) -> bool {
+        self.request.as_mut().is_some_and(Attempts::pause)
+    }
+
     fn is_remote(&self) -> bool {
         true
     }
 }
 
-/// Pauses between attempts, each longer than the one before, until patience ends.
-struct Pauses {
-    end: Option<Instant>,
-    next: Duration,
+/// Attempts at one thing, with a longer pause after each, until one deadline that all of them share.
+#[derive(Clone)]
+struct Attempts {
+    timeout: Duration,
+    /// None if it is too far away to be told.
+    deadline: Option<Instant>,
+    next_pause: Duration,
+    is_first: bool,
 }
 
-impl Pauses {
-    fn new(patience: Duration) -> Pauses {
-        Pauses { end: Instant::now().checked_add(patience), next: PAUSE.0 }
+impl Attempts {
+    fn new(timeout: Duration) -> Attempts {
+        Attempts { timeout, deadline: Instant::now().checked_add(timeout), next_pause: PAUSE.0, is_first: true }
     }
 
-    /// Waits a little. Returns false at once if patience has ended.
+    /// Returns how much time the next attempt has. The first has all of it.
+    fn left(&self) -> Duration {
+        match self.deadline {
+            Some(deadline) if !self.is_first => deadline.saturating_duration_since(Instant::now()),
+            _ => self.timeout,
+        }
+    }
+
+    /// Waits a little before the next attempt. Returns false at once if the time is up.
     fn pause(&mut self) -> bool {
-        let left = self.end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+        self.is_first = false;
+        let left = self.left();
         if left.is_zero() {
             return false;
         }
-        pause(self.next.min(left));
-        self.next = (self.next * 2).min(PAUSE.1);
+        pause(self.next_pause.min(left));
+        self.next_pause = (self.next_pause * 2).min(PAUSE.1);
         true
     }
 }

@@ -5,8 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use waypost_core::Result;
-use waypost_core::store::Store as _;
+use waypost_core::{Result, engine};
 
 use super::address::Address;
 use super::connection::Connection;
@@ -26,7 +25,7 @@ pub(super) fn wait(store: &mut PostgresStore, last: u64, at_most: Duration) -> R
             store.listener = Listener::open(&store.address);
         }
         // Looked at after we began to listen: what was written before that is seen here, what is written after it is heard.
-        if store.begin_read()?.event_last()? > last {
+        if engine::query(store, |tx| tx.event_last())? > last {
             return Ok(());
         }
         let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
@@ -48,7 +47,7 @@ pub(super) fn wait(store: &mut PostgresStore, last: u64, at_most: Duration) -> R
 impl Listener {
     /// Begins to listen. Where that does not work, waiting goes without.
     fn open(address: &Address) -> Option<Listener> {
-        let mut connection = Connection::open(address).ok()?;
+        let mut connection = Connection::open(address, LOOK).ok()?;
         connection.client.batch_execute(&format!("LISTEN {}", address.channel())).ok()?;
         Some(Listener(connection))
     }

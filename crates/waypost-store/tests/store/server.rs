@@ -5,7 +5,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ::postgres::{Client, NoTls};
+use waypost_core::engine::{self, Caller};
+use waypost_core::id::Entropy;
 use waypost_core::model::EventQuery;
+use waypost_core::op::Register;
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind};
 use waypost_store::postgres::{Options, PostgresStore, SCHEMA_VERSION};
@@ -272,17 +275,100 @@ fn f36_news_arrive_also_when_nobody_heard_them() {
     }
 }
 
+/// Opens a store whose requests may take so long.
+fn open_for(url: &str, patience: Duration) -> Result<PostgresStore, Error> {
+    PostgresStore::open(url, Options { patience })
+}
+
 #[test]
-fn a_server_that_is_not_there_is_an_error_at_once_and_never_shows_the_password() {
-    let start = Instant::now();
+fn a_server_that_is_not_there_is_waited_for_until_the_timeout_and_never_shows_the_password() {
+    let patience = Duration::from_millis(300);
     for url in ["postgres://me:secret@127.0.0.1:1/way", "postgres://me:secret@%2Fnowhere/way"] {
-        let error = open(url).err().unwrap();
+        let start = Instant::now();
+        let error = open_for(url, patience).err().unwrap();
+        assert!((patience..Duration::from_secs(20)).contains(&start.elapsed()), "{:?}", start.elapsed());
         assert_eq!(error.kind(), Kind::Unavailable);
         assert!(!format!("{error:?} {}", error.full_message()).contains("secret"), "{error:?}");
     }
-    assert!(start.elapsed() < Duration::from_secs(20));
+    // A wrong name does not become right by waiting.
+    let start = Instant::now();
     let url = postgres_url().replace("/postgres?", "/nosuch?");
     assert_eq!(open(&url).err().unwrap().kind(), Kind::Unavailable);
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+struct Zeros;
+
+impl Entropy for Zeros {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+fn caller_of(world: &World) -> Caller {
+    Caller {
+        actor: "tester".to_owned(),
+        agent: None,
+        repository: world.repositories[0].clone(),
+        worktree: world.worktrees[0].clone(),
+        is_shared: true,
+    }
+}
+
+#[test]
+fn all_attempts_at_a_request_share_one_timeout() {
+    let server = Postgres::start(&[]);
+    let (mut store, world) = filled(&server.url());
+    let caller = caller_of(&world);
+    let patience = Duration::from_secs(1);
+    store.set_patience(patience);
+    server.stop();
+    let bounded = |what: &str, start: Instant, error: &Error| {
+        assert_eq!(error.kind(), Kind::Unavailable, "{what}: {error:?}");
+        let took = start.elapsed();
+        assert!((patience..patience * 3).contains(&took), "{what} took {took:?}");
+    };
+    let start = Instant::now();
+    let error = engine::write(&mut store, &caller, &mut Zeros, None, Register {}).unwrap_err();
+    bounded("a write", start, &error);
+    let start = Instant::now();
+    bounded("a read", start, &engine::is_due(&mut store).unwrap_err());
+    // A request that is under way when the server goes.
+    server.restart();
+    let mut attempts = 0;
+    let mut start = Instant::now();
+    let error = engine::query(&mut store, |tx| {
+        attempts += 1;
+        server.stop();
+        start = Instant::now();
+        tx.worktree_list()
+    });
+    assert_eq!(attempts, 1, "no transaction began without a server");
+    let took = start.elapsed();
+    assert_eq!(error.unwrap_err().kind(), Kind::Unavailable);
+    assert!(took < patience * 3, "a request under way took {took:?}");
+}
+
+#[test]
+fn requests_wait_for_a_server_that_restarts() {
+    let server = Postgres::start(&[]);
+    let url = server.url();
+    let (mut store, _) = filled(&url);
+    let mut attempts = 0;
+    let rows = engine::query(&mut store, |tx| {
+        attempts += 1;
+        if attempts == 1 {
+            server.crash();
+        }
+        tx.worktree_list()
+    });
+    assert_eq!((attempts, rows.unwrap().len()), (2, 1), "a read is sent again");
+    server.stop();
+    std::thread::scope(|scope| {
+        let fresh = scope.spawn(|| open(&url).and_then(|mut store| engine::query(&mut store, |tx| tx.event_last())));
+        server.restart();
+        assert_eq!(fresh.join().unwrap().unwrap(), 0);
+    });
 }
 
 #[test]

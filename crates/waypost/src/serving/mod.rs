@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use waypost_core::engine::{self, Caller};
 use waypost_core::model::WorkspaceStatus;
 use waypost_core::op::{Effect, Entry, GetStatus, JobView, ListJobs, ListWorkspaces, TABLE};
-use waypost_core::store::Store as _;
 use waypost_core::{Error, Kind, Result};
 use waypost_server::access::{Grant, Role};
 use waypost_server::{Call, Described, Host, Measure, Origin, Reply, Who};
@@ -224,7 +223,7 @@ impl Serving {
     /// Refuses a worktree that says it is one of another repository than the store knows.
     fn check(&self, from: &Origin) -> Result<()> {
         let id = from.worktree.id.clone();
-        let known = self.readers.ask(move |session| session.store()?.begin_read()?.worktree_get(&id))?;
+        let known = self.readers.ask(move |session| engine::query(session.store()?, |tx| tx.worktree_get(&id)))?;
         match known {
             Some(known) if known.repository_id != from.repository.id => {
                 Err(Error::refused(format!("worktree {} is one of another repository", from.worktree.id)))
