@@ -13,6 +13,7 @@ Usage: cargo xtask COMMAND
 
   test [FILTER]    install what the tests need, check formatting, lints and docs, run all tests
   ci               test, then the README's first command and the benchmarks' bars
+  torture          kill, stop, fault, race and cut the power of the real binary for 30 minutes
   bench            measure the bars of starting, as ratios to starting a trivial program
   bench ledger     measure the bars of issues, with ledgers of up to 100,000
   bench store      measure operations on stores of up to 1,000,000 tasks, also on PostgreSQL
@@ -20,6 +21,8 @@ Usage: cargo xtask COMMAND
   bench workspace  measure the bars of workspaces, with a repository of 20,000 files
   docs             write docs/commands.md and what tests expect of outputs anew, build the API docs
 
+Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, races, faults, kills, power,
+postgres and clock
 Options of bench: --enforce makes a missed bar an error, --rounds N measures at most N times";
 
 /// What went wrong, in words.
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         ["test"] => test(None),
         ["test", filter] => test(Some(filter)),
         ["ci"] => ci(),
+        ["torture", options @ ..] => torture(&tools::install(), options),
         ["bench", options @ ..] => bench::Options::parse(options).and_then(|options| bench::measure(&options)),
         ["docs"] => docs(),
         _ => Err(USAGE.to_owned()),
@@ -52,8 +56,25 @@ fn test(filter: Option<&str>) -> Result {
     }
     check()?;
     run(&mut tools.for_tests(cargo(["test", "--workspace", "--locked"])))?;
-    println!("Formatting, lints, documents and tests: everything passed.");
+    torture(&tools, SHORT_TORTURE)?;
+    println!("Formatting, lints, documents, tests and a short torture: everything passed.");
     Ok(())
+}
+
+/// The torture that every test run contains.
+const SHORT_TORTURE: &[&str] = &["--minutes", "2.5"];
+
+/// Builds what the tests have built already, and tortures it.
+fn torture(tools: &tools::Tools, options: &[&str]) -> Result {
+    let programs = ["--bin", "way", "--example", "torture", "--example", "check_history"];
+    run(cargo(["build", "--workspace", "--locked"]).args(programs))?;
+    let torture = target().join("debug/examples/torture");
+    run(tools.for_tests(Command::new(torture)).args(options))
+}
+
+/// The directory that cargo builds in.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
 /// Everything that reads the code without running it, quickest first.

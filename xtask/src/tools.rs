@@ -1,6 +1,6 @@
 //! The programs that tests run for real, installed where they are missing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::run;
@@ -25,6 +25,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mercurial", "hg"),
     ("bindfs", "bindfs"),
     ("strace", "strace"),
+    ("faketime", "faketime"),
+    ("xfsprogs", "/usr/sbin/mkfs.xfs"),
+    ("btrfs-progs", "/usr/bin/btrfs"),
     ("pgbouncer", "/usr/sbin/pgbouncer"),
     ("python3-venv", "python3"),
 ];
@@ -182,6 +185,9 @@ fn has_postgres() -> bool {
 }
 
 fn is_there(program: &str) -> bool {
+    if program.starts_with('/') {
+        return Path::new(program).is_file();
+    }
     let mut command = Command::new(program);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

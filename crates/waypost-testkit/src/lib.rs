@@ -3,11 +3,13 @@
 //! Not published. Panics are how it fails, and how a test that uses it fails.
 #![expect(clippy::missing_panics_doc, reason = "everything here panics when it fails")]
 
+mod chance;
 mod postgres;
 mod run;
 mod sandbox;
 mod tools;
 
+pub use chance::{Dice, pass};
 pub use postgres::{Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;

@@ -86,14 +86,19 @@ impl Postgres {
         check(self.pg_ctl("restart").arg("--mode=immediate").arg("--log").arg(self.dir.join("log")));
     }
 
-    /// Stops the server, as a crash does. [`Postgres::restart`] starts it again.
+    /// Stops the server, as a crash does. [`Postgres::resume`] starts it again.
     pub fn stop(&self) {
         check(self.pg_ctl("stop").arg("--mode=immediate"));
     }
 
     /// Starts the server again after [`Postgres::stop`].
-    pub fn restart(&self) {
+    pub fn resume(&self) {
         check(self.pg_ctl("start").arg("--log").arg(self.dir.join("log")));
+    }
+
+    /// Lets the server end its sessions and start again, as an administrator does.
+    pub fn restart(&self) {
+        check(self.pg_ctl("restart").arg("--mode=fast").arg("--log").arg(self.dir.join("log")));
     }
 
     fn pg_ctl(&self, what: &str) -> Command {

@@ -24,7 +24,15 @@ pub struct Sandbox {
 impl Sandbox {
     /// Makes one for a `way` binary.
     pub fn new(way: &str) -> Self {
-        let dir = crate::temp_dir();
+        Sandbox::of(crate::temp_dir(), way)
+    }
+
+    /// Makes one in a directory, for a `way` binary.
+    pub fn below(parent: &Path, way: &str) -> Self {
+        Sandbox::of(tempfile::Builder::new().prefix("waypost-").tempdir_in(parent).expect("a directory"), way)
+    }
+
+    fn of(dir: TempDir, way: &str) -> Self {
         let root = dir.path().canonicalize().expect("a temporary directory");
         std::fs::create_dir(root.join("home")).expect("a home");
         std::fs::File::create(root.join("empty")).expect("an empty file");

@@ -334,7 +334,7 @@ fn all_attempts_at_a_request_share_one_timeout() {
     let start = Instant::now();
     bounded("a read", start, &engine::is_due(&mut store).unwrap_err());
     // A request that is under way when the server goes.
-    server.restart();
+    server.resume();
     let mut attempts = 0;
     let mut start = Instant::now();
     let error = engine::query(&mut store, |tx| {
@@ -366,7 +366,7 @@ fn requests_wait_for_a_server_that_restarts() {
     server.stop();
     std::thread::scope(|scope| {
         let fresh = scope.spawn(|| open(&url).and_then(|mut store| engine::query(&mut store, |tx| tx.event_last())));
-        server.restart();
+        server.resume();
         assert_eq!(fresh.join().unwrap().unwrap(), 0);
     });
 }

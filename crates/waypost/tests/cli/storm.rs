@@ -8,12 +8,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use waypost_testkit::{Pooler, Postgres, Run, Sandbox};
+use waypost_testkit::{Dice, Pooler, Postgres, Run, Sandbox, pass};
 
 use crate::sandbox;
 
@@ -271,22 +270,6 @@ fn levels(graph: &Graph) -> usize {
 /// Returns how many tasks a variable asks for, which makes a longer storm of it.
 fn size(variable: &str) -> Option<usize> {
     std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Numbers that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(1).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
-/// Lets time pass: a process is to be met at some moment of its life.
-fn pass(time: Duration) {
-    let (_keep, nobody) = mpsc::channel::<()>();
-    let _ = nobody.recv_timeout(time);
 }
 
 #[test]

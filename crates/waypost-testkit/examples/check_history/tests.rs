@@ -1,0 +1,200 @@
+//! A history that keeps every rule, and histories with one planted defect each.
+
+use serde_json::{Value, json};
+
+use crate::history::History;
+use crate::rules::check;
+
+fn start(op: u64, time: u64, does: &Value) -> Value {
+    json!({"line": "start", "op": op, "time": time, "does": does})
+}
+
+fn end(op: u64, time: u64, code: Option<i64>, answer: &Value) -> Value {
+    json!({"line": "end", "op": op, "time": time, "code": code, "answer": answer})
+}
+
+fn claim(agent: &str) -> Value {
+    json!({"kind": "claim", "agent": agent})
+}
+
+fn granted(epoch: u64) -> Value {
+    json!({"task": {"id": "t"}, "lease": {"epoch": epoch}})
+}
+
+fn held(kind: &str, epoch: u64, text: &str) -> Value {
+    json!({"kind": kind, "task": "t", "epoch": epoch, "text": text})
+}
+
+fn event(sequence: u64, kind: &str, subject: &str, data: &Value) -> Value {
+    json!({"sequence": sequence, "time": sequence * 10, "kind": kind, "subject": subject, "data": data})
+}
+
+/// One worker dies after a checkpoint, another one finishes the task; beside them somebody writes issues and messages.
+fn good() -> Vec<Value> {
+    let by = |agent: &str, epoch: u64| json!({"agent": agent, "epoch": epoch});
+    let noted = |agent: &str, epoch: u64, id: &str| json!({"agent": agent, "epoch": epoch, "checkpoint": id});
+    let send = |text: &str| json!({"kind": "send", "from": "a", "to": "b", "text": text, "key": format!("k-{text}")});
+    vec![
+        json!({"line": "head", "allowed": [], "lease_us": 100}),
+        start(1, 10, &claim("a")),
+        end(1, 20, Some(0), &granted(1)),
+        start(2, 30, &held("checkpoint", 1, "half")),
+        end(2, 40, Some(0), &json!({"checkpoint": {"id": "c1"}})),
+        start(3, 300, &claim("b")),
+        end(3, 310, Some(0), &granted(2)),
+        start(4, 320, &held("checkpoint", 1, "late")),
+        end(4, 330, Some(5), &Value::Null),
+        start(5, 340, &held("done", 2, "")),
+        end(5, 350, Some(0), &json!({"id": "t"})),
+        start(6, 20, &json!({"kind": "add", "text": "title"})),
+        end(6, 40, Some(0), &json!({"id": "i"})),
+        start(7, 50, &json!({"kind": "comment", "issue": "i", "text": "killed"})),
+        end(7, 60, None, &Value::Null),
+        start(8, 70, &json!({"kind": "close", "issue": "i"})),
+        end(8, 80, Some(0), &Value::Null),
+        start(9, 70, &send("one")),
+        end(9, 80, None, &Value::Null),
+        start(10, 90, &send("one")),
+        end(10, 100, Some(0), &json!({"id": "m1"})),
+        start(11, 110, &send("two")),
+        end(11, 120, Some(0), &json!({"id": "m2"})),
+        json!({
+            "line": "state",
+            "tasks": [{"id": "t", "status": "completed"}],
+            "checkpoints": [{"id": "c1", "task_id": "t", "summary": "half"}],
+            "issues": [{"id": "i", "title": "title", "status": "closed", "comments": [], "labels": []}],
+            "messages": [{"id": "m1", "body": "one"}, {"id": "m2", "body": "two"}],
+            "events": [
+                event(1, "task.claimed", "t", &by("a", 1)),
+                event(2, "task.checkpointed", "t", &noted("a", 1, "c1")),
+                event(3, "message.sent", "m1", &json!({})),
+                event(4, "message.sent", "m2", &json!({})),
+                event(5, "task.claimed", "t", &by("b", 2)),
+                event(6, "task.completed", "t", &by("b", 2)),
+            ],
+        }),
+    ]
+}
+
+fn violations(lines: &[Value]) -> Vec<String> {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    check(&History::parse(&text).unwrap())
+}
+
+/// Plants a defect and expects that exactly these rules notice it.
+#[track_caller]
+fn is_caught(rules: &[&str], plant: impl FnOnce(&mut Vec<Value>, &mut Value)) {
+    let mut lines = good();
+    let mut state = lines.pop().unwrap();
+    plant(&mut lines, &mut state);
+    lines.push(state);
+    let found = violations(&lines);
+    let mut names: Vec<&str> = found.iter().map(|text| text.split_once(':').unwrap().0).collect();
+    names.dedup();
+    assert_eq!(names, rules, "{found:#?}");
+}
+
+#[test]
+fn a_history_that_keeps_every_rule_is_accepted() {
+    assert_eq!(violations(&good()), Vec::<String>::new());
+}
+
+#[test]
+fn a_history_without_a_final_state_is_not_accepted() {
+    let text: String = good()[..3].iter().map(|line| format!("{line}\n")).collect();
+    assert!(History::parse(&text).is_err());
+}
+
+#[test]
+fn an_acknowledged_write_that_is_gone_is_caught() {
+    is_caught(&["acknowledged write lost"], |_, state| state["issues"] = json!([]));
+    is_caught(&["acknowledged write lost"], |_, state| state["issues"][0]["status"] = "open".into());
+    is_caught(&["acknowledged write lost", "half a write"], |_, state| state["checkpoints"] = json!([]));
+    is_caught(&["acknowledged write lost", "half a write"], |_, state| {
+        state["messages"].as_array_mut().unwrap().truncate(1);
+    });
+}
+
+#[test]
+fn a_write_that_happened_twice_is_caught() {
+    is_caught(&["written twice"], |_, state| {
+        let copy = state["issues"][0].clone();
+        state["issues"].as_array_mut().unwrap().push(copy);
+    });
+}
+
+#[test]
+fn a_write_that_was_refused_and_happened_is_caught() {
+    is_caught(&["refused write happened"], |lines, state| {
+        lines.push(start(20, 400, &json!({"kind": "label", "issue": "i", "text": "l"})));
+        lines.push(end(20, 410, Some(4), &Value::Null));
+        state["issues"][0]["labels"] = json!(["l"]);
+    });
+}
+
+#[test]
+fn a_second_holder_is_caught() {
+    is_caught(&["second holder"], |_, state| state["events"][4]["data"]["epoch"] = 1.into());
+    is_caught(&["second holder"], |lines, _| {
+        lines.push(start(20, 12, &claim("c")));
+        lines.push(end(20, 22, Some(0), &granted(1)));
+    });
+}
+
+#[test]
+fn a_write_of_a_former_holder_is_caught() {
+    is_caught(&["acknowledged write lost", "stale write accepted"], |lines, _| {
+        lines[8]["code"] = 0.into();
+        lines[8]["answer"] = json!({"checkpoint": {"id": "c9"}});
+    });
+}
+
+#[test]
+fn a_lease_that_is_lost_early_is_caught() {
+    is_caught(&["lease lost early"], |lines, _| {
+        lines.push(start(20, 50, &held("checkpoint", 1, "soon")));
+        lines.push(end(20, 60, Some(5), &Value::Null));
+    });
+}
+
+#[test]
+fn a_gap_and_a_step_back_in_time_are_caught() {
+    is_caught(&["gap in the history"], |_, state| {
+        state["events"].as_array_mut().unwrap().remove(2);
+        state["events"].as_array_mut().unwrap().insert(2, event(9, "message.sent", "m1", &json!({})));
+    });
+    is_caught(&["gap in the history"], |_, state| state["events"][3]["time"] = 1.into());
+}
+
+#[test]
+fn a_key_with_two_answers_is_caught() {
+    is_caught(&["key with two answers"], |lines, _| {
+        let again = lines[19]["does"].clone();
+        lines.push(start(20, 130, &again));
+        lines.push(end(20, 140, Some(0), &json!({"id": "m9"})));
+    });
+}
+
+#[test]
+fn messages_out_of_order_are_caught() {
+    is_caught(&["message order"], |_, state| state["messages"].as_array_mut().unwrap().reverse());
+}
+
+#[test]
+fn a_task_that_is_stuck_or_finished_twice_is_caught() {
+    is_caught(&["task stuck or finished twice"], |_, state| state["tasks"][0]["status"] = "in_progress".into());
+    is_caught(&["written twice", "task stuck or finished twice"], |_, state| {
+        let events = state["events"].as_array_mut().unwrap();
+        events.push(event(7, "task.completed", "t", &json!({"agent": "b", "epoch": 2})));
+    });
+}
+
+#[test]
+fn an_internal_error_is_caught() {
+    for code in [1, 8, 9, 101] {
+        is_caught(&["exit code"], |lines, _| {
+            lines.push(start(20, 400, &json!({"kind": "add", "text": "other"})));
+            lines.push(end(20, 410, Some(code), &Value::Null));
+        });
+    }
+}

@@ -1,0 +1,80 @@
+//! Workloads with one kind of disturbance each: killed and stopped processes, a restarting server, a wrong clock.
+
+use std::time::Duration;
+
+use waypost_testkit::{Dice, Postgres, pass};
+
+use crate::Torture;
+use crate::tally::Tally;
+use crate::workload::{Faults, Workload, faketime};
+
+/// A round is no longer than this: a fresh store finds other defects than an old one.
+const MAX_ROUND: Duration = Duration::from_secs(40);
+
+/// How many workers there are at once.
+const WORKERS: usize = 12;
+
+/// Runs rounds until the time is over. `round` gets the length of its storm.
+fn rounds(torture: &Torture, mut round: impl FnMut(&Torture, Duration) -> Tally) -> Tally {
+    let mut tally = Tally::default();
+    let mut dice = torture.dice();
+    while tally.rounds == 0 || torture.left() > Duration::from_secs(15) {
+        // Draining and checking take about as long as a lease and half a storm.
+        let time = (torture.left() / 2).clamp(Duration::from_secs(4), MAX_ROUND);
+        let seed = dice.fork().0;
+        let of_round =
+            Torture { way: torture.way.clone(), checker: torture.checker.clone(), seed, deadline: torture.deadline };
+        tally.merge(round(&of_round, time));
+        println!("  {tally}");
+    }
+    tally
+}
+
+/// Leases are short, so that what a killed worker held is worked on soon.
+const LEASE: Duration = Duration::from_secs(5);
+
+pub(crate) fn storm(torture: &Torture) -> Tally {
+    let faults = Faults { killed: 10, stopped: 4, ..Faults::default() };
+    rounds(torture, |torture, time| {
+        Workload::new(torture, None, faults.clone(), LEASE).run(torture, time, WORKERS, |_| {})
+    })
+}
+
+/// The server is restarted every few seconds, in an orderly way or as by a crash.
+pub(crate) fn postgres(torture: &Torture) -> Tally {
+    let server = Postgres::start(&[]);
+    let faults = Faults { killed: 4, stopped: 2, allowed: &[8], ..Faults::default() };
+    rounds(torture, |torture, time| {
+        let seed = torture.seed;
+        let load = Workload::new(torture, Some(server.url()), faults.clone(), LEASE);
+        load.run(torture, time, WORKERS, |time| restart(&server, Dice(seed), time))
+    })
+}
+
+fn restart(server: &Postgres, mut dice: Dice, time: Duration) {
+    let start = std::time::Instant::now();
+    while start.elapsed() < time {
+        pass(Duration::from_millis(1_000 + dice.below(3_000)));
+        if dice.percent(50) {
+            server.crash();
+        } else {
+            server.restart();
+        }
+    }
+}
+
+/// Every tenth command has a wrong clock.
+pub(crate) fn clock(torture: &Torture) -> Tally {
+    if faketime().is_none() {
+        let mut tally = Tally::default();
+        tally.violation(
+            "libfaketime is missing: install the package faketime, or leave this part out with --without clock",
+        );
+        return tally;
+    }
+    let shifts = &["+5y", "+8d", "+3h", "+90s", "-90s", "-3h", "-400d"];
+    let faults = Faults { killed: 2, shifts, allowed: &[8], ..Faults::default() };
+    rounds(torture, |torture, time| {
+        Workload::new(torture, None, faults.clone(), LEASE).run(torture, time, WORKERS, |_| {})
+    })
+}

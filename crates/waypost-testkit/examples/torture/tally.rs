@@ -1,0 +1,55 @@
+//! What a part counted, and what it found.
+
+use std::fmt;
+
+/// The most violations that are kept: one defect shows itself again and again.
+const MAX_VIOLATIONS: usize = 200;
+
+/// A violation is cut to this length; its evidence has all of it.
+const MAX_LENGTH: usize = 600;
+
+/// What a part counted, and what it found.
+#[derive(Default, Clone)]
+pub(crate) struct Tally {
+    pub(crate) rounds: u64,
+    pub(crate) faults: u64,
+    pub(crate) kills: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) violations: Vec<String>,
+}
+
+impl Tally {
+    /// Notes a violation and says so at once.
+    pub(crate) fn violation(&mut self, text: impl Into<String>) {
+        let text: String = text.into().chars().take(MAX_LENGTH).collect();
+        if self.violations.len() < MAX_VIOLATIONS {
+            println!("VIOLATION {text}");
+            self.violations.push(text);
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Tally) {
+        self.rounds += other.rounds;
+        self.faults += other.faults;
+        self.kills += other.kills;
+        self.acknowledged += other.acknowledged;
+        self.violations.extend(other.violations);
+    }
+
+    /// Returns a line of the closing table.
+    pub(crate) fn row(&self, name: &str) -> String {
+        let Tally { rounds, faults, kills, acknowledged, violations } = self;
+        format!("{name:<10} {rounds:>8} {faults:>8} {kills:>8} {acknowledged:>13} {:>11}", violations.len())
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { rounds, faults, kills, acknowledged, violations } = self;
+        write!(
+            f,
+            "{rounds} rounds, {faults} faults, {kills} kills, {acknowledged} acknowledged writes, {} violations",
+            violations.len()
+        )
+    }
+}

@@ -1,0 +1,46 @@
+//! Random numbers that a seed repeats, and waiting.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Random numbers: the same seed gives the same ones.
+#[derive(Debug, Clone)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// Returns a number below a limit.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(1).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    /// Tells whether something happens that happens so many times of a hundred.
+    pub fn percent(&mut self, chance: u64) -> bool {
+        self.below(100) < chance
+    }
+
+    /// Returns one of several.
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        let place = self.below(from.len() as u64);
+        &from[usize::try_from(place).expect("a place in a list")]
+    }
+
+    /// Puts a list in a random order.
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for last in (1..list.len()).rev() {
+            let other = usize::try_from(self.below(last as u64 + 1)).expect("a place in a list");
+            list.swap(last, other);
+        }
+    }
+
+    /// Returns another source of numbers, for a thread or a round of its own.
+    pub fn fork(&mut self) -> Dice {
+        Dice(self.below(1 << 31) << 31 | self.below(1 << 31))
+    }
+}
+
+/// Lets time pass: a process is to be met at a random moment of its life.
+pub fn pass(time: Duration) {
+    let (_sender, receiver) = mpsc::channel::<()>();
+    let _ = receiver.recv_timeout(time);
+}
