@@ -34,8 +34,9 @@ impl Dice {
     }
 
     /// Returns another source of numbers, for a thread or a round of its own.
+    #[must_use]
     pub fn fork(&mut self) -> Dice {
-        Dice(self.below(1 << 31) << 31 | self.below(1 << 31))
+        Dice((self.below(1 << 31) << 31) | self.below(1 << 31))
     }
 }
 

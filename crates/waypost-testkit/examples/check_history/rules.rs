@@ -12,9 +12,12 @@ const REFUSALS: [i64; 5] = [3, 4, 5, 6, 7];
 /// What a rule has against a history.
 type Violations = Vec<String>;
 
+/// A rule: returns what a history does against it.
+type Rule = fn(&History) -> Violations;
+
 /// Returns every violation of every rule.
 pub(crate) fn check(history: &History) -> Violations {
-    let rules: [(&str, fn(&History) -> Violations); 12] = [
+    let rules: [(&str, Rule); 12] = [
         ("exit code", exit_codes),
         ("acknowledged write lost", acknowledged_writes_are_there),
         ("refused write happened", refused_writes_are_absent),

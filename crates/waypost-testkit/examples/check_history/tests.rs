@@ -76,9 +76,13 @@ fn good() -> Vec<Value> {
     ]
 }
 
+/// Returns lines as the file that has them.
+fn written(lines: &[Value]) -> String {
+    lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
+}
+
 fn violations(lines: &[Value]) -> Vec<String> {
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    check(&History::parse(&text).unwrap())
+    check(&History::parse(&written(lines)).unwrap())
 }
 
 /// Plants a defect and expects that exactly these rules notice it.
@@ -101,8 +105,7 @@ fn a_history_that_keeps_every_rule_is_accepted() {
 
 #[test]
 fn a_history_without_a_final_state_is_not_accepted() {
-    let text: String = good()[..3].iter().map(|line| format!("{line}\n")).collect();
-    assert!(History::parse(&text).is_err());
+    assert!(History::parse(&written(&good()[..3])).is_err());
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) fn power(torture: &Torture) -> Tally {
     while tally.rounds == 0 || !torture.is_over() {
         for (number, kind) in (0_u32..).zip(&FILE_SYSTEMS) {
             let share = torture.left() / (3 - number);
-            let time = share.min(Duration::from_secs(60));
+            let time = share.min(Duration::from_mins(1));
             match cut(torture, kind, time, &mut dice) {
                 Ok(found) => tally.merge(found),
                 Err(message) => tally.violation(format!("{}: {message}", kind.name)),
@@ -79,8 +79,8 @@ fn cut(torture: &Torture, kind: &FileSystem, time: Duration, dice: &mut Dice) ->
         let before = tally.violations.len();
         let when = format!("{} cut at {position} of {}", kind.name, entries.len());
         place.check(kind, &image, &sandbox, &promises, &when, &mut tally);
-        if tally.violations.len() > before {
-            println!("evidence: {}", place.keep(&image));
+        if tally.is_worth_keeping(before) {
+            println!("evidence: {}", keep(&image));
         }
     }
     Ok(tally)
@@ -198,13 +198,13 @@ impl Place {
             }
         }
     }
+}
 
-    /// Keeps an image, and says where.
-    fn keep(&self, image: &Path) -> String {
-        let kept = std::env::temp_dir().join(format!("waypost-power-{}-{}", std::process::id(), image_number()));
-        let copied = copy(image, &kept);
-        copied.map_or_else(|error| error, |()| format!("{} (as it is after the commands ran)", kept.display()))
-    }
+/// Keeps an image, and says where.
+fn keep(image: &Path) -> String {
+    let kept = std::env::temp_dir().join(format!("waypost-power-{}-{}", std::process::id(), image_number()));
+    let copied = copy(image, &kept);
+    copied.map_or_else(|error| error, |()| format!("{} (as it is after the commands ran)", kept.display()))
 }
 
 fn image_number() -> u64 {

@@ -1,5 +1,482 @@
-//! Stub.
-use crate::{Torture, tally::Tally};
-pub(crate) fn races(_: &Torture) -> Tally {
-    Tally::default()
+//! Every pair of operations on one issue at the same time: edits, moves between ledgers, sync, and git.
+//!
+//! Afterwards every acknowledged comment and label is in the one ledger that has the issue, and every command works.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::Value;
+use waypost_testkit::{Dice, Run, Sandbox, pass};
+
+use crate::Torture;
+use crate::tally::Tally;
+
+const LEDGER: &str = ".waypost/issues.jsonl";
+
+/// How often each operation of a pair is run in a round.
+const REPEATS: usize = 3;
+
+/// After so many rounds, new repositories are made.
+const MAX_ROUNDS: usize = 25;
+
+/// An operation on one issue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Comment,
+    Label,
+    Update,
+    Close,
+    Reopen,
+    Claim,
+    Release,
+    Migrate,
+    Propose,
+    Withdraw,
+    Accept,
+    Sync,
+    Checkout,
+    Merge,
+    Stash,
+}
+
+use Operation::{
+    Accept, Checkout, Claim, Close, Comment, Label, Merge, Migrate, Propose, Release, Reopen, Stash, Sync, Update,
+    Withdraw,
+};
+
+const EDITS: [Operation; 7] = [Comment, Label, Update, Close, Reopen, Claim, Release];
+const MOVES: [Operation; 5] = [Migrate, Propose, Withdraw, Accept, Sync];
+const OF_GIT: [Operation; 4] = [Checkout, Merge, Stash, Sync];
+
+/// What was acknowledged in a round, by the text that only it has.
+#[derive(Default)]
+struct Written {
+    comments: Vec<String>,
+    labels: Vec<String>,
+    /// Everything that was tried as the notes, and whether any of it was acknowledged.
+    notes: BTreeSet<String>,
+    is_noted: bool,
+    wrong: Vec<String>,
+    acknowledged: u64,
+    faults: u64,
+}
+
+pub(crate) fn races(torture: &Torture) -> Tally {
+    let results = Mutex::new(Tally::default());
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let results = &results;
+            scope.spawn(move || {
+                let dice = Dice(torture.seed.wrapping_mul(31).wrapping_add(thread));
+                let tally = if thread == 0 { in_git(torture, dice) } else { between_ledgers(torture, dice) };
+                results.lock().expect("results").merge(tally);
+            });
+        }
+    });
+    results.into_inner().expect("results")
+}
+
+/// Returns all pairs of an edit or a move with a move, and of edits with each other, in a random order.
+fn pairs(moves: &[Operation], dice: &mut Dice) -> Vec<(Operation, Operation)> {
+    let all: Vec<Operation> = EDITS.iter().chain(moves).copied().collect();
+    let mut pairs: Vec<_> = all.iter().flat_map(|one| all.iter().map(move |other| (*one, *other))).collect();
+    // Each pair with a move counts twice: there the losses are.
+    pairs.extend(EDITS.iter().flat_map(|edit| moves.iter().map(move |one| (*edit, *one))));
+    dice.shuffle(&mut pairs);
+    pairs
+}
+
+/// Races between the ledgers of a contributor: a fork, its planning, and another project.
+fn between_ledgers(torture: &Torture, mut dice: Dice) -> Tally {
+    let mut tally = Tally::default();
+    while !torture.is_over() {
+        let yard = Yard::of_contributor(torture);
+        let before = tally.violations.len();
+        for pair in pairs(&MOVES, &mut dice).into_iter().take(MAX_ROUNDS) {
+            if torture.is_over() || tally.violations.len() > before {
+                break;
+            }
+            yard.race(pair, &mut dice, &mut tally);
+        }
+        yard.end(before, &mut tally);
+    }
+    tally
+}
+
+/// Races with git, in one repository with two branches and a remote.
+fn in_git(torture: &Torture, mut dice: Dice) -> Tally {
+    let mut tally = Tally::default();
+    while !torture.is_over() {
+        let yard = Yard::of_git(torture, dice.percent(50));
+        let before = tally.violations.len();
+        for pair in pairs(&OF_GIT, &mut dice).into_iter().take(MAX_ROUNDS) {
+            if torture.is_over() || tally.violations.len() > before {
+                break;
+            }
+            yard.race(pair, &mut dice, &mut tally);
+        }
+        yard.end(before, &mut tally);
+    }
+    tally
+}
+
+/// Repositories that an issue moves between.
+struct Yard {
+    sandbox: Sandbox,
+    way: PathBuf,
+    /// Where commands are run. The first one is where moves begin.
+    homes: Vec<PathBuf>,
+    /// Git moves the ledger, and not Waypost.
+    is_git: bool,
+}
+
+impl Yard {
+    fn of_contributor(torture: &Torture) -> Yard {
+        let sandbox = Sandbox::new(torture.way());
+        let upstream = sandbox.dir("upstream.git");
+        sandbox.git(&upstream, ["init", "-q", "--bare", "-b", "main"]);
+        let seed = sandbox.git_repo("seed");
+        sandbox.dir("seed/.waypost");
+        sandbox.write(seed.join(LEDGER), "{\"id\":\"up-1\",\"title\":\"Theirs\"}\n");
+        sandbox.git(&seed, ["add", "."]);
+        sandbox.git(&seed, ["commit", "-q", "-m", "ledger"]);
+        sandbox.git(&seed, ["push", "-q", "../upstream.git", "main"]);
+        sandbox.git(&sandbox.path("."), ["clone", "-q", "upstream.git", "fork"]);
+        let (fork, planning) = (sandbox.path("fork"), sandbox.path("planning"));
+        let other = sandbox.git_repo("other");
+        let yard = Yard { sandbox, way: torture.way.clone(), homes: vec![fork, planning, other], is_git: false };
+        yard.set_up(0, &["init", "--contributor", "--planning", "../planning"]);
+        yard.set_up(2, &["config", "--add-repo", "../planning"]);
+        yard
+    }
+
+    fn of_git(torture: &Torture, is_slow: bool) -> Yard {
+        let sandbox = Sandbox::new(torture.way());
+        let remote = sandbox.dir("remote.git");
+        sandbox.git(&remote, ["init", "-q", "--bare", "-b", "main"]);
+        let repo = sandbox.git_repo("repo");
+        sandbox.git(&repo, ["remote", "add", "origin", "../remote.git"]);
+        let yard = Yard { sandbox, way: torture.way.clone(), homes: vec![repo.clone()], is_git: true };
+        yard.set_up(0, &["init"]);
+        yard.set_up(0, &["add", "first"]);
+        yard.git(&["add", "."]);
+        yard.git(&["commit", "-q", "-m", "ledger"]);
+        yard.git(&["push", "-q", "-u", "origin", "main"]);
+        if is_slow {
+            // Git reads the file, takes its time, and then writes it.
+            yard.git(&["config", "filter.slow.smudge", "sleep 0.05; cat"]);
+            yard.git(&["config", "filter.slow.clean", "cat"]);
+            yard.sandbox.write(repo.join(".git/info/attributes"), format!("{LEDGER} filter=slow\n"));
+        }
+        yard
+    }
+
+    fn command(&self, home: usize, args: &[&str]) -> Command {
+        let mut command = self.sandbox.way_command(&self.homes[home]);
+        command.args(args).env_remove("WAYPOST_TEST_CLOCK");
+        command
+    }
+
+    /// Runs a command alone.
+    fn way(&self, home: usize, args: &[&str]) -> Run {
+        Run::of(&self.command(home, args).output().expect("way"))
+    }
+
+    /// Runs a command that makes ready for races.
+    fn set_up(&self, home: usize, args: &[&str]) {
+        let run = self.way(home, args);
+        assert_eq!(run.code, 0, "{args:?}: {run:#?}");
+    }
+
+    /// Runs git alone, which may fail. Returns what it printed.
+    fn git(&self, args: &[&str]) -> String {
+        Run::of(&self.sandbox.command("git", &self.homes[0]).args(args).output().expect("git")).stdout
+    }
+
+    /// Runs a pair of operations on a new issue at the same time, and looks at what became of it.
+    fn race(&self, pair: (Operation, Operation), dice: &mut Dice, tally: &mut Tally) {
+        tally.rounds += 1;
+        let Some(issue) = self.prepare(pair, tally) else { return };
+        let (mut one, mut other) = (dice.fork(), dice.fork());
+        let mut written = Written::default();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| self.repeat(pair.0, &issue, "a", &mut one));
+            let second = scope.spawn(|| self.repeat(pair.1, &issue, "b", &mut other));
+            for done in [first.join(), second.join()] {
+                written.merge(done.expect("a thread of the race"));
+            }
+        });
+        tally.acknowledged += written.acknowledged;
+        tally.faults += written.faults;
+        let told = format!("{:?} x {:?} on {issue}", pair.0, pair.1);
+        for wrong in &written.wrong {
+            tally.violation(format!("{told}: {wrong}"));
+        }
+        if self.is_git {
+            self.check_in_git(&issue, &written, &told, tally);
+            self.tidy();
+        } else {
+            self.settle(pair, &issue);
+            self.check_ledgers(&issue, &written, &told, tally);
+        }
+        self.check_commands(&issue, &told, tally);
+    }
+
+    /// Makes an issue, in the state in which the pair can act on it.
+    fn prepare(&self, pair: (Operation, Operation), tally: &mut Tally) -> Option<String> {
+        let added = self.way(0, &["add", "racing", "--json"]);
+        let answer: Value = serde_json::from_str(&added.stdout).unwrap_or_default();
+        let Some(issue) = answer["data"]["id"].as_str() else {
+            tally.violation(format!("add does not work: {}", added.whole()));
+            return None;
+        };
+        if [pair.0, pair.1].iter().any(|one| [Withdraw, Accept].contains(one)) {
+            let _ = self.way(0, &["propose", issue]);
+        }
+        if self.is_git {
+            self.git(&["commit", "-q", "-a", "-m", "racing"]);
+            self.git(&["checkout", "-q", "-B", "side"]);
+            let _ = self.way(0, &["add", "on the side"]);
+            self.git(&["commit", "-q", "-a", "-m", "side"]);
+            self.git(&["checkout", "-q", "main"]);
+            if [pair.0, pair.1].contains(&Merge) {
+                let _ = self.way(0, &["add", "on main"]);
+                self.git(&["commit", "-q", "-a", "-m", "main"]);
+            }
+        }
+        Some(issue.to_owned())
+    }
+
+    fn repeat(&self, operation: Operation, issue: &str, thread: &str, dice: &mut Dice) -> Written {
+        let mut written = Written::default();
+        for number in 0..REPEATS {
+            pass(Duration::from_micros(dice.below(30_000)));
+            let token = format!("{thread}{number}-{}", dice.below(1 << 30));
+            self.operate(operation, number, issue, &token, dice, &mut written);
+        }
+        written
+    }
+
+    fn operate(
+        &self,
+        operation: Operation,
+        number: usize,
+        issue: &str,
+        token: &str,
+        dice: &mut Dice,
+        written: &mut Written,
+    ) {
+        let home = usize::try_from(dice.below(self.homes.len() as u64)).expect("a home");
+        let filter = format!("id={issue}");
+        let target = if number.is_multiple_of(2) { "../other" } else { "../planning" };
+        let args: Vec<&str> = match operation {
+            Comment => vec!["comment", issue, token],
+            Label => vec!["label", "add", issue, token],
+            Update => vec!["update", issue, "--notes", token],
+            Close => vec!["close", issue],
+            Reopen => vec!["reopen", issue],
+            Claim => vec!["claim", issue, "--agent", token],
+            Release => vec!["release", issue, "--force"],
+            Migrate => vec!["migrate", "--move-to", target, "--filter", &filter],
+            Propose => vec!["propose", issue],
+            Withdraw => vec!["withdraw", issue],
+            Accept => vec!["accept", issue, "--role", "maintainer"],
+            Sync => vec!["sync"],
+            Checkout => return self.disturb(&[&["checkout", "-q", "side"], &["checkout", "-q", "main"]]),
+            Merge => return self.disturb(&[&["merge", "-q", "--no-edit", "side"]]),
+            Stash => return self.disturb(&[&["stash", "-q"], &["stash", "pop", "-q"]]),
+        };
+        let home = match operation {
+            Migrate => 2,
+            Propose | Withdraw | Accept => 0,
+            _ => home,
+        };
+        if operation == Update {
+            written.notes.insert(token.to_owned());
+        }
+        let run = self.run(home, &args, dice, written);
+        written.note(operation, token, &args, &run);
+    }
+
+    /// Runs a command, sometimes slowed down where windows are.
+    fn run(&self, home: usize, args: &[&str], dice: &mut Dice, written: &mut Written) -> Run {
+        let mut command = self.command(home, args);
+        if dice.percent(40) {
+            let call = dice.pick(&["fsync", "fdatasync", "renameat2", "rename", "flock", "openat"]);
+            let delay = if *call == "openat" { 200 } else { 4_000 + dice.below(20_000) };
+            let mut slow = self.sandbox.command("strace", &self.homes[home]);
+            slow.env_remove("WAYPOST_TEST_CLOCK").args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+            slow.args(["-e", &format!("inject={call}:delay_enter={delay}")]).arg(&self.way).args(args);
+            command = slow;
+            written.faults += 1;
+        }
+        Run::of(&command.stdin(Stdio::null()).output().expect("way"))
+    }
+
+    /// Lets git change the ledger. It may refuse to.
+    fn disturb(&self, commands: &[&[&str]]) {
+        for args in commands {
+            self.git(args);
+        }
+    }
+
+    /// Ends what a pair began, so that one ledger has the issue.
+    fn settle(&self, pair: (Operation, Operation), issue: &str) {
+        if self.copies(issue).iter().any(|(home, _)| *home == 2) {
+            let _ = self.way(2, &["migrate", "--move-to", "../planning", "--filter", &format!("id={issue}")]);
+        }
+        if [pair.0, pair.1].contains(&Accept) {
+            self.git(&["commit", "-q", "-a", "-m", "accepted"]);
+            self.git(&["push", "-q"]);
+            let _ = self.way(0, &["sync"]);
+        }
+        if self.copies(issue).len() > 1 {
+            let _ = self.way(0, &["withdraw", issue]);
+        }
+    }
+
+    /// Returns the records of an issue, with the repository of each.
+    fn copies(&self, issue: &str) -> Vec<(usize, Value)> {
+        let in_home = |(number, home): (usize, &PathBuf)| {
+            let records: Vec<Value> = ledger(home).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            records
+                .into_iter()
+                .filter(|record| record["id"] == issue)
+                .map(move |record| (number, record))
+                .collect::<Vec<_>>()
+        };
+        self.homes.iter().enumerate().flat_map(in_home).collect()
+    }
+
+    /// One ledger has the issue, with everything that was acknowledged.
+    fn check_ledgers(&self, issue: &str, written: &Written, told: &str, tally: &mut Tally) {
+        let copies = self.copies(issue);
+        let [(_, record)] = copies.as_slice() else {
+            let places: Vec<usize> = copies.iter().map(|(home, _)| *home).collect();
+            return tally.violation(format!("{told}: the issue is in {} ledgers: {places:?}", copies.len()));
+        };
+        for lost in written.lost(record) {
+            tally.violation(format!("{told}: {lost} is lost: {record}"));
+        }
+    }
+
+    /// What was acknowledged is in the ledger, in a commit, or in a stash.
+    fn check_in_git(&self, issue: &str, written: &Written, told: &str, tally: &mut Tally) {
+        let mut all = ledger(&self.homes[0]);
+        let refs = self.git(&["for-each-ref", "--format=%(objectname)"]);
+        let stashes = self.git(&["log", "-g", "--format=%H", "refs/stash"]);
+        for commit in refs.lines().chain(stashes.lines()) {
+            all += &self.git(&["show", &format!("{commit}:{LEDGER}")]);
+        }
+        let tokens = written.comments.iter().chain(&written.labels).map(String::as_str).chain([issue]);
+        for token in tokens.filter(|token| !all.contains(*token)) {
+            tally.violation(format!("{told}: {token} is lost"));
+        }
+    }
+
+    /// Brings git back to one branch with everything committed.
+    fn tidy(&self) {
+        if ledger(&self.homes[0]).contains("<<<<<<<") {
+            let _ = self.way(0, &["resolve"]);
+        }
+        self.git(&["merge", "--abort"]);
+        self.git(&["stash", "clear"]);
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", "tidy"]);
+        self.git(&["checkout", "-q", "-f", "main"]);
+    }
+
+    /// The next command of each kind works.
+    fn check_commands(&self, issue: &str, told: &str, tally: &mut Tally) {
+        let home = self.copies(issue).first().map(|(home, _)| *home);
+        let Some(home) = home else {
+            if self.is_git {
+                tally.violation(format!("{told}: the issue has vanished from the ledger"));
+            }
+            return;
+        };
+        let _ = self.way(home, &["release", issue, "--force"]);
+        for args in [
+            &["comment", issue, "afterwards"][..],
+            &["label", "add", issue, "afterwards"],
+            &["update", issue, "--notes", "afterwards"],
+            &["close", issue],
+            &["reopen", issue],
+            &["doctor"],
+        ] {
+            let run = self.way(home, &[args, &["--role", "maintainer"]].concat());
+            if run.code != 0 {
+                tally.violation(format!("{told}: afterwards {args:?} fails: {}", run.whole()));
+            }
+        }
+    }
+
+    /// Looks at the whole once more, and keeps it if something was found.
+    fn end(self, before: usize, tally: &mut Tally) {
+        if tally.violations.len() == before {
+            for home in 0..self.homes.len() {
+                for args in [&["doctor"][..], &["list", "--all"], &["sync"]] {
+                    let run = self.way(home, args);
+                    // A repository without a remote has nothing to sync.
+                    if run.code != 0 && !(args == ["sync"] && run.code == 6) {
+                        let place = self.homes[home].display();
+                        tally.violation(format!("{args:?} in {place} after the races: {}", run.whole()));
+                    }
+                }
+            }
+        }
+        if tally.is_worth_keeping(before) {
+            println!("evidence: {}", self.sandbox.keep().display());
+        }
+    }
+}
+
+impl Written {
+    fn merge(&mut self, other: Written) {
+        self.comments.extend(other.comments);
+        self.labels.extend(other.labels);
+        self.notes.extend(other.notes);
+        self.is_noted |= other.is_noted;
+        self.wrong.extend(other.wrong);
+        self.acknowledged += other.acknowledged;
+        self.faults += other.faults;
+    }
+
+    /// Notes how a command ended.
+    fn note(&mut self, operation: Operation, token: &str, args: &[&str], run: &Run) {
+        if ![0, 3, 4, 5, 6, 7].contains(&run.code) || run.stderr.contains("panicked") {
+            self.wrong.push(format!("{args:?}: {}", run.whole()));
+        }
+        if run.code != 0 {
+            return;
+        }
+        self.acknowledged += 1;
+        match operation {
+            Comment => self.comments.push(token.to_owned()),
+            Label => self.labels.push(token.to_owned()),
+            Update => self.is_noted = true,
+            _ => {}
+        }
+    }
+
+    /// Returns what was acknowledged and is not in a record.
+    fn lost(&self, record: &Value) -> Vec<String> {
+        let has = |list: &Value, token: &String| list.as_array().into_iter().flatten().any(|one| one == token);
+        let texts: Value = record["comments"].as_array().into_iter().flatten().map(|one| one["text"].clone()).collect();
+        // Of notes that were written at the same time, one is the field, and the others are kept as comments.
+        let is_noted = record["notes"].as_str().is_some_and(|notes| self.notes.iter().any(|note| notes.contains(note)));
+        let comments =
+            self.comments.iter().filter(|token| !has(&texts, token)).map(|token| format!("the comment {token}"));
+        let labels =
+            self.labels.iter().filter(|token| !has(&record["labels"], token)).map(|token| format!("the label {token}"));
+        let notes = (self.is_noted && !is_noted).then(|| "the update of the notes".to_owned());
+        comments.chain(labels).chain(notes).collect()
+    }
+}
+
+fn ledger(home: &Path) -> String {
+    std::fs::read_to_string(home.join(LEDGER)).unwrap_or_default()
 }

@@ -36,7 +36,7 @@ const LEASE: Duration = Duration::from_secs(5);
 pub(crate) fn storm(torture: &Torture) -> Tally {
     let faults = Faults { killed: 10, stopped: 4, ..Faults::default() };
     rounds(torture, |torture, time| {
-        Workload::new(torture, None, faults.clone(), LEASE).run(torture, time, WORKERS, |_| {})
+        Workload::new(torture, None, faults.clone(), LEASE).run(torture, time, WORKERS, |_| 0)
     })
 }
 
@@ -51,9 +51,12 @@ pub(crate) fn postgres(torture: &Torture) -> Tally {
     })
 }
 
-fn restart(server: &Postgres, mut dice: Dice, time: Duration) {
+/// Restarts the server again and again. Returns how often.
+fn restart(server: &Postgres, mut dice: Dice, time: Duration) -> u64 {
     let start = std::time::Instant::now();
+    let mut restarts = 0;
     while start.elapsed() < time {
+        restarts += 1;
         pass(Duration::from_millis(1_000 + dice.below(3_000)));
         if dice.percent(50) {
             server.crash();
@@ -61,6 +64,7 @@ fn restart(server: &Postgres, mut dice: Dice, time: Duration) {
             server.restart();
         }
     }
+    restarts
 }
 
 /// Every tenth command has a wrong clock.
@@ -75,6 +79,6 @@ pub(crate) fn clock(torture: &Torture) -> Tally {
     let shifts = &["+5y", "+8d", "+3h", "+90s", "-90s", "-3h", "-400d"];
     let faults = Faults { killed: 2, shifts, allowed: &[8], ..Faults::default() };
     rounds(torture, |torture, time| {
-        Workload::new(torture, None, faults.clone(), LEASE).run(torture, time, WORKERS, |_| {})
+        Workload::new(torture, None, faults.clone(), LEASE).run(torture, time, WORKERS, |_| 0)
     })
 }

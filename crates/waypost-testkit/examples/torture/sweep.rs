@@ -185,7 +185,7 @@ fn work(torture: &Torture, queue: &Mutex<Vec<Fault>>, thread: u64) -> Tally {
         if tally.violations.len() == before {
             scene.check("after the faults", &mut tally);
         }
-        if tally.violations.len() > before {
+        if tally.is_worth_keeping(before) {
             println!("evidence: {}", scene.sandbox.keep().display());
         }
         if queue.lock().expect("faults").is_empty() {

@@ -5,6 +5,9 @@ use std::fmt;
 /// The most violations that are kept: one defect shows itself again and again.
 const MAX_VIOLATIONS: usize = 200;
 
+/// The directories of so many violations are kept.
+const MAX_EVIDENCE: usize = 20;
+
 /// A violation is cut to this length; its evidence has all of it.
 const MAX_LENGTH: usize = 600;
 
@@ -26,6 +29,11 @@ impl Tally {
             println!("VIOLATION {text}");
             self.violations.push(text);
         }
+    }
+
+    /// Tells whether the evidence of the violations since `before` is kept: that of the first few is enough.
+    pub(crate) fn is_worth_keeping(&self, before: usize) -> bool {
+        self.violations.len() > before && before < MAX_EVIDENCE
     }
 
     pub(crate) fn merge(&mut self, other: Tally) {
