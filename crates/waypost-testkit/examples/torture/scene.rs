@@ -63,6 +63,8 @@ impl Scene {
         for agent in ["me", "you"] {
             scene.way(&["agent", "register", agent]);
         }
+        scene.sandbox.git(&scene.sandbox.path("."), ["clone", "-q", "remote.git", "fork"]);
+        scene.way(&["-C", "../fork", "init", "--contributor", "--planning", "../planning"]);
         scene.workspace = text(&scene.way(&["ws", "new"])["id"]);
         scene
     }
@@ -99,6 +101,21 @@ impl Scene {
 
     fn issue(&self, token: &str) -> String {
         text(&self.way(&["add", &format!("issue {token}")])["id"])
+    }
+
+    /// Makes an issue of a contributor's planning.
+    fn planned(&self, token: &str) -> String {
+        text(&self.way(&["-C", "../fork", "add", token])["id"])
+    }
+
+    /// Tells whether the fork and the planning have an issue.
+    fn places(&self, issue: &str) -> (bool, bool) {
+        (self.has("fork", issue), self.has("planning", issue))
+    }
+
+    /// Returns the visibility of an issue of the planning.
+    fn visibility(&self, issue: &str) -> String {
+        text(&self.way(&["-C", "../planning", "show", issue])["visibility"])
     }
 
     /// Makes a workflow with one task and returns the task.
@@ -226,6 +243,41 @@ pub(crate) const CASES: &[Case] = &[
         },
     },
     Case {
+        name: "delete",
+        prepare: |scene, token| words(&["delete", &scene.issue(token)]),
+        effect: |scene, _, args| on_issue(scene, &args[1], |issue| issue["status"] == "tombstone"),
+    },
+    Case {
+        name: "dep add",
+        prepare: |scene, token| words(&["dep", "add", &scene.issue(token), &scene.issue(token)]),
+        effect: |scene, _, args| {
+            on_issue(scene, &args[2], |issue| contains(&issue["dependencies"], Some("depends_on_id"), &args[3]))
+        },
+    },
+    Case {
+        name: "propose",
+        prepare: |scene, token| words(&["-C", "../fork", "propose", &scene.planned(token)]),
+        effect: |scene, _, args| match scene.places(&args[3]) {
+            (true, true) if scene.visibility(&args[3]) == "proposed" => Effect::Done,
+            (true, true) => Effect::Between,
+            (false, true) => Effect::Absent,
+            (_, false) => Effect::Lost,
+        },
+    },
+    Case {
+        name: "withdraw",
+        prepare: |scene, token| {
+            let issue = scene.planned(token);
+            scene.way(&["-C", "../fork", "propose", &issue]);
+            words(&["-C", "../fork", "withdraw", &issue])
+        },
+        effect: |scene, _, args| match scene.places(&args[3]) {
+            (false, true) if scene.visibility(&args[3]) != "proposed" => Effect::Done,
+            (_, true) => Effect::Between,
+            (_, false) => Effect::Lost,
+        },
+    },
+    Case {
         name: "migrate",
         prepare: |scene, token| {
             let issue = scene.issue(token);
@@ -316,6 +368,17 @@ pub(crate) const CASES: &[Case] = &[
                 1 => Effect::Done,
                 _ => Effect::Half,
             }
+        },
+    },
+    Case {
+        name: "msg ack",
+        prepare: |scene, token| {
+            let sent = scene.way(&["msg", "send", "you", token, "--agent", "me"]);
+            words(&["msg", "ack", &text(&sent["id"]), "--agent", "you"])
+        },
+        effect: |scene, _, args| {
+            let inbox = scene.way(&["msg", "inbox", "--agent", "you", "--peek", "--limit", "100000"]);
+            done(!contains(&inbox, Some("id"), &args[2]))
         },
     },
     Case {
