@@ -231,6 +231,11 @@ impl Tx for MemoryTx<'_> {
         Ok(links.filter(|(of, _)| of == workflow).map(|(_, repository)| repository.clone()).collect())
     }
 
+    fn workflow_repository_list_in(&mut self, workflows: &[WorkflowId]) -> Result<Vec<(WorkflowId, RepositoryId)>> {
+        let links = self.rows.workflow_repositories.iter();
+        Ok(links.filter(|(of, _)| workflows.contains(of)).cloned().collect())
+    }
+
     fn task_put(&mut self, task: &Task) -> Result<()> {
         self.need_worktree(&task.worktree_id)?;
         if !self.rows.workflows.contains_key(&task.workflow_id) {
@@ -279,6 +284,13 @@ impl Tx for MemoryTx<'_> {
         let mut tasks: Vec<_> =
             self.rows.tasks.values().filter(|task| task.workflow_id == *workflow).cloned().collect();
         tasks.sort_by(|a, b| (a.sequence, &a.id).cmp(&(b.sequence, &b.id)));
+        Ok(tasks)
+    }
+
+    fn task_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Task>> {
+        let tasks = self.rows.tasks.values().filter(|task| workflows.contains(&task.workflow_id));
+        let mut tasks: Vec<_> = tasks.cloned().collect();
+        tasks.sort_by(|a, b| (&a.workflow_id, a.sequence, &a.id).cmp(&(&b.workflow_id, b.sequence, &b.id)));
         Ok(tasks)
     }
 
@@ -344,6 +356,14 @@ impl Tx for MemoryTx<'_> {
         Ok(counts.into_iter().collect())
     }
 
+    fn task_count_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<(WorkflowId, TaskStatus, u64)>> {
+        let mut counts = BTreeMap::new();
+        for task in self.rows.tasks.values().filter(|task| workflows.contains(&task.workflow_id)) {
+            *counts.entry((task.workflow_id.clone(), task.status)).or_default() += 1;
+        }
+        Ok(counts.into_iter().map(|((workflow, status), count)| (workflow, status, count)).collect())
+    }
+
     fn dependency_put(&mut self, dependency: &Dependency) -> Result<()> {
         self.need_task(&dependency.task_id)?;
         self.need_task(&dependency.depends_on)?;
@@ -360,6 +380,11 @@ impl Tx for MemoryTx<'_> {
     fn dependency_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Dependency>> {
         let tasks = &self.rows.tasks;
         Ok(self.dependencies(|task| tasks[task].workflow_id == *workflow))
+    }
+
+    fn dependency_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Dependency>> {
+        let tasks = &self.rows.tasks;
+        Ok(self.dependencies(|task| workflows.contains(&tasks[task].workflow_id)))
     }
 
     fn dependency_list_of(&mut self, task: &TaskId) -> Result<Vec<Dependency>> {
@@ -446,6 +471,15 @@ impl Tx for MemoryTx<'_> {
         let is_wanted = |lease: &&Lease| match holder {
             Some(holder) => lease.holder.as_ref() == Some(holder),
             None => lease.holder.is_some(),
+        };
+        Ok(self.rows.leases.values().filter(is_wanted).cloned().collect())
+    }
+
+    fn lease_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Lease>> {
+        let tasks = &self.rows.tasks;
+        let is_wanted = |lease: &&Lease| {
+            let task = lease.subject.parse::<TaskId>().ok().and_then(|id| tasks.get(&id));
+            task.is_some_and(|task| workflows.contains(&task.workflow_id))
         };
         Ok(self.rows.leases.values().filter(is_wanted).cloned().collect())
     }

@@ -105,6 +105,8 @@ pub trait Tx {
     fn workflow_repository_put(&mut self, workflow: &WorkflowId, repository: &RepositoryId) -> Result<()>;
     /// Returns the repositories that a workflow concerns, by id.
     fn workflow_repository_list(&mut self, workflow: &WorkflowId) -> Result<Vec<RepositoryId>>;
+    /// Returns the repositories that several workflows concern, by workflow id and repository id.
+    fn workflow_repository_list_in(&mut self, workflows: &[WorkflowId]) -> Result<Vec<(WorkflowId, RepositoryId)>>;
 
     /// Inserts a task, or replaces the one with its id.
     fn task_put(&mut self, task: &Task) -> Result<()>;
@@ -116,6 +118,8 @@ pub trait Tx {
     fn task_remove(&mut self, id: &TaskId) -> Result<()>;
     /// Returns the tasks of a workflow, in the order of the plan.
     fn task_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Task>>;
+    /// Returns the tasks of several workflows, by workflow id and then in the order of the plan.
+    fn task_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Task>>;
     /// Returns the first tasks of a workflow in the order of the plan: what they are called, and how far they got.
     fn task_list_names(&mut self, workflow: &WorkflowId, limit: u32) -> Result<Vec<(TaskId, String, TaskStatus)>>;
     /// Returns the tasks of one name in all workflows, newest first.
@@ -130,6 +134,9 @@ pub trait Tx {
     /// Returns how many tasks of a workflow are in each status.
     fn task_count(&mut self, workflow: &WorkflowId) -> Result<Vec<(TaskStatus, u64)>>;
 
+    /// Returns how many tasks of several workflows are in each status, by workflow id and status.
+    fn task_count_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<(WorkflowId, TaskStatus, u64)>>;
+
     /// Returns the statuses that tasks of a workflow are in, which takes no longer for many tasks than for few.
     fn task_list_statuses(&mut self, workflow: &WorkflowId) -> Result<Vec<TaskStatus>>;
 
@@ -139,6 +146,8 @@ pub trait Tx {
     fn dependency_remove(&mut self, task: &TaskId, depends_on: &TaskId) -> Result<()>;
     /// Returns all dependencies of a workflow's tasks, by id.
     fn dependency_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Dependency>>;
+    /// Returns all dependencies of the tasks of several workflows, by id.
+    fn dependency_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Dependency>>;
     /// Returns what a task depends on, by id.
     fn dependency_list_of(&mut self, task: &TaskId) -> Result<Vec<Dependency>>;
 
@@ -166,6 +175,8 @@ pub trait Tx {
     fn lease_get(&mut self, subject: &str) -> Result<Option<Lease>>;
     /// Returns the leases that somebody holds, by subject; of one agent, or of all.
     fn lease_list(&mut self, holder: Option<&AgentId>) -> Result<Vec<Lease>>;
+    /// Returns the leases on the tasks of several workflows, held or not, by subject.
+    fn lease_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Lease>>;
     /// Returns the held leases whose deadline has passed at a moment, the earliest first.
     fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>>;
 

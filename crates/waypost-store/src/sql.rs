@@ -1,6 +1,7 @@
 //! The statements, one constant each, in the SQL that all backends understand.
 //!
-//! Parameters are written `?1`; PostgreSQL gets them as `$1`. Each says which index it goes along.
+//! Parameters are written `?1`; PostgreSQL gets them as `$1`. A list is one parameter, a JSON array, and is written
+//! `json_each(?1)`; PostgreSQL gets its own function for that. Each says which index it goes along.
 
 /// `SELECT` with all columns of a table, in the order in which `tx.rs` reads them.
 macro_rules! select {
@@ -326,6 +327,10 @@ pub(crate) const WORKFLOW_LIST: &str = select!(
 /// By primary key.
 pub(crate) const WORKFLOW_REPOSITORY_LIST: &str =
     "SELECT repository_id FROM workflow_repositories WHERE workflow_id = ?1 ORDER BY repository_id";
+/// A scan of the list, and each workflow by primary key.
+pub(crate) const WORKFLOW_REPOSITORY_LIST_IN: &str = "
+    SELECT workflow_id, repository_id FROM workflow_repositories
+    WHERE workflow_id IN (SELECT value FROM json_each(?1)) ORDER BY workflow_id, repository_id";
 
 /// By primary key.
 pub(crate) const TASK_GET: &str = select!(task, "tasks WHERE id = ?1");
@@ -333,6 +338,9 @@ pub(crate) const TASK_GET: &str = select!(task, "tasks WHERE id = ?1");
 pub(crate) const TASK_REMOVE: &str = "DELETE FROM tasks WHERE id = ?1";
 /// Along `tasks_by_plan`.
 pub(crate) const TASK_LIST: &str = select!(task, "tasks WHERE workflow_id = ?1 ORDER BY sequence, id");
+/// A scan of the list, and each workflow along `tasks_by_plan`.
+pub(crate) const TASK_LIST_IN_WORKFLOWS: &str =
+    select!(task, "tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)) ORDER BY workflow_id, sequence, id");
 /// Along `tasks_by_plan`.
 pub(crate) const TASK_LIST_NAMES: &str =
     "SELECT id, name, status FROM tasks WHERE workflow_id = ?2 ORDER BY sequence, id LIMIT ?1";
@@ -368,6 +376,10 @@ pub(crate) const TASK_LIST_DUE: &str =
     select!(task, "tasks WHERE due_at IS NOT NULL AND due_at <= ?2 ORDER BY due_at, id LIMIT ?1");
 /// Along `tasks_by_state_of_workflow`, without the rows.
 pub(crate) const TASK_COUNT: &str = "SELECT status, count(*) FROM tasks WHERE workflow_id = ?1 GROUP BY status";
+/// A scan of the list, and each workflow along `tasks_by_state_of_workflow`, without the rows.
+pub(crate) const TASK_COUNT_IN_WORKFLOWS: &str = "
+    SELECT workflow_id, status, count(*) FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1))
+    GROUP BY workflow_id, status";
 /// Along `tasks_by_state_of_workflow`, one look for each status.
 pub(crate) const TASK_LIST_STATUSES: &str = "
     SELECT column1
@@ -381,6 +393,13 @@ pub(crate) const DEPENDENCY_REMOVE: &str = "DELETE FROM dependencies WHERE task_
 pub(crate) const DEPENDENCY_LIST: &str = select!(
     dependency,
     "dependencies WHERE task_id IN (SELECT id FROM tasks WHERE workflow_id = ?1) ORDER BY task_id, depends_on"
+);
+/// A scan of the list, each workflow's tasks by `tasks_by_plan`, and their dependencies by primary key.
+pub(crate) const DEPENDENCY_LIST_IN_WORKFLOWS: &str = select!(
+    dependency,
+    "dependencies
+    WHERE task_id IN (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))
+    ORDER BY task_id, depends_on"
 );
 /// By primary key.
 pub(crate) const DEPENDENCY_LIST_OF: &str = select!(dependency, "dependencies WHERE task_id = ?1 ORDER BY depends_on");
@@ -405,6 +424,13 @@ pub(crate) const LEASE_GET: &str = select!(lease, "leases WHERE subject = ?1");
 pub(crate) const LEASE_LIST: &str = select!(lease, "leases WHERE holder IS NOT NULL ORDER BY subject || ''");
 /// Along `leases_by_holder`.
 pub(crate) const LEASE_LIST_OF_HOLDER: &str = select!(lease, "leases WHERE holder = ?1 ORDER BY subject");
+/// A scan of the list, each workflow's tasks by `tasks_by_plan`, and their leases by primary key.
+pub(crate) const LEASE_LIST_IN_WORKFLOWS: &str = select!(
+    lease,
+    "leases
+    WHERE subject IN (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))
+    ORDER BY subject"
+);
 /// Along `leases_due`.
 pub(crate) const LEASE_LIST_DUE: &str =
     select!(lease, "leases WHERE holder IS NOT NULL AND deadline <= ?2 ORDER BY deadline, subject LIMIT ?1");

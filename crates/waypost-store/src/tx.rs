@@ -339,6 +339,10 @@ impl Tx for SqlTx<'_> {
         self.all(sql::WORKFLOW_REPOSITORY_LIST, cells![workflow.as_str()], Row::parsed)
     }
 
+    fn workflow_repository_list_in(&mut self, workflows: &[WorkflowId]) -> Result<Vec<(WorkflowId, RepositoryId)>> {
+        self.all(sql::WORKFLOW_REPOSITORY_LIST_IN, &[json(&workflows)?], |row| Ok((row.parsed()?, row.parsed()?)))
+    }
+
     fn task_put(&mut self, task: &Task) -> Result<()> {
         let t = task;
         self.run(
@@ -419,6 +423,10 @@ impl Tx for SqlTx<'_> {
         self.all(sql::TASK_LIST, cells![workflow.as_str()], task)
     }
 
+    fn task_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Task>> {
+        self.all(sql::TASK_LIST_IN_WORKFLOWS, &[json(&workflows)?], task)
+    }
+
     fn task_list_names(&mut self, workflow: &WorkflowId, limit: u32) -> Result<Vec<(TaskId, String, TaskStatus)>> {
         let name = |row: &mut Row| Ok((row.parsed()?, row.text()?, row.parsed()?));
         self.all(sql::TASK_LIST_NAMES, cells![limit, workflow.as_str()], name)
@@ -451,6 +459,13 @@ impl Tx for SqlTx<'_> {
         Ok(counts)
     }
 
+    fn task_count_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<(WorkflowId, TaskStatus, u64)>> {
+        let count = |row: &mut Row| Ok((row.parsed()?, row.parsed()?, row.number()?));
+        let mut counts = self.all(sql::TASK_COUNT_IN_WORKFLOWS, &[json(&workflows)?], count)?;
+        counts.sort_unstable();
+        Ok(counts)
+    }
+
     fn task_list_statuses(&mut self, workflow: &WorkflowId) -> Result<Vec<TaskStatus>> {
         let mut statuses = self.all(sql::TASK_LIST_STATUSES, cells![workflow.as_str()], Row::parsed)?;
         statuses.sort_unstable();
@@ -468,6 +483,10 @@ impl Tx for SqlTx<'_> {
 
     fn dependency_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Dependency>> {
         self.all(sql::DEPENDENCY_LIST, cells![workflow.as_str()], dependency)
+    }
+
+    fn dependency_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Dependency>> {
+        self.all(sql::DEPENDENCY_LIST_IN_WORKFLOWS, &[json(&workflows)?], dependency)
     }
 
     fn dependency_list_of(&mut self, task: &TaskId) -> Result<Vec<Dependency>> {
@@ -575,6 +594,10 @@ impl Tx for SqlTx<'_> {
             None => self.all(sql::LEASE_LIST, &[], lease),
             Some(holder) => self.all(sql::LEASE_LIST_OF_HOLDER, cells![holder.as_str()], lease),
         }
+    }
+
+    fn lease_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Lease>> {
+        self.all(sql::LEASE_LIST_IN_WORKFLOWS, &[json(&workflows)?], lease)
     }
 
     fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>> {

@@ -152,7 +152,7 @@ impl Operation for GetStatus {
             working: seen(cx, working)?,
             ready: seen(cx, ready)?,
             waiting: seen(cx, waiting)?,
-            workflows: workflows.into_iter().map(|workflow| view::workflow(cx, workflow)).collect::<Result<_>>()?,
+            workflows: view::workflows(cx, workflows)?,
             agents,
             issues,
             last: cx.tx.event_last()?,

@@ -62,15 +62,13 @@ impl Operation for ListTasks {
         };
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let (mut tasks, mut more) = (Vec::new(), 0);
-        for workflow in workflows {
-            for task in view::tasks(cx, &workflow)? {
-                let is_wanted = (self.statuses.is_empty() || self.statuses.contains(&task.task.status))
-                    && (!self.claimable || task.is_claimable);
-                if is_wanted && tasks.len() < limit {
-                    tasks.push(task);
-                } else if is_wanted {
-                    more += 1;
-                }
+        for task in view::tasks_in(cx, &workflows)? {
+            let is_wanted = (self.statuses.is_empty() || self.statuses.contains(&task.task.status))
+                && (!self.claimable || task.is_claimable);
+            if is_wanted && tasks.len() < limit {
+                tasks.push(task);
+            } else if is_wanted {
+                more += 1;
             }
         }
         Ok(TaskList { tasks, more })

@@ -36,7 +36,6 @@ impl Operation for ListWorkflows {
             return Err(Error::not_found(format!("no worktree {id}")));
         }
         let workflows = cx.tx.workflow_list(&self.query)?;
-        let workflows = workflows.into_iter().map(|workflow| view::workflow(cx, workflow)).collect::<Result<_>>()?;
-        Ok(WorkflowList { workflows })
+        Ok(WorkflowList { workflows: view::workflows(cx, workflows)? })
     }
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{find, lease};
 use crate::engine::Cx;
 use crate::error::Result;
-use crate::id::{RepositoryId, TaskId};
-use crate::model::{DependencyKind, Task, TaskStatus, Workflow, WorkflowStatus};
+use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId};
+use crate::model::{DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowStatus};
 use crate::time::Timestamp;
 
 /// A task, and what is computed about it.
@@ -55,35 +55,77 @@ pub struct WorkflowView {
 /// Shows a workflow.
 pub(crate) fn workflow(cx: &mut Cx<'_>, workflow: Workflow) -> Result<WorkflowView> {
     let repositories = cx.tx.workflow_repository_list(&workflow.id)?;
-    let counts: BTreeMap<_, _> = cx.tx.task_count(&workflow.id)?.into_iter().collect();
+    let counts = cx.tx.task_count(&workflow.id)?.into_iter().collect();
+    Ok(counted(workflow, repositories, counts))
+}
+
+/// Shows workflows, with as many statements for many as for one.
+pub(crate) fn workflows(cx: &mut Cx<'_>, workflows: Vec<Workflow>) -> Result<Vec<WorkflowView>> {
+    let ids: Vec<_> = workflows.iter().map(|workflow| workflow.id.clone()).collect();
+    let mut repositories: BTreeMap<WorkflowId, Vec<RepositoryId>> = BTreeMap::new();
+    for (workflow, repository) in cx.tx.workflow_repository_list_in(&ids)? {
+        repositories.entry(workflow).or_default().push(repository);
+    }
+    let mut counts: BTreeMap<WorkflowId, BTreeMap<TaskStatus, u64>> = BTreeMap::new();
+    for (workflow, status, count) in cx.tx.task_count_in_workflows(&ids)? {
+        counts.entry(workflow).or_default().insert(status, count);
+    }
+    let views = workflows.into_iter().map(|workflow| {
+        let repositories = repositories.remove(&workflow.id).unwrap_or_default();
+        let counts = counts.remove(&workflow.id).unwrap_or_default();
+        counted(workflow, repositories, counts)
+    });
+    Ok(views.collect())
+}
+
+fn counted(workflow: Workflow, repositories: Vec<RepositoryId>, counts: BTreeMap<TaskStatus, u64>) -> WorkflowView {
     let total = counts.values().sum();
     let done = counts.iter().filter(|(status, _)| status.satisfies()).map(|(_, count)| count).sum();
-    Ok(WorkflowView { workflow, repositories, counts, total, done })
+    WorkflowView { workflow, repositories, counts, total, done }
 }
 
 /// Shows all tasks of a workflow, in the order of the plan.
 pub(crate) fn tasks(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Vec<TaskView>> {
-    let tasks = cx.tx.task_list(&workflow.id)?;
+    tasks_in(cx, std::slice::from_ref(workflow))
+}
+
+/// Shows all tasks of workflows, in the order of these and of their plans, with as many statements for many as for one.
+pub(crate) fn tasks_in(cx: &mut Cx<'_>, workflows: &[Workflow]) -> Result<Vec<TaskView>> {
+    let ids: Vec<_> = workflows.iter().map(|workflow| workflow.id.clone()).collect();
+    cx.tx.foresee(&mut |tx| {
+        tx.task_list_in_workflows(&ids)?;
+        tx.dependency_list_in_workflows(&ids)?;
+        tx.lease_list_in_workflows(&ids)?;
+        tx.agent_list().map(drop)
+    })?;
+    let tasks = cx.tx.task_list_in_workflows(&ids)?;
     let known: BTreeMap<TaskId, (u32, String, TaskStatus)> =
         tasks.iter().map(|task| (task.id.clone(), (task.sequence, task.name.clone(), task.status))).collect();
-    let mut dependencies: BTreeMap<TaskId, Vec<(TaskId, DependencyKind)>> = BTreeMap::new();
-    for dependency in cx.tx.dependency_list(&workflow.id)? {
-        dependencies.entry(dependency.task_id).or_default().push((dependency.depends_on, dependency.kind));
+    let mut dependencies: BTreeMap<TaskId, Vec<Edge>> = BTreeMap::new();
+    for dependency in cx.tx.dependency_list_in_workflows(&ids)? {
+        if let Some((sequence, name, status)) = known.get(&dependency.depends_on).cloned() {
+            dependencies.entry(dependency.task_id).or_default().push((sequence, name, status, dependency.kind));
+        }
     }
-    tasks
-        .into_iter()
-        .map(|task| {
-            let on = dependencies
-                .remove(&task.id)
-                .unwrap_or_default()
-                .into_iter()
-                .filter_map(|(id, kind)| {
-                    known.get(&id).map(|(sequence, name, status)| (*sequence, name.clone(), *status, kind))
-                })
-                .collect();
-            shown(cx, task, workflow, on)
-        })
-        .collect()
+    let mut leases: BTreeMap<String, Lease> =
+        cx.tx.lease_list_in_workflows(&ids)?.into_iter().map(|lease| (lease.subject.clone(), lease)).collect();
+    let names: BTreeMap<AgentId, String> =
+        cx.tx.agent_list()?.into_iter().map(|agent| (agent.id, agent.name)).collect();
+    let mut of_workflow: BTreeMap<WorkflowId, Vec<Task>> = BTreeMap::new();
+    for task in tasks {
+        of_workflow.entry(task.workflow_id.clone()).or_default().push(task);
+    }
+    let mut views = Vec::new();
+    for workflow in workflows {
+        for task in of_workflow.remove(&workflow.id).unwrap_or_default() {
+            let on = dependencies.remove(&task.id).unwrap_or_default();
+            let lease = leases.remove(task.id.as_str());
+            views.push(shown(task, workflow, on, lease, |id| {
+                Ok(names.get(id).cloned().unwrap_or_else(|| id.to_string()))
+            })?);
+        }
+    }
+    Ok(views)
 }
 
 /// Shows one task.
@@ -95,14 +137,19 @@ pub(crate) fn task(cx: &mut Cx<'_>, task: Task) -> Result<TaskView> {
             on.push((other.sequence, other.name, other.status, dependency.kind));
         }
     }
-    shown(cx, task, &workflow, on)
+    let held = cx.tx.lease_get(task.id.as_str())?;
+    shown(task, &workflow, on, held, |id| lease::name(cx, id))
 }
 
+/// A task that another depends on: its place in the plan, its name, its status, and how it is depended on.
+type Edge = (u32, String, TaskStatus, DependencyKind);
+
 fn shown(
-    cx: &mut Cx<'_>,
     task: Task,
     workflow: &Workflow,
-    mut on: Vec<(u32, String, TaskStatus, DependencyKind)>,
+    mut on: Vec<Edge>,
+    lease: Option<Lease>,
+    mut name_of: impl FnMut(&AgentId) -> Result<String>,
 ) -> Result<TaskView> {
     // In the order of the plan: that of the rows says nothing.
     on.sort();
@@ -112,12 +159,11 @@ fn shown(
         .filter(|(_, _, status, kind)| blocks(kind) && !status.satisfies() && !task.status.is_final())
         .map(|(_, name, ..)| name.clone())
         .collect();
-    let lease = cx.tx.lease_get(task.id.as_str())?;
-    let (holder, expires_at) = match lease.as_ref().and_then(|lease| lease.holder.clone().map(|by| (by, lease))) {
-        Some((holder, lease)) => (Some(lease::name(cx, &holder)?), Some(lease.expires_at)),
+    let (holder, expires_at) = match lease.as_ref().and_then(|lease| lease.holder.as_ref().map(|by| (by, lease))) {
+        Some((holder, lease)) => (Some(name_of(holder)?), Some(lease.expires_at)),
         None => (None, None),
     };
-    let assigned_to = task.assignee.as_ref().map(|assignee| lease::name(cx, assignee)).transpose()?;
+    let assigned_to = task.assignee.as_ref().map(&mut name_of).transpose()?;
     Ok(TaskView {
         assigned_to,
         workflow: workflow.name.clone(),

@@ -321,9 +321,9 @@ fn type_of(cell: &Cell) -> Type {
     }
 }
 
-/// Writes `?1` as `$1`.
+/// Writes `?1` as `$1`, and the list `json_each(?1)` with PostgreSQL's function for it.
 fn with_dollars(sql: &str) -> String {
-    sql.replace('?', "$")
+    sql.replace('?', "$").replace("json_each($1)", "jsonb_array_elements_text($1::jsonb) AS listed(value)")
 }
 
 pub(super) fn last_row(messages: &[SimpleQueryMessage]) -> Option<&SimpleQueryRow> {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use ::postgres::{Client, NoTls};
 use waypost_core::engine::{self, Caller};
 use waypost_core::id::Entropy;
-use waypost_core::model::EventQuery;
-use waypost_core::op::Register;
+use waypost_core::model::{EventQuery, Lease, Task, Workflow, WorkflowQuery, WorkflowStatus};
+use waypost_core::op::{ListTasks, ListWorkflows, Register};
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind};
 use waypost_store::postgres::{Options, PostgresStore, SCHEMA_VERSION};
@@ -429,4 +429,47 @@ fn make_certificates(dir: &Path) {
         chown --reference=. server.key server.crt && chmod 600 server.key";
     let made = Command::new("sh").args(["-c", script]).current_dir(dir).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// Returns how many statements a server has been sent so far, by its log.
+fn statements(server: &Postgres) -> usize {
+    let log = std::fs::read_to_string(server.dir().join("log")).unwrap();
+    log.lines().filter(|line| line.contains(" execute ") || line.contains("statement: ")).count()
+}
+
+#[test]
+fn tasks_and_workflows_are_listed_with_as_many_statements_for_many_as_for_one() {
+    let server = Postgres::start(&["log_statement = 'all'"]);
+    let (mut store, mut world) = filled(&server.url());
+    let caller = caller_of(&world);
+    let dice = &mut Dice::new(5);
+    let mut counts = Vec::new();
+    for round in 0..3 {
+        write(&mut store, |tx| {
+            let workflow = Workflow { status: WorkflowStatus::InProgress, ..world.workflow(dice) };
+            tx.workflow_put(&workflow).unwrap();
+            world.workflows = vec![workflow.clone()];
+            for number in 0..=round * 20 {
+                let task = Task {
+                    name: format!("{round} {number}"),
+                    workflow_id: workflow.id.clone(),
+                    assignee: Some(world.agents[0].id.clone()),
+                    ..world.task(dice)
+                };
+                tx.task_put(&task).unwrap();
+                world.tasks = vec![task];
+                tx.lease_put(&Lease { holder: Some(world.agents[0].id.clone()), ..world.lease(dice) }).unwrap();
+            }
+        });
+        let before = statements(&server);
+        let list = ListTasks { workflow: None, statuses: Vec::new(), claimable: false, worktree_id: None, limit: 1 };
+        let listed = engine::read(&mut store, &caller, &mut Zeros, list).unwrap();
+        assert_eq!(listed.tasks.len(), 1);
+        let between = statements(&server);
+        let query = WorkflowQuery { limit: 100, ..WorkflowQuery::default() };
+        engine::read(&mut store, &caller, &mut Zeros, ListWorkflows { query }).unwrap();
+        counts.push((between - before, statements(&server) - between));
+    }
+    assert_eq!(counts[0], counts[1], "{counts:?}");
+    assert_eq!(counts[1], counts[2], "{counts:?}");
 }

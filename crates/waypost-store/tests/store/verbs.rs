@@ -837,3 +837,50 @@ pub(crate) fn messages_about_a_workflow_are_found_in_order(store: &mut dyn Store
     let found = read(store, |tx| tx.message_list_about(&workflow(1).id).unwrap());
     assert_eq!(found, [message(4, Some(1)), message(1, Some(1))]);
 }
+
+pub(crate) fn rows_of_several_workflows_are_those_of_each(store: &mut dyn Store) {
+    let dice = &mut Dice::new(7);
+    let mut world = World::small(dice);
+    let second = world.workflow(dice);
+    world.workflows.push(second.clone());
+    for number in 0..3 {
+        let task = Task { name: format!("{number}"), workflow_id: second.id.clone(), ..world.task(dice) };
+        world.tasks.push(task);
+    }
+    write(store, |tx| {
+        world.put(tx);
+        let (task_id, depends_on) = (world.tasks[3].id.clone(), world.tasks[2].id.clone());
+        tx.dependency_put(&Dependency { task_id, depends_on, kind: DependencyKind::Blocks }).unwrap();
+        tx.workflow_repository_put(&second.id, &world.repositories[0].id).unwrap();
+        for task in &world.tasks[1..4] {
+            tx.lease_put(&Lease { subject: task.id.to_string(), ..world.lease(dice) }).unwrap();
+        }
+    });
+    let mut ids: Vec<_> = world.workflows.iter().map(|workflow| workflow.id.clone()).collect();
+    ids.sort();
+    read(store, |tx| {
+        let (mut tasks, mut counts, mut dependencies, mut repositories, mut leases) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for id in &ids {
+            tasks.extend(tx.task_list(id).unwrap());
+            counts.extend(tx.task_count(id).unwrap().into_iter().map(|(status, count)| (id.clone(), status, count)));
+            dependencies.extend(tx.dependency_list(id).unwrap());
+            repositories.extend(tx.workflow_repository_list(id).unwrap().into_iter().map(|other| (id.clone(), other)));
+        }
+        for task in &tasks {
+            leases.extend(tx.lease_get(task.id.as_str()).unwrap());
+        }
+        leases.sort_by(|a, b| a.subject.cmp(&b.subject));
+        dependencies.sort_by(|a, b| (&a.task_id, &a.depends_on).cmp(&(&b.task_id, &b.depends_on)));
+        assert!(!tasks.is_empty() && !dependencies.is_empty() && !leases.is_empty() && !repositories.is_empty());
+        assert_eq!(tx.task_list_in_workflows(&ids).unwrap(), tasks);
+        assert_eq!(tx.task_count_in_workflows(&ids).unwrap(), counts);
+        assert_eq!(tx.dependency_list_in_workflows(&ids).unwrap(), dependencies);
+        assert_eq!(tx.workflow_repository_list_in(&ids).unwrap(), repositories);
+        assert_eq!(tx.lease_list_in_workflows(&ids).unwrap(), leases);
+        // One is as good as many, and none is none.
+        assert_eq!(tx.task_list_in_workflows(&ids[..1]).unwrap(), tx.task_list(&ids[0]).unwrap());
+        assert_eq!(tx.task_list_in_workflows(&[]).unwrap(), []);
+        assert_eq!(tx.lease_list_in_workflows(&[]).unwrap(), []);
+    });
+}
