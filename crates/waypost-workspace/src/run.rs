@@ -112,7 +112,12 @@ impl Git {
         if git_dir.join("commondir").symlink_metadata().is_ok() {
             return Err(Error::refused(format!("the git directory of {} leads to another one", root.display())));
         }
-        let place = vec!["-C".into(), root.into(), option("--git-dir=", &git_dir), option("--work-tree=", root)];
+        Git::of_linked_worktree(root, &git_dir)
+    }
+
+    /// Git on a worktree whose git directory the caller has checked to be the right one.
+    pub(crate) fn of_linked_worktree(root: &Path, git_dir: &Path) -> Result<Git> {
+        let place = vec!["-C".into(), root.into(), option("--git-dir=", git_dir), option("--work-tree=", root)];
         Git::hardened(place, true)
     }
 

@@ -63,6 +63,20 @@ pub fn save_copy(plan: &Plan, id: &Name) -> Result<Snapshot> {
     Ok(snapshot_of(id, &path, about))
 }
 
+/// Copies a directory to another place, where the copy takes the place of an older one.
+pub fn replace_copy(from: &Path, to: &Path) -> Result<()> {
+    let cannot = |error: io::Error| Error::unavailable(format!("cannot write {}", to.display())).because(error);
+    let dir = to.parent().unwrap_or(Path::new("/"));
+    create_private_dir(dir).map_err(cannot)?;
+    let new = to.with_extension("new");
+    remove_if_there(&new)?;
+    private_dir(&new)?;
+    copy_tree(from, &new, &[])?;
+    sync_file_system(&new).map_err(cannot)?;
+    remove_if_there(to)?;
+    rename_new(&new, to).and_then(|()| sync_dir(to)).map_err(cannot)
+}
+
 /// Deletes what somebody began to copy who was interrupted.
 pub(super) fn sweep(workspaces: &Path) -> Result<()> {
     let dir = dir(workspaces);

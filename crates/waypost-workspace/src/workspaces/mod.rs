@@ -4,6 +4,7 @@
 //! leaves behind is named by what the caller wrote, and [`abandon`] takes exactly that away. The repository that jobs
 //! start from is only read: they borrow their objects from a mirror that nobody but Waypost writes.
 
+mod beside;
 mod clone;
 mod copies;
 mod examine;
@@ -15,14 +16,15 @@ mod overlay;
 mod plan;
 mod pool;
 mod push;
+mod reflog;
 mod remove;
 mod setup;
 mod snapshot;
 mod template;
 mod upkeep;
 
-pub use copies::{copies, save_copy};
-pub use examine::{Findings, examine, measure};
+pub use copies::{copies, replace_copy, save_copy};
+pub use examine::{Findings, WorktreeFindings, examine, measure};
 pub use living::{Process, living_in};
 pub use make::{Files, Identity, Made, Means, abandon, make};
 pub use mirror::path_for_checkout as mirror_of;
@@ -32,5 +34,5 @@ pub use pool::{Slot, give_back, list as pool, list_of as pool_of, pooled, return
 pub use push::{Merged, commit, head, merged, open_pull_request, push};
 pub use remove::{Work, remove, sweep_trash};
 pub use setup::{SetUp, Trust, Trusted, include, set_up};
-pub use snapshot::{Restored, Snapshot, export, restore, snapshot, snapshots, snapshots_of};
+pub use snapshot::{Restored, Snapshot, export, keep_abandoned, restore, snapshot, snapshots, snapshots_of};
 pub use upkeep::{Packed, upkeep};

@@ -124,6 +124,10 @@ pub(super) fn forget(plan: &Plan) -> Result<()> {
             (Strategy::Jj, Some(name)) => worktrees::forget_named(&checkout, name)?,
             _ => worktrees::forget(&checkout, &plan.workspace)?,
         }
+        // Git worktrees that a job added beside its own went with the directory.
+        for listed in checkout.worktrees().iter().filter(|listed| listed.path.starts_with(plan.home())) {
+            worktrees::forget(&checkout, &listed.path)?;
+        }
         if let (Strategy::Worktree, Some(git_dir), Some(branch), Some(base)) =
             (plan.strategy, &plan.git_dir, &plan.branch, &plan.base)
         {

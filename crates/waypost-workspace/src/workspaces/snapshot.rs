@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result, path_text};
 
+use super::beside::beside;
 use super::copies::{copies, restore_copy, save_copy};
-use super::examine::nested;
+use super::examine::{examine_files, nested};
 use super::mirror::Mirror;
 use super::overlay::enter;
 use super::plan::{Name, Plan, Strategy};
+use super::reflog::{abandoned, tips};
 use crate::run::Git;
 use crate::worktrees::commit_everything;
 
@@ -42,7 +44,7 @@ pub struct Snapshot {
     /// Where it lies, if it is a copy of files.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "path_text::optional")]
     pub path: Option<PathBuf>,
-    /// Branches, tags and stashes with commits that nobody else had, which it has, too.
+    /// Branches, tags, stashes, abandoned commits and worktrees beside it that only the workspace had.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<String>,
     /// What was in the workspace and is not in it: other repositories, or sockets and pipes.
@@ -78,7 +80,8 @@ pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
         return Err(Error::conflict(format!("there is a snapshot {id} already")));
     }
     let mut wanted = vec![(commit, reference)];
-    wanted.extend(only_here(&git, plan)?.into_iter().map(|(name, commit)| (commit, format!("{REFS}{id}/{name}"))));
+    let others = only_here(&git, plan)?.into_iter().chain(work_beside(plan)?);
+    wanted.extend(others.map(|(name, commit)| (commit, format!("{REFS}{id}/{name}"))));
     mirror.fetch_all_from(&plan.workspace.join(".git"), &wanted)?;
     let mut saved = read(&mirror, id)?;
     saved.left_out = left_out;
@@ -178,7 +181,60 @@ fn only_here(git: &Git, plan: &Plan) -> Result<Vec<(String, String)>> {
             stashes.lines().rev().zip(0..).map(|(commit, number)| (format!("stash/{number:06}"), commit.to_owned())),
         );
     }
+    // A detached HEAD of another worktree, and commits that only reflogs have.
+    let heads = other_heads(git)?.into_iter().filter(|head| lacking.contains(head.as_str()));
+    let abandoned = tips(git, &abandoned(plan, git)?)?.into_iter();
+    let numbered = |kind: &'static str| move |(number, commit)| (format!("{kind}/{number:06}"), commit);
+    found.extend(heads.enumerate().map(numbered("detached")));
+    found.extend(abandoned.enumerate().map(numbered("abandoned")));
     Ok(found)
+}
+
+/// Lists the commits that the other worktrees of a repository are on without a branch.
+fn other_heads(git: &Git) -> Result<Vec<String>> {
+    let listed = git.command().args(["worktree", "list", "--porcelain", "-z"]).stdout()?;
+    // The first is the repository's own.
+    let records = listed.split("\0\0").skip(1).filter(|record| record.split('\0').any(|line| line == "detached"));
+    Ok(records
+        .filter_map(|record| record.split('\0').find_map(|line| line.strip_prefix("HEAD ")))
+        .map(str::to_owned)
+        .collect())
+}
+
+/// Makes a commit of the files in every git worktree beside a workspace that has work in it. No ref leads to it yet.
+fn work_beside(plan: &Plan) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for (number, linked) in beside(plan)?.worktrees.iter().enumerate() {
+        let git = linked.git()?;
+        let files = examine_files(&git, &linked.git_dir, &linked.root)?;
+        if files.has_work() {
+            let message = format!("Worktree {} beside workspace {}", linked.root.display(), plan.name);
+            let commit = commit_everything(&git, &linked.git_dir, &linked.root, &message, &files.nested)?;
+            found.push((format!("beside/{number:06}"), commit));
+        }
+    }
+    Ok(found)
+}
+
+/// Lists the commits of all snapshots in a mirror, and the branches, tags and stashes that are kept with them.
+pub(super) fn saved_commits(mirror: &Mirror) -> Result<Vec<String>> {
+    if !mirror.path().join("HEAD").is_file() {
+        return Ok(Vec::new());
+    }
+    let list = ["for-each-ref", "--format=%(objectname)", SNAPSHOTS, REFS];
+    Ok(mirror.git().command().args(list).stdout()?.lines().map(str::to_owned).collect())
+}
+
+/// Points refs of the user's repository to commits that only the reflog of a git worktree has. Returns their names.
+pub fn keep_abandoned(plan: &Plan) -> Result<Vec<String>> {
+    let git = Git::in_worktree(&plan.workspace)?;
+    let mut names = Vec::new();
+    for (number, commit) in tips(&git, &abandoned(plan, &git)?)?.iter().enumerate() {
+        let name = format!("refs/waypost/abandoned/{}/{number}", plan.name);
+        git.command().args(["update-ref", &name, commit]).stdout()?;
+        names.push(name);
+    }
+    Ok(names)
 }
 
 /// Brings back branches, tags and stashes. What is there already stays as it is; returns its names.

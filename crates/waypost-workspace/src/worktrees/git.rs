@@ -1,10 +1,15 @@
 //! Worktrees of git.
 
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
+use waypost_fs::{FileIdentity, remove_tree};
 
 use super::{Add, Findings, Saved, dirty, unpushed};
 use crate::checkout::{Checkout, Listed};
@@ -234,14 +239,15 @@ fn git_dir(git: &Git) -> Result<PathBuf> {
     git.command().args(["rev-parse", "--absolute-git-dir"]).path()
 }
 
-/// A copy of a worktree's index in which no file is marked as not to be looked at. Deleted when dropped.
+/// A copy of a worktree's index that hides no change from git. Deleted when dropped.
+///
+/// Files marked as assumed unchanged are compared again. So are files whose content differs although their size and time
+/// are those that the index remembers: `touch -r` after an edit is enough for that.
 pub(crate) struct PlainIndex(PathBuf);
 
 impl PlainIndex {
     pub(crate) fn new(git: &Git, git_dir: &Path, root: &Path) -> Result<Self> {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let index = PlainIndex(git_dir.join(format!("waypost-{}-{number}.index", std::process::id())));
+        let index = PlainIndex(temporary(git_dir, "index"));
         let own = git_dir.join("index");
         if own.exists() {
             // Starting from the real index spares git reading every unchanged file again.
@@ -253,22 +259,19 @@ impl PlainIndex {
             written
                 .map_err(|error| Error::unavailable(format!("cannot write {}", index.0.display())).because(error))?;
         }
-        let listed = index.tool(git).args(["ls-files", "-v", "-z"]).stdout()?;
-        let mut hidden = String::new();
-        for entry in listed.split('\0') {
-            // Lower case: assumed unchanged. S: not in a sparse checkout; then it is usually not there at all.
-            if entry.starts_with(|mark: char| mark.is_ascii_lowercase() || mark == 'S')
-                && let Some(name) = entry.get(2..)
-                && root.join(name).symlink_metadata().is_ok()
-            {
-                hidden.push_str(name);
-                hidden.push('\0');
-            }
-        }
+        let listed = index.tool(git).args(["ls-files", "-v", "--stage", "-z"]).bytes()?;
+        let entries: Vec<IndexEntry<'_>> = listed.split(|byte| *byte == 0).filter_map(IndexEntry::parse).collect();
+        let hidden = entries.iter().filter(|entry| entry.is_hidden() && entry.exists(root));
+        let hidden: Vec<u8> = hidden.flat_map(|entry| [entry.path, b"\0"].concat()).collect();
         for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
             if !hidden.is_empty() {
-                index.tool(git).args(["update-index", flag, "-z", "--stdin"]).fed(hidden.as_bytes()).map(drop)?;
+                index.tool(git).args(["update-index", flag, "-z", "--stdin"]).fed(&hidden).map(drop)?;
             }
+        }
+        let changed = changed_content(git, git_dir, root, &entries)?;
+        if !changed.is_empty() {
+            // An entry that is added anew remembers neither size nor time, so git compares its content.
+            index.tool(git).args(["update-index", "-z", "--index-info"]).fed(&index_info(&changed)).map(drop)?;
         }
         Ok(index)
     }
@@ -283,4 +286,143 @@ impl Drop for PlainIndex {
         // A copy nobody else knows of.
         let _ = std::fs::remove_file(&self.0);
     }
+}
+
+/// An entry of an index, as `git ls-files -v --stage -z` prints it.
+#[derive(Clone, Copy)]
+struct IndexEntry<'a> {
+    mark: u8,
+    /// Mode, object and stage.
+    object: &'a [u8],
+    path: &'a [u8],
+}
+
+impl<'a> IndexEntry<'a> {
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let tab = line.iter().position(|byte| *byte == b'\t')?;
+        Some(IndexEntry { mark: *line.first()?, object: line.get(2..tab)?, path: &line[tab + 1..] })
+    }
+
+    /// Tells whether git is told not to compare the file. Lower case: assumed unchanged. S: not in a sparse checkout.
+    fn is_hidden(&self) -> bool {
+        self.mark.is_ascii_lowercase() || self.mark == b'S'
+    }
+
+    /// Tells whether the file is there. One that is not in a sparse checkout usually is not.
+    fn exists(&self, root: &Path) -> bool {
+        self.file(root).symlink_metadata().is_ok()
+    }
+
+    fn file(&self, root: &Path) -> PathBuf {
+        root.join(OsStr::from_bytes(self.path))
+    }
+
+    /// Tells whether it is a file or a link, and not in conflict.
+    fn is_comparable(&self) -> bool {
+        !self.object.starts_with(b"160000") && self.object.ends_with(b" 0")
+    }
+}
+
+/// Lists the files of a worktree that are not what a commit has, whatever their sizes and times say. Missing ones are left
+/// out. Temporary files go to `dir`.
+pub(super) fn differing_files(git: &Git, dir: &Path, root: &Path, commit: &str) -> Result<Vec<PathBuf>> {
+    let index = PlainIndex(temporary(dir, "index"));
+    index.tool(git).args(["read-tree", commit]).stdout()?;
+    let listed = index.tool(git).args(["ls-files", "-v", "--stage", "-z"]).bytes()?;
+    let entries: Vec<IndexEntry<'_>> = listed.split(|byte| *byte == 0).filter_map(IndexEntry::parse).collect();
+    Ok(changed_content(git, dir, root, &entries)?.iter().map(|entry| entry.file(root)).collect())
+}
+
+/// Sets the times of files to other ones, so that a tool which compares files by their times reads them again.
+pub(super) fn change_times(files: &[PathBuf]) -> Result<()> {
+    for path in files.iter().filter(|path| !path.is_symlink()) {
+        let changed = path.metadata().and_then(|found| found.modified()).and_then(|time| {
+            std::fs::File::options().read(true).open(path)?.set_modified(time + Duration::from_secs(2))
+        });
+        changed
+            .map_err(|error| Error::refused(format!("cannot change the time of {}", path.display())).because(error))?;
+    }
+    Ok(())
+}
+
+/// Returns entries as `git update-index -z --index-info` reads them.
+fn index_info(entries: &[IndexEntry<'_>]) -> Vec<u8> {
+    entries.iter().flat_map(|entry| [entry.object, b"\t", entry.path, b"\0"].concat()).collect()
+}
+
+/// Lists the files that are not what git would check out for their entries, whatever their sizes and times say.
+fn changed_content<'a>(
+    git: &Git,
+    git_dir: &Path,
+    root: &Path,
+    entries: &[IndexEntry<'a>],
+) -> Result<Vec<IndexEntry<'a>>> {
+    let comparable = entries.iter().filter(|entry| entry.is_comparable() && entry.exists(root));
+    let comparable: Vec<IndexEntry<'a>> = comparable.copied().collect();
+    if comparable.is_empty() {
+        return Ok(Vec::new());
+    }
+    // With this setting, git would mark what it adds as not to be compared.
+    let git = git.clone().with("core.ignoreStat", "false").with("core.splitIndex", "false");
+    let fresh = PlainIndex(temporary(git_dir, "index"));
+    fresh.tool(&git).args(["update-index", "-z", "--index-info"]).fed(&index_info(&comparable))?;
+    // It ends with 1 if files differ.
+    fresh.tool(&git).args(["update-index", "-q", "--really-refresh"]).code()?;
+    let differing = fresh.tool(&git).args(["diff-files", "--name-only", "-z"]).bytes()?;
+    let differing: HashSet<&[u8]> = differing.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect();
+    if differing.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Line endings and filters can make git see a change in a file that is exactly what it checked out itself.
+    let expected = TemporaryDir(temporary(git_dir, "compare"));
+    let names: Vec<u8> = differing.iter().flat_map(|path| [path, b"\0".as_slice()].concat()).collect();
+    let mut prefix = OsString::from("--prefix=");
+    prefix.push(&expected.0);
+    prefix.push("/");
+    fresh.tool(&git).args(["checkout-index", "--quiet", "-z", "--stdin"]).arg(prefix).fed(&names)?;
+    let is_changed = |entry: &IndexEntry<'a>| -> Result<bool> {
+        Ok(differing.contains(entry.path) && !is_same_file(&entry.file(root), &entry.file(&expected.0))?)
+    };
+    let mut changed = Vec::new();
+    for entry in comparable {
+        if is_changed(&entry)? {
+            changed.push(entry);
+        }
+    }
+    Ok(changed)
+}
+
+/// Tells whether two files have the same content, or two links lead to the same.
+pub(super) fn is_same_file(one: &Path, other: &Path) -> Result<bool> {
+    let content = |path: &Path| -> std::io::Result<Option<Vec<u8>>> {
+        let found = match path.symlink_metadata() {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if found.is_symlink() {
+            return Ok(Some(std::fs::read_link(path)?.into_os_string().into_vec()));
+        }
+        if found.is_file() { std::fs::read(path).map(Some) } else { Ok(None) }
+    };
+    let cannot = |error| Error::refused(format!("cannot compare {}", one.display())).because(error);
+    let kind = |path: &Path| path.symlink_metadata().ok().map(|found| found.file_type());
+    Ok(kind(one) == kind(other) && content(one).map_err(cannot)? == content(other).map_err(cannot)?)
+}
+
+/// A directory of ours that is deleted when dropped.
+pub(super) struct TemporaryDir(pub(super) PathBuf);
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        // If it stays, it costs disk and nothing else.
+        let _ = FileIdentity::of_entry(&self.0).ok().map(|identity| remove_tree(&self.0, identity));
+    }
+}
+
+/// Returns a path in a git directory that no other process uses.
+pub(super) fn temporary(git_dir: &Path, kind: &str) -> PathBuf {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    git_dir.join(format!("waypost-{}-{number}.{kind}", std::process::id()))
 }

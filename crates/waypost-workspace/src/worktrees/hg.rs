@@ -1,10 +1,13 @@
 //! Shares of Mercurial.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
+use super::git::{TemporaryDir, change_times, is_same_file, temporary};
 use super::{Add, Findings, Saved, dirty, unpushed};
 use crate::checkout::{Checkout, Listed};
 use crate::hg_layout;
@@ -58,7 +61,8 @@ pub(super) fn examine(checkout: &Checkout, path: &Path) -> Result<Findings> {
     let entries: Vec<&str> = status.split('\0').filter(|entry| entry.len() > 2).collect();
     findings.ignored = entries.iter().filter_map(|entry| entry.strip_prefix("I ")).map(str::to_owned).collect();
     let new = entries.iter().filter(|entry| entry.starts_with("? ")).count();
-    findings.at_risk = dirty(entries.len() - new - findings.ignored.len(), new);
+    let hidden = differing_files(path)?.len();
+    findings.at_risk = dirty(entries.len() - new - findings.ignored.len() + hidden, new);
     if checkout.remote_url.is_some() {
         let commits = hg(path).args(["log", "--rev", "not public() and ::.", "--template=x"]).stdout()?;
         findings.at_risk.extend(unpushed(commits.len(), "remote"));
@@ -68,11 +72,32 @@ pub(super) fn examine(checkout: &Checkout, path: &Path) -> Result<Findings> {
 
 /// Commits everything as secret, so that it stays in the repository and is pushed nowhere.
 pub(super) fn save(path: &Path, message: &str) -> Result<Saved> {
+    change_times(&differing_files(path)?)?;
     if !hg(path).args(["status", "-mardu"]).stdout()?.is_empty() {
         hg(path).args(["commit", "--addremove", "--secret", "--message", message]).stdout()?;
     }
     let name = hg(path).args(["log", "--rev=.", "--template={node}"]).stdout()?;
     Ok(Saved { restored_by: format!("hg update {name}"), name })
+}
+
+/// Lists the files that Mercurial calls clean by their sizes and times and that have another content.
+fn differing_files(path: &Path) -> Result<Vec<PathBuf>> {
+    let clean = hg(path).args(["status", "--clean", "--no-status", "--print0"]).bytes()?;
+    let clean: Vec<&OsStr> =
+        clean.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(OsStr::from_bytes).collect();
+    if clean.is_empty() {
+        return Ok(Vec::new());
+    }
+    let expected = TemporaryDir(temporary(&path.join(".hg"), "compare"));
+    let archive = ["archive", "--rev=.", "--type=files", "--config=ui.archivemeta=false", "--"];
+    hg(path).args(archive).arg(&expected.0).stdout()?;
+    let mut differing = Vec::new();
+    for name in clean {
+        if !is_same_file(&path.join(name), &expected.0.join(name))? {
+            differing.push(path.join(name));
+        }
+    }
+    Ok(differing)
 }
 
 pub(super) fn remove(path: &Path) -> Result<()> {

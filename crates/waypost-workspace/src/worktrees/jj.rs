@@ -5,9 +5,10 @@ use std::path::Path;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
+use super::git::{change_times, differing_files};
 use super::{Add, Findings, Saved, unpushed};
 use crate::checkout::Checkout;
-use crate::run::jj;
+use crate::run::{Git, jj};
 
 pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Result<()> {
     let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
@@ -35,7 +36,17 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
 }
 
 pub(super) fn save(path: &Path) -> Result<Saved> {
-    let name = jj(path).args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout()?;
+    let commit = || jj(path).args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout();
+    let mut name = commit()?;
+    // jj compares files by their sizes and times, which an edit can leave as they were.
+    if let Some(git_dir) = jj(path).args(["git", "root"]).answer()? {
+        let git = Git::of_linked_worktree(path, Path::new(&git_dir))?;
+        let differing = differing_files(&git, &path.join(".jj"), path, &name)?;
+        if !differing.is_empty() {
+            change_times(&differing)?;
+            name = commit()?;
+        }
+    }
     Ok(Saved { restored_by: format!("jj new {name}"), name })
 }
 

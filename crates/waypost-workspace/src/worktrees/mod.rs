@@ -7,6 +7,7 @@ mod git;
 mod hg;
 mod jj;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -206,9 +207,13 @@ fn check_existing(existing: Listed, request: Add<'_>, target: &Path) -> Result<A
     Ok(Added { path: existing.path, created: false })
 }
 
+/// Tells whether a directory with an entry of this name is a repository or a worktree of one.
+pub(crate) fn is_repository_mark(name: &OsStr) -> bool {
+    [".git", ".jj", ".hg", ".sl"].iter().any(|mark| name == *mark)
+}
+
 /// Finds repositories inside a worktree: clones, submodules, other worktrees. Links are not followed.
 pub(crate) fn nested_repositories(root: &Path) -> Result<Vec<PathBuf>> {
-    const MARKS: [&str; 4] = [".git", ".jj", ".hg", ".sl"];
     let mut found = Vec::new();
     let mut dirs = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
@@ -217,8 +222,7 @@ pub(crate) fn nested_repositories(root: &Path) -> Result<Vec<PathBuf>> {
         let mut is_repository = false;
         for entry in std::fs::read_dir(&dir).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
-            let is_mark = MARKS.iter().any(|mark| entry.file_name() == *mark);
-            if is_mark {
+            if is_repository_mark(&entry.file_name()) {
                 is_repository = true;
             } else if entry.file_type().map_err(unreadable)?.is_dir() {
                 inner.push(entry.path());

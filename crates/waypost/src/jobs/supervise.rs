@@ -1,8 +1,7 @@
 //! The supervisor of one job: makes its workspace, runs its command, and writes down how it ended.
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
@@ -12,7 +11,7 @@ use waypost_core::id::Entropy as _;
 use waypost_core::model::{Job, JobStatus, Strategy, Workspace};
 use waypost_core::op::{FinishJob, GetContext, Heartbeat, JobView, NoteJob, ShowJob, StartJob, TakeJob};
 use waypost_core::{Error, Kind, Result, path_text};
-use waypost_fs::{copy_tree, create_private_dir, replace};
+use waypost_fs::{create_private_dir, replace};
 use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
 
 use super::{Settings, finished, log_of, records, settings, store_of};
@@ -395,22 +394,11 @@ fn tidy(session: &mut Session, job: &Job, workspace: &Workspace, settings: &Sett
     if settings.cleanup != Some(true) {
         return;
     }
-    // What it was told and what it told outlive its workspace.
-    let kept = records(session, &job.id).and_then(|records| keep_context(job.context_dir.as_deref(), &records));
-    let cleaned = kept.and_then(|()| workspaces::clean_up(session, &workspace));
-    match cleaned {
+    match workspaces::clean_up(session, &workspace) {
         Ok(None) => {}
         Ok(Some(why)) => warn(session, format!("its workspace stays: {why}")),
         Err(error) => warn(session, format!("its workspace could not be removed: {}", error.full_message())),
     }
-}
-
-fn keep_context(context: Option<&Path>, records: &Path) -> Result<()> {
-    let Some(context) = context.filter(|context| context.is_dir()) else { return Ok(()) };
-    let kept = records.join("context");
-    fs::create_dir_all(&kept)
-        .map_err(|error| Error::unavailable(format!("cannot make {}", kept.display())).because(error))?;
-    copy_tree(context, &kept, &[]).map(drop)
 }
 
 /// Returns what is kept of a token.

@@ -8,7 +8,7 @@ use waypost_workspace::workspaces::{self as tools, Means, Name, Places, Plan, Re
 
 use super::known::{IN_POOL, REMOVING, change, plan_of, write_down};
 use super::places::{machine, mirror, mirrors, own, root};
-use super::remove::{Force, examine, remove};
+use super::remove::{Force, examine, keep_context, remove};
 use crate::session::{Session, SystemEntropy};
 
 /// Fills the pool of the repository we stand in up to a number. Returns what it has then.
@@ -88,6 +88,7 @@ pub fn clean_up(session: &mut Session, workspace: &Workspace) -> Result<Option<S
         let slot = tools::returned(&plan, &Name::from(&id))?;
         let machine = machine(session)?;
         write_down(session, &id, None, &machine, &slot)?;
+        keep_context(session, workspace)?;
         // Should we be ended now, it is not missed.
         change(session, &workspace.id, |change| change.note = Some(REMOVING.to_owned()))?;
         match tools::give_back(&plan, identity, &slot) {

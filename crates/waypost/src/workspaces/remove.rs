@@ -9,6 +9,7 @@ use waypost_workspace::worktrees::{self, Saved};
 use waypost_workspace::{Environment, detect, worktree_id};
 
 use super::known::{REMOVING, change, plan_of};
+use super::places::root;
 use super::snapshots::{save_files, snapshot};
 use crate::session::Session;
 
@@ -96,16 +97,24 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
         Err(error) => return Err(error),
     };
     let is_in_use = workspace.is_pinned || !matches!(workspace.status, WorkspaceStatus::Kept);
-    let refused = |objections: &[String]| {
-        let error = Error::refused(format!("workspace {} stays: {}", workspace.id, objections.join(", ")));
+    let refused = || {
+        let objections = examined.objections.join(", ");
+        let error = Error::refused(format!("workspace {} stays: {objections}", workspace.id));
         match (workspace.is_pinned, workspace.status) {
             (true, _) => error.hint(format!("way ws unpin {}", workspace.id)),
             (_, WorkspaceStatus::Active) => error.hint("way job cancel, or wait until the job has ended"),
-            _ => error.hint("way ws rm --force saves it first; --discard lets it go"),
+            _ => {
+                let error = error.hint("way ws rm --force saves it first; --discard lets it go");
+                examined
+                    .findings
+                    .in_the_way
+                    .iter()
+                    .fold(error, |error, (what, how)| error.hint(format!("{what}: {how}")))
+            }
         }
     };
     if is_in_use || !examined.findings.living.is_empty() || (force == Force::No && !examined.objections.is_empty()) {
-        return Err(refused(&examined.objections));
+        return Err(refused());
     }
     let identity = workspace
         .identity
@@ -123,6 +132,9 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
         change.note = Some(REMOVING.to_owned());
         change.snapshot.clone_from(&saved_as);
     })?;
+    if force != Force::Discard {
+        keep_context(session, workspace)?;
+    }
     let work = if force == Force::No { Work::MustBeSafe } else { Work::MayGo };
     if let Err(error) = tools::remove(&plan, identity, work) {
         change(session, &workspace.id, |change| {
@@ -167,6 +179,9 @@ fn save(session: &mut Session, workspace: &Workspace, findings: &Findings, is_re
             let checkout = plan.checkout.as_deref().or(plan.source.as_deref());
             let checkout = checkout.map(|path| detect(path, &Environment::default())).transpose()?.flatten();
             let checkout = checkout.ok_or_else(|| cannot("the repository that it comes from is gone"))?;
+            if findings.abandoned > 0 {
+                tools::keep_abandoned(&plan)?;
+            }
             worktrees::save(&checkout, &plan.workspace, plan.name.as_str(), session.now()?)
         }
         // Its files are not where it shows them.
@@ -176,6 +191,18 @@ fn save(session: &mut Session, workspace: &Workspace, findings: &Findings, is_re
             Ok(Saved { restored_by: format!("way ws restore {}", saved.id), name: saved.id.to_string() })
         }
     }
+}
+
+/// Copies what a job was told and what it noted to the job's records, which outlive its workspace.
+pub(super) fn keep_context(session: &Session, workspace: &Workspace) -> Result<()> {
+    let context = plan_of(workspace)?.context();
+    let is_empty = context.read_dir().map_or(true, |mut entries| entries.next().is_none());
+    if is_empty {
+        return Ok(());
+    }
+    let owner = workspace.job_id.as_ref().map_or_else(|| workspace.id.to_string(), ToString::to_string);
+    let records = root(session)?.join("jobs").join(owner);
+    tools::replace_copy(&context, &records.join("context"))
 }
 
 fn forget(session: &mut Session, workspace: &Workspace) -> Result<Removed> {

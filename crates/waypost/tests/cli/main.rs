@@ -11,6 +11,7 @@ use waypost_testkit::Sandbox;
 
 mod agents;
 mod bad_input;
+mod beside;
 mod claims;
 mod config;
 mod contexts;

@@ -1,0 +1,117 @@
+//! Finds commits that only reflogs lead to: amended, reset away, or left on a branch that was deleted.
+//!
+//! Reflogs go with the git directory that they are in, and with them the last way to such a commit.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use waypost_core::{Error, Result};
+
+use super::mirror::Mirror;
+use super::plan::{Plan, Strategy};
+use super::snapshot::saved_commits;
+use crate::run::Git;
+
+/// Lists the commits that are lost with a workspace because nothing but its reflogs leads to them, newest first.
+///
+/// Commits in snapshots are not among them, nor are those that only a remote has moved away from.
+pub(super) fn abandoned(plan: &Plan, git: &Git) -> Result<Vec<String>> {
+    match plan.strategy {
+        Strategy::Clone | Strategy::Overlay => {
+            let found = recorded(&plan.workspace.join(".git"))?;
+            let saved = saved_commits(&Mirror::of(plan)?)?;
+            unreachable(git, &found, plan, &saved)
+        }
+        Strategy::Worktree if plan.git_dir.is_some() => abandoned_in_worktree(plan, git),
+        Strategy::Worktree | Strategy::Jj | Strategy::Copy | Strategy::InPlace => Ok(Vec::new()),
+    }
+}
+
+/// Lists those of a git worktree. The reflogs of the repository's branches stay, except that of a branch which is deleted
+/// with the worktree because nothing was committed on it.
+fn abandoned_in_worktree(plan: &Plan, git: &Git) -> Result<Vec<String>> {
+    let git_dir = git.command().args(["rev-parse", "--absolute-git-dir"]).path()?;
+    let found: HashSet<String> = commits_in(&git_dir.join("logs/HEAD"))?;
+    let branch = plan.branch.as_ref().map(|branch| format!("refs/heads/{branch}"));
+    let (Some(common), Some(branch)) = (&plan.git_dir, branch) else { return Ok(Vec::new()) };
+    let tip = git.command().args(["rev-parse", "--verify", "--quiet", &branch]).answer()?;
+    let stays =
+        if tip.is_some() && tip != plan.base { commits_in(&common.join("logs").join(branch))? } else { HashSet::new() };
+    unreachable(git, &found, plan, &stays.into_iter().collect::<Vec<_>>())
+}
+
+/// Lists the commits, reachable from these, that no ref leads to and none of the `kept` either.
+fn unreachable(git: &Git, found: &HashSet<String>, plan: &Plan, kept: &[String]) -> Result<Vec<String>> {
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known = plan.base.iter().chain(plan.upstream.iter().map(|(_, commit)| commit)).chain(kept);
+    let known = known.map(|commit| format!("^{commit}"));
+    // A reflog may name commits that git has thrown away since.
+    let list = git.command().args(["rev-list", "--ignore-missing", "--stdin", "--not", "--all"]);
+    let listed = list.fed(&lines(found.iter().cloned().chain(known)))?;
+    Ok(listed.lines().map(str::to_owned).collect())
+}
+
+/// Lists the commits from which all of these can be reached.
+pub(super) fn tips(git: &Git, commits: &[String]) -> Result<Vec<String>> {
+    if commits.is_empty() {
+        return Ok(Vec::new());
+    }
+    let parents = git
+        .command()
+        .args(["rev-list", "--no-walk=unsorted", "--parents", "--stdin"])
+        .fed(&lines(commits.iter().cloned()))?;
+    let parents: HashSet<&str> = parents.lines().flat_map(|line| line.split(' ').skip(1)).collect();
+    Ok(commits.iter().filter(|commit| !parents.contains(commit.as_str())).cloned().collect())
+}
+
+fn lines(words: impl Iterator<Item = String>) -> Vec<u8> {
+    words.flat_map(|word| (word + "\n").into_bytes()).collect()
+}
+
+/// Returns the commits that the reflogs in a git directory name, those of its other worktrees included.
+///
+/// Not those of remotes, whose commits are not work that was done here, nor of stashes, which are counted as such.
+fn recorded(git_dir: &Path) -> Result<HashSet<String>> {
+    let logs = git_dir.join("logs");
+    let skipped = [logs.join("refs/remotes"), logs.join("refs/stash")];
+    let mut places = vec![logs];
+    places.extend(entries(&git_dir.join("worktrees"))?.into_iter().map(|worktree| worktree.join("logs")));
+    let mut found = HashSet::new();
+    while let Some(place) = places.pop() {
+        if skipped.contains(&place) {
+            continue;
+        }
+        if place.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            places.extend(entries(&place)?);
+        } else {
+            found.extend(commits_in(&place)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the commits that a reflog names. One that is not there names none.
+fn commits_in(log: &Path) -> Result<HashSet<String>> {
+    let text = match fs::read(log) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(HashSet::new()),
+        Err(error) => return Err(Error::refused(format!("cannot read {}", log.display())).because(error)),
+    };
+    let text = String::from_utf8_lossy(&text);
+    let words = text.lines().flat_map(|line| line.splitn(3, ' ').take(2));
+    let is_commit = |word: &&str| {
+        word.len() >= 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) && word.bytes().any(|byte| byte != b'0')
+    };
+    Ok(words.filter(is_commit).map(str::to_owned).collect())
+}
+
+fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
+    match fs::read_dir(dir) {
+        Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::refused(format!("cannot read {}", dir.display())).because(error)),
+    }
+}
