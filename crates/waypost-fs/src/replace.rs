@@ -42,8 +42,21 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
 pub fn sync_file_system(path: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return Ok(rustix::fs::syncfs(File::open(path)?)?);
+    // Other systems may return from sync before anything is written.
     #[cfg(not(target_os = "linux"))]
-    return path.symlink_metadata().map(|_| rustix::fs::sync());
+    return sync_tree(path);
+}
+
+/// Syncs every file and directory of a tree. Links are not followed.
+#[cfg(any(test, not(target_os = "linux")))]
+fn sync_tree(path: &Path) -> io::Result<()> {
+    let kind = path.symlink_metadata()?.file_type();
+    if kind.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            sync_tree(&entry?.path())?;
+        }
+    }
+    if kind.is_dir() || kind.is_file() { File::open(path)?.sync_all() } else { Ok(()) }
 }
 
 /// Gives a file its name, unless something of that name is there already.
@@ -109,6 +122,16 @@ mod tests {
         replace(&link, b"two", 0o600).unwrap();
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&target).unwrap(), b"two");
+    }
+
+    #[test]
+    fn a_tree_with_files_and_links_is_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("deep")).unwrap();
+        std::fs::write(dir.path().join("deep/file"), "content").unwrap();
+        symlink("/nowhere", dir.path().join("deep/link")).unwrap();
+        sync_tree(dir.path()).unwrap();
+        sync_file_system(dir.path()).unwrap();
     }
 
     #[test]

@@ -41,6 +41,7 @@ const GIT_SETTINGS: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.pager", "cat"),
     ("core.fsync", "all"),
+    ("core.fsyncMethod", "fsync"),
     ("advice.detachedHead", "false"),
     ("protocol.ext.allow", "never"),
     ("commit.gpgSign", "false"),

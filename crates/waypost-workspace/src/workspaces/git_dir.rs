@@ -23,7 +23,9 @@ pub(super) fn write(git_dir: &Path, mirror: &Path, plan: &Plan) -> Result<()> {
             fs::create_dir_all(dir)?;
         }
         let mut file = fs::File::create_new(path)?;
-        io::Write::write_all(&mut file, content.as_bytes())
+        io::Write::write_all(&mut file, content.as_bytes())?;
+        // An empty HEAD or configuration after a power cut would hide all that the job has committed.
+        file.sync_all()
     };
     let written = (|| {
         for dir in ["objects/pack", "refs/heads", "refs/tags", "info"] {
@@ -56,6 +58,7 @@ fn use_mirror(git_dir: &Path, mirror: &Path) -> io::Result<()> {
     fs::create_dir_all(git_dir.join("objects/info"))?;
     let mut file = fs::File::create_new(git_dir.join("objects/info/alternates"))?;
     io::Write::write_all(&mut file, &objects)?;
+    file.sync_all()?;
     match fs::copy(mirror.join("shallow"), git_dir.join("shallow")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_mins(30);
 pub(super) const UPLOAD: &str = "--upload-pack=git-upload-pack";
 
 /// How everything is fetched: what was asked for, and nothing besides.
-const FETCH: [&str; 8] = [
+pub(super) const FETCH: [&str; 8] = [
     "fetch",
     "--quiet",
     "--no-tags",
@@ -78,9 +78,10 @@ impl Mirror {
         create_private_dir(dir)
             .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
         let lock = FileLock::acquire(&self.path.with_extension("lock"), PATIENCE)?;
-        if !self.path.join("HEAD").is_file() {
+        if self.path.symlink_metadata().is_err() {
             self.create(plan)?;
         }
+        self.ensure_usable_locked(plan.git_dir.as_deref())?;
         self.check_origin(plan)?;
         Ok(Held { mirror: self, _lock: lock })
     }
@@ -104,38 +105,31 @@ impl Mirror {
         let dir = self.path.parent().unwrap_or(Path::new("/"));
         let git = Git::at(dir);
         let source = plan.origin.as_deref().unwrap_or_default();
-        let settings = [
-            "gc.auto=0".to_owned(),
-            "gc.pruneExpire=never".to_owned(),
-            "maintenance.auto=false".to_owned(),
-            format!("waypost.source={source}"),
-        ];
         if let Some(git_dir) = &plan.git_dir {
             // With links, unless the source borrows itself: then its objects are copied, so that we do not depend on
             // what it borrows from.
             let borrows = git_dir.join("objects/info/alternates").is_file();
             let how = if borrows { "--no-local" } else { "--local" };
             let clone = git.command().args(["clone", "--quiet", "--bare", "--template=", "--no-tags", how, UPLOAD]);
-            let clone = clone.args(settings.iter().flat_map(|setting| ["-c", setting]));
             clone.arg("--").arg(git_dir).arg(&new).stdout()?;
         } else {
             git.command().args(["init", "--quiet", "--bare", "--template=", "--"]).arg(&new).stdout()?;
-            let git = Git::ours(&new, None);
-            for setting in &settings {
-                let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
-                git.command().args(["config", "set", key, value]).stdout()?;
-            }
         }
-        std::fs::rename(&new, &self.path)
+        write_settings(&new, source)?;
+        // Git itself syncs objects and refs, but neither `config` nor directories. After a power cut the name must not lead
+        // to a mirror without content.
+        waypost_fs::sync_file_system(&new)
+            .and_then(|()| std::fs::rename(&new, &self.path))
             .and_then(|()| waypost_fs::sync_dir(&self.path))
             .map_err(|error| Error::unavailable(format!("cannot make {}", self.path.display())).because(error))
     }
 
     /// Forgets a workspace. Comes after everything else of it is gone.
     pub(super) fn release(&self, name: &Name) -> Result<()> {
-        if !self.path.join("HEAD").is_file() {
+        if !self.path.is_dir() {
             return Ok(());
         }
+        self.ensure_usable()?;
         let refs =
             self.git().command().args(["for-each-ref", "--format=delete %(refname)", &keep(name, "")]).stdout()?;
         if refs.is_empty() {
@@ -205,6 +199,17 @@ impl Held {
         }
         git.network(own).args(FETCH).args(["--", "waypost", &format!("+{base}:{reference}")]).stdout().map(drop)
     }
+}
+
+/// Writes into a mirror's configuration what it is of, and that git collects nothing in it.
+pub(super) fn write_settings(mirror: &Path, source: &str) -> Result<()> {
+    let git = Git::ours(mirror, None);
+    let settings =
+        [("gc.auto", "0"), ("gc.pruneExpire", "never"), ("maintenance.auto", "false"), ("waypost.source", source)];
+    for (key, value) in settings {
+        git.command().args(["config", key, value]).stdout()?;
+    }
+    Ok(())
 }
 
 /// Returns the ref that keeps something of a workspace.

@@ -127,6 +127,7 @@ fn borrowing(tool: Tool, plan: &Plan) -> Tool {
 /// Git on the mirror, to which the real remote is known.
 fn with_remote(plan: &Plan, url: Option<&str>, is_push: bool) -> Result<Git> {
     let mirror = Mirror::of(plan)?;
+    mirror.ensure_usable()?;
     // The source's own configuration may have a secret in its address. It stays there.
     let remotes = plan.git_dir.as_deref().map(git_layout::remotes).unwrap_or_default();
     let known = remotes.iter().find(|remote| remote.name == "origin");

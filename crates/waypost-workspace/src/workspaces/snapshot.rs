@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result, path_text};
+use waypost_fs::sync_file_system;
 
 use super::beside::beside;
 use super::copies::{copies, restore_copy, save_copy};
@@ -83,6 +84,9 @@ pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
     let others = only_here(&git, plan)?.into_iter().chain(work_beside(plan)?);
     wanted.extend(others.map(|(name, commit)| (commit, format!("{REFS}{id}/{name}"))));
     mirror.fetch_all_from(&plan.workspace.join(".git"), &wanted)?;
+    // Git syncs what it writes, but not the directories that lead to it. The workspace may be gone the next moment.
+    sync_file_system(mirror.path())
+        .map_err(|error| Error::unavailable(format!("cannot sync {}", mirror.path().display())).because(error))?;
     let mut saved = read(&mirror, id)?;
     saved.left_out = left_out;
     Ok(saved)
@@ -98,10 +102,12 @@ pub fn snapshots(plan: &Plan) -> Result<Vec<Snapshot>> {
 
 /// Lists the snapshots in a mirror. There are none if it is not there yet.
 pub fn snapshots_of(mirror: &Path) -> Result<Vec<Snapshot>> {
-    if !mirror.join("HEAD").is_file() {
+    let mirror = Mirror::at(mirror);
+    if !mirror.path().is_dir() {
         return Ok(Vec::new());
     }
-    look(&Mirror::at(mirror), SNAPSHOTS, REFS)
+    mirror.ensure_usable()?;
+    look(&mirror, SNAPSHOTS, REFS)
 }
 
 /// Brings a workspace to the state of a snapshot of it, or of another one of the same repository.
@@ -218,9 +224,10 @@ fn work_beside(plan: &Plan) -> Result<Vec<(String, String)>> {
 
 /// Lists the commits of all snapshots in a mirror, and the branches, tags and stashes that are kept with them.
 pub(super) fn saved_commits(mirror: &Mirror) -> Result<Vec<String>> {
-    if !mirror.path().join("HEAD").is_file() {
+    if !mirror.path().is_dir() {
         return Ok(Vec::new());
     }
+    mirror.ensure_usable()?;
     let list = ["for-each-ref", "--format=%(objectname)", SNAPSHOTS, REFS];
     Ok(mirror.git().command().args(list).stdout()?.lines().map(str::to_owned).collect())
 }
@@ -275,6 +282,7 @@ fn forget(mirror: &Mirror, id: &Name) -> Result<()> {
 /// Writes a snapshot with its whole history into one file, which git can clone and fetch from.
 pub fn export(mirror: &Path, id: &Name, file: &Path) -> Result<()> {
     let mirror = Mirror::at(mirror);
+    mirror.ensure_usable()?;
     let refs = read(&mirror, id)?.refs.into_iter().map(|name| format!("{REFS}{id}/{name}"));
     let file = std::path::absolute(file)
         .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
@@ -308,7 +316,9 @@ fn open(plan: &Plan) -> Result<Git> {
 }
 
 fn mirror_of(plan: &Plan) -> Result<Mirror> {
-    Mirror::of(plan).map_err(|error| error.hint("commit there: its commits stay in the repository"))
+    let mirror = Mirror::of(plan).map_err(|error| error.hint("commit there: its commits stay in the repository"))?;
+    mirror.ensure_usable()?;
+    Ok(mirror)
 }
 
 fn read(mirror: &Mirror, id: &Name) -> Result<Snapshot> {

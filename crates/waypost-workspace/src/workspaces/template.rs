@@ -130,7 +130,11 @@ fn create(mirror: &Mirror, commit: &str) -> Result<Template> {
     let checkout = git.command().env("GIT_INDEX_FILE", new.join("index"));
     checkout.args(["read-tree", "--reset", "-u", commit]).stdout()?;
     let template = Template { dir: dir.join(commit), commit: commit.to_owned() };
-    std::fs::rename(&new, &template.dir).map_err(|error| cannot_write(&template.dir, &error))?;
+    // A template without content is one that workspaces would be copied from all the same.
+    waypost_fs::sync_file_system(&new)
+        .and_then(|()| std::fs::rename(&new, &template.dir))
+        .and_then(|()| waypost_fs::sync_dir(&template.dir))
+        .map_err(|error| cannot_write(&template.dir, &error))?;
     mirror.point(&format!("refs/waypost/templates/{commit}"), commit)?;
     retire(mirror);
     Ok(template)

@@ -19,4 +19,4 @@ pub use places::{machine, root};
 pub use pool::{clean_up, pool, warm};
 pub use remove::{Examined, Force, Removed, examine, remove};
 pub use rules::{Rules, Verdict, collect, judge, upkeep, usual_rules};
-pub use snapshots::{export, restore, saved, snapshot, snapshots};
+pub use snapshots::{damaged_mirrors, export, restore, saved, snapshot, snapshots};

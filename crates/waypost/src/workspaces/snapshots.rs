@@ -4,10 +4,10 @@ use std::path::Path;
 
 use waypost_core::model::Workspace;
 use waypost_core::{Error, Result};
-use waypost_workspace::workspaces::{self as tools, Name, Plan, Restored, Snapshot};
+use waypost_workspace::workspaces::{self as tools, DamagedMirror, Name, Plan, Restored, Snapshot};
 
 use super::known::{change, plan_of};
-use super::places::{mirror, root};
+use super::places::{mirror, mirrors, root};
 use crate::session::Session;
 
 /// Saves everything in a workspace.
@@ -55,6 +55,11 @@ pub fn snapshots(session: &Session) -> Result<Vec<Snapshot>> {
     let repository = session.place.require_checkout()?.repository_path();
     all.extend(tools::copies(&root(session)?, Some(repository))?);
     Ok(all)
+}
+
+/// Lists the mirrors of this user that a power cut left damaged. Snapshots are in mirrors.
+pub fn damaged_mirrors(session: &Session) -> Result<Vec<DamagedMirror>> {
+    tools::damaged_mirrors(&mirrors(session)?)
 }
 
 /// Returns something that was saved of a workspace of the repository we stand in.

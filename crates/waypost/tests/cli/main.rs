@@ -30,6 +30,7 @@ mod ledger;
 mod mcp;
 mod merging;
 mod messages;
+mod mirrors;
 mod mounts;
 mod moving;
 mod outputs;

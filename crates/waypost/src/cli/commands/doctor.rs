@@ -10,6 +10,7 @@ use waypost_core::model::{WorkspaceStatus, Worktree};
 use waypost_core::op::ListWorktrees;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::check_private;
+use waypost_workspace::workspaces::repair_mirror;
 use waypost_workspace::{git_version, restore_ids};
 
 use crate::cli::Cx;
@@ -75,6 +76,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         Ok(mut session) => {
             store(&mut findings, &session);
             worktrees(&mut findings, &mut session, args.fix)?;
+            mirrors(&mut findings, &session, args.fix)?;
             workspaces(&mut findings, &mut session)?;
         }
         Err(error) => findings.push(failed("store", &error)),
@@ -107,6 +109,30 @@ fn exit_code(findings: &[Finding]) -> ExitCode {
         (false, true) => ExitCode::from(Kind::Unavailable.exit_code()),
         (false, false) => ExitCode::SUCCESS,
     }
+}
+
+/// Checks that the mirrors, which hold snapshots, survived the last power cut. Runs before any other use of them.
+fn mirrors(findings: &mut Vec<Finding>, session: &Session, fix: bool) -> Result<()> {
+    if session.place.home.is_none() {
+        return Ok(());
+    }
+    for damaged in crate::workspaces::damaged_mirrors(session)? {
+        let mirror = damaged.mirror.display();
+        let detail = format!("{mirror} is damaged: {}", damaged.files.join(", "));
+        let (verdict, action) = match fix.then(|| repair_mirror(&damaged.mirror)) {
+            None => (Verdict::Broken, "way doctor --fix repairs it and keeps its snapshots".to_owned()),
+            Some(Err(error)) => (Verdict::Broken, error.full_message()),
+            Some(Ok(lost)) if lost.is_empty() => {
+                (Verdict::Fixed, format!("repaired; the damaged files are in {mirror}/damaged"))
+            }
+            Some(Ok(lost)) => {
+                let lost = lost.join(", ");
+                (Verdict::Broken, format!("repaired, but objects are missing for {lost}; see {mirror}/damaged"))
+            }
+        };
+        findings.push(Finding { check: "mirrors", verdict, detail, action: Some(action) });
+    }
+    Ok(())
 }
 
 /// Checks that workspaces are where they were, and that those which should have gone did.
