@@ -9,9 +9,18 @@ use crate::sync_dir;
 
 /// Makes a directory with mode 0700, and its missing parents likewise, to last. Does nothing if it is there.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
+    create_dir(path, 0o700)
+}
+
+/// Makes a directory and its missing parents so that they survive a power cut. Does nothing if it is there.
+pub fn create_durable_dir(path: &Path) -> io::Result<()> {
+    create_dir(path, 0o777)
+}
+
+fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     for dir in missing.into_iter().rev() {
-        match DirBuilder::new().mode(0o700).create(dir) {
+        match DirBuilder::new().mode(mode).create(dir) {
             // Somebody else was quicker.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             other => other?,

@@ -1,11 +1,14 @@
 //! Replacing a file so that it has the old content or the new one, never less, whatever happens.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::OFlags;
 
 /// Replaces `path` with `content` durably: temporary file, fsync, rename, fsync of the directory.
 ///
@@ -72,21 +75,62 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a file with a name nobody else uses, next to `target`.
+/// Creates a temporary file next to `target`, and removes those that killed processes left for the same target.
+///
+/// The file is locked as long as it is open, which tells other processes that its owner lives.
 pub fn create_beside(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
+    sweep(parent(target), |name| target.file_name().is_some_and(|target| name == target));
     loop {
         let mut name = OsString::from(".");
         name.push(target.file_name().ok_or(ErrorKind::InvalidInput)?);
         name.push(format!(".{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
         let temporary = parent(target).join(name);
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary) {
-            Ok(file) => return Ok((file, temporary)),
-            // Left by a dead process that had our number. Not ours to delete; take the next name.
+            Ok(file) => {
+                // Where files cannot be locked, no process takes them for abandoned.
+                let _ = file.try_lock();
+                // Before it was locked, another process may have taken it for abandoned.
+                if file.metadata()?.nlink() > 0 {
+                    return Ok((file, temporary));
+                }
+            }
+            // A process of another container has our number; take the next name.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Removes all temporary files from a directory that killed processes left there. Only for directories of our own.
+pub fn sweep_temporaries(dir: &Path) {
+    sweep(dir, |_| true);
+}
+
+/// Removes the temporary files of killed processes whose targets have certain names.
+fn sweep(dir: &Path, is_swept: impl Fn(&OsStr) -> bool) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        if target_of(&entry.file_name()).is_some_and(&is_swept) && is_abandoned(&entry.path()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Returns the name of the file that a temporary file was to become: `file` for `.file.123-4.tmp`.
+fn target_of(name: &OsStr) -> Option<&OsStr> {
+    let rest = name.as_bytes().strip_prefix(b".")?.strip_suffix(b".tmp")?;
+    let dot = rest.iter().rposition(|byte| *byte == b'.')?;
+    let numbers = &rest[dot + 1..];
+    let dash = numbers.iter().position(|byte| *byte == b'-')?;
+    let is_number = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    (is_number(&numbers[..dash]) && is_number(&numbers[dash + 1..])).then(|| OsStr::from_bytes(&rest[..dot]))
+}
+
+/// Tells whether no process has a temporary file open that it created. The kernel unlocks the files of dead processes.
+fn is_abandoned(temporary: &Path) -> bool {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(temporary);
+    file.is_ok_and(|file| file.try_lock().is_ok())
 }
 
 fn parent(path: &Path) -> &Path {
@@ -132,6 +176,34 @@ mod tests {
         symlink("/nowhere", dir.path().join("deep/link")).unwrap();
         sync_tree(dir.path()).unwrap();
         sync_file_system(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn temporary_files_of_dead_processes_are_swept_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let names =
+            [".file.1-0.tmp", ".other.1-0.tmp", ".file.tmp", ".file.1-x.tmp", ".file.a.b.swap.tmp", "file.1-0.tmp"];
+        for name in names {
+            File::create(path(name)).unwrap();
+        }
+        let (held, living) = create_beside(&path("file"), 0o600).unwrap();
+        let left = || {
+            let mut left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+            left.retain(|path| *path != living);
+            left.sort();
+            left
+        };
+        assert_eq!(
+            left(),
+            [".file.1-x.tmp", ".file.a.b.swap.tmp", ".file.tmp", ".other.1-0.tmp", "file.1-0.tmp"].map(path)
+        );
+        sweep_temporaries(dir.path());
+        assert_eq!(left(), [".file.1-x.tmp", ".file.a.b.swap.tmp", ".file.tmp", "file.1-0.tmp"].map(path));
+        assert!(living.exists());
+        drop(held);
+        sweep_temporaries(dir.path());
+        assert!(!living.exists());
     }
 
     #[test]

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use waypost_core::ledger::conflict;
 use waypost_core::ledger::document::{Document, Splitter, is_marker};
+use waypost_core::ledger::{conflict, merge};
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, Seen, create_private_dir, read_seen, replace_seen, scan_seen};
+use waypost_fs::{
+    FileLock, Replaced, Seen, create_durable_dir, create_private_dir, find_displaced, read_seen, replace_seen,
+    restore_displaced, scan_seen, sweep_temporaries,
+};
 
 use crate::index::Source;
 
@@ -79,11 +82,14 @@ impl LedgerFile {
     /// knows no lock swaps the file meanwhile.
     pub fn rewrite(&self, change: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<Vec<u8>> {
         let _lock = self.lock()?;
+        self.rewrite_locked(|document| change(&document.to_bytes()).map(Document::parse)).map(|after| after.to_bytes())
+    }
+
+    fn rewrite_locked(&self, change: impl Fn(&Document) -> Result<Document>) -> Result<Document> {
         for _ in 0..ATTEMPTS {
             let (document, seen) = self.read_seen()?;
-            let before = document.parts().concat();
-            let after = change(&before)?;
-            if after == before || self.replace(&seen, &Document::parse(after.clone()))? {
+            let after = change(&document)?;
+            if after.to_bytes() == document.to_bytes() || self.replace(&seen, &after)? {
                 return Ok(after);
             }
         }
@@ -98,35 +104,74 @@ impl LedgerFile {
 
     /// Waits for the lock that every change is made under.
     pub(crate) fn lock(&self) -> Result<FileLock> {
-        if let Some(dir) = self.lock.parent() {
-            create_private_dir(dir).map_err(|error| self.cannot_write(error))?;
-        }
-        let lock = FileLock::acquire(&self.lock, self.patience)?;
-        self.sweep();
+        let lock = self.acquire(self.patience)?;
+        // What cannot be merged now stays beside the file. A change can be made all the same.
+        let _ = self.recover();
         Ok(lock)
     }
 
-    /// Removes what writers left that were killed. Under the lock, nobody is writing.
-    fn sweep(&self) {
-        let (Some(dir), Some(name)) = (self.path.parent(), self.path.file_name().and_then(|name| name.to_str())) else {
-            return;
-        };
-        let stem = format!(".{name}.");
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let is_ours = entry.file_name().to_str().is_some_and(|found| found.starts_with(&stem));
-            if is_ours && path.extension().is_some_and(|end| end == "tmp") {
-                let _ = std::fs::remove_file(path);
-            }
+    fn acquire(&self, patience: Duration) -> Result<FileLock> {
+        if let Some(dir) = self.lock.parent() {
+            create_private_dir(dir).map_err(|error| self.cannot_write(error))?;
+            sweep_temporaries(dir);
         }
+        FileLock::acquire(&self.lock, patience)
+    }
+
+    /// Returns the files that hold versions of the ledger which other programs wrote, and which an interrupted write of
+    /// ours displaced. The next write merges them into the ledger.
+    pub fn displaced(&self) -> Vec<PathBuf> {
+        if find_displaced(&self.path).is_empty() {
+            return Vec::new();
+        }
+        // A process that is replacing the file at this moment holds the lock.
+        self.acquire(SETTLING).map_or_else(|_| Vec::new(), |_lock| find_displaced(&self.path))
+    }
+
+    /// Merges displaced versions into the ledger, unless a process is writing at this moment.
+    pub fn recover_displaced(&self) -> Result<()> {
+        if find_displaced(&self.path).is_empty() {
+            return Ok(());
+        }
+        let _lock = self.acquire(Duration::ZERO)?;
+        self.recover()
+    }
+
+    /// Merges displaced versions into the ledger, under the lock.
+    fn recover(&self) -> Result<()> {
+        for displaced in restore_displaced(&self.path) {
+            let cannot_read = |error| Error::unavailable(format!("cannot read {}", displaced.display())).because(error);
+            let (theirs, _) = read_seen(&displaced).map_err(cannot_read)?;
+            let theirs = healed(Document::parse(theirs));
+            self.rewrite_locked(|ours| {
+                if ours.lines().any(is_marker) {
+                    return Err(Error::conflict("the ledger has conflict markers").hint("way resolve"));
+                }
+                // No version is known that both come from. So a line that only one of them has stays.
+                Ok(merge::merge(None, ours, &theirs))
+            })?;
+            // A power cut may bring it back. Merged once more, it changes nothing.
+            std::fs::remove_file(&displaced).map_err(|error| self.cannot_write(error))?;
+        }
+        Ok(())
     }
 
     /// Replaces the file durably, if it is still as it was seen. Returns whether it was.
     pub(crate) fn replace(&self, seen: &Seen, document: &Document) -> Result<bool> {
         if let Some(dir) = self.path.parent() {
-            std::fs::create_dir_all(dir).map_err(|error| self.cannot_write(error))?;
+            create_durable_dir(dir).map_err(|error| self.cannot_write(error))?;
         }
-        replace_seen(seen, &document.parts(), 0o644).map_err(|error| self.cannot_write(error))
+        match replace_seen(seen, &document.parts(), 0o644).map_err(|error| self.cannot_write(error))? {
+            Replaced::Durably(_) => Ok(true),
+            Replaced::Changed => Ok(false),
+            Replaced::Unsynced(error) => {
+                let problem = format!("the change is in {}, but a power cut may undo it", self.path.display());
+                Err(Error::unavailable(problem)
+                    .because(error)
+                    .hint("do not make it again; check the disk, then any other change makes both last")
+                    .outcome_unknown())
+            }
+        }
     }
 
     /// Removes the file if there is nothing in it.
@@ -186,4 +231,9 @@ impl LedgerFile {
             }
         }
     }
+}
+
+/// Merges the versions that conflict markers enclose.
+fn healed(document: Document) -> Document {
+    conflict::heal(&document).unwrap_or(document)
 }

@@ -274,6 +274,10 @@ impl Ledgers {
             // There is nothing to keep an index of.
             return self.open_in_memory(open, now);
         }
+        for file in &self.files {
+            // The file is not the one that was indexed. A write that was interrupted may be the reason.
+            let _ = file.recover_displaced();
+        }
         let lock = self.lock_index();
         if lock.is_some() && self.open_up_to_date(open, None, now)? {
             return Ok(());

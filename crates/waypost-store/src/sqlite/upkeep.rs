@@ -140,7 +140,8 @@ impl SqliteStore {
             return Err(Error::refused(format!("{} exists already", target.display()))
                 .hint("choose another name; a backup never overwrites"));
         }
-        let (_, new) = create_beside(target, 0o600).map_err(cannot)?;
+        // As long as it is open, no other process takes the new file for abandoned.
+        let (_open, new) = create_beside(target, 0o600).map_err(cannot)?;
         let made = (|| {
             let Some(name) = new.to_str() else {
                 return Err(Error::invalid("a backup's name must be UTF-8"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, create_private_dir, replace};
+use waypost_fs::{FileLock, create_durable_dir, create_private_dir, replace};
 
 use super::keys::Key;
 use super::layers::read;
@@ -71,7 +71,7 @@ fn edit(file: &Path, lock: &Path, change: impl FnOnce(&mut DocumentMut) -> Resul
     let changed = change(&mut document)?;
     if changed {
         if let Some(dir) = file.parent() {
-            std::fs::create_dir_all(dir).map_err(cannot)?;
+            create_durable_dir(dir).map_err(cannot)?;
         }
         replace(file, document.to_string().as_bytes(), 0o644).map_err(cannot)?;
     }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use toml_edit::DocumentMut;
 use waypost_core::nearest::nearest;
 use waypost_core::{Error, Result};
+use waypost_fs::Replaced;
 
 use block::{MARKDOWN, TOML};
 use json_text::JsonText;
@@ -437,8 +438,17 @@ impl<'a> Tree<'a> {
             if let Some(parent) = file.target.parent() {
                 std::fs::create_dir_all(parent).map_err(cannot)?;
             }
-            if !waypost_fs::replace_seen(&file.seen, &[text.as_bytes()], 0o644).map_err(cannot)? {
-                return Err(Error::conflict(format!("{path} was changed by somebody else meanwhile")).hint("try again"));
+            match waypost_fs::replace_seen(&file.seen, &[text.as_bytes()], 0o644).map_err(cannot)? {
+                Replaced::Durably(_) => {}
+                Replaced::Changed => {
+                    return Err(
+                        Error::conflict(format!("{path} was changed by another program meanwhile")).hint("try again")
+                    );
+                }
+                Replaced::Unsynced(error) => {
+                    let problem = format!("{path} is written, but a power cut may undo it");
+                    return Err(Error::unavailable(problem).because(error).hint("check the disk, then try again"));
+                }
             }
         }
         Ok(())

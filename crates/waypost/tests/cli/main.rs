@@ -37,6 +37,7 @@ mod outputs;
 mod places;
 mod plans;
 mod processes;
+mod races;
 mod repos;
 mod resume;
 mod saving;

@@ -9,7 +9,8 @@ use waypost_core::ledger::audit::{Audit, MARKER};
 use waypost_core::model::{WorkspaceStatus, Worktree};
 use waypost_core::op::ListWorktrees;
 use waypost_core::{Error, Kind, Result};
-use waypost_fs::check_private;
+use waypost_fs::{check_private, sweep_temporaries};
+use waypost_ledger::LedgerFile;
 use waypost_workspace::workspaces::repair_mirror;
 use waypost_workspace::{git_version, restore_ids};
 
@@ -63,13 +64,16 @@ impl Verdict {
 pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let place = cx.place()?;
     place.store()?;
+    let own =
+        place.checkout.iter().map(|checkout| &checkout.private_dir).chain(place.home.iter().map(|(home, _)| home));
+    own.for_each(|dir| sweep_temporaries(dir));
     let mut findings = Vec::new();
     tools(&mut findings, &place);
     configuration(&mut findings, &place);
     permissions(&mut findings, &place, args.fix);
     identity(&mut findings, &place, args.fix);
     if place.checkout.is_some() {
-        ledgers(&mut findings, &place);
+        ledgers(&mut findings, &place, args.fix);
     }
     // The store is looked into even if it cannot be opened: that is a finding.
     match Session::open(place.clone()) {
@@ -293,7 +297,7 @@ fn store(findings: &mut Vec<Finding>, session: &Session) {
 }
 
 /// Checks the ledgers line by line. What is odd stays in the file; it is for people to put right.
-fn ledgers(findings: &mut Vec<Finding>, place: &Place) {
+fn ledgers(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
     let (ledger, unreachable) = match Ledger::narrowed(place, None, &[]) {
         Ok(found) => found,
         Err(error) => return findings.push(failed("ledger", &error)),
@@ -306,11 +310,28 @@ fn ledgers(findings: &mut Vec<Finding>, place: &Place) {
             action: Some("way config --remove-repo PATH, if it is not needed any more".to_owned()),
         });
     }
+    for repo in ledger.repos() {
+        displaced(findings, &repo.file, fix);
+    }
     for (number, repo) in ledger.repos().iter().enumerate().filter(|(_, repo)| repo.file.path().exists()) {
         match ledger.audit(number) {
             Ok(audit) => audited(findings, repo.file.path(), &audit),
             Err(error) => findings.push(failed("ledger", &error)),
         }
+    }
+}
+
+/// Checks for versions of the ledger that an interrupted write displaced.
+fn displaced(findings: &mut Vec<Finding>, file: &LedgerFile, fix: bool) {
+    for version in file.displaced() {
+        let detail = format!("{}: another program's version, which a write displaced", version.display());
+        let merged = fix.then(|| file.recover_displaced());
+        let (verdict, action) = match merged {
+            Some(Ok(())) => (Verdict::Fixed, "merged into the ledger".to_owned()),
+            Some(Err(error)) => (Verdict::Warning, error.full_message()),
+            None => (Verdict::Warning, "the next change merges it into the ledger, or way doctor --fix".to_owned()),
+        };
+        findings.push(Finding { check: "ledger", verdict, detail, action: Some(action) });
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         place.check_tracked("config.toml")?;
         place.check_tracked(".gitignore")?;
         let attributes = place.check_tracked(".gitattributes")?;
-        std::fs::create_dir_all(&dir)
+        waypost_fs::create_durable_dir(&dir)
             .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
         let wanted =
             args.prefix.clone().or_else(|| prefix.is_none().then(|| default_prefix(&checkout.repository_name())));
@@ -167,7 +167,7 @@ fn contribute(cx: &mut Cx, place: &Place, planning: &str) -> Result<ExitCode> {
     let path = expand(planning, &place.cwd, &place.variables)?;
     let dir = path.join(DOT_DIR);
     let is_new = !dir.is_dir();
-    std::fs::create_dir_all(&dir)
+    waypost_fs::create_durable_dir(&dir)
         .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
     let path = std::fs::canonicalize(&path)
         .map_err(|error| Error::unavailable(format!("cannot use {}", path.display())).because(error))?;
@@ -204,6 +204,6 @@ fn make_repository_without_vcs(place: &Place) -> Result<()> {
         return Err(Error::refused(format!("{} is your own directory, not a repository's", dir.display()))
             .hint("go into a project first"));
     }
-    std::fs::create_dir_all(&dir)
+    waypost_fs::create_durable_dir(&dir)
         .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))
 }

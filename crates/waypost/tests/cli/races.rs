@@ -1,0 +1,225 @@
+//! Other programs replace the ledger while it is written: what was acknowledged stays, and so does what they wrote.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use waypost_testkit::{Run, Sandbox, strace};
+
+use crate::jobs::until;
+use crate::ledger::{LEDGER, add, lines};
+use crate::sandbox;
+
+fn version(count: usize) -> String {
+    (0..count).map(|number| format!("{{\"id\":\"r-{number:05}\",\"title\":\"t\"}}\n")).collect()
+}
+
+/// Makes a repository on `main`. Its branch `other` is one commit ahead, with a longer ledger and another file that git
+/// writes before the ledger.
+fn repository(sandbox: &Sandbox, name: &str) -> PathBuf {
+    let repo = sandbox.git_repo(name);
+    sandbox.dir(format!("{name}/.waypost"));
+    let commit = |text: &str, count| {
+        sandbox.write(repo.join(".first"), text);
+        sandbox.write(repo.join(LEDGER), version(count));
+        sandbox.git(&repo, ["add", "."]);
+        sandbox.git(&repo, ["commit", "-q", "-m", text]);
+    };
+    commit("main", 20);
+    sandbox.git(&repo, ["checkout", "-q", "-b", "other"]);
+    commit("other", 30);
+    sandbox.git(&repo, ["checkout", "-q", "main"]);
+    // The first command makes the index and the ids.
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    repo
+}
+
+fn has(repo: &Path, id: &str) -> bool {
+    lines(&repo.join(LEDGER)).iter().any(|line| line.contains(&format!("\"{id}\"")))
+}
+
+/// A `way add` that stands still right before it exchanges its new version for the ledger.
+struct Stopped {
+    child: Child,
+    pid: Pid,
+}
+
+impl Stopped {
+    fn before_exchange(sandbox: &Sandbox, repo: &Path, injected: &[&str]) -> Stopped {
+        // The new version gets the name under which it is exchanged by the step that is stopped after.
+        let trace = sandbox.path("trace");
+        let traced = |options: &[&str]| {
+            let mut command = sandbox.command("strace", repo);
+            command.arg("-o").arg(&trace).args(["-e", "trace=/^rename"]).args(options);
+            command.args(["sh", "-c", "echo $$ >../pid; exec \"$0\" add --json meanwhile"]);
+            command.arg(env!("CARGO_BIN_EXE_way")).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command
+        };
+        let before = fs::read(repo.join(LEDGER)).unwrap();
+        let run = Run::of(&traced(&[]).output().unwrap());
+        assert_eq!(run.code, 0, "{run:?}");
+        // The ledger as it was, and the index up to date with it.
+        sandbox.write(repo.join(LEDGER), before);
+        sandbox.git(repo, ["update-index", "-q", "--refresh"]);
+        let _ = sandbox.way(repo, ["list"]).ok();
+        let trace = fs::read_to_string(&trace).unwrap();
+        let names: Vec<&str> = trace.lines().filter_map(|line| Some(line.split_once('(')?.0)).collect();
+        let step = trace.lines().position(|line| line.contains(".swap.tmp")).expect("an exchange");
+        let number = names[..=step].iter().filter(|name| **name == names[step]).count();
+        let stop = format!("inject={}:signal=SIGSTOP:when={number}", names[step]);
+        let mut options = vec!["-e", &stop];
+        let injected: Vec<String> = injected.iter().map(|what| format!("inject=renameat2:{what}")).collect();
+        options.extend(injected.iter().flat_map(|what| ["-e", what.as_str()]));
+        let child = traced(&options).spawn().unwrap();
+        until("the new version is ready", || !temporary(repo).is_empty());
+        until("its writer stands still", || temporary(repo)[0].ends_with(".swap.tmp"));
+        let pid = fs::read_to_string(sandbox.path("pid")).unwrap().trim().parse().unwrap();
+        let stopped = Stopped { child, pid: Pid::from_raw(pid).unwrap() };
+        stopped.until_it_stands_still();
+        stopped
+    }
+
+    fn until_it_stands_still(&self) {
+        let stat = PathBuf::from(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
+        until("it stands still", || {
+            let stat = fs::read_to_string(&stat).unwrap();
+            let state = stat.rsplit_once(") ").unwrap().1;
+            state.starts_with('T') || state.starts_with('t')
+        });
+    }
+
+    fn wake(&self) {
+        kill_process(self.pid, Signal::CONT).unwrap();
+    }
+
+    fn go_on(self) -> Run {
+        self.wake();
+        Run::of(&self.child.wait_with_output().unwrap())
+    }
+}
+
+fn temporary(repo: &Path) -> Vec<String> {
+    let names = fs::read_dir(repo.join(".waypost")).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| name.into_string().unwrap()).filter(|name| name.ends_with(".tmp")).collect()
+}
+
+/// Replaces the ledger as a program does that knows none of our locks, with one issue more.
+fn replace_with(sandbox: &Sandbox, repo: &Path, id: &str) {
+    let new = sandbox.path("theirs");
+    sandbox.write(&new, format!("{}{{\"id\":\"{id}\",\"title\":\"theirs\"}}\n", version(20)));
+    fs::rename(new, repo.join(LEDGER)).unwrap();
+}
+
+fn warnings(sandbox: &Sandbox, repo: &Path) -> usize {
+    let findings = sandbox.way(repo, ["doctor", "--json"]).data();
+    findings.as_array().unwrap().iter().filter(|one| one["verdict"] == "warning" && one["check"] == "ledger").count()
+}
+
+#[test]
+fn a_version_displaced_by_a_killed_writer_is_found_by_doctor_and_by_the_next_command() {
+    if strace().is_none() {
+        return;
+    }
+    for next in ["add", "list", "doctor --fix"] {
+        let sandbox = sandbox();
+        let repo = repository(&sandbox, "repo");
+        let writer = Stopped::before_exchange(&sandbox, &repo, &["signal=SIGKILL:when=2"]);
+        replace_with(&sandbox, &repo, "r-theirs");
+        let _ = writer.go_on();
+        assert!(!has(&repo, "r-theirs"), "the writer was killed too late");
+        assert_eq!(warnings(&sandbox, &repo), 1);
+        let mut args: Vec<&str> = next.split(' ').collect();
+        args.extend((next == "add").then_some("next"));
+        assert_eq!(sandbox.way(&repo, args).code, 0);
+        assert!(has(&repo, "r-theirs"), "{next}");
+        assert_eq!((temporary(&repo), warnings(&sandbox, &repo)), (vec![], 0), "{next}");
+    }
+}
+
+#[test]
+fn a_version_that_cannot_be_put_back_is_kept_until_it_can() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = repository(&sandbox, "repo");
+    let writer = Stopped::before_exchange(&sandbox, &repo, &["error=EIO:when=2"]);
+    replace_with(&sandbox, &repo, "r-theirs");
+    let run = writer.go_on().fails(8);
+    assert!(run.stderr.contains("another program's version"), "{run:?}");
+    assert_eq!(warnings(&sandbox, &repo), 1);
+    let id = add(&sandbox, &repo, &["next"]);
+    assert!(has(&repo, "r-theirs") && has(&repo, &id));
+    assert_eq!((temporary(&repo), warnings(&sandbox, &repo)), (vec![], 0));
+}
+
+#[test]
+fn a_version_that_appears_between_two_exchanges_is_merged() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = repository(&sandbox, "repo");
+    let writer = Stopped::before_exchange(&sandbox, &repo, &["signal=SIGSTOP:when=1"]);
+    replace_with(&sandbox, &repo, "r-theirs");
+    writer.wake();
+    until("the names are exchanged", || !has(&repo, "r-theirs"));
+    writer.until_it_stands_still();
+    replace_with(&sandbox, &repo, "r-others");
+    let added = writer.go_on().data();
+    let id = add(&sandbox, &repo, &["next"]);
+    for id in ["r-theirs", "r-others", &id, added["id"].as_str().unwrap()] {
+        assert!(has(&repo, id), "{id} is gone");
+    }
+    assert_eq!((temporary(&repo), warnings(&sandbox, &repo)), (vec![], 0));
+}
+
+#[test]
+fn a_change_that_could_not_be_synced_is_said_to_be_made() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = repository(&sandbox, "repo");
+    let mut command = sandbox.command("strace", &repo);
+    command.arg("-o").arg(sandbox.path("trace")).arg("-P").arg(repo.join(".waypost"));
+    command.args(["-e", "trace=fsync", "-e", "inject=fsync:error=EIO", env!("CARGO_BIN_EXE_way"), "add", "written"]);
+    let run = Run::of(&command.output().unwrap()).fails(8);
+    assert!(run.stderr.contains("the change is in") && run.stderr.contains("do not make it again"), "{run:?}");
+    assert_eq!(lines(&repo.join(LEDGER)).len(), 21);
+    assert_eq!(temporary(&repo), Vec::<String>::new());
+}
+
+#[test]
+fn a_new_ledgers_directory_survives_a_power_cut() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let trace = sandbox.path("trace");
+    let mut command = sandbox.command("strace", &repo);
+    command.args(["-y", "-o"]).arg(&trace).args([
+        "-e",
+        "trace=fsync,/^mkdir",
+        env!("CARGO_BIN_EXE_way"),
+        "add",
+        "first",
+    ]);
+    assert_eq!(Run::of(&command.output().unwrap()).code, 0);
+    let trace = fs::read_to_string(&trace).unwrap();
+    let made = trace.lines().position(|line| line.starts_with("mkdir") && line.contains("/.waypost\""));
+    let synced = trace.lines().skip(made.unwrap()).any(|line| line.contains(&format!("<{}>)", repo.display())));
+    assert!(synced, "{trace}");
+}
+
+#[test]
+fn temporary_files_of_killed_processes_are_swept() {
+    let sandbox = sandbox();
+    let repo = repository(&sandbox, "repo");
+    let left = [repo.join(".waypost/.issues.jsonl.1-0.tmp"), repo.join(".git/waypost/.mark.1-0.tmp")];
+    left.iter().for_each(|path| sandbox.write(path, "half"));
+    add(&sandbox, &repo, &["next"]);
+    assert!(!left.iter().any(|path| path.exists()), "{left:?}");
+}
