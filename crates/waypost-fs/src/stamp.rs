@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -37,7 +38,8 @@ impl Stamp {
         }
     }
 
-    pub(crate) fn of(metadata: &Metadata) -> Stamp {
+    /// Returns the stamp of a file by its metadata.
+    pub fn of(metadata: &Metadata) -> Stamp {
         let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
         Stamp {
             device: metadata.dev(),
@@ -75,6 +77,16 @@ impl Stamp {
         bytes.extend_from_slice(&self.changed.to_le_bytes());
         bytes
     }
+}
+
+/// Returns how long ago a file was modified, or a directory's entries; none if there is none, or if its time is to come.
+/// A link is not followed.
+pub fn age(path: &Path) -> Option<Duration> {
+    let modified = Stamp::of(&std::fs::symlink_metadata(path).ok()?).modified;
+    // Some file systems' times are finer than the ticks of the clock that others use.
+    let now = clock_gettime(ClockId::Realtime);
+    let now = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
+    u64::try_from(now - modified).ok().map(Duration::from_nanos)
 }
 
 /// Returns what names this run of the machine, where that can be known.

@@ -1,5 +1,6 @@
 //! Reading and changing a ledger's file.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,9 @@ use waypost_fs::{
 };
 
 use crate::index::Source;
+use crate::tool_locks::ToolLocks;
 
-/// How long a checkout that is under way is waited for.
+/// How long reading waits for a checkout that is under way. Writing waits as long as for our own lock.
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// How often a change is tried while another program keeps swapping the file.
@@ -46,8 +48,7 @@ pub struct LedgerFile {
     path: PathBuf,
     lock: PathBuf,
     patience: Duration,
-    /// Files that are there while a version control tool changes the tree, and the ledger with it.
-    marks: Vec<PathBuf>,
+    tool_locks: ToolLocks,
 }
 
 impl LedgerFile {
@@ -55,13 +56,15 @@ impl LedgerFile {
     ///
     /// The lock lies outside the tree, so that nothing untracked appears in it.
     pub fn new(path: PathBuf, lock: PathBuf, patience: Duration) -> Self {
-        LedgerFile { path, lock, patience, marks: Vec::new() }
+        LedgerFile { path, lock, patience, tool_locks: ToolLocks::default() }
     }
 
     /// Names files that are there while a version control tool changes the tree.
     #[must_use]
     pub fn with_marks(self, marks: Vec<PathBuf>) -> Self {
-        LedgerFile { marks, ..self }
+        // The ledger lies in a directory of the work tree's root.
+        let root = self.path.ancestors().nth(2).unwrap_or(&self.path).to_owned();
+        LedgerFile { tool_locks: ToolLocks::new(marks, root), ..self }
     }
 
     /// Returns the file's path.
@@ -102,9 +105,13 @@ impl LedgerFile {
             .hint("try again when that is done")
     }
 
-    /// Waits for the lock that every change is made under.
+    /// Waits for the lock that every change is made under, and for version control tools that are changing the tree.
     pub(crate) fn lock(&self) -> Result<FileLock> {
+        let deadline = Instant::now() + self.patience;
+        // Not under our lock: other processes would wait for both, one after the other.
+        self.wait_for_tools(deadline)?;
         let lock = self.acquire(self.patience)?;
+        self.wait_for_tools(deadline)?;
         // What cannot be merged now stays beside the file. A change can be made all the same.
         let _ = self.recover();
         Ok(lock)
@@ -116,6 +123,15 @@ impl LedgerFile {
             sweep_temporaries(dir);
         }
         FileLock::acquire(&self.lock, patience)
+    }
+
+    fn wait_for_tools(&self, deadline: Instant) -> Result<()> {
+        let waited = self.tool_locks.wait(deadline);
+        waited.map(drop).map_err(|lock| {
+            let (lock, waited) = (lock.display(), self.patience.as_secs_f32());
+            Error::unavailable(format!("waited {waited} s for a version control tool that holds {lock}"))
+                .hint("nothing was changed; try again when the tool is done")
+        })
     }
 
     /// Returns the files that hold versions of the ledger which other programs wrote, and which an interrupted write of
@@ -134,6 +150,7 @@ impl LedgerFile {
             return Ok(());
         }
         let _lock = self.acquire(Duration::ZERO)?;
+        self.wait_for_tools(Instant::now())?;
         self.recover()
     }
 
@@ -156,13 +173,14 @@ impl LedgerFile {
         Ok(())
     }
 
-    /// Replaces the file durably, if it is still as it was seen. Returns whether it was.
+    /// Replaces the file durably, if it is still as it was seen. Returns whether the change is in the file, after every
+    /// version control tool is done that may have overwritten it.
     pub(crate) fn replace(&self, seen: &Seen, document: &Document) -> Result<bool> {
         if let Some(dir) = self.path.parent() {
             create_durable_dir(dir).map_err(|error| self.cannot_write(error))?;
         }
         match replace_seen(seen, &document.parts(), 0o644).map_err(|error| self.cannot_write(error))? {
-            Replaced::Durably(_) => Ok(true),
+            Replaced::Durably(written) => self.confirm(&written, document),
             Replaced::Changed => Ok(false),
             Replaced::Unsynced(error) => {
                 let problem = format!("the change is in {}, but a power cut may undo it", self.path.display());
@@ -172,6 +190,30 @@ impl LedgerFile {
                     .outcome_unknown())
             }
         }
+    }
+
+    /// Waits until no version control tool can overwrite what we wrote any more. Returns whether it is still there.
+    fn confirm(&self, written: &Seen, document: &Document) -> Result<bool> {
+        if let Err(lock) = self.tool_locks.wait_until_quiet(Instant::now() + self.patience) {
+            let (path, lock) = (self.path.display(), lock.display());
+            let problem = format!("the change is in {path}, but a version control tool that holds {lock} may undo it");
+            return Err(Error::unavailable(problem)
+                .hint("when the tool is done, see if it is there")
+                .outcome_unknown());
+        }
+        Ok(written.is_current() || self.has_changes_of(document)?)
+    }
+
+    /// Tells whether the file has the lines that were changed in a document, although another program wrote the file.
+    fn has_changes_of(&self, document: &Document) -> Result<bool> {
+        let (now, _) = self.read_seen()?;
+        let lines: HashSet<&[u8]> = now.lines().collect();
+        let mut changed = document.changed_lines().peekable();
+        Ok(if changed.peek().is_some() {
+            changed.all(|line| lines.contains(line))
+        } else {
+            now.to_bytes() == document.to_bytes()
+        })
     }
 
     /// Removes the file if there is nothing in it.
@@ -216,17 +258,13 @@ impl LedgerFile {
 
     /// Reads when no checkout is under way: in the middle of one the file is missing, or half of it is there.
     fn when_settled<T>(&self, read: impl Fn() -> std::io::Result<T>) -> Result<T> {
-        // A mark that stays is a dead tool's, or that of one who waits for an editor. Neither is writing.
         let deadline = Instant::now() + SETTLING;
-        let is_settled = || !self.marks.iter().any(|mark| mark.symlink_metadata().is_ok());
         loop {
-            while !is_settled() && Instant::now() < deadline {
-                std::thread::park_timeout(Duration::from_millis(2));
-            }
+            let abandoned = self.tool_locks.wait(deadline).unwrap_or_default();
             let answer = read().map_err(|error| {
                 Error::unavailable(format!("cannot read the ledger {}", self.path.display())).because(error)
             })?;
-            if is_settled() || Instant::now() >= deadline {
+            if self.tool_locks.held() == abandoned || Instant::now() >= deadline {
                 return Ok(answer);
             }
         }

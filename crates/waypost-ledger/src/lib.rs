@@ -7,6 +7,7 @@
 mod file;
 mod index;
 mod ledgers;
+mod tool_locks;
 
 pub use file::{LedgerFile, LedgerLocks};
 pub use index::{Counts, Entry, Filter, Index, Range, Sort, Summary};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::fs::{Access, access};
 use waypost_core::id::RepositoryId;
 use waypost_core::ledger::role::{self, Role};
-use waypost_core::model::Repository;
+use waypost_core::model::{Repository, Vcs};
 use waypost_core::{Error, Result};
 use waypost_ledger::LedgerFile;
 use waypost_workspace::{Checkout, detect};
@@ -62,9 +62,9 @@ impl Repo {
     pub(crate) fn of(checkout: Checkout, root: PathBuf, ledger: PathBuf) -> Repo {
         // Files that are there while a version control tool changes the tree.
         let marks = [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
-        let git = checkout.git_dir.iter().map(|git_dir| git_dir.join("index.lock"));
+        let git = git_dir_of(&checkout, &root).map(|git_dir| git_dir.join("index.lock"));
         let file = LedgerFile::new(ledger, checkout.private_dir.join("ledger.lock"), PATIENCE)
-            .with_marks(git.chain(marks).collect());
+            .with_marks(git.into_iter().chain(marks).collect());
         Repo { checkout, root, file }
     }
 
@@ -87,6 +87,16 @@ impl Repo {
         }
         Ok(Repo::of(checkout, root, ledger))
     }
+}
+
+/// Returns the directory in which git keeps the index of a worktree.
+fn git_dir_of(checkout: &Checkout, root: &Path) -> Option<PathBuf> {
+    let shared = checkout.git_dir.clone()?;
+    if checkout.vcs != Vcs::Git || checkout.main_root.as_deref() == Some(root) {
+        return Some(shared);
+    }
+    let listed = checkout.worktrees().into_iter().find(|listed| listed.path == root);
+    Some(listed.and_then(|listed| listed.private_dir.parent().map(Path::to_owned)).unwrap_or(shared))
 }
 
 /// Repositories in order: the primary one first.

@@ -281,6 +281,14 @@ impl Document {
         self.lines.remove(place);
     }
 
+    /// Returns the lines that were added or changed since the document was parsed.
+    pub fn changed_lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.lines.iter().filter_map(|line| match &line.text {
+            Text::Found(_) => None,
+            Text::Written(text) => Some(text.as_bytes()),
+        })
+    }
+
     /// Returns the whole file.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.parts().concat()

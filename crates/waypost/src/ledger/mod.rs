@@ -26,8 +26,8 @@ use crate::repos::{Repo, Repos, Route};
 use crate::session::clock;
 
 pub use change::{Change, New};
-use transaction::Names;
 pub use transaction::Transaction;
+use transaction::{Names, RepeatableEntropy};
 pub use waypost_core::ledger::change::Edit;
 pub use waypost_core::ledger::issue::{Issue, Visibility};
 pub use waypost_core::ledger::record::Record;
@@ -514,8 +514,10 @@ impl Ledger {
         let prefix = repo.prefix()?;
         let visibility = (self.route.is_private && number == self.route.number).then_some(Visibility::Local);
         let author = Author { name: self.actor(), now: self.now() };
+        let entropy = RepeatableEntropy::new();
         self.ledgers.change_under(locks, number, author.now, |draft| {
-            let mut transaction = Transaction::new(draft, self.ledgers.terms(), &prefix, visibility, author);
+            let terms = self.ledgers.terms();
+            let mut transaction = Transaction::new(draft, terms, &prefix, visibility, author, entropy.clone());
             transaction.key = self.key.as_deref();
             change(&mut transaction)
         })

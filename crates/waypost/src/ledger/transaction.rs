@@ -1,6 +1,7 @@
 //! Changes to issues that are made together or not at all.
 
 use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use waypost_core::id::Entropy;
 use waypost_core::ledger::change::{self, Author};
@@ -25,8 +26,36 @@ pub struct Transaction<'a, 'b> {
     visibility: Option<Visibility>,
     /// What ids of new issues and comments follow from, instead of chance.
     pub(super) key: Option<&'a str>,
+    entropy: RepeatableEntropy,
     /// What issues are called that were added here.
     pub(super) names: Names,
+}
+
+/// Draws the same numbers each time a transaction is tried. If a version control tool put a version aside that has the
+/// first try's issue in it, the issue of the next try is the same one.
+#[derive(Clone)]
+pub(super) struct RepeatableEntropy {
+    seed: [u8; 16],
+    drawn: u64,
+}
+
+impl RepeatableEntropy {
+    pub(super) fn new() -> Self {
+        let mut seed = [0; 16];
+        SystemEntropy.fill(&mut seed);
+        RepeatableEntropy { seed, drawn: 0 }
+    }
+}
+
+impl Entropy for RepeatableEntropy {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for part in bytes.chunks_mut(8) {
+            let mut hasher = DefaultHasher::new();
+            (self.seed, self.drawn).hash(&mut hasher);
+            part.copy_from_slice(&hasher.finish().to_le_bytes()[..part.len()]);
+            self.drawn += 1;
+        }
+    }
 }
 
 /// Draws numbers in order, for ids that do not depend on chance.
@@ -51,8 +80,9 @@ impl<'a, 'b> Transaction<'a, 'b> {
         prefix: &'a str,
         visibility: Option<Visibility>,
         author: Author<'a>,
+        entropy: RepeatableEntropy,
     ) -> Self {
-        Transaction { draft, terms, prefix, author, visibility, key: None, names: Names::new() }
+        Transaction { draft, terms, prefix, author, visibility, key: None, entropy, names: Names::new() }
     }
 
     /// Returns the issues as they are now, changes included.
@@ -120,7 +150,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
         for _ in 0..100 {
             id = match self.key {
                 Some(key) => issue_id::generate(self.prefix, "", key, Timestamp::from_millis(0), &mut by_key),
-                None => issue_id::generate(self.prefix, title, text, self.author.now, &mut SystemEntropy),
+                None => issue_id::generate(self.prefix, title, text, self.author.now, &mut self.entropy),
             };
             match self.issues().get(&id)? {
                 None => break,
@@ -213,7 +243,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
         let id = self.find(id)?;
         let comment = match self.key {
             Some(key) => issue_id::generate("c", key, &id, Timestamp::from_millis(0), &mut Next(0)),
-            None => issue_id::generate("c", text, &id, self.author.now, &mut SystemEntropy),
+            None => issue_id::generate("c", text, &id, self.author.now, &mut self.entropy),
         };
         self.draft.edit(&id, |record| {
             let known = record.raw("comments").unwrap_or_default();
@@ -355,7 +385,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
 
     /// Says something about the copy of an issue that is here.
     pub(crate) fn comment_here(&mut self, id: &str, text: &str) -> Result<()> {
-        let comment = issue_id::generate("c", text, id, self.author.now, &mut SystemEntropy);
+        let comment = issue_id::generate("c", text, id, self.author.now, &mut self.entropy);
         self.draft.edit(id, |record| change::comment(record, &comment, text, self.author)).map(drop)
     }
 

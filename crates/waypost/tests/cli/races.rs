@@ -1,14 +1,15 @@
 //! Other programs replace the ledger while it is written: what was acknowledged stays, and so does what they wrote.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 use waypost_testkit::{Run, Sandbox, strace};
 
 use crate::jobs::until;
-use crate::ledger::{LEDGER, add, lines};
+use crate::ledger::{LEDGER, add, ids, lines};
 use crate::sandbox;
 
 fn version(count: usize) -> String {
@@ -35,8 +36,106 @@ fn repository(sandbox: &Sandbox, name: &str) -> PathBuf {
     repo
 }
 
+/// Makes git take two seconds to write the first file, after it has looked at all of them. Returns a file that appears then.
+fn make_git_slow(sandbox: &Sandbox, repo: &Path) -> PathBuf {
+    let started = repo.join("../started").with_extension(repo.file_name().unwrap());
+    sandbox.write(repo.join(".git/info/attributes"), ".first filter=slow\n");
+    let filter = format!("touch {}; sleep 2; cat", started.display());
+    sandbox.git(repo, ["config", "filter.slow.smudge", &filter]);
+    started
+}
+
+fn start_git(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> Child {
+    sandbox.command("git", repo).args(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
 fn has(repo: &Path, id: &str) -> bool {
     lines(&repo.join(LEDGER)).iter().any(|line| line.contains(&format!("\"{id}\"")))
+}
+
+const COMMANDS: [&[&str]; 3] =
+    [&["checkout", "other"], &["merge", "--ff-only", "other"], &["merge", "--no-ff", "--no-edit", "other"]];
+
+#[test]
+fn an_issue_added_while_git_is_writing_the_tree_is_kept() {
+    let sandbox = sandbox();
+    std::thread::scope(|scope| {
+        for (number, args) in COMMANDS.into_iter().enumerate() {
+            let sandbox = &sandbox;
+            scope.spawn(move || {
+                let repo = repository(sandbox, &format!("repo{number}"));
+                let started = make_git_slow(sandbox, &repo);
+                let git = start_git(sandbox, &repo, args);
+                until("git writes the tree", || started.exists());
+                let id = add(sandbox, &repo, &["meanwhile"]);
+                let git = Run::of(&git.wait_with_output().unwrap());
+                assert_eq!(git.code, 0, "{args:?}: {git:?}");
+                assert!(has(&repo, &id), "{args:?}: {id} was acknowledged and is gone");
+                assert_eq!(lines(&repo.join(LEDGER)).len(), 31, "{args:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn an_issue_written_between_gits_check_and_its_write_is_kept() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = repository(&sandbox, "repo");
+    let started = make_git_slow(&sandbox, &repo);
+    let adding = Stopped::before_exchange(&sandbox, &repo, &[]);
+    let git = start_git(&sandbox, &repo, &["checkout", "other"]);
+    until("git writes the tree", || started.exists());
+    let added = adding.go_on().data();
+    let git = Run::of(&git.wait_with_output().unwrap());
+    assert_eq!(git.code, 0, "{git:?}");
+    assert!(has(&repo, added["id"].as_str().unwrap()), "acknowledged and gone");
+    assert_eq!(lines(&repo.join(LEDGER)).len(), 31);
+}
+
+#[test]
+fn nothing_is_lost_in_many_quick_races_with_git() {
+    let sandbox = sandbox();
+    let repo = repository(&sandbox, "repo");
+    let rounds = std::env::var("WAYPOST_TEST_RACES").ok().and_then(|text| text.parse().ok()).unwrap_or(30);
+    let (mut done, mut lost) = (0, Vec::new());
+    for round in 0..rounds {
+        sandbox.git(&repo, ["checkout", "-q", "-f", "-B", "work", "main"]);
+        let mut command = sandbox.way_command(&repo);
+        let adding = command.args(["add", "--json", "meanwhile"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let adding = adding.spawn().unwrap();
+        let git = start_git(&sandbox, &repo, COMMANDS[round % COMMANDS.len()]).wait_with_output().unwrap();
+        let added = Run::of(&adding.wait_with_output().unwrap()).data();
+        let id = added["id"].as_str().unwrap();
+        done += usize::from(git.status.success());
+        // Git may refuse, because it sees the change. It never overwrites it.
+        let expected = if git.status.success() { 31 } else { 21 };
+        if !has(&repo, id) || lines(&repo.join(LEDGER)).len() != expected {
+            lost.push((round, id.to_owned()));
+        }
+    }
+    assert!(lost.is_empty(), "lost in {rounds} rounds, {done} of which git did not refuse: {lost:?}");
+}
+
+#[test]
+fn a_lock_that_git_left_behind_stops_nobody() {
+    let sandbox = sandbox();
+    let repo = repository(&sandbox, "repo");
+    let lock = repo.join(".git/index.lock");
+    let file = File::create(&lock).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+    drop(file);
+    let begin = Instant::now();
+    let id = add(&sandbox, &repo, &["beside a dead lock"]);
+    assert!(ids(&sandbox, &repo, &["list", "--limit", "0"]).contains(&id));
+    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+    // `git commit -a` has written its index there, and waits for an editor.
+    sandbox.write(&lock, "DIRC");
+    let begin = Instant::now();
+    add(&sandbox, &repo, &["beside an editor"]);
+    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
 }
 
 /// A `way add` that stands still right before it exchanges its new version for the ledger.
