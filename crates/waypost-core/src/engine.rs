@@ -73,7 +73,8 @@ pub fn write<O: Operation>(
 ) -> Result<O::Answer> {
     let own = drawn_key(store, entropy, key);
     let key = key.or(own.as_deref());
-    retry_unavailable(store, key.is_some(), |store| {
+    let retry = Retry { is_repeatable: key.is_some(), uses_reserve: O::USES_RESERVE };
+    retry.run(store, |store| {
         let mut turn = Turn::begin(store)?;
         let answer = turn.step(caller, entropy, key, operation.clone())?;
         turn.commit()?;
@@ -92,7 +93,8 @@ pub fn write_json(
 ) -> Result<Value> {
     let own = drawn_key(store, entropy, key);
     let key = key.or(own.as_deref());
-    retry_unavailable(store, key.is_some(), |store| {
+    let retry = Retry { is_repeatable: key.is_some(), uses_reserve: entry.uses_reserve };
+    retry.run(store, |store| {
         let mut turn = Turn::begin(store)?;
         let answer = (entry.step)(&mut turn, caller, entropy, key, arguments.clone())?;
         turn.commit()?;
@@ -111,23 +113,36 @@ fn drawn_key(store: &dyn Store, entropy: &mut dyn Entropy, key: Option<&str>) ->
     (key.is_none() && store.is_remote()).then(|| own_key(entropy))
 }
 
-/// Sends a request until an answer comes, or until the store's timeout. One whose outcome is unknown is sent again only if
-/// it `is_repeatable`: if doing it twice is the same as doing it once.
-fn retry_unavailable<T>(
-    store: &mut dyn Store,
+/// How a request is sent again that did not get through.
+struct Retry {
+    /// Whether doing it twice is the same as doing it once. Otherwise it is not sent again if its outcome is unknown.
     is_repeatable: bool,
-    mut attempt: impl FnMut(&mut dyn Store) -> Result<T>,
-) -> Result<T> {
-    store.begin_request();
-    let answer = loop {
-        match attempt(store) {
-            Err(error)
-                if error.is_retriable() && (is_repeatable || !error.is_outcome_unknown()) && store.may_retry() => {}
-            answer => break answer,
-        }
-    };
-    store.end_request();
-    answer
+    /// As [`Operation::USES_RESERVE`].
+    uses_reserve: bool,
+}
+
+impl Retry {
+    /// Sends a request until an answer comes, or until the store's timeout.
+    fn run<T>(&self, store: &mut dyn Store, mut attempt: impl FnMut(&mut dyn Store) -> Result<T>) -> Result<T> {
+        store.begin_request();
+        let answer = loop {
+            match attempt(store) {
+                Err(error) if self.may_repeat(&error) && self.make_ready(store) => {}
+                answer => break answer,
+            }
+        };
+        store.end_request();
+        answer
+    }
+
+    fn may_repeat(&self, error: &Error) -> bool {
+        error.is_retriable() && (self.is_repeatable || !error.is_outcome_unknown())
+    }
+
+    /// Makes the store ready for the next attempt. Returns whether there may be one.
+    fn make_ready(&self, store: &mut dyn Store) -> bool {
+        (self.uses_reserve && store.free_reserve()) || store.may_retry()
+    }
 }
 
 /// Returns 128 random bits as text.
@@ -261,7 +276,7 @@ pub fn read<O: Operation>(
 
 /// Runs questions in a transaction that only reads. They are asked again if the connection to the store is lost.
 pub fn query<T>(store: &mut dyn Store, mut ask: impl FnMut(&mut dyn Tx) -> Result<T>) -> Result<T> {
-    retry_unavailable(store, true, |store| ask(&mut *store.begin_read()?))
+    Retry { is_repeatable: true, uses_reserve: false }.run(store, |store| ask(&mut *store.begin_read()?))
 }
 
 /// The same with the operation as a row of the table, and arguments and answer as JSON.

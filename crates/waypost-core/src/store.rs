@@ -38,6 +38,14 @@ pub trait Store {
         false
     }
 
+    /// Gives the disk space back that the store keeps for operations with [`Operation::USES_RESERVE`]. Returns whether
+    /// there was any.
+    ///
+    /// [`Operation::USES_RESERVE`]: crate::op::Operation::USES_RESERVE
+    fn free_reserve(&mut self) -> bool {
+        false
+    }
+
     /// Tells whether an acknowledgement can get lost on its way, so that a request has to be asked again under its key.
     fn is_remote(&self) -> bool {
         false

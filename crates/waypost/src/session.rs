@@ -375,6 +375,13 @@ impl Store for OpenStore {
         }
     }
 
+    fn free_reserve(&mut self) -> bool {
+        match self {
+            OpenStore::Sqlite(store) => store.free_reserve(),
+            OpenStore::Postgres(store) => store.free_reserve(),
+        }
+    }
+
     fn may_retry(&mut self) -> bool {
         match self {
             OpenStore::Sqlite(store) => store.may_retry(),

@@ -32,6 +32,7 @@ impl Operation for FailTask {
     const NAME: &'static str = "fail_task";
     const SUMMARY: &'static str = "End an attempt that did not succeed";
     const EFFECT: Effect = Effect::Write;
+    const USES_RESERVE: bool = true;
     type Answer = TaskView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {

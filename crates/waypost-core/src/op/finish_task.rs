@@ -32,6 +32,7 @@ impl Operation for FinishTask {
     const NAME: &'static str = "finish_task";
     const SUMMARY: &'static str = "Complete a claimed task";
     const EFFECT: Effect = Effect::Write;
+    const USES_RESERVE: bool = true;
     type Answer = TaskView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {

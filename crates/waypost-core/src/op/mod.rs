@@ -177,6 +177,8 @@ pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
     const SUMMARY: &'static str;
     /// Whether it writes.
     const EFFECT: Effect;
+    /// Whether it may use the disk space that a store keeps in reserve, since it ends or releases work.
+    const USES_RESERVE: bool = false;
     /// What it answers.
     type Answer: Serialize + DeserializeOwned + JsonSchema;
 
@@ -201,6 +203,8 @@ pub struct Entry {
     pub summary: &'static str,
     /// As [`Operation::EFFECT`].
     pub effect: Effect,
+    /// As [`Operation::USES_RESERVE`].
+    pub uses_reserve: bool,
     /// Runs it with its arguments and its answer as JSON, for surfaces that carry JSON.
     pub run: fn(&mut Cx<'_>, Value) -> Result<Value>,
     /// The same as a step of a transaction, for those that write: see [`Turn::step`].
@@ -219,6 +223,7 @@ const fn entry<O: Operation>() -> Entry {
         name: O::NAME,
         summary: O::SUMMARY,
         effect: O::EFFECT,
+        uses_reserve: O::USES_RESERVE,
         run: run_json::<O>,
         step: step_json::<O>,
         schema: SchemaGenerator::subschema_for::<O>,

@@ -34,6 +34,7 @@ impl Operation for ReleaseIssue {
     const NAME: &'static str = "release_issue";
     const SUMMARY: &'static str = "End the lease on an issue";
     const EFFECT: Effect = Effect::Write;
+    const USES_RESERVE: bool = true;
     type Answer = ReleasedIssue;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<ReleasedIssue> {

@@ -33,6 +33,7 @@ impl Operation for ReleaseTask {
     const NAME: &'static str = "release_task";
     const SUMMARY: &'static str = "Give a claimed task back";
     const EFFECT: Effect = Effect::Write;
+    const USES_RESERVE: bool = true;
     type Answer = TaskView;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {

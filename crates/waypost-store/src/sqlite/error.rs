@@ -17,11 +17,12 @@ pub(super) fn at<'a>(path: &'a Path, what: &'a str) -> impl Fn(rusqlite::Error) 
             return verdict(path, what, &error);
         }
         let (kind, hint) = classify(&error);
-        let ours = Error::new(kind, message(path, what)).because(&error);
-        match hint {
-            Some(hint) => ours.hint(hint),
-            None => ours,
+        let mut ours = Error::new(kind, message(path, what)).because(&error);
+        if let Some(hint) = hint {
+            ours = ours.hint(hint);
         }
+        // Nothing of it happened, and there may be room a moment later.
+        if error.sqlite_error_code() == Some(ErrorCode::DiskFull) { ours.transient() } else { ours }
     }
 }
 

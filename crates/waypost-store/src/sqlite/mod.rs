@@ -10,6 +10,7 @@ mod migrate;
 mod open;
 #[cfg(test)]
 mod plans;
+mod reserve;
 mod tx;
 mod upkeep;
 mod wait;
@@ -161,5 +162,9 @@ impl Store for SqliteStore {
 
     fn wait(&mut self, last: u64, at_most: Duration) -> Result<()> {
         wait::wait(self, last, at_most)
+    }
+
+    fn free_reserve(&mut self) -> bool {
+        reserve::free(&self.path)
     }
 }

@@ -8,7 +8,7 @@ use waypost_core::Result;
 use waypost_core::time::{Clock, Timestamp};
 use waypost_fs::FileLock;
 
-use super::{SqliteStore, error};
+use super::{SqliteStore, error, reserve};
 use crate::cell::{Cell, Row};
 use crate::tx::{Database, Mark};
 
@@ -54,6 +54,7 @@ impl Database for SqliteTx<'_> {
         transaction.commit().map_err(error::at(path, "cannot write"))?;
         if gate.is_some() {
             store.keep_log_short();
+            reserve::fill(path);
         }
         Ok(())
     }

@@ -1,12 +1,14 @@
-//! Commands on a machine that has no descriptor, thread or readable disk left for them.
+//! Commands on a machine that has no descriptor, thread, room or readable disk left for them.
 //!
 //! Each command ends by itself, with an exit code that says what happened, and without advice that would destroy data.
 
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use waypost_testkit::{Run, Sandbox, strace};
+use waypost_testkit::{Run, Sandbox, skipped, strace};
 
+use crate::mounts::Unmounted;
 use crate::sandbox;
 
 /// What `timeout` exits with if it had to end the command.
@@ -21,8 +23,12 @@ fn way_through(sandbox: &Sandbox, dir: &Path, program: &[&str], args: &[&str]) -
 }
 
 /// Makes a repository with a few issues and a running workflow.
-fn busy_repo(sandbox: &Sandbox) -> std::path::PathBuf {
-    let repo = sandbox.git_repo("repo");
+fn busy_repo(sandbox: &Sandbox) -> PathBuf {
+    busy_repo_in(sandbox, "repo")
+}
+
+fn busy_repo_in(sandbox: &Sandbox, relative: &str) -> PathBuf {
+    let repo = sandbox.git_repo(relative);
     let _ = sandbox.way(&repo, ["add", "First"]).ok();
     let _ = sandbox.way(&repo, ["agent", "register", "a1"]).ok();
     sandbox.write(repo.join("plan.yaml"), "tasks:\n  - name: t\n");
@@ -98,4 +104,44 @@ fn a_command_without_threads_says_so_instead_of_panicking() {
         let run = way_through(&sandbox, &repo, &traced, args);
         assert_eq!(run.code, 0, "{args:?} needs no thread: {run:?}");
     }
+}
+
+/// Takes all the room that is left on a disk.
+fn fill_disk(path: &Path) {
+    let mut file = std::fs::File::create(path).unwrap();
+    for size in [64 * 1024, 512, 1] {
+        let block = vec![b'x'; size];
+        while file.write_all(&block).is_ok() {}
+    }
+}
+
+#[test]
+fn with_a_full_disk_a_task_is_still_given_back() {
+    let sandbox = sandbox();
+    let disk = sandbox.dir("small");
+    let mut mount = Command::new("mount");
+    let mounted = mount.args(["-t", "tmpfs", "-o", "size=8m,mode=700", "none"]).arg(&disk).output().unwrap();
+    if !mounted.status.success() {
+        skipped(&format!("nothing can be mounted here: {}", String::from_utf8_lossy(&mounted.stderr)));
+        return;
+    }
+    let _guard = Unmounted::below(&disk);
+    let repo = busy_repo_in(&sandbox, "small/repo");
+    let _ = sandbox.way(&repo, ["--agent", "a1", "task", "claim", "t"]).ok();
+    let reserve = repo.join(".git/waypost/state.db-reserve");
+    assert!(reserve.exists());
+    let full = disk.join("full");
+    fill_disk(&full);
+    // Others do not take what is in reserve.
+    let refused = sandbox.way(&repo, ["agent", "register", "a2"]).fails(8);
+    assert!(refused.stderr.contains("the disk is full"), "{refused:?}");
+    assert!(reserve.exists());
+    let _ = sandbox.way(&repo, ["--agent", "a1", "task", "release", "t"]).ok();
+    assert!(!reserve.exists());
+    let task = sandbox.way(&repo, ["task", "show", "t", "--json"]).data();
+    assert_eq!(task["status"], "pending", "{task}");
+    // With room again, the next write fills the reserve.
+    std::fs::remove_file(full).unwrap();
+    let _ = sandbox.way(&repo, ["agent", "register", "a2"]).ok();
+    assert!(reserve.exists());
 }
