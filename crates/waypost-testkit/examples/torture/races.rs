@@ -329,13 +329,22 @@ impl Yard {
             let _ = self.way(2, &["migrate", "--move-to", "../planning", "--filter", &format!("id={issue}")]);
         }
         if [pair.0, pair.1].contains(&Accept) {
-            self.git(&["commit", "-q", "-a", "-m", "accepted"]);
-            self.git(&["push", "-q"]);
-            let _ = self.way(0, &["sync"]);
+            self.deliver();
+            // What the planning said meanwhile is proposed once more, as sync tells its reader.
+            if self.copies(issue).len() > 1 && self.way(0, &["propose", issue]).code == 0 {
+                self.deliver();
+            }
         }
         if self.copies(issue).len() > 1 {
             let _ = self.way(0, &["withdraw", issue]);
         }
+    }
+
+    /// Commits the fork's ledger for everybody, and lets the planning know.
+    fn deliver(&self) {
+        self.git(&["commit", "-q", "-a", "-m", "accepted"]);
+        self.git(&["push", "-q"]);
+        let _ = self.way(0, &["sync"]);
     }
 
     /// Returns the records of an issue, with the repository of each.
