@@ -1,13 +1,14 @@
 //! The ledgers that are read together, and changes to one of them.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::mark;
 use waypost_core::ledger::record::Record;
@@ -602,17 +603,33 @@ impl Draft<'_> {
 
     /// Takes one issue out of the file, and all its versions, if there are several.
     pub fn remove(&mut self, id: &str) -> Result<()> {
-        let versions = self.index.versions(id, self.number)?;
-        if versions.is_empty() {
-            return Err(self.not_here_error(id));
+        self.remove_all([id])
+    }
+
+    /// Takes issues out of the file, and all their versions. The file is looked through once.
+    pub fn remove_all<'i>(&mut self, ids: impl IntoIterator<Item = &'i str>) -> Result<()> {
+        let mut gone: HashSet<Vec<u8>, RandomState> = HashSet::default();
+        for id in ids {
+            let versions = self.index.versions(id, self.number)?;
+            if versions.is_empty() {
+                return Err(self.not_here_error(id));
+            }
+            gone.extend(versions.into_iter().map(String::into_bytes));
         }
-        for version in versions {
-            let place = self.place_of(&version)?;
-            self.document.remove(place);
-            self.places.forget();
-            self.is_changed = true;
-            self.index.exchange(self.number, &mut self.marks, place, true, None)?;
+        let places: Vec<usize> = self
+            .document
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| gone.contains(*line))
+            .map(|(place, _)| place)
+            .collect();
+        if places.len() < gone.len() {
+            return Err(Error::internal("a line of the index is not in the ledger"));
         }
+        self.index.remove_lines(self.number, &mut self.marks, &places)?;
+        self.document.remove_all(&places);
+        self.places.forget();
+        self.is_changed |= !places.is_empty();
         Ok(())
     }
 

@@ -36,6 +36,21 @@ pub fn closed_by(waiting: &str, blocker: &str, blockers: impl Fn(&str) -> Vec<St
     None
 }
 
+/// How many issues of a circle are shown from its beginning, and from its end.
+const SHOWN: usize = 10;
+
+/// Returns a circle in words. Of a long one the middle is left out.
+pub fn shown<S: AsRef<str>>(circle: &[S]) -> String {
+    let joined = |ids: &[S]| ids.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(" → ");
+    match circle.len().checked_sub(2 * SHOWN).filter(|left_out| *left_out > 1) {
+        Some(left_out) => {
+            let (first, last) = (joined(&circle[..SHOWN]), joined(&circle[circle.len() - SHOWN..]));
+            format!("{first} → ({left_out} more) → {last}")
+        }
+        None => joined(circle),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -54,6 +69,15 @@ mod tests {
         assert_eq!(closed_by("a", "a", among(&[])).unwrap(), ["a", "a"]);
         // A circle that is there already, and that the new edge is not part of, does not make it hang.
         assert_eq!(closed_by("x", "p", among(&[("p", "q"), ("q", "p")])), None);
+    }
+
+    #[test]
+    fn the_middle_of_a_long_circle_is_left_out() {
+        let circle = |length: usize| (0..length).map(|number| number.to_string()).collect::<Vec<_>>();
+        assert_eq!(shown(&circle(3)), "0 → 1 → 2");
+        assert!(!shown(&circle(21)).contains("more"));
+        let long = shown(&circle(50_000));
+        assert!(long.contains(" → 9 → (49980 more) → 49990 → "), "{long}");
     }
 
     proptest! {

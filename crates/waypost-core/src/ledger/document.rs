@@ -289,6 +289,12 @@ impl Document {
         })
     }
 
+    /// Takes out the lines at these places, which are in order.
+    pub fn remove_all(&mut self, places: &[usize]) {
+        let mut place = 0..;
+        self.lines.retain(|_| place.next().is_none_or(|place| places.binary_search(&place).is_err()));
+    }
+
     /// Returns the whole file.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.parts().concat()

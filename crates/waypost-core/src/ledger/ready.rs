@@ -4,7 +4,7 @@
 //! an index or a test's few lines.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::fmt;
 
 use super::vocabulary::Category;
@@ -48,6 +48,8 @@ pub struct Facts {
 pub trait Issues {
     /// Returns an issue of any ledger that is read.
     fn facts(&self, id: &str) -> Option<Cow<'_, Facts>>;
+    /// Returns what the status of an issue means.
+    fn category(&self, id: &str) -> Option<Category>;
     /// Tells whether an issue has a child that is not over.
     fn has_open_child(&self, id: &str) -> bool;
     /// Returns who else works on an issue now.
@@ -101,23 +103,55 @@ impl fmt::Display for Reason {
 
 /// Returns everything that keeps an issue from being ready; nothing means that it is.
 pub fn obstacles(facts: &Facts, issues: &impl Issues, rules: Rules) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    if facts.category != Category::Active {
-        reasons.push(Reason::Status(facts.status.clone()));
+    Explainer::new(issues, rules).obstacles(facts)
+}
+
+/// Explains why issues are not ready. It asks about each ancestor once, however many issues are below it.
+pub struct Explainer<'a, I> {
+    issues: &'a I,
+    rules: Rules,
+    /// The nearest obstructed issue, from each issue upwards.
+    nearest: Inherited<Option<String>>,
+}
+
+impl<'a, I: Issues> Explainer<'a, I> {
+    /// Makes one for issues at a moment. The issues must not change while it is used.
+    pub fn new(issues: &'a I, rules: Rules) -> Self {
+        Explainer { issues, rules, nearest: Inherited::default() }
     }
-    if facts.is_pinned {
-        reasons.push(Reason::Pinned);
+
+    /// Returns everything that keeps an issue from being ready; nothing means that it is.
+    pub fn obstacles(&mut self, facts: &Facts) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        if facts.category != Category::Active {
+            reasons.push(Reason::Status(facts.status.clone()));
+        }
+        if facts.is_pinned {
+            reasons.push(Reason::Pinned);
+        }
+        if let Some(until) = deferred(facts, self.rules) {
+            reasons.push(Reason::Deferred(until));
+        }
+        reasons.extend(unfinished(facts, self.issues, self.rules.ignore_unresolved));
+        reasons.extend(self.obstructed_ancestor(facts).map(Reason::Ancestor));
+        if facts.is_epic && self.issues.has_open_child(&facts.id) {
+            reasons.push(Reason::OpenChildren);
+        }
+        reasons.extend(self.issues.leased_to_another(&facts.id).map(Reason::Leased));
+        reasons
     }
-    if let Some(until) = deferred(facts, rules) {
-        reasons.push(Reason::Deferred(until));
+
+    /// Returns the nearest of an issue's ancestors that waits or is set aside.
+    fn obstructed_ancestor(&mut self, facts: &Facts) -> Option<String> {
+        let Explainer { issues, rules, nearest } = self;
+        nearest.of(facts.parent_id.as_deref(), |id| {
+            let ancestor = issues.facts(id)?;
+            let is_waiting = || unfinished(&ancestor, *issues, rules.ignore_unresolved).next().is_some();
+            let is_obstructed =
+                !ancestor.category.is_over() && (deferred(&ancestor, *rules).is_some() || holds(&ancestor, is_waiting));
+            Some(Link::Unknown(is_obstructed.then(|| id.to_owned()), ancestor.parent_id.clone()))
+        })
     }
-    reasons.extend(unfinished(facts, issues, rules));
-    reasons.extend(obstructed_ancestor(facts, issues, rules).map(Reason::Ancestor));
-    if facts.is_epic && issues.has_open_child(&facts.id) {
-        reasons.push(Reason::OpenChildren);
-    }
-    reasons.extend(issues.leased_to_another(&facts.id).map(Reason::Leased));
-    reasons
 }
 
 /// The order of ready issues; smaller comes first.
@@ -142,86 +176,153 @@ fn deferred(facts: &Facts, rules: Rules) -> Option<Timestamp> {
     facts.defer_until.filter(|until| *until > rules.now)
 }
 
-/// What an issue itself waits for.
-fn unfinished(facts: &Facts, issues: &impl Issues, rules: Rules) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    for id in &facts.blockers {
-        match issues.facts(id) {
-            Some(blocker) if !blocker.category.is_over() => reasons.push(Reason::BlockedBy(id.clone())),
-            Some(_) => {}
-            None if rules.ignore_unresolved => {}
-            None => reasons.push(Reason::Unresolved(id.clone())),
-        }
+/// Tells whether an issue waits for another whose status means this; `None` stands for one that is in no ledger.
+pub fn keeps_waiting(blocker: Option<Category>, ignore_unresolved: bool) -> bool {
+    match blocker {
+        Some(category) => !category.is_over(),
+        None => !ignore_unresolved,
     }
-    reasons
 }
 
-/// Returns the nearest of an issue's ancestors that waits or is set aside.
-fn obstructed_ancestor(facts: &Facts, issues: &impl Issues, rules: Rules) -> Option<String> {
-    let is_held = |ancestor: &Facts| {
-        // One that is pinned is there to be seen, and not set aside.
-        (ancestor.category == Category::Frozen && ancestor.status != "pinned")
-            || deferred(ancestor, rules).is_some()
-            || !unfinished(ancestor, issues, rules).is_empty()
-    };
-    // One that is over holds nobody, whatever else it says.
-    ancestors(facts, issues)
-        .find(|ancestor| !ancestor.category.is_over() && is_held(ancestor))
-        .map(|ancestor| ancestor.id.clone())
+/// Returns how many issues an issue waits for itself.
+pub fn waits_for(facts: &Facts, issues: &impl Issues, ignore_unresolved: bool) -> usize {
+    unfinished(facts, issues, ignore_unresolved).count()
 }
 
-/// Walks up from an issue, to what it is a part of and on.
-fn ancestors<'a>(facts: &Facts, issues: &'a impl Issues) -> impl Iterator<Item = Cow<'a, Facts>> {
-    let mut seen = BTreeSet::from([facts.id.clone()]);
-    let mut next = facts.parent_id.clone();
-    std::iter::from_fn(move || {
-        // A file may say that an issue is its own grandparent. It ends there.
-        let id = next.take().filter(|id| seen.insert(id.clone()))?;
-        let ancestor = issues.facts(&id)?;
-        next.clone_from(&ancestor.parent_id);
-        Some(ancestor)
+/// The issues that an issue itself waits for.
+fn unfinished(facts: &Facts, issues: &impl Issues, ignore_unresolved: bool) -> impl Iterator<Item = Reason> {
+    facts.blockers.iter().filter_map(move |id| {
+        let category = issues.category(id);
+        let reason = if category.is_some() { Reason::BlockedBy } else { Reason::Unresolved };
+        keeps_waiting(category, ignore_unresolved).then(|| reason(id.clone()))
     })
 }
 
+/// Tells whether an issue that is not over holds its parts, whatever the hour.
+fn holds(facts: &Facts, is_waiting: impl FnOnce() -> bool) -> bool {
+    // A pinned issue is there to be seen, and not set aside.
+    (facts.category == Category::Frozen && facts.status != "pinned") || is_waiting()
+}
+
+/// A value that an issue inherits from its ancestors.
+pub trait Inherit: Clone + Default {
+    /// Returns what the parts of an issue inherit: `self` is what the issue itself adds to what it inherited.
+    #[must_use]
+    fn over(&self, inherited: &Self) -> Self;
+}
+
+/// The nearest one counts.
+impl Inherit for Option<String> {
+    fn over(&self, inherited: &Self) -> Self {
+        self.as_ref().or(inherited.as_ref()).cloned()
+    }
+}
+
+/// How an issue holds its parts, together with everything above it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hold {
+    /// Whether one of them waits or is set aside without an hour.
+    pub is_held: bool,
+    /// The hour before which one of them is set aside.
+    pub freed_at: Option<Timestamp>,
+}
+
+impl Hold {
+    /// Returns what an issue adds itself, if it waits for so many others. One that is over holds nobody.
+    pub fn by(facts: &Facts, waits_for: usize) -> Hold {
+        if facts.category.is_over() {
+            return Hold::default();
+        }
+        Hold { is_held: holds(facts, || waits_for > 0), freed_at: facts.defer_until }
+    }
+}
+
+impl Inherit for Hold {
+    fn over(&self, inherited: &Self) -> Self {
+        Hold { is_held: self.is_held || inherited.is_held, freed_at: self.freed_at.max(inherited.freed_at) }
+    }
+}
+
+/// What is known of an issue when its parts inherit something from it.
+#[derive(Clone, Debug)]
+pub enum Link<T> {
+    /// What its parts inherit.
+    Known(T),
+    /// What it adds itself, and its parent.
+    Unknown(T, Option<String>),
+}
+
+/// Works out what issues inherit from their ancestors. It asks about each issue once, and needs no stack for long chains.
+///
+/// In a circle of parents each issue inherits from all of them, itself included.
+#[derive(Debug)]
+pub struct Inherited<T>(HashMap<String, T>);
+
+impl<T> Default for Inherited<T> {
+    fn default() -> Self {
+        Inherited(HashMap::new())
+    }
+}
+
+impl<T: Inherit> Inherited<T> {
+    /// Returns what the parts of an issue inherit. `ask` answers about an issue; `None` if there is none of that id.
+    pub fn of(&mut self, id: Option<&str>, mut ask: impl FnMut(&str) -> Option<Link<T>>) -> T {
+        // From the issue upwards; and where each stands, to notice a circle.
+        let mut path: Vec<(String, T)> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut next = id.map(str::to_owned);
+        let mut inherited = T::default();
+        while let Some(id) = next.take() {
+            if let Some(known) = self.0.get(&id) {
+                inherited = known.clone();
+            } else if let Some(start) = places.get(&id) {
+                // Once around to find what comes from all of them.
+                inherited = path[*start..].iter().rev().fold(inherited, |above, (_, own)| own.over(&above));
+            } else {
+                match ask(&id) {
+                    Some(Link::Known(known)) => inherited = known,
+                    Some(Link::Unknown(own, parent)) => {
+                        places.insert(id.clone(), path.len());
+                        path.push((id, own));
+                        next = parent;
+                    }
+                    None => {}
+                }
+            }
+        }
+        for (id, own) in path.into_iter().rev() {
+            inherited = own.over(&inherited);
+            self.0.insert(id, inherited.clone());
+        }
+        inherited
+    }
+}
+
 /// How an issue stands, whatever the hour: what can be kept until an issue changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Whether it is ready, once the hour has come.
     pub is_ready: bool,
     /// How many issues it waits for itself.
     pub waits_for: usize,
-    /// Whether something it is a part of waits or is set aside without an hour.
-    pub is_held: bool,
-    /// The hour before which it is not ready: its own, or that of something it is a part of.
+    /// What it inherits from its ancestors.
+    pub above: Hold,
+    /// The hour before which it is not ready: its own, or that of an ancestor.
     pub wakes_at: Option<Timestamp>,
-    /// The hour before which something it is a part of is set aside.
-    pub freed_at: Option<Timestamp>,
 }
 
-/// Returns how an issue stands. It is ready at any time at which [`obstacles`] finds nothing, and only then.
+/// Returns how an issue stands that waits for so many others. It is ready at any time at which [`obstacles`] finds
+/// nothing, and only then.
 ///
 /// Leases come and go without a change to any issue, so they are not part of it.
-pub fn standing(facts: &Facts, issues: &impl Issues, ignore_unresolved: bool) -> Standing {
-    let at_last = Rules { now: Timestamp::from_millis(i64::MAX), ignore_unresolved };
-    let freed_at = ancestors(facts, issues)
-        .filter(|ancestor| !ancestor.category.is_over())
-        .filter_map(|ancestor| ancestor.defer_until)
-        .max();
+pub fn standing(facts: &Facts, waits_for: usize, above: Hold, issues: &impl Issues) -> Standing {
+    let is_free = facts.category == Category::Active && !facts.is_pinned && waits_for == 0 && !above.is_held;
     Standing {
-        is_ready: obstacles(facts, issues, at_last).iter().all(|reason| matches!(reason, Reason::Leased(_))),
-        waits_for: unfinished(facts, issues, at_last).len(),
-        is_held: obstructed_ancestor(facts, issues, at_last).is_some(),
-        wakes_at: facts.defer_until.max(freed_at),
-        freed_at,
+        is_ready: is_free && !(facts.is_epic && issues.has_open_child(&facts.id)),
+        waits_for,
+        above,
+        wakes_at: facts.defer_until.max(above.freed_at),
     }
-}
-
-/// Tells whether a change of an issue may change how others stand.
-pub fn touches_others(before: Option<&Facts>, after: Option<&Facts>) -> bool {
-    let relevant = |facts: &Facts| {
-        (facts.category, facts.status.clone(), facts.defer_until, facts.blockers.clone(), facts.parent_id.clone())
-    };
-    before.map(relevant) != after.map(relevant)
 }
 
 #[cfg(test)]
@@ -241,6 +342,10 @@ mod tests {
     impl Issues for Table {
         fn facts(&self, id: &str) -> Option<Cow<'_, Facts>> {
             self.issues.get(id).map(Cow::Borrowed)
+        }
+
+        fn category(&self, id: &str) -> Option<Category> {
+            self.issues.get(id).map(|facts| facts.category)
         }
 
         fn has_open_child(&self, id: &str) -> bool {
@@ -388,6 +493,100 @@ mod tests {
         assert_eq!(issues.each_ref().map(|facts| facts.id.as_str()), ["a", "b", "g", "h", "d", "e", "f"]);
     }
 
+    fn standing_in(table: &Table, facts: &Facts, inherited: &mut Inherited<Hold>) -> Standing {
+        let above = inherited.of(facts.parent_id.as_deref(), |id| {
+            let ancestor = table.issues.get(id)?;
+            Some(Link::Unknown(Hold::by(ancestor, waits_for(ancestor, table, false)), ancestor.parent_id.clone()))
+        });
+        standing(facts, waits_for(facts, table, false), above, table)
+    }
+
+    /// A long chain of parents, which counts how often it is asked.
+    struct Chain {
+        table: Table,
+        asked: std::cell::Cell<usize>,
+    }
+
+    impl Issues for Chain {
+        fn facts(&self, id: &str) -> Option<Cow<'_, Facts>> {
+            self.asked.set(self.asked.get() + 1);
+            self.table.facts(id)
+        }
+
+        fn category(&self, id: &str) -> Option<Category> {
+            self.asked.set(self.asked.get() + 1);
+            self.table.category(id)
+        }
+
+        fn has_open_child(&self, _id: &str) -> bool {
+            false
+        }
+
+        fn leased_to_another(&self, _id: &str) -> Option<String> {
+            None
+        }
+    }
+
+    const LONG: usize = 20_000;
+
+    /// Each issue is the parent of the next; the last one is the parent of the first in a circle. All but the held one
+    /// are open.
+    fn chain(held: usize, is_circle: bool) -> Chain {
+        let name = |number: usize| format!("i{number:05}");
+        let link = |number: usize| Facts {
+            parent_id: number.checked_sub(1).or(is_circle.then_some(LONG - 1)).map(name),
+            blockers: if number == held { vec!["nowhere".to_owned()] } else { Vec::new() },
+            ..open(&name(number))
+        };
+        Chain { table: table((0..LONG).map(link)), asked: std::cell::Cell::default() }
+    }
+
+    #[test]
+    fn each_ancestor_of_many_issues_is_asked_about_once() {
+        for is_circle in [false, true] {
+            let chain = chain(5_000, is_circle);
+            let mut explainer = Explainer::new(&chain, NOW);
+            // The deepest first, and then the others: either order may be the one that costs.
+            let ids = [LONG - 1].into_iter().chain(0..LONG).map(|number| format!("i{number:05}"));
+            let ready = ids.filter(|id| explainer.obstacles(&chain.table.issues[id]).is_empty()).count();
+            assert_eq!(ready, if is_circle { 0 } else { 5_000 });
+            assert!(chain.asked.get() <= 2 * LONG, "{} questions", chain.asked.get());
+        }
+    }
+
+    #[test]
+    fn what_is_inherited_is_worked_out_once_for_each_issue() {
+        for is_circle in [false, true] {
+            let chain = chain(5_000, is_circle);
+            let mut inherited = Inherited::default();
+            let mut asked = 0;
+            let mut held = 0;
+            for facts in chain.table.issues.values().rev() {
+                let above = inherited.of(facts.parent_id.as_deref(), |id| {
+                    asked += 1;
+                    let facts = chain.table.issues.get(id)?;
+                    Some(Link::Unknown(Hold::by(facts, facts.blockers.len()), facts.parent_id.clone()))
+                });
+                held += usize::from(above.is_held);
+            }
+            assert_eq!(held, if is_circle { LONG } else { LONG - 5_001 });
+            assert!(asked <= LONG, "{asked} questions");
+        }
+    }
+
+    #[test]
+    fn the_nearest_obstructed_ancestor_is_named_also_in_a_circle() {
+        let issues = [part("a", "b"), part("b", "c"), part("c", "d"), part("d", "b")];
+        let mut table = table(issues);
+        table.issues.get_mut("d").unwrap().blockers = vec!["nowhere".to_owned()];
+        for id in ["a", "b", "c"] {
+            check(&table, id, &["it is a part of d which waits or is set aside"]);
+        }
+        table.issues.get_mut("b").unwrap().blockers = vec!["nowhere".to_owned()];
+        check(&table, "a", &["it is a part of b which waits or is set aside"]);
+        check(&table, "c", &["it is a part of d which waits or is set aside"]);
+    }
+
     /// The table of the design, written down again as plainly as possible: rows that say no.
     fn naive(id: &str, table: &Table) -> bool {
         let blocked = |facts: &Facts| {
@@ -467,7 +666,7 @@ mod tests {
             }
             for facts in table.issues.values() {
                 prop_assert_eq!(obstacles(facts, &table, NOW).is_empty(), naive(&facts.id, &table), "{}", &facts.id);
-                let standing = standing(facts, &table, false);
+                let standing = standing_in(&table, facts, &mut Inherited::default());
                 let is_ready = standing.is_ready
                     && standing.wakes_at.is_none_or(|wakes_at| wakes_at <= NOW.now)
                     && !table.leased.contains_key(&facts.id);

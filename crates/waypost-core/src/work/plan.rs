@@ -10,11 +10,12 @@ use super::check_name;
 use crate::engine::Cx;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, TaskId};
+use crate::ledger::cycle;
 use crate::model::{Dependency, DependencyKind, Task, TaskStatus, Workflow, WorkflowStatus, kind};
 use crate::nearest;
 
 /// How many tasks one plan may have.
-const MOST: usize = 10_000;
+pub const MAX_TASKS: usize = 10_000;
 
 /// A plan: tasks by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -260,6 +261,15 @@ fn field(key: &str, value: &str) -> Result<(String, Value)> {
     Ok((key.to_owned(), value))
 }
 
+/// Refuses a plan of too many tasks.
+pub fn check_size(tasks: usize) -> Result<()> {
+    if tasks > MAX_TASKS {
+        return Err(Error::invalid(format!("a plan of {tasks} tasks is too large"))
+            .hint(format!("at most {MAX_TASKS}; split it into workflows")));
+    }
+    Ok(())
+}
+
 /// A graph of names, checked: every name is there once, and nothing waits for itself.
 pub(crate) struct Graph {
     edges: BTreeMap<String, Vec<String>>,
@@ -268,10 +278,7 @@ pub(crate) struct Graph {
 impl Graph {
     /// Checks names and dependencies of what will be the whole plan.
     pub(crate) fn check(tasks: &[PlannedTask], also_there: &BTreeSet<String>) -> Result<Graph> {
-        if tasks.len() > MOST {
-            return Err(Error::invalid(format!("a plan of {} tasks is too large", tasks.len()))
-                .hint(format!("at most {MOST}; split it into workflows")));
-        }
+        check_size(tasks.len())?;
         let mut names = BTreeSet::new();
         for task in tasks {
             check_name("task", &task.name)?;
@@ -340,15 +347,16 @@ impl Graph {
         // Whatever is left waits for something that is left: walking on comes round.
         let Some(mut name) = waiting.keys().next().copied() else { return Ok(()) };
         let mut path: Vec<&str> = Vec::new();
-        while !path.contains(&name) {
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        while !places.contains_key(name) {
+            places.insert(name, path.len());
             path.push(name);
             let next = self.edges[name].iter().find(|blocker| waiting.contains_key(blocker.as_str()));
             name = next.map_or(name, String::as_str);
         }
-        let start = path.iter().position(|known| *known == name).unwrap_or(0);
-        let mut circle = path[start..].to_vec();
+        let mut circle = path[places[name]..].to_vec();
         circle.push(name);
-        Err(Error::invalid("the plan goes round in a circle").hint(circle.join(" → ")))
+        Err(Error::invalid("the plan goes round in a circle").hint(cycle::shown(&circle)))
     }
 }
 

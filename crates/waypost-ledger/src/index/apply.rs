@@ -1,7 +1,6 @@
 //! Bringing the index up to date: only the lines that changed are read, only what they touch is decided anew.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -14,7 +13,7 @@ use waypost_core::Result;
 use waypost_core::ledger::document::{Content, Document, is_marker, text_of};
 use waypost_core::ledger::issue::{Issue, Visibility};
 use waypost_core::ledger::merge;
-use waypost_core::ledger::ready::{self, Facts, Issues, Standing};
+use waypost_core::ledger::ready::{self, Facts, Hold, Inherit as _, Inherited, Issues, Link, Standing};
 use waypost_core::ledger::record::{Fields, Record};
 use waypost_core::ledger::vocabulary::{Category, DependencyKind, Terms};
 use waypost_core::time::Timestamp;
@@ -244,6 +243,10 @@ impl Issues for Crowd {
         self.rows.get(id).map(|row| Cow::Borrowed(&row.facts))
     }
 
+    fn category(&self, id: &str) -> Option<Category> {
+        self.rows.get(id).map(|row| row.facts.category)
+    }
+
     fn has_open_child(&self, id: &str) -> bool {
         self.open_parents.contains(id)
     }
@@ -253,28 +256,46 @@ impl Issues for Crowd {
     }
 }
 
-/// An index that is asked about the same issues again and again: those at the top of a long chain, by all below.
-struct Memo<'a> {
-    index: &'a Index,
-    facts: RefCell<HashMap<String, Option<Facts>, RandomState>>,
+/// An issue as the index has it.
+struct Kept {
+    /// Without its blockers.
+    facts: Facts,
+    waits_for: usize,
+    above: Hold,
 }
 
-impl Issues for Memo<'_> {
-    fn facts(&self, id: &str) -> Option<Cow<'_, Facts>> {
-        if let Some(known) = self.facts.borrow().get(id) {
-            return known.clone().map(Cow::Owned);
-        }
-        let found = self.index.facts(id).map(Cow::into_owned);
-        self.facts.borrow_mut().insert(id.to_owned(), found.clone());
-        found.map(Cow::Owned)
+impl Kept {
+    const SELECT: &str = "SELECT category, status, issue_type, is_pinned, priority, created_at, defer_until, labels, \
+                          parent_id, waits_for, is_held, freed_at FROM issue WHERE id = ?1";
+
+    fn read(id: &str, row: &rusqlite::Row<'_>) -> rusqlite::Result<Kept> {
+        let moment = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
+        Ok(Kept {
+            facts: Facts {
+                id: id.to_owned(),
+                category: category(row.get(0)?),
+                status: row.get(1)?,
+                is_epic: row.get_ref(2)?.as_str()? == "epic",
+                is_pinned: row.get(3)?,
+                priority: row.get(4)?,
+                created_at: moment(5)?,
+                defer_until: moment(6)?,
+                labels: labels_from_text(row.get_ref(7)?.as_str()?),
+                blockers: Vec::new(),
+                parent_id: row.get(8)?,
+            },
+            waits_for: row.get(9)?,
+            above: Hold { is_held: row.get(10)?, freed_at: moment(11)? },
+        })
     }
 
-    fn has_open_child(&self, id: &str) -> bool {
-        self.index.has_open_child(id)
+    /// Returns how it holds its parts, apart from what is above it.
+    fn hold(&self) -> Hold {
+        Hold::by(&self.facts, self.waits_for)
     }
 
-    fn leased_to_another(&self, id: &str) -> Option<String> {
-        self.index.leased_to_another(id)
+    fn standing(&self) -> Standing {
+        Standing { waits_for: self.waits_for, above: self.above, ..Standing::default() }
     }
 }
 
@@ -322,9 +343,15 @@ impl Index {
         let mut ids: Vec<&String> = crowd.rows.keys().collect();
         // In the order of the table, each row goes to its end.
         ids.sort_unstable();
+        let waits_for = |facts: &Facts| ready::waits_for(facts, &crowd, self.terms.ignore_unresolved);
+        let mut inherited = Inherited::default();
         for id in ids {
             let row = &crowd.rows[id];
-            self.write_row(row, ready::standing(&row.facts, &crowd, self.terms.ignore_unresolved))?;
+            let above = inherited.of(row.facts.parent_id.as_deref(), |id| {
+                let facts = &crowd.rows.get(id)?.facts;
+                Some(Link::Unknown(Hold::by(facts, waits_for(facts)), facts.parent_id.clone()))
+            });
+            self.write_row(row, ready::standing(&row.facts, waits_for(&row.facts), above, &crowd))?;
         }
         self.sql(|connection| connection.execute_batch(include_str!("indexes.sql")))?;
         self.raise_revision(now)
@@ -414,6 +441,18 @@ impl Index {
         Ok(())
     }
 
+    /// Takes the lines at these places, which are in order, out of the index, as part of a change that is being made.
+    pub(crate) fn remove_lines(&self, number: usize, marks: &mut Marks, places: &[usize]) -> Result<()> {
+        if places.last().is_some_and(|last| *last >= marks.0.len()) {
+            return Err(self.torn());
+        }
+        let gone: Vec<i64> = places.iter().map(|place| marks.0[*place].line).collect();
+        self.apply(ledger_row(number), &gone, None)?;
+        let mut place = 0..;
+        marks.0.retain(|_| place.next().is_none_or(|place| places.binary_search(&place).is_err()));
+        Ok(())
+    }
+
     /// Remembers that a ledger's file was written by us. Somebody may change it in the same tick of the clock, so its
     /// stamp is only taken by the next one who reads it.
     pub(crate) fn wrote(&self, number: usize, path: &Path, marks: &Marks) -> Result<()> {
@@ -466,45 +505,106 @@ impl Index {
                 Line::Unread => -1,
             });
         }
-        self.decide(touched)?;
+        self.decide(&touched)?;
         Ok(lines)
     }
 
     /// Decides anew about issues some of whose lines came or went, and about those that depend on them.
-    fn decide(&self, touched: BTreeSet<String>) -> Result<()> {
+    ///
+    /// How an issue holds its parts seldom changes: then nothing below it is looked at.
+    fn decide(&self, touched: &BTreeSet<String>) -> Result<()> {
         let mut affected = touched.clone();
-        let mut reaching: Vec<String> = Vec::new();
+        // Those that hold their parts in another way now.
+        let mut roots: Vec<String> = Vec::new();
+        // Those that wait for more or fewer others now, although they did not change themselves.
+        let mut waiting: BTreeMap<String, i64> = BTreeMap::new();
+        let mut changes = Vec::new();
         for id in touched {
-            let before = self.facts(&id).map(Cow::into_owned);
-            let row = self.counting_row(&id)?;
-            self.execute("DELETE FROM edge WHERE id = ?1", [&id])?;
+            let before = self.kept(id)?;
+            let row = self.counting_row(id)?;
+            self.execute("DELETE FROM edge WHERE id = ?1", [id])?;
             if let Some(row) = &row {
-                self.write_row(row, NOWHERE)?;
+                self.write_row(row, before.as_ref().map(Kept::standing).unwrap_or_default())?;
             } else {
-                self.execute("DELETE FROM issue WHERE id = ?1", [&id])?;
+                self.execute("DELETE FROM issue WHERE id = ?1", [id])?;
             }
-            let after = row.map(|row| row.facts);
-            if ready::touches_others(before.as_ref(), after.as_ref()) {
-                let parents = [before, after].into_iter().flatten().filter_map(|facts| facts.parent_id);
-                affected.extend(parents);
-                reaching.extend(self.waiting_for(&id)?);
-                reaching.push(id);
+            changes.push((before, row.map(|row| row.facts)));
+        }
+        for (id, (before, after)) in touched.iter().zip(&changes) {
+            let sides = [before.as_ref().map(|kept| &kept.facts), after.as_ref()];
+            let [was_awaited, is_awaited] = sides.map(|facts| {
+                i64::from(ready::keeps_waiting(facts.map(|facts| facts.category), self.terms.ignore_unresolved))
+            });
+            if was_awaited != is_awaited {
+                for other in self.ids("SELECT id FROM edge WHERE other = ?1 AND kind = 'blocks'", id)? {
+                    *waiting.entry(other).or_default() += is_awaited - was_awaited;
+                }
+            }
+            let [was_part, is_part] =
+                sides.map(|facts| facts.map(|facts| (&facts.parent_id, facts.category.is_over())));
+            if was_part != is_part {
+                affected.extend([was_part, is_part].into_iter().flatten().filter_map(|(parent, _)| parent.clone()));
+            }
+            let waits_for = after.as_ref().map(|facts| ready::waits_for(facts, self, self.terms.ignore_unresolved));
+            self.write_waits_for(id, waits_for.unwrap_or_default())?;
+            let hold_before = before.as_ref().map(|kept| (kept.hold(), &kept.facts.parent_id));
+            let hold_after = after.as_ref().zip(waits_for);
+            if hold_before != hold_after.map(|(facts, waits_for)| (Hold::by(facts, waits_for), &facts.parent_id)) {
+                roots.push(id.clone());
             }
         }
-        // Whoever is a part of one that is held is held too, at any depth.
-        let mut seen = BTreeSet::new();
-        while let Some(id) = reaching.pop() {
-            if seen.insert(id.clone()) {
-                reaching.extend(self.ids("SELECT id FROM issue WHERE parent_id = ?1", &id)?);
+        for (id, more) in waiting {
+            let Some(mut kept) = self.kept(&id)?.filter(|_| !touched.contains(&id)) else { continue };
+            let before = kept.hold();
+            kept.waits_for = kept.waits_for.saturating_add_signed(isize::try_from(more).unwrap_or_default());
+            self.write_waits_for(&id, kept.waits_for)?;
+            if kept.hold() != before {
+                roots.push(id.clone());
+            }
+            affected.insert(id);
+        }
+        let below = self.with_all_parts(roots)?;
+        affected.extend(below.iter().cloned());
+        self.decide_standings(&affected, &below)
+    }
+
+    /// Returns issues and their parts, at any depth.
+    fn with_all_parts(&self, mut ids: Vec<String>) -> Result<HashSet<String, RandomState>> {
+        let mut found: HashSet<String, RandomState> = HashSet::default();
+        while let Some(id) = ids.pop() {
+            if found.insert(id.clone()) {
+                ids.extend(self.ids("SELECT id FROM issue WHERE parent_id = ?1", &id)?);
             }
         }
-        affected.append(&mut seen);
-        let memo = Memo { index: self, facts: RefCell::default() };
-        for id in affected {
-            let Some(facts) = memo.facts(&id) else { continue };
-            self.write_standing(&id, ready::standing(&facts, &memo, self.terms.ignore_unresolved))?;
+        Ok(found)
+    }
+
+    /// Decides how issues stand. Those in `undecided` inherit something else than the index has of them; it has all parts
+    /// of each.
+    fn decide_standings(&self, ids: &BTreeSet<String>, undecided: &HashSet<String, RandomState>) -> Result<()> {
+        let mut inherited = Inherited::default();
+        for id in ids {
+            let Some(kept) = self.kept(id)? else { continue };
+            let above = inherited.of(kept.facts.parent_id.as_deref(), |id| {
+                // If it fails the index says so, and this answer is not used.
+                let kept = self.kept(id).ok().flatten()?;
+                Some(if undecided.contains(id) {
+                    Link::Unknown(kept.hold(), kept.facts.parent_id)
+                } else {
+                    Link::Known(kept.hold().over(&kept.above))
+                })
+            });
+            self.write_standing(id, ready::standing(&kept.facts, kept.waits_for, above, self))?;
         }
         Ok(())
+    }
+
+    fn kept(&self, id: &str) -> Result<Option<Kept>> {
+        self.one(Kept::SELECT, [id], |row| Kept::read(id, row))
+    }
+
+    fn write_waits_for(&self, id: &str, waits_for: usize) -> Result<()> {
+        self.execute("UPDATE issue SET waits_for = ?2 WHERE id = ?1 AND waits_for != ?2", (id, waits_for)).map(drop)
     }
 
     /// Returns the row of an issue, from its lines.
@@ -540,10 +640,6 @@ impl Index {
             (!is_turned_down, issue.visibility(), issue.updated_at, raw, Reverse(*ledger))
         })?;
         Some(Row::of(issue, line, ledger, united, &self.terms))
-    }
-
-    fn waiting_for(&self, id: &str) -> Result<Vec<String>> {
-        self.ids("SELECT id FROM edge WHERE other = ?1 AND kind = 'blocks'", id)
     }
 
     fn ids(&self, sql: &str, id: &str) -> Result<Vec<String>> {
@@ -613,9 +709,9 @@ impl Index {
                 ready::urgency(&facts.labels),
                 standing.is_ready,
                 standing.waits_for,
-                standing.is_held,
+                standing.above.is_held,
                 millis(standing.wakes_at),
-                millis(standing.freed_at),
+                millis(standing.above.freed_at),
                 row.united,
             ],
         )?;
@@ -628,49 +724,32 @@ impl Index {
 
     fn write_standing(&self, id: &str, standing: Standing) -> Result<()> {
         self.execute(
-            "UPDATE issue SET is_ready = ?2, waits_for = ?3, is_held = ?4, wakes_at = ?5, freed_at = ?6 WHERE id = ?1",
+            "UPDATE issue SET is_ready = ?2, waits_for = ?3, is_held = ?4, wakes_at = ?5, freed_at = ?6 \
+             WHERE id = ?1 AND (is_ready, waits_for, is_held, wakes_at, freed_at) IS NOT (?2, ?3, ?4, ?5, ?6)",
             (
                 id,
                 standing.is_ready,
                 standing.waits_for,
-                standing.is_held,
+                standing.above.is_held,
                 standing.wakes_at.map(Timestamp::as_millis),
-                standing.freed_at.map(Timestamp::as_millis),
+                standing.above.freed_at.map(Timestamp::as_millis),
             ),
         )
         .map(drop)
     }
 }
 
-/// A standing that is decided a moment later.
-const NOWHERE: Standing = Standing { is_ready: false, waits_for: 0, is_held: false, wakes_at: None, freed_at: None };
-
 impl Issues for Index {
     fn facts(&self, id: &str) -> Option<Cow<'_, Facts>> {
-        let blockers = self.ids("SELECT other FROM edge WHERE id = ?1 AND kind = 'blocks'", id).ok()?;
-        let facts = self.one(
-            "SELECT category, status, issue_type, is_pinned, priority, created_at, defer_until, labels, parent_id \
-             FROM issue WHERE id = ?1",
-            [id],
-            |row| {
-                let moment = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
-                Ok(Facts {
-                    id: id.to_owned(),
-                    category: category(row.get(0)?),
-                    status: row.get(1)?,
-                    is_epic: row.get_ref(2)?.as_str()? == "epic",
-                    is_pinned: row.get(3)?,
-                    priority: row.get(4)?,
-                    created_at: moment(5)?,
-                    defer_until: moment(6)?,
-                    labels: labels_from_text(row.get_ref(7)?.as_str()?),
-                    blockers,
-                    parent_id: row.get(8)?,
-                })
-            },
-        );
         // If it failed the index says so, and this answer is not used.
-        facts.ok().flatten().map(Cow::Owned)
+        let blockers = self.ids("SELECT other FROM edge WHERE id = ?1 AND kind = 'blocks'", id).ok()?;
+        let kept = self.kept(id).ok().flatten()?;
+        Some(Cow::Owned(Facts { blockers, ..kept.facts }))
+    }
+
+    fn category(&self, id: &str) -> Option<Category> {
+        let found = self.one("SELECT category FROM issue WHERE id = ?1", [id], |row| row.get(0));
+        found.ok().flatten().map(category)
     }
 
     fn has_open_child(&self, id: &str) -> bool {
@@ -719,3 +798,82 @@ pub(super) fn labels_from_text(text: &str) -> Vec<String> {
 
 /// The kind of edges that hold an issue back, as it stands in the statements above.
 const _: () = assert!(matches!(DependencyKind::Blocks.as_str().as_bytes(), b"blocks"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: usize = 3_000;
+
+    fn alone(number: usize, status: &str, more: &str) -> Vec<u8> {
+        format!("{{\"id\":\"i{number:05}\",\"title\":\"t\",\"status\":\"{status}\"{more}}}").into_bytes()
+    }
+
+    fn line(number: usize, status: &str) -> Vec<u8> {
+        let parent = number.checked_sub(1).map(|parent| format!(",\"parent_id\":\"i{parent:05}\""));
+        alone(number, status, &parent.unwrap_or_default())
+    }
+
+    /// An index of a chain in which each issue is the parent of the next.
+    fn chain() -> (Index, Marks) {
+        let index = Index::in_memory(&Terms::default()).unwrap();
+        index.fill(&[], Timestamp::from_millis(0)).unwrap();
+        let mut marks = Marks::default();
+        let lines: Vec<Vec<u8>> = (0..LONG).map(|number| line(number, "open")).collect();
+        for (place, row) in index.apply(0, &[], lines.iter().map(Vec::as_slice)).unwrap().into_iter().enumerate() {
+            marks.0.push(Mark { hash: index.hash(&lines[place]), line: row });
+        }
+        (index, marks)
+    }
+
+    /// Returns how many rows it takes to put another line in the place of one.
+    fn rows_changed(index: &Index, marks: &mut Marks, place: usize, line: &[u8]) -> u64 {
+        let before = index.connection.total_changes();
+        index.exchange(0, marks, place, true, Some(line)).unwrap();
+        index.connection.total_changes() - before
+    }
+
+    fn ready(index: &Index) -> usize {
+        index.ready(Timestamp::from_millis(0), None).unwrap().len()
+    }
+
+    #[test]
+    fn a_change_looks_below_an_issue_only_if_it_holds_its_parts_in_another_way() {
+        let (index, mut marks) = chain();
+        assert_eq!(ready(&index), LONG);
+        for (place, status) in [(0, "closed"), (0, "open"), (LONG / 2, "in_progress"), (LONG - 1, "closed")] {
+            let rows = rows_changed(&index, &mut marks, place, &line(place, status));
+            assert!(rows < 10, "{rows} rows to make issue {place} {status}");
+        }
+        assert_eq!(ready(&index), LONG - 2);
+        let aside = rows_changed(&index, &mut marks, 10, &line(10, "deferred"));
+        assert!((LONG as u64 - 100..2 * LONG as u64).contains(&aside), "{aside} rows");
+        assert_eq!(ready(&index), 10);
+        // It is held in any case, so nothing changes below.
+        let rows = rows_changed(&index, &mut marks, 20, &line(20, "deferred"));
+        assert!(rows < 2 * LONG as u64, "{rows} rows");
+        index.exchange(0, &mut marks, 10, true, Some(&line(10, "open"))).unwrap();
+        assert_eq!(ready(&index), 20);
+    }
+
+    #[test]
+    fn an_issue_that_waits_for_many_is_ready_when_all_are_closed_at_once() {
+        let index = Index::in_memory(&Terms::default()).unwrap();
+        index.fill(&[], Timestamp::from_millis(0)).unwrap();
+        let on = |ids: std::ops::Range<usize>| {
+            let edges: Vec<String> =
+                ids.map(|id| format!("{{\"depends_on_id\":\"i{id:05}\",\"type\":\"blocks\"}}")).collect();
+            format!(",\"dependencies\":[{}]", edges.join(","))
+        };
+        // The first waits for all others.
+        let mut lines: Vec<Vec<u8>> = (0..LONG).map(|number| alone(number, "open", "")).collect();
+        lines[0] = alone(0, "open", &on(1..LONG));
+        let rows = index.apply(0, &[], lines.iter().map(Vec::as_slice)).unwrap();
+        let waits_for = || index.kept("i00000").unwrap().unwrap().waits_for;
+        assert_eq!(waits_for(), LONG - 1);
+        let closed: Vec<Vec<u8>> = (1..LONG).map(|number| alone(number, "closed", "")).collect();
+        index.apply(0, &rows[1..], closed.iter().map(Vec::as_slice)).unwrap();
+        assert_eq!(waits_for(), 0);
+        assert_eq!(ready(&index), 1);
+    }
+}

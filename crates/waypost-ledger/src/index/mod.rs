@@ -21,7 +21,7 @@ pub(crate) use apply::{Followed, Marks, Source};
 pub use query::{Counts, Entry, Filter, Range, Sort, Summary};
 
 /// Is raised when tables or their meaning change.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// How long to wait for somebody who is in the middle of a commit.
 const PATIENCE: Duration = Duration::from_secs(1);

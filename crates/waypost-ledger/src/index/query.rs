@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::types::ToSql;
 use waypost_core::ledger::issue::{Issue, Visibility};
-use waypost_core::ledger::ready::{self, Issues, NO_AUTO_CLAIM, Reason, Rules};
+use waypost_core::ledger::ready::{Explainer, Issues, NO_AUTO_CLAIM, Reason, Rules};
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::{cycle, issue_id};
 use waypost_core::time::Timestamp;
@@ -470,8 +470,22 @@ impl Index {
 
     /// Returns what keeps an issue from being ready.
     pub fn obstacles(&self, id: &str, now: Timestamp) -> Result<Vec<Reason>> {
-        let facts = self.facts(id).ok_or_else(|| Error::not_found(format!("there is no issue {id:?}")))?;
-        Ok(ready::obstacles(&facts, self, Rules { now, ignore_unresolved: self.terms.ignore_unresolved }))
+        Ok(self.all_obstacles([id], now)?.pop().unwrap_or_default())
+    }
+
+    /// Returns what keeps each of these issues from being ready. Each of their ancestors is looked at once.
+    pub fn all_obstacles<'a>(
+        &self,
+        ids: impl IntoIterator<Item = &'a str>,
+        now: Timestamp,
+    ) -> Result<Vec<Vec<Reason>>> {
+        let rules = Rules { now, ignore_unresolved: self.terms.ignore_unresolved };
+        let mut explainer = Explainer::new(self, rules);
+        let obstacles = |id: &str| {
+            let facts = self.facts(id).ok_or_else(|| Error::not_found(format!("there is no issue {id:?}")))?;
+            Ok(explainer.obstacles(&facts))
+        };
+        ids.into_iter().map(obstacles).collect()
     }
 
     /// Returns what depends on an issue, and how.

@@ -1,7 +1,8 @@
 //! How issues depend on each other, drawn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use waypost_core::Result;
 use waypost_ledger::{Filter, Index, Sort, Summary};
@@ -16,6 +17,21 @@ pub(crate) enum Format {
     Mermaid,
     Dot,
 }
+
+/// How much is drawn at most; `None` means all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// The levels below the first one.
+    pub(crate) depth: Option<usize>,
+    /// The lines of a tree, or the issues of a graph.
+    pub(crate) limit: Option<usize>,
+}
+
+/// Levels beyond this are numbered and not indented: the indentation of a long chain would be most of the output.
+const MAX_INDENTED: usize = 100;
+
+/// As many dependencies are drawn in a graph for each of the issues that are allowed.
+const MAX_EDGES_PER_ISSUE: usize = 10;
 
 /// Issues and what connects them.
 pub(crate) struct Graph {
@@ -67,10 +83,9 @@ impl Graph {
     fn mark(&self, id: &str, seen: &mut BTreeSet<String>) {
         let mut next = vec![id.to_owned()];
         while let Some(id) = next.pop() {
-            next.extend(
-                self.edges_of(&id).iter().filter(|(_, other)| !seen.contains(other)).map(|(_, other)| other.clone()),
-            );
-            seen.insert(id);
+            if seen.insert(id.clone()) {
+                next.extend(self.edges_of(&id).iter().map(|(_, other)| other.clone()));
+            }
         }
     }
 
@@ -78,8 +93,7 @@ impl Graph {
         self.edges.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns it for programs.
-    pub(crate) fn to_json(&self) -> Value {
+    fn to_json(&self) -> Value {
         let node = |(id, summary): (&String, &Option<Summary>)| match summary {
             Some(one) => json!({ "id": id, "title": one.title, "status": one.status, "priority": one.priority }),
             None => json!({ "id": id, "title": null, "status": null, "priority": null }),
@@ -94,54 +108,90 @@ impl Graph {
         json!({ "roots": self.roots, "nodes": self.nodes.iter().map(node).collect::<Vec<_>>(), "edges": edges })
     }
 
-    /// Draws it.
-    pub(crate) fn write(&self, text: &mut Text, format: Format) {
-        match format {
-            Format::Text => {
-                let mut shown = BTreeSet::new();
-                self.roots.iter().for_each(|root| self.branch(text, root, &mut shown));
-            }
-            Format::Mermaid => {
-                text.line("graph TD");
-                for (id, label) in self.labels() {
-                    let label = label.replace('"', "#quot;").replace('<', "#lt;").replace('>', "#gt;");
-                    text.line(format!("  {}[\"{label}\"]", self.key(id)));
-                }
-                for (id, kind, other) in self.all_edges() {
-                    text.line(format!("  {} -->|{kind}| {}", self.key(id), self.key(other)));
-                }
-            }
-            Format::Dot => {
-                let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-                text.line("digraph issues {");
-                for (id, label) in self.labels() {
-                    text.line(format!("  {} [label={}];", quoted(id), quoted(&label)));
-                }
-                for (id, kind, other) in self.all_edges() {
-                    text.line(format!("  {} -> {} [label={}];", quoted(id), quoted(other), quoted(kind)));
-                }
-                text.line("}");
-            }
-        }
+    /// Draws it. Returns how many issues were left out.
+    pub(crate) fn write(&self, text: &mut Text, format: Format, bounds: Bounds) -> usize {
+        let shown = match format {
+            Format::Text => self.write_tree(text, bounds),
+            Format::Mermaid | Format::Dot => self.write_graph(text, format, bounds),
+        };
+        self.nodes.len() - shown
     }
 
-    /// Draws one issue and what is below it. Deep chains must not fill the stack.
-    fn branch(&self, text: &mut Text, root: &str, shown: &mut BTreeSet<String>) {
-        let mut next = vec![(String::new(), String::new(), "", root.to_owned())];
-        while let Some((before, beneath, kind, id)) = next.pop() {
-            let is_new = shown.insert(id.clone());
-            let relation = if kind.is_empty() { String::new() } else { format!("{kind} ") };
-            let edges = self.edges_of(&id);
-            let again = if is_new || edges.is_empty() { "" } else { "  (see above)" };
-            text.line(format!("{before}{relation}{}{again}", self.line(&id)));
-            if !is_new {
-                continue;
+    fn write_graph(&self, text: &mut Text, format: Format, bounds: Bounds) -> usize {
+        let near = self.nearest(bounds);
+        let edges = near.keys().flat_map(|id| self.edges_of(id).iter().map(|(kind, other)| (*id, *kind, other)));
+        let edges = edges.filter(|(_, _, other)| near.contains_key(other.as_str()));
+        let edges = edges.take(bounds.limit.map_or(usize::MAX, |limit| limit.saturating_mul(MAX_EDGES_PER_ISSUE)));
+        if format == Format::Mermaid {
+            text.line("graph TD");
+            for (id, number) in &near {
+                let label = self.label(id).replace('"', "#quot;").replace('<', "#lt;").replace('>', "#gt;");
+                text.line(format!("  n{number}[\"{label}\"]"));
             }
-            for (number, (kind, other)) in edges.iter().enumerate().rev() {
-                let (corner, below) = if number + 1 == edges.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-                next.push((format!("{beneath}{corner}"), format!("{beneath}{below}"), kind, other.clone()));
+            for (id, kind, other) in edges {
+                text.line(format!("  n{} -->|{kind}| n{}", near[id], near[other.as_str()]));
+            }
+        } else {
+            let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+            text.line("digraph issues {");
+            for id in near.keys() {
+                text.line(format!("  {} [label={}];", quoted(id), quoted(&self.label(id))));
+            }
+            for (id, kind, other) in edges {
+                text.line(format!("  {} -> {} [label={}];", quoted(id), quoted(other), quoted(kind)));
+            }
+            text.line("}");
+        }
+        near.len()
+    }
+
+    /// Returns the issues that are nearest to the first ones, each with a number that every drawing program takes.
+    fn nearest(&self, bounds: Bounds) -> BTreeMap<&str, usize> {
+        let mut near: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut queue: VecDeque<(usize, &str)> = self.roots.iter().map(|root| (0, root.as_str())).collect();
+        while let Some((depth, id)) = queue.pop_front() {
+            if bounds.limit.is_some_and(|limit| near.len() >= limit) {
+                break;
+            }
+            if near.insert(id, 0).is_none() && bounds.depth.is_none_or(|most| depth < most) {
+                let others = self.edges_of(id).iter().map(|(_, other)| other.as_str());
+                queue.extend(others.filter(|other| !near.contains_key(other)).map(|other| (depth + 1, other)));
             }
         }
+        near.values_mut().enumerate().for_each(|(number, place)| *place = number);
+        near
+    }
+
+    /// Draws each issue and what is below it; what is below an issue is drawn once. Deep chains must not fill the stack.
+    /// Returns how many issues were drawn.
+    fn write_tree(&self, text: &mut Text, bounds: Bounds) -> usize {
+        let mut shown = BTreeSet::new();
+        let mut opened = BTreeSet::new();
+        let mut lines = 0;
+        let mut next: Vec<Branch<'_>> = self.roots.iter().rev().map(|root| Branch::root(root)).collect();
+        while let Some(branch) = next.pop() {
+            if bounds.limit.is_some_and(|limit| lines >= limit) {
+                break;
+            }
+            let edges = self.edges_of(branch.id);
+            let is_cut = bounds.depth.is_some_and(|most| branch.depth >= most);
+            let note = match edges.len() {
+                0 => String::new(),
+                _ if opened.contains(branch.id) => "  (see above)".to_owned(),
+                count if is_cut => format!("  ({count} below, not shown)"),
+                _ => {
+                    opened.insert(branch.id);
+                    String::new()
+                }
+            };
+            text.line(format!("{}{}{note}", branch.lead(), self.line(branch.id)));
+            lines += 1;
+            shown.insert(branch.id);
+            if note.is_empty() {
+                next.extend(branch.below(edges).rev());
+            }
+        }
+        shown.len()
     }
 
     fn line(&self, id: &str) -> String {
@@ -151,20 +201,54 @@ impl Graph {
         }
     }
 
-    fn labels(&self) -> impl Iterator<Item = (&str, String)> {
-        self.nodes.iter().map(|(id, summary)| match summary {
-            Some(one) => (id.as_str(), format!("{id} {} ({})", one.title, one.status)),
-            None => (id.as_str(), format!("{id} (in no ledger)")),
+    fn label(&self, id: &str) -> String {
+        match self.nodes.get(id).and_then(Option::as_ref) {
+            Some(one) => format!("{id} {} ({})", one.title, one.status),
+            None => format!("{id} (in no ledger)"),
+        }
+    }
+}
+
+/// For programs, and always whole.
+impl Serialize for Graph {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
+    }
+}
+
+/// A line of a tree that is still to be drawn.
+struct Branch<'a> {
+    depth: usize,
+    /// What stands before it.
+    before: String,
+    /// What stands before everything below it.
+    beneath: String,
+    kind: &'static str,
+    id: &'a str,
+}
+
+impl<'a> Branch<'a> {
+    fn root(id: &'a str) -> Self {
+        Branch { depth: 0, before: String::new(), beneath: String::new(), kind: "", id }
+    }
+
+    /// Returns the lines below this one.
+    fn below(self, edges: &'a [(&'static str, String)]) -> impl DoubleEndedIterator<Item = Branch<'a>> {
+        let depth = self.depth + 1;
+        edges.iter().enumerate().map(move |(number, (kind, id))| {
+            if depth > MAX_INDENTED {
+                return Branch { depth, before: format!("[level {depth}] "), beneath: String::new(), kind, id };
+            }
+            let (corner, line) = if number + 1 == edges.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            let (before, beneath) = (format!("{}{corner}", self.beneath), format!("{}{line}", self.beneath));
+            Branch { depth, before, beneath, kind, id }
         })
     }
 
-    fn all_edges(&self) -> impl Iterator<Item = (&str, &'static str, &str)> {
-        self.edges.iter().flat_map(|(id, edges)| edges.iter().map(|(kind, other)| (id.as_str(), *kind, other.as_str())))
-    }
-
-    /// A name that every drawing program takes.
-    fn key(&self, id: &str) -> String {
-        format!("n{}", self.nodes.range(..id.to_owned()).count())
+    /// Returns what stands before the issue, and what it is to the one above.
+    fn lead(&self) -> String {
+        let space = if self.kind.is_empty() { "" } else { " " };
+        format!("{}{}{space}", self.before, self.kind)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use waypost_core::ledger::ready::Reason;
 use waypost_core::op::Effect;
 use waypost_core::{Error, Result};
 use waypost_ledger::{Filter, Sort, Summary};
@@ -128,11 +129,11 @@ impl Question for BlockedIssues {
         let now = desk.ledger.now();
         let found = desk.look(|index| {
             let blocked = index.blocked(now)?;
-            let page = |summary: &Summary| {
-                let reasons = index.obstacles(&summary.id, now)?.iter().map(ToString::to_string).collect();
-                Ok((index.record(summary)?, reasons))
+            let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), now)?;
+            let page = |(summary, reasons): (&Summary, Vec<Reason>)| {
+                Ok((index.record(summary)?, reasons.iter().map(ToString::to_string).collect()))
             };
-            blocked.iter().map(page).collect::<Result<Vec<_>>>()
+            blocked.iter().zip(obstacles).map(page).collect::<Result<Vec<_>>>()
         })?;
         let shown = |((record, number), reasons)| Ok(BlockedIssue { issue: desk.shown(&record, number)?, reasons });
         Ok(BlockedList { issues: found.into_iter().map(shown).collect::<Result<_>>()? })

@@ -4,7 +4,7 @@ mod change;
 mod transaction;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -36,6 +36,9 @@ pub use waypost_ledger::{Counts, Entry, Filter, Range, Sort, Summary};
 
 /// How long a change follows an issue that is moved from ledger to ledger.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many issues that are in no ledger are looked for in the history, which takes a while for each.
+const MAX_SEARCHED: usize = 50;
 
 /// The issues of a repository.
 ///
@@ -354,8 +357,8 @@ impl Ledger {
         if opened.is_empty() {
             return Ok(HashSet::new());
         }
-        let mut missing = self.look(|index| {
-            let mut missing = HashSet::new();
+        let missing = self.look(|index| {
+            let mut missing = BTreeSet::new();
             for id in &opened {
                 let Ok(id) = index.find(id) else { continue };
                 let reasons = index.obstacles(&id, self.now())?;
@@ -366,8 +369,9 @@ impl Ledger {
             }
             Ok(missing)
         })?;
+        let mut missing: Vec<String> = missing.into_iter().take(MAX_SEARCHED).collect();
         missing.retain(|id| self.repos.iter().any(|repo| self.was_over(repo, id)));
-        Ok(missing)
+        Ok(missing.into_iter().collect())
     }
 
     /// Tells whether an issue that a ledger does not have was over when it was taken out, as far as is known.

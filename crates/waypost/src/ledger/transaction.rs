@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use waypost_core::id::Entropy;
 use waypost_core::ledger::change::{self, Author};
-use waypost_core::ledger::issue_id;
 use waypost_core::ledger::merge::merge_copies;
 use waypost_core::ledger::ready::{Issues, Reason};
 use waypost_core::ledger::vocabulary::{DependencyKind, Terms};
+use waypost_core::ledger::{cycle, issue_id};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Draft, Entry, Index};
@@ -263,7 +263,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
         if kind == DependencyKind::Blocks
             && let Some(circle) = self.issues().cycle(&id, &on)
         {
-            return Err(Error::conflict("they would wait for each other").because(circle.join(" → ")));
+            return Err(Error::conflict("they would wait for each other").because(cycle::shown(&circle)));
         }
         if kind == DependencyKind::Blocks && self.is_part_of(&on, &id) {
             return Err(Error::conflict(format!(
@@ -335,11 +335,11 @@ impl<'a, 'b> Transaction<'a, 'b> {
                 break;
             }
             if is_saved(&entry) {
-                self.draft.remove(&entry.issue.id)?;
                 size = size.saturating_sub(entry.raw.len() + 1);
                 pruned.push(entry);
             }
         }
+        self.draft.remove_all(pruned.iter().map(|entry| entry.issue.id.as_str()))?;
         // Just above the last one: what others closed later was not seen here, and must not be taken for pruned.
         if let Some(last) = pruned.iter().filter_map(|entry| entry.issue.closed_at).max() {
             self.draft.raise_mark(Timestamp::from_millis(last.as_millis() + 1))?;
@@ -409,7 +409,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
 
     fn check_parent(&self, part: &str, whole: &str) -> Result<()> {
         if let Some(circle) = self.issues().parent_cycle(part, whole) {
-            return Err(Error::conflict("they would be parts of each other").because(circle.join(" → ")));
+            return Err(Error::conflict("they would be parts of each other").because(cycle::shown(&circle)));
         }
         let mut above = Some(whole.to_owned());
         let mut seen = std::collections::BTreeSet::new();

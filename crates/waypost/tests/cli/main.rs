@@ -20,6 +20,7 @@ mod epics;
 mod events;
 mod exchange;
 mod faults;
+mod graphs;
 mod history;
 mod imports;
 mod index;

@@ -17,11 +17,12 @@ pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let waits = |reason: &Reason| matches!(reason, Reason::BlockedBy(_) | Reason::Unresolved(_) | Reason::Ancestor(_));
     let blocked = cx.look(&desk, |index| {
-        let reasons = |id: &str| -> Result<Vec<String>> {
-            Ok(index.obstacles(id, desk.now)?.iter().filter(|reason| waits(reason)).map(ToString::to_string).collect())
-        };
         let blocked = index.blocked(desk.now)?;
-        blocked.into_iter().map(|summary| Ok((reasons(&summary.id)?, summary))).collect::<Result<Vec<_>>>()
+        let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), desk.now)?;
+        let reasons = |obstacles: Vec<Reason>| -> Vec<String> {
+            obstacles.iter().filter(|reason| waits(reason)).map(ToString::to_string).collect()
+        };
+        Ok(obstacles.into_iter().map(reasons).zip(blocked).collect::<Vec<_>>())
     })?;
     let data: Vec<_> = blocked
         .iter()

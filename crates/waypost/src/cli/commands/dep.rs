@@ -7,7 +7,7 @@ use waypost_core::Result;
 use waypost_core::ledger::vocabulary::DependencyKind;
 
 use crate::cli::Cx;
-use crate::cli::graph::{Format, Graph};
+use crate::cli::graph::{Bounds, Format, Graph};
 use crate::cli::issues::dependency_kind;
 use crate::ledger::Change;
 use crate::merging::ensure_driver;
@@ -17,7 +17,8 @@ use crate::merging::ensure_driver;
 #[command(after_help = "Examples:
   way dep add way-1a2b --blocked-by way-3c4d     way-1a2b waits for way-3c4d
   way dep add way-1a2b way-3c4d --type related
-  way dep tree way-1a2b --format mermaid")]
+  way dep tree way-1a2b --format mermaid
+  way dep tree way-1a2b --depth 3")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -65,6 +66,12 @@ struct Tree {
     /// The other way: what waits for it, and what it is a part of
     #[arg(long)]
     dependents: bool,
+    /// Draw at most this many levels; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    depth: usize,
+    /// Draw at most this many lines, or issues of a graph; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    limit: usize,
 }
 
 impl Args {
@@ -131,6 +138,12 @@ fn tree(cx: &mut Cx, args: &Tree) -> Result<ExitCode> {
         let root = args.issue.as_deref().map(|issue| index.find(issue)).transpose()?;
         Graph::of(index, root, args.dependents)
     })?;
-    cx.ui.answer(&graph.to_json(), |text| graph.write(text, args.format))?;
+    let bound = |most: usize| Some(most).filter(|most| *most > 0);
+    let bounds = Bounds { depth: bound(args.depth), limit: bound(args.limit) };
+    let mut left_out = 0;
+    cx.ui.answer(&graph, |text| left_out = graph.write(text, args.format, bounds))?;
+    if left_out > 0 {
+        cx.ui.note(&format!("{left_out} more issues are not shown; --depth 0 --limit 0 shows all"));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -49,12 +49,14 @@ fn explain(cx: &mut Cx, wanted: &str) -> Result<ExitCode> {
         } else {
             index.summary(&index.find(wanted)?)?.into_iter().collect()
         };
-        let reasons = |id: &str| {
-            let mut reasons: Vec<_> = index.obstacles(id, desk.now)?.iter().map(ToString::to_string).collect();
-            reasons.extend(held.get(id).map(|(holder, until)| format!("leased to {holder} until {until}")));
-            Ok(reasons)
-        };
-        found.into_iter().map(|summary| Ok((reasons(&summary.id)?, summary))).collect::<Result<Vec<(Vec<String>, _)>>>()
+        let obstacles = index.all_obstacles(found.iter().map(|summary| summary.id.as_str()), desk.now)?;
+        let explained = obstacles.iter().zip(found).map(|(obstacles, summary)| {
+            let mut reasons: Vec<_> = obstacles.iter().map(ToString::to_string).collect();
+            let lease = held.get(&summary.id);
+            reasons.extend(lease.map(|(holder, until)| format!("leased to {holder} until {until}")));
+            (reasons, summary)
+        });
+        Ok(explained.collect::<Vec<_>>())
     })?;
     let data: Vec<Value> = explained.iter().map(|(reasons, issue)| json!({ "id": issue.id, "title": issue.title, "ready": reasons.is_empty(), "reasons": reasons })).collect();
     let data = if wanted.is_empty() { Value::Array(data) } else { data.into_iter().next().unwrap_or_default() };
