@@ -5,6 +5,10 @@
 
 use std::path::Path;
 
+use waypost_core::Result;
+
+use crate::detect::found;
+
 /// The assignments of a file, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConfigFile(Vec<(String, String)>);
@@ -13,6 +17,12 @@ impl ConfigFile {
     /// Reads a file; one that is missing or unreadable says nothing.
     pub(crate) fn read(path: &Path) -> Self {
         std::fs::read(path).map(|bytes| Self::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
+    }
+
+    /// Reads a file as [`Self::read`] does, but a disk that cannot be read is an error.
+    pub(crate) fn load(path: &Path) -> Result<Self> {
+        let bytes = found(path, std::fs::read(path))?;
+        Ok(bytes.map(|bytes| Self::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default())
     }
 
     /// Adds what another file says; it counts over this one.

@@ -1,8 +1,10 @@
 //! Finding the checkout a path is in, by reading files alone.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
 
@@ -50,7 +52,7 @@ pub fn detect(start: &Path, environment: &Environment) -> Result<Option<Checkout
             // A bare repository inside somebody's tree is content, and content does not configure us.
             return Ok(found);
         }
-        if bare.is_none() && dir.file_name() != Some(OsStr::new(".git")) && git_layout::is_git_dir(dir) {
+        if bare.is_none() && dir.file_name() != Some(OsStr::new(".git")) && git_layout::is_git_dir(dir)? {
             bare = Some(dir);
         }
     }
@@ -63,6 +65,29 @@ pub fn detect(start: &Path, environment: &Environment) -> Result<Option<Checkout
             ours.is_dir() && environment.home.as_deref().is_none_or(|home| !is_same_place(&ours, home))
         })
         .map(without_vcs))
+}
+
+/// Returns what was found at a path; `None` if there is nothing, or nothing that this user may see.
+///
+/// A disk that cannot be read is an error: it must not look like a directory without a repository.
+pub(crate) fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>> {
+    const FAILURES: &[Errno] = &[
+        Errno::IO,
+        Errno::NOMEM,
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::STALE,
+        Errno::UCLEAN,
+        Errno::TIMEDOUT,
+        Errno::NOTCONN,
+    ];
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if Errno::from_io_error(&error).is_some_and(|errno| FAILURES.contains(&errno)) => {
+            Err(Error::unavailable(format!("cannot read {}", path.display())).because(error))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 /// Returns the checkout that a directory without version control is.

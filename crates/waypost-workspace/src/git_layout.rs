@@ -1,6 +1,7 @@
 //! How git lays a repository out on disk: directories, linked worktrees, submodules, bare ones.
 
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -10,18 +11,18 @@ use waypost_core::{Error, Result, path_text, url_text};
 
 use crate::checkout::{Checkout, Listed};
 use crate::config_file::ConfigFile;
-use crate::detect::Environment;
+use crate::detect::{Environment, found};
 use crate::jj_layout;
 
 /// Opens the checkout whose `.git` is in `dir`, if one is.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     let dot_git = dir.join(".git");
-    let Ok(metadata) = std::fs::metadata(&dot_git) else {
+    let Some(metadata) = found(&dot_git, std::fs::metadata(&dot_git))? else {
         return Ok(None);
     };
     let git_dir = if metadata.is_dir() {
         // As git does: an empty or foreign `.git` directory is passed over.
-        if !is_git_dir(&dot_git) {
+        if !is_git_dir(&dot_git)? {
             return Ok(None);
         }
         dot_git
@@ -48,7 +49,7 @@ pub(crate) fn open_bare(dir: &Path) -> Result<Checkout> {
 pub(crate) fn from_environment(start: &Path, git_dir: &Path, environment: &Environment) -> Result<Checkout> {
     let named = start.join(git_dir);
     let git_dir = if named.is_file() { follow_git_file(&named)? } else { named };
-    if !is_git_dir(&git_dir) {
+    if !is_git_dir(&git_dir)? {
         return Err(Error::invalid(format!("GIT_DIR is {}, which is not a git repository", git_dir.display())));
     }
     let layout = Layout::read(&git_dir, environment.git_common_dir.as_deref().map(|dir| start.join(dir)).as_deref())?;
@@ -66,9 +67,15 @@ pub(crate) fn from_environment(start: &Path, git_dir: &Path, environment: &Envir
 }
 
 /// Tells whether a directory is a git directory, by what git itself looks for.
-pub(crate) fn is_git_dir(dir: &Path) -> bool {
-    let has_head = dir.join("HEAD").symlink_metadata().is_ok();
-    has_head && ((dir.join("objects").is_dir() && dir.join("refs").is_dir()) || dir.join("commondir").is_file())
+pub(crate) fn is_git_dir(dir: &Path) -> Result<bool> {
+    let head = dir.join("HEAD");
+    let has = |name: &str, fits: fn(&Metadata) -> bool| {
+        let path = dir.join(name);
+        Ok(found(&path, path.metadata())?.is_some_and(|metadata| fits(&metadata)))
+    };
+    Ok(found(&head, head.symlink_metadata())?.is_some()
+        && ((has("objects", Metadata::is_dir)? && has("refs", Metadata::is_dir)?)
+            || has("commondir", Metadata::is_file)?))
 }
 
 /// Lists the main worktree and the linked ones.
@@ -165,18 +172,19 @@ struct Layout {
 
 impl Layout {
     fn read(git_dir: &Path, common_dir: Option<&Path>) -> Result<Layout> {
-        if !is_git_dir(git_dir) {
+        if !is_git_dir(git_dir)? {
             return Err(Error::unavailable(format!("{} is not a git repository", git_dir.display())));
         }
         let git_dir = canonical(git_dir)?;
-        let common_dir = match (common_dir, std::fs::read(git_dir.join("commondir"))) {
+        let file = git_dir.join("commondir");
+        let common_dir = match (common_dir, found(&file, std::fs::read(&file))?) {
             (Some(named), _) => canonical(named)?,
-            (None, Ok(content)) => canonical(&git_dir.join(path_in(&content)))?,
-            (None, Err(_)) => git_dir.clone(),
+            (None, Some(content)) => canonical(&git_dir.join(path_in(&content)))?,
+            (None, None) => git_dir.clone(),
         };
-        let mut config = ConfigFile::read(&common_dir.join("config"));
+        let mut config = ConfigFile::load(&common_dir.join("config"))?;
         if config.is_true("extensions.worktreeconfig") {
-            config = config.and(ConfigFile::read(&common_dir.join("config.worktree")));
+            config = config.and(ConfigFile::load(&common_dir.join("config.worktree"))?);
         }
         Ok(Layout { git_dir, common_dir, config })
     }
@@ -253,7 +261,7 @@ fn follow_git_file(file: &Path) -> Result<PathBuf> {
         return Err(broken("is not a git file"));
     };
     let target = file.parent().unwrap_or(Path::new("/")).join(path_in(named));
-    if is_git_dir(&target) { Ok(target) } else { Err(broken("leads to a git directory that is not there")) }
+    if is_git_dir(&target)? { Ok(target) } else { Err(broken("leads to a git directory that is not there")) }
 }
 
 /// The path in a one-line file. Paths may contain newlines, so only the last one is dropped.

@@ -9,6 +9,7 @@ use waypost_core::{Error, Result, path_text, url_text};
 
 use crate::checkout::Checkout;
 use crate::config_file::ConfigFile;
+use crate::detect::found;
 
 /// Ways to reach a remote that start no program of the repository's choice.
 const SCHEMES: &[&str] = &["file", "http", "https", "ssh"];
@@ -17,7 +18,7 @@ const SCHEMES: &[&str] = &["file", "http", "https", "ssh"];
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     for (vcs, name) in [(Vcs::Hg, ".hg"), (Vcs::Sl, ".sl")] {
         let own = dir.join(name);
-        if own.is_dir() {
+        if found(&own, own.metadata())?.is_some_and(|metadata| metadata.is_dir()) {
             return read(vcs, dir, &own).map(Some);
         }
     }
@@ -49,12 +50,13 @@ pub(crate) fn own_config(checkout: &Checkout, root: &Path) -> ConfigFile {
 }
 
 fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {
-    let shared_dir = match std::fs::read(own.join("sharedpath")) {
-        Ok(content) => follow_shared_path(own, &content)?,
-        Err(_) => own.to_owned(),
+    let file = own.join("sharedpath");
+    let shared_dir = match found(&file, std::fs::read(&file))? {
+        Some(content) => follow_shared_path(own, &content)?,
+        None => own.to_owned(),
     };
     let config_name = if vcs == Vcs::Hg { "hgrc" } else { "config" };
-    let config = ConfigFile::read(&shared_dir.join(config_name));
+    let config = ConfigFile::load(&shared_dir.join(config_name))?;
     Ok(Checkout {
         vcs,
         root: Some(root.to_owned()),

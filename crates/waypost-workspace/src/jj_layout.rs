@@ -13,6 +13,7 @@ use waypost_core::{Error, Result, path_text};
 
 use crate::checkout::{Checkout, Listed};
 use crate::config_file::ConfigFile;
+use crate::detect::found;
 use crate::git_layout;
 use crate::identity;
 
@@ -20,7 +21,7 @@ use crate::identity;
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     let dot_jj = dir.join(".jj");
     let repo = dot_jj.join("repo");
-    let Ok(metadata) = std::fs::metadata(&repo) else {
+    let Some(metadata) = found(&repo, std::fs::metadata(&repo))? else {
         return Ok(None);
     };
     let is_main = metadata.is_dir();
@@ -44,7 +45,7 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
         }
         _ => own,
     };
-    let config = git_dir.as_deref().map(|dir| ConfigFile::read(&dir.join("config"))).unwrap_or_default();
+    let config = git_dir.as_deref().map(|dir| ConfigFile::load(&dir.join("config"))).transpose()?.unwrap_or_default();
     Ok(Some(Checkout {
         vcs: Vcs::Jj,
         root: Some(dir.to_owned()),

@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc;
@@ -448,8 +448,9 @@ impl Tool {
     }
 
     /// Runs it and returns whether it succeeded, for questions that are answered by the exit code.
-    pub(crate) fn succeeds(self) -> Result<bool> {
-        Ok(self.code()? == Some(0))
+    pub(crate) fn succeeds(mut self) -> Result<bool> {
+        let output = self.run()?;
+        if is_system_failure(&output) { self.check(output).map(|_| false) } else { Ok(output.status.success()) }
     }
 
     /// Runs it and returns what it printed. None if it ended with 1, which is how tools say that there is nothing.
@@ -460,7 +461,7 @@ impl Tool {
     /// The same, byte for byte.
     pub(crate) fn answer_bytes(mut self) -> Result<Option<Vec<u8>>> {
         let output = self.run()?;
-        if output.status.code() == Some(1) {
+        if output.status.code() == Some(1) && !is_system_failure(&output) {
             return Ok(None);
         }
         self.check(output).map(|output| Some(output.stdout))
@@ -478,6 +479,14 @@ impl Tool {
         let said = String::from_utf8_lossy(&output.stderr);
         let said =
             said.trim().trim_start_matches("fatal: ").trim_start_matches("Error: ").trim_start_matches("abort: ");
+        if let Some(signal) = output.status.signal() {
+            return Err(Error::unavailable(format!("{} was ended by signal {signal}", self.name)));
+        }
+        if is_system_failure(&output) {
+            return Err(Error::unavailable(format!("{} failed", self.name))
+                .because(said)
+                .hint("the disk or the system may have a problem; try again"));
+        }
         Err(Error::conflict(format!("{} failed", self.name)).because(said))
     }
 
@@ -529,6 +538,26 @@ impl Tool {
         let words = std::iter::once(self.command.get_program()).chain(self.command.get_args());
         index.chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// How tools word it that the system let them down. They run in a locale in which these are the words.
+const SYSTEM_FAILURES: &[&str] = &[
+    "Input/output error",
+    "Cannot allocate memory",
+    "No space left on device",
+    "Disk quota exceeded",
+    "Too many open files",
+    "Stale file handle",
+    "Structure needs cleaning",
+    // We only start git where we found a repository a moment ago: it could not read it.
+    "not a git repository",
+];
+
+/// Tells whether a tool failed for a reason that has nothing to do with what it was asked.
+fn is_system_failure(output: &Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let is_worded = || SYSTEM_FAILURES.iter().any(|words| said.contains(words));
+    !output.status.success() && (output.status.signal().is_some() || is_worded())
 }
 
 /// Returns a word as a shell takes it.

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::Value;
-use waypost_testkit::{Run, Sandbox, skipped};
+use waypost_testkit::{Run, Sandbox, skipped, strace};
 
 use crate::{NONE, sandbox};
 
@@ -462,4 +462,33 @@ fn without_any_command_help_is_shown() {
     let sandbox = sandbox();
     let run = sandbox.way(&sandbox.path(""), NONE).fails(2);
     assert!(run.stderr.contains("Usage: way"), "{}", run.stderr);
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_is_not_taken_for_a_directory_without_a_repository() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let linked = sandbox.path("linked");
+    sandbox.git(&repo, ["worktree", "add", "-q", "../linked"]);
+    for (dir, file) in [
+        (&repo, ".git"),
+        (&repo, ".git/HEAD"),
+        (&repo, ".git/objects"),
+        (&repo, ".git/refs"),
+        (&repo, ".git/config"),
+        (&linked, ".git"),
+        (&linked, "../repo/.git/worktrees/linked/commondir"),
+    ] {
+        let path = dir.join(file).canonicalize().unwrap();
+        let mut command = sandbox.command("strace", dir);
+        command.args(["-qq", "-o", "/dev/null", "-e", "trace=statx,newfstatat,lstat,stat,openat"]);
+        command.args(["-e", "inject=statx,newfstatat,lstat,stat,openat:error=EIO", "-P"]).arg(&path);
+        let run = Run::of(&command.arg(env!("CARGO_BIN_EXE_way")).arg("where").output().unwrap()).fails(8);
+        let said = run.whole();
+        assert!(said.contains("cannot") && said.contains(path.to_str().unwrap()), "{file}: {said}");
+        assert!(said.contains("Input/output error"), "{file}: {said}");
+    }
 }
