@@ -78,6 +78,18 @@ pub(crate) fn is_git_dir(dir: &Path) -> Result<bool> {
             || has("commondir", Metadata::is_file)?))
 }
 
+/// Tells whether a ref has a file of its own.
+pub(crate) fn has_loose_ref(common_dir: &Path, name: &str) -> Result<bool> {
+    let path = common_dir.join(name);
+    Ok(found(&path, std::fs::read(&path))?.is_some())
+}
+
+/// Tells whether the configuration of a repository names a remote for a branch.
+pub(crate) fn names_remote(common_dir: &Path, branch: &str) -> Result<bool> {
+    let config = ConfigFile::load(&common_dir.join("config"))?;
+    Ok(["remote.origin.url", &format!("branch.{branch}.remote")].iter().any(|key| config.get(key).is_some()))
+}
+
 /// Lists the main worktree and the linked ones.
 pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<Listed> {
     let mut listed: Vec<Listed> = std::fs::read_dir(common_dir.join("worktrees"))

@@ -84,7 +84,7 @@ impl Adapter for JjSync<'_> {
         let moved = self.under_lock(&merged, || self.settle(&plan, parent.as_deref(), remote.as_deref()))?;
         let Some(made) = moved else { return Ok(Round::Moved) };
         if let (Plan::Apart, Some(local), Some(upstream)) = (&plan, made.as_ref().or(parent.as_ref()), remote) {
-            let record = Record { local: local.clone(), upstream, staged: String::new() };
+            let record = Record { local: local.clone(), upstream, staged: Vec::new() };
             self.objects.remember(&self.key(), &record)?;
         }
         Ok(Round::Done { committed: made.or_else(|| pushed.clone()), pushed })

@@ -6,6 +6,7 @@
 mod git;
 mod hg;
 mod jj;
+mod locks;
 mod objects;
 
 use std::cell::{Cell, RefCell};

@@ -1,11 +1,13 @@
 //! Commits of the ledger alone, made of git's objects. No index, no branch and no file of anybody is used for it.
 
+use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use waypost_core::{Error, Kind, Result, url_text};
 
 use super::{MESSAGE, Work, unreachable};
+use crate::git_layout;
 use crate::run::{Git, Tool, UPLOAD};
 
 /// Where the commits that were fetched are kept while they are needed.
@@ -49,8 +51,8 @@ pub(super) struct Record {
     pub(super) local: String,
     /// The commit there, with which it was.
     pub(super) upstream: String,
-    /// The content that we staged; empty if none.
-    pub(super) staged: String,
+    /// The contents that we staged, and that the index may still have.
+    pub(super) staged: Vec<String>,
 }
 
 /// What a commit has at the ledger's path.
@@ -85,7 +87,18 @@ impl<'a> Objects<'a> {
     /// Returns the commit of a name.
     pub(super) fn resolve(&self, name: &str) -> Result<Option<String>> {
         let commit = format!("{name}^{{commit}}");
-        self.look().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).answer()
+        let found = self.look().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).answer()?;
+        // Git says of a file that it cannot read that there is none.
+        if found.is_none() && git_layout::has_loose_ref(self.common_dir(), name)? {
+            return Err(Error::unavailable(format!("git cannot read {name}")).hint("try again: way sync"));
+        }
+        Ok(found)
+    }
+
+    /// Returns the git directory that all worktrees share.
+    pub(super) fn common_dir(&self) -> &Path {
+        let checkout = self.work.request.checkout;
+        checkout.git_dir.as_deref().unwrap_or(&checkout.shared_dir)
     }
 
     /// Tells whether there is an object of this name.
@@ -237,7 +250,7 @@ impl<'a> Objects<'a> {
         let is_object = |word: &String| word.len() >= 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
         let local = words.next().filter(is_object)?;
         let upstream = words.next().filter(is_object)?;
-        Some(Record { local, upstream, staged: words.next().unwrap_or_default() })
+        Some(Record { local, upstream, staged: words.collect() })
     }
 
     /// Remembers something of a branch.
@@ -246,7 +259,7 @@ impl<'a> Objects<'a> {
             return Ok(());
         }
         let file = self.record_file(branch);
-        let text = format!("{} {} {}\n", record.local, record.upstream, record.staged);
+        let text = format!("{} {} {}\n", record.local, record.upstream, record.staged.join(" "));
         waypost_fs::replace(&file, text.as_bytes(), 0o600)
             .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))
     }
@@ -255,6 +268,17 @@ impl<'a> Objects<'a> {
         let mut hasher = DefaultHasher::new();
         branch.hash(&mut hasher);
         self.work.request.checkout.private_dir.join(format!("sync-{:016x}", hasher.finish()))
+    }
+
+    /// Removes what a sync left behind that was killed. The caller holds the lock that lets one sync run at a time.
+    pub(super) fn sweep(&self, common_dir: &Path) {
+        let is_index = |file: &Path| {
+            let is_ours = file.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("sync-"));
+            is_ours && ["index", "lock"].iter().any(|extension| file.extension() == Some(OsStr::new(extension)))
+        };
+        remove_files(&self.work.request.checkout.private_dir, is_index);
+        // Nobody else makes refs in there.
+        remove_files(&common_dir.join(MARKS), |file| file.extension() == Some(OsStr::new("lock")));
     }
 
     /// Deletes what we call the commits that were fetched, also that of those that did not come to their end.
@@ -289,6 +313,14 @@ impl<'a> Objects<'a> {
         let options = ["diff-tree", "-r", "-m", "--root", "--no-renames", "--name-only", "--no-commit-id", "-z"];
         let said = self.look().args(options).args(["--no-ext-diff", "--no-textconv"]).args(commits).stdout()?;
         Ok(said.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
+    }
+}
+
+/// Removes the files of a directory whose names fit. What cannot be removed stays.
+fn remove_files(dir: &Path, fits: impl Fn(&Path) -> bool) {
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    for file in files.filter(|file| fits(file)) {
+        let _ = std::fs::remove_file(file);
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use waypost_testkit::Sandbox;
+use waypost_testkit::{Sandbox, strace};
 
 use super::*;
 use crate::sandbox;
@@ -562,5 +562,126 @@ fn a_sync_that_dies_before_any_of_its_commands_is_made_good_by_the_next() {
             let (killed, after) = (format!("Number {number}\""), format!("After {number}\""));
             assert!(ledger(one).contains(&killed) && ledger(one).contains(&after), "{shape} {number}");
         }
+    }
+}
+
+/// Puts a script in the place of git: `special` is a shell script that may run the real git, which is `$git`.
+fn wrapped_git(sandbox: &Sandbox, special: &str) -> String {
+    let git =
+        String::from_utf8(sandbox.command("which", &sandbox.path("")).arg("git").output().unwrap().stdout).unwrap();
+    sandbox.dir("bin");
+    sandbox.write("bin/git", format!("#!/bin/sh\ngit={}\n{special}\nexec $git \"$@\"\n", git.trim()));
+    sandbox.command("chmod", &sandbox.path("")).args(["+x", text(&sandbox.path("bin/git"))]).status().unwrap();
+    format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap())
+}
+
+#[test]
+fn a_sync_that_is_killed_and_fails_when_it_moves_the_branch_is_made_good_by_the_next() {
+    let sandbox = sandbox();
+    let [repo] = clones(&sandbox, &["one"]).try_into().unwrap();
+    add(&sandbox, &repo, "First");
+    sync(&sandbox, &repo);
+    let path = wrapped_git(&sandbox, "case \" $* \" in *\" update-ref -m \"*) $HOW; exit 1;; esac");
+    let interrupted = |how: &str| {
+        let run = sandbox.way_with(&repo, &[("PATH", path.as_ref()), ("HOW", how.as_ref())], ["sync"]);
+        assert_ne!(run.code, 0, "it went through: {run:#?}");
+    };
+    let killed = || interrupted("eval kill -9 $PPID");
+    for round in 0..4 {
+        add(&sandbox, &repo, &format!("Killed {round}"));
+        if round % 2 == 0 { killed() } else { interrupted("false") }
+    }
+    sync(&sandbox, &repo);
+    check_ledger_is_clean(&sandbox, &repo);
+    assert!((0..4).all(|round| ledger(&repo).contains(&format!("Killed {round}\""))));
+    // What was to be committed may be gone from the file by then.
+    add(&sandbox, &repo, "Taken back");
+    killed();
+    sandbox.git(&repo, ["restore", "--source", "HEAD", "--", LEDGER]);
+    for _ in 0..2 {
+        sync(&sandbox, &repo);
+    }
+    check_ledger_is_clean(&sandbox, &repo);
+}
+
+#[test]
+fn locks_that_a_killed_git_of_ours_left_are_removed_and_those_of_others_are_not() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let [repo] = clones(&sandbox, &["one"]).try_into().unwrap();
+    add(&sandbox, &repo, "First");
+    sync(&sandbox, &repo);
+    let special = "case \" $* \" in *\" update-ref -m \"*)\n\
+                   exec strace -qq -o \"$TRACE\" -e trace=%file,%desc -e inject=$CALL:signal=KILL:when=$COUNT $git \"$@\";; esac";
+    let path = wrapped_git(&sandbox, special);
+    let trace = sandbox.path("trace");
+    let sync_killed_at = |call: &str, count: usize| {
+        let count = count.to_string();
+        let variables =
+            [("PATH", path.as_ref()), ("TRACE", trace.as_os_str()), ("CALL", call.as_ref()), ("COUNT", count.as_ref())];
+        sandbox.way_with(&repo, &variables, ["sync"])
+    };
+    add(&sandbox, &repo, "Not killed");
+    let _ = sync_killed_at("rename", 60_000).ok();
+    let traced = std::fs::read_to_string(&trace).unwrap();
+    let calls: Vec<&str> = traced.lines().filter_map(|line| line.split('(').next()).collect();
+    // Those around its locks, and a few after.
+    let first = traced.lines().position(|line| line.contains("main.lock")).unwrap();
+    let mut failed = 0;
+    for place in (first..calls.len()).step_by(5) {
+        let (call, count) = (calls[place], calls[..=place].iter().filter(|call| **call == calls[place]).count());
+        for round in 0..2 {
+            add(&sandbox, &repo, &format!("Killed at {call} {count}, {round}"));
+            failed += usize::from(sync_killed_at(call, count).code != 0);
+        }
+        sync(&sandbox, &repo);
+        check_ledger_is_clean(&sandbox, &repo);
+    }
+    for lock in ["refs/heads/main.lock", "index.lock"] {
+        let lock = repo.join(".git").join(lock);
+        sandbox.write(&lock, "");
+        add(&sandbox, &repo, "In vain");
+        let run = sandbox.way(&repo, ["sync"]);
+        assert!(run.code != 0 && lock.exists(), "{run:#?}");
+        std::fs::remove_file(lock).unwrap();
+    }
+    sync(&sandbox, &repo);
+    assert!(failed > 3, "only {failed} were killed: {traced}");
+}
+
+#[test]
+fn a_configuration_that_git_cannot_read_is_not_taken_for_one_without_a_remote() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let [repo] = clones(&sandbox, &["one"]).try_into().unwrap();
+    let special = "case \" $* \" in *\" --get-regexp \"*|*\" --get \"*|*\" rev-parse --verify \"*)\n\
+         exec strace -qq -o /dev/null -P \"$FILE\" -P \"$ABSOLUTE\" -e trace=read -e inject=read:error=EIO:when=$NUMBER+ $git \"$@\";; esac";
+    let path = wrapped_git(&sandbox, special);
+    for file in [".git/config", ".git/refs/heads/main"] {
+        add(&sandbox, &repo, &format!("Beside {file}"));
+        let absolute = repo.join(file);
+        let mut failed = 0;
+        for number in 1..=4 {
+            let number = number.to_string();
+            let variables = [
+                ("PATH", path.as_ref()),
+                ("FILE", file.as_ref()),
+                ("ABSOLUTE", absolute.as_os_str()),
+                ("NUMBER", number.as_ref()),
+            ];
+            let run = sandbox.way_with(&repo, &variables, ["sync"]);
+            assert!([0, 8].contains(&run.code), "{file} {number}: {run:#?}");
+            assert!(
+                !run.stderr.contains("no remote") && !run.stderr.contains("no commit"),
+                "{file} {number}: {run:#?}"
+            );
+            failed += usize::from(run.code == 8);
+        }
+        assert!(failed > 0, "git could read {file} each time");
+        sync(&sandbox, &repo);
     }
 }
