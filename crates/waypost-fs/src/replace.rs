@@ -172,7 +172,7 @@ mod tests {
     fn a_tree_with_files_and_links_is_synced() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("deep")).unwrap();
-        std::fs::write(dir.path().join("deep/file"), "content").unwrap();
+        replace(&dir.path().join("deep/file"), b"content", 0o600).unwrap();
         symlink("/nowhere", dir.path().join("deep/link")).unwrap();
         sync_tree(dir.path()).unwrap();
         sync_file_system(dir.path()).unwrap();
