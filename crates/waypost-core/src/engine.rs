@@ -4,11 +4,12 @@
 //! what time has brought about, in the same transaction: so no record names a worktree the store has not heard of, and no
 //! rule ever sees a lease that has ended.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::clock::{self, Anchor, StoreTime};
 use crate::error::{Error, Result};
 use crate::id::Entropy;
-use crate::model::{NewEvent, Repository, SavedAnswer, Worktree};
+use crate::model::{NewEvent, Repository, SavedAnswer, Worktree, kind};
 use crate::op::{Effect, Entry, Operation, register};
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
@@ -157,6 +158,10 @@ fn draw(entropy: &mut dyn Entropy) -> String {
 pub struct Turn<'a> {
     tx: Box<dyn Tx + 'a>,
     now: Timestamp,
+    /// How the store's time hangs on a boot clock, if that has to be written.
+    anchor: Option<Anchor>,
+    /// By how much deadlines have to move.
+    shift_ms: i64,
     is_settled: bool,
     /// The repositories and worktrees that are as their callers say. A step may say otherwise of one, as if it were the
     /// last; the next turn looks again.
@@ -167,8 +172,10 @@ impl<'a> Turn<'a> {
     /// Waits until it is our turn.
     pub fn begin(store: &'a mut dyn Store) -> Result<Turn<'a>> {
         let mut tx = store.begin_write()?;
-        let now = tx.now()?;
-        Ok(Turn { tx, now, is_settled: false, registered: Vec::new() })
+        let remembered = tx.clock_get()?;
+        let StoreTime { now, anchor, shift_ms } = clock::store_time(&remembered, &tx.clock()?);
+        let anchor = (anchor != remembered.anchor).then_some(anchor);
+        Ok(Turn { tx, now, anchor, shift_ms, is_settled: false, registered: Vec::new() })
     }
 
     /// Returns how often the steps have written so far: see [`Tx::writes`].
@@ -207,7 +214,7 @@ impl<'a> Turn<'a> {
         {
             return Err(Error::invalid(format!("{key:?} cannot be a key")).hint("1 to 200 bytes on one line"));
         }
-        let Turn { tx, now, is_settled, registered } = self;
+        let Turn { tx, now, anchor, shift_ms, is_settled, registered } = self;
         let (tx, now) = (&mut **tx, *now);
         let is_registered = registered.iter().any(|(r, w)| (r, w) == (&caller.repository, &caller.worktree));
         tx.foresee(&mut |tx| {
@@ -216,7 +223,7 @@ impl<'a> Turn<'a> {
                 tx.repository_get(&caller.repository.id)?;
                 tx.worktree_get(&caller.worktree.id)?;
             }
-            if !*is_settled {
+            if !*is_settled && *shift_ms == 0 {
                 tx.due_count(now)?;
             }
             tx.agent_named(caller.agent.as_ref().unwrap_or(&caller.actor)).map(drop)
@@ -231,9 +238,11 @@ impl<'a> Turn<'a> {
             register::bring_up_to_date(&mut cx)?;
         }
         if !*is_settled {
+            move_clock(&mut cx, anchor.as_ref(), *shift_ms)?;
             settle::settle(&mut cx)?;
         }
         let answer = operation.run(&mut cx)?;
+        let now = cx.now;
         if let Some(Keyed { key, request }) = request {
             let answer = serde_json::to_value(&answer)
                 .map_err(|error| Error::internal(format!("the answer of {} is not JSON", O::NAME)).because(error))?;
@@ -256,6 +265,18 @@ impl<'a> Turn<'a> {
         *is_settled = true;
         Ok(answer)
     }
+}
+
+/// Writes what the clocks have brought about: see [`clock`].
+fn move_clock(cx: &mut Cx<'_>, anchor: Option<&Anchor>, shift_ms: i64) -> Result<()> {
+    if let Some(anchor) = anchor {
+        cx.tx.anchor_put(anchor)?;
+    }
+    if shift_ms != 0 {
+        cx.tx.deadlines_shift(shift_ms, cx.now)?;
+        cx.event(kind::STORE_CLOCK_MOVED, "store", json!({ "by_ms": shift_ms }))?;
+    }
+    Ok(())
 }
 
 /// Runs an operation that only reads.

@@ -7,6 +7,7 @@
 //!
 //! Start at [`op`]: one file per operation, one table of all of them.
 
+pub mod clock;
 pub mod engine;
 pub mod error;
 pub mod id;

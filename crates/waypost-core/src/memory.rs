@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::clock::{Anchor, Reading, Remembered};
 use crate::error::{Error, Result};
 use crate::id::{
     AgentId, CheckpointId, JobId, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorkspaceId, WorktreeId,
@@ -42,6 +43,8 @@ struct Rows {
     notices: BTreeMap<String, Notice>,
     jobs: BTreeMap<JobId, Job>,
     workspaces: BTreeMap<WorkspaceId, Workspace>,
+    anchor: Anchor,
+    epoch_floor: u64,
 }
 
 impl MemoryStore {
@@ -76,9 +79,47 @@ struct MemoryTx<'a> {
 }
 
 impl Tx for MemoryTx<'_> {
-    fn now(&mut self) -> Result<Timestamp> {
-        let now = self.store.clock.now();
-        Ok(self.rows.events.last().map_or(now, |last| now.max(last.time)))
+    fn clock(&mut self) -> Result<Reading> {
+        Ok(self.store.clock.reading())
+    }
+
+    fn clock_get(&mut self) -> Result<Remembered> {
+        let last = self.rows.events.last().map(|last| last.time);
+        Ok(Remembered { anchor: self.rows.anchor.clone(), last })
+    }
+
+    fn anchor_put(&mut self, anchor: &Anchor) -> Result<()> {
+        self.rows.anchor = anchor.clone();
+        Ok(())
+    }
+
+    fn deadlines_shift(&mut self, by_ms: i64, now: Timestamp) -> Result<()> {
+        // One so far away that it means never stays.
+        let moved = |moment: Timestamp| match moment.as_millis() {
+            never @ 0x4000_0000_0000_0000.. => Timestamp::from_millis(never),
+            millis => Timestamp::from_millis(millis.saturating_add(by_ms)),
+        };
+        let redated = |moment: Timestamp| moment.plus(by_ms.max(0).unsigned_abs()).min(now);
+        for lease in self.rows.leases.values_mut().filter(|lease| lease.holder.is_some()) {
+            lease.expires_at = moved(lease.expires_at);
+            (lease.run_until, lease.stall_at) = (lease.run_until.map(moved), lease.stall_at.map(moved));
+        }
+        for task in self.rows.tasks.values_mut() {
+            task.due_at = task.due_at.map(moved);
+            if task.status == TaskStatus::Pending {
+                task.queued_at = redated(task.queued_at);
+            }
+        }
+        for agent in self.rows.agents.values_mut() {
+            agent.silent_at = agent.silent_at.map(moved);
+        }
+        for message in self.rows.messages.values_mut().filter(|message| message.state != MessageState::Acted) {
+            message.expires_at = message.expires_at.map(moved);
+        }
+        for answer in self.rows.answers.values_mut() {
+            answer.created_at = redated(answer.created_at);
+        }
+        Ok(())
     }
 
     fn writes(&self) -> u64 {
@@ -490,6 +531,19 @@ impl Tx for MemoryTx<'_> {
         due.sort_by(|a, b| (a.deadline(), &a.subject).cmp(&(b.deadline(), &b.subject)));
         due.truncate(size(limit));
         Ok(due)
+    }
+
+    fn epoch_floor(&mut self) -> Result<u64> {
+        Ok(self.rows.epoch_floor)
+    }
+
+    fn epoch_floor_put(&mut self, epoch: u64) -> Result<()> {
+        self.rows.epoch_floor = epoch;
+        Ok(())
+    }
+
+    fn lease_max_epoch(&mut self) -> Result<u64> {
+        Ok(self.rows.leases.values().map(|lease| lease.epoch).max().unwrap_or_default())
     }
 
     fn message_put(&mut self, message: &Message) -> Result<()> {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::clock::{self, Anchor, Reading, Remembered};
 use crate::error::Result;
 use crate::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use crate::model::{
@@ -57,8 +58,20 @@ pub trait Store {
 /// What fails for a rule of the database may say so later: a verb that writes need not wait for what becomes of it, but
 /// the next that reads fails then, and so does the commit.
 pub trait Tx {
-    /// Returns the store's time: never earlier than that of any event already stored.
-    fn now(&mut self) -> Result<Timestamp>;
+    /// Returns what the clocks show that the store goes by.
+    fn clock(&mut self) -> Result<Reading>;
+    /// Returns what the store remembers of its time.
+    fn clock_get(&mut self) -> Result<Remembered>;
+    /// Replaces how the store's time hangs on a boot clock.
+    fn anchor_put(&mut self, anchor: &Anchor) -> Result<()>;
+    /// Moves the deadlines of held leases, tasks, agents and messages by a time. Remembered answers and the places of
+    /// waiting tasks move too, but never back, and never beyond a moment.
+    fn deadlines_shift(&mut self, by_ms: i64, now: Timestamp) -> Result<()>;
+
+    /// Returns the store's time: never earlier than that of the last event.
+    fn now(&mut self) -> Result<Timestamp> {
+        Ok(clock::store_time(&self.clock_get()?, &self.clock()?).now)
+    }
 
     /// Is told what will be asked next, by asking it: nothing is answered yet, but a database on another machine fetches
     /// all of it at once. Nothing may depend on an answer, and nothing may be written.
@@ -187,6 +200,13 @@ pub trait Tx {
     fn lease_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Lease>>;
     /// Returns the held leases whose deadline has passed at a moment, the earliest first.
     fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>>;
+
+    /// Returns the epoch that every new lease must exceed.
+    fn epoch_floor(&mut self) -> Result<u64>;
+    /// Replaces the epoch that every new lease must exceed.
+    fn epoch_floor_put(&mut self, epoch: u64) -> Result<()>;
+    /// Returns the highest epoch of all leases, held or not, 0 if there is none.
+    fn lease_max_epoch(&mut self) -> Result<u64>;
 
     /// Inserts a message, or replaces the one with its id.
     fn message_put(&mut self, message: &Message) -> Result<()>;

@@ -7,6 +7,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Reading;
+
 /// A moment: milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -64,6 +66,11 @@ impl fmt::Display for Timestamp {
 pub trait Clock {
     /// Returns the current moment.
     fn now(&self) -> Timestamp;
+
+    /// Returns what all clocks of the machine show. A clock that says nothing of them is right by definition.
+    fn reading(&self) -> Reading {
+        Reading::Given(self.now())
+    }
 }
 
 /// A clock that stands still, for tests and for answering "as of".

@@ -4,6 +4,7 @@
 //! system: a lock that is bounded and keeps an order, a replacement that survives a power cut, directories nobody else
 //! can look into, trees that are copied, measured and deleted without leaving them. They are made here once. This crate knows nothing of what the files mean.
 
+mod clock;
 mod copy;
 mod fs_type;
 mod identity;
@@ -18,6 +19,7 @@ mod replace;
 mod stamp;
 mod swap;
 
+pub use clock::{boot_clock, kernel_time_ms};
 pub use copy::{Copied, copy_below, copy_tree};
 pub use fs_type::network_file_system;
 pub use identity::FileIdentity;

@@ -44,6 +44,12 @@ impl From<i32> for Cell {
     }
 }
 
+impl From<i64> for Cell {
+    fn from(number: i64) -> Cell {
+        Cell::Int(number)
+    }
+}
+
 impl From<u64> for Cell {
     fn from(number: u64) -> Cell {
         Cell::Int(i64::try_from(number).unwrap_or(i64::MAX))

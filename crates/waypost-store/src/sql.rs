@@ -10,6 +10,20 @@ macro_rules! select {
     };
 }
 
+/// A moment that moves by `?1`. One so far away that it means never stays.
+macro_rules! shifted {
+    ($column:literal) => {
+        concat!("CASE WHEN ", $column, " < 4611686018427387904 THEN ", $column, " + ?1 ELSE ", $column, " END")
+    };
+}
+
+/// A moment that moves by `?1`, but not beyond `?2`.
+macro_rules! redated {
+    ($column:literal) => {
+        concat!("CASE WHEN ", $column, " > ?2 - ?1 THEN ?2 ELSE ", $column, " + ?1 END")
+    };
+}
+
 /// The columns of each table.
 macro_rules! columns {
     (repository) => {
@@ -275,8 +289,45 @@ pub(crate) const WORKTREE_LIST: &str = select!(worktree, "worktrees ORDER BY fir
 pub(crate) const EVENT_APPEND: &str = "
     INSERT INTO events (sequence, time, actor, worktree_id, kind, subject, data)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-/// The last row by primary key.
-pub(crate) const EVENT_LAST: &str = "SELECT sequence, time FROM events ORDER BY sequence DESC LIMIT 1";
+/// The one row of `store_state`, with the last row of events by primary key.
+pub(crate) const STATE_GET: &str = "
+    SELECT last.sequence, last.time, boot, offset_ms, is_firm, doubt_wall, doubt_since, epoch_floor
+    FROM store_state
+        LEFT JOIN (SELECT sequence, time FROM events ORDER BY sequence DESC LIMIT 1) AS last ON 1 = 1";
+/// A scan: there is one row.
+pub(crate) const ANCHOR_PUT: &str =
+    "UPDATE store_state SET boot = ?1, offset_ms = ?2, is_firm = ?3, doubt_wall = ?4, doubt_since = ?5";
+/// A scan: there is one row.
+pub(crate) const EPOCH_FLOOR_PUT: &str = "UPDATE store_state SET epoch_floor = ?1";
+/// Along `leases_by_holder`.
+pub(crate) const LEASE_SHIFT: &str = concat!(
+    "UPDATE leases SET expires_at = ",
+    shifted!("expires_at"),
+    ", run_until = ",
+    shifted!("run_until"),
+    ", stall_at = ",
+    shifted!("stall_at"),
+    ", deadline = ",
+    shifted!("deadline"),
+    " WHERE holder IS NOT NULL"
+);
+/// A scan: time rarely jumps.
+pub(crate) const TASK_SHIFT: &str =
+    concat!("UPDATE tasks SET due_at = ", shifted!("due_at"), " WHERE due_at IS NOT NULL");
+/// A scan: time rarely jumps.
+pub(crate) const AGENT_SHIFT: &str =
+    concat!("UPDATE agents SET silent_at = ", shifted!("silent_at"), " WHERE silent_at IS NOT NULL");
+/// A scan: time rarely jumps.
+pub(crate) const MESSAGE_SHIFT: &str = concat!(
+    "UPDATE messages SET expires_at = ",
+    shifted!("expires_at"),
+    " WHERE expires_at IS NOT NULL AND state <> 'acted'"
+);
+/// A scan: time rarely jumps.
+pub(crate) const TASK_REDATE: &str =
+    concat!("UPDATE tasks SET queued_at = ", redated!("queued_at"), " WHERE status = 'pending'");
+/// A scan: time rarely jumps.
+pub(crate) const ANSWER_REDATE: &str = concat!("UPDATE answers SET created_at = ", redated!("created_at"));
 /// Backwards along the primary key.
 pub(crate) const EVENT_LIST: &str =
     select!(event, "events WHERE substr(kind, 1, length(?2)) = ?2 ORDER BY sequence DESC LIMIT ?1");
@@ -431,6 +482,8 @@ pub(crate) const LEASE_LIST_IN_WORKFLOWS: &str = select!(
     WHERE subject IN (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))
     ORDER BY subject"
 );
+/// A scan: it is asked after a failover.
+pub(crate) const LEASE_MAX_EPOCH: &str = "SELECT coalesce(max(epoch), 0) FROM leases";
 /// Along `leases_due`.
 pub(crate) const LEASE_LIST_DUE: &str =
     select!(lease, "leases WHERE holder IS NOT NULL AND deadline <= ?2 ORDER BY deadline, subject LIMIT ?1");

@@ -2,6 +2,7 @@
 //!
 //! What a database has to know for itself, it says through [`Database`]; what a row looks like is here, once.
 
+use waypost_core::clock::{Anchor, Doubt, Reading, Remembered};
 use waypost_core::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use waypost_core::model::{
     Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Job, JobQuery, JobStatus, Lease, Message,
@@ -60,38 +61,40 @@ pub(crate) trait Database {
     fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()>;
     /// Marks a moment, or goes back to it.
     fn mark(&mut self, mark: Mark) -> Result<()>;
-    /// Returns what the clock says that all who use the store go by.
-    fn clock(&mut self) -> Result<Timestamp>;
+    /// Returns what the clocks show that all who use the store go by.
+    fn clock(&mut self) -> Result<Reading>;
     /// Makes everything last.
     fn commit(self: Box<Self>) -> Result<()>;
 }
 
 pub(crate) struct SqlTx<'a> {
     database: Box<dyn Database + 'a>,
-    /// The last event, once somebody asked. Nobody else can append one: writers take turns, and readers see one state.
-    last: Option<LastEvent>,
+    /// The store's state, once it was read. No other transaction can change it: writers take turns, and readers see one
+    /// state.
+    state: Option<State>,
     writes: u64,
     has_failed: bool,
     is_marked: bool,
-    /// What `last` was at the moment that was marked.
-    marked: Option<LastEvent>,
+    /// What `state` was at the moment that was marked.
+    marked: Option<State>,
     /// What is going to be asked, while somebody tells that.
     foreseen: Option<Vec<Question>>,
 }
 
-/// The last event; before the first one, its sequence is 0.
-#[derive(Clone, Copy)]
-struct LastEvent {
+/// What the store says of itself as a whole.
+#[derive(Clone)]
+struct State {
+    /// The sequence of the last event; before the first one, 0.
     sequence: u64,
-    /// No event is later.
-    time: Timestamp,
+    clock: Remembered,
+    epoch_floor: u64,
 }
 
 impl<'a> SqlTx<'a> {
     pub(crate) fn new(database: impl Database + 'a) -> SqlTx<'a> {
         SqlTx {
             database: Box::new(database),
-            last: None,
+            state: None,
             writes: 0,
             has_failed: false,
             is_marked: false,
@@ -115,14 +118,13 @@ impl<'a> SqlTx<'a> {
         done
     }
 
-    fn last(&mut self) -> Result<LastEvent> {
-        if let Some(last) = self.last {
-            return Ok(last);
-        }
-        let read = |row: &mut Row| Ok(LastEvent { sequence: row.number()?, time: row.moment()? });
-        let last = self.one(sql::EVENT_LAST, &[], read)?;
-        let last = last.unwrap_or(LastEvent { sequence: 0, time: Timestamp::from_millis(0) });
-        Ok(*self.last.insert(last))
+    fn state(&mut self) -> Result<&mut State> {
+        let state = match self.state.take() {
+            Some(state) => state,
+            // While reads are only collected there is no row.
+            None => self.one(sql::STATE_GET, &[], state)?.unwrap_or_else(State::empty),
+        };
+        Ok(self.state.insert(state))
     }
 
     fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
@@ -142,6 +144,21 @@ impl<'a> SqlTx<'a> {
     }
 }
 
+impl State {
+    fn empty() -> State {
+        State { sequence: 0, clock: Remembered::default(), epoch_floor: 0 }
+    }
+}
+
+fn state(row: &mut Row) -> Result<State> {
+    let sequence = row.maybe_number()?.unwrap_or_default();
+    let last = row.maybe_moment()?;
+    let (boot, offset_ms, is_firm) = (row.text()?, row.int()?, row.flag()?);
+    let (wall, since_ms) = (row.maybe_moment()?, row.maybe_int()?);
+    let anchor = Anchor { boot, offset_ms, is_firm, doubt: wall.map(|wall| Doubt { wall, since_ms }) };
+    Ok(State { sequence, clock: Remembered { anchor, last }, epoch_floor: row.number()? })
+}
+
 /// Refuses what PostgreSQL cannot keep, and SQLite's functions stop at: what works must work on both.
 fn check(parameters: &[Cell]) -> Result<()> {
     if parameters.iter().any(|cell| matches!(cell, Cell::Text(text) if text.contains('\0'))) {
@@ -151,19 +168,41 @@ fn check(parameters: &[Cell]) -> Result<()> {
 }
 
 impl Tx for SqlTx<'_> {
-    fn now(&mut self) -> Result<Timestamp> {
-        Ok(self.database.clock()?.max(self.last()?.time))
+    fn clock(&mut self) -> Result<Reading> {
+        self.database.clock()
+    }
+
+    fn clock_get(&mut self) -> Result<Remembered> {
+        Ok(self.state()?.clock.clone())
+    }
+
+    fn anchor_put(&mut self, anchor: &Anchor) -> Result<()> {
+        let (wall, since_ms) = anchor.doubt.as_ref().map_or((None, None), |doubt| (Some(doubt.wall), doubt.since_ms));
+        let parameters = cells![&anchor.boot, anchor.offset_ms, anchor.is_firm, wall, since_ms];
+        self.run(sql::ANCHOR_PUT, parameters)?;
+        self.state()?.clock.anchor = anchor.clone();
+        Ok(())
+    }
+
+    fn deadlines_shift(&mut self, by_ms: i64, now: Timestamp) -> Result<()> {
+        for shift in [sql::LEASE_SHIFT, sql::TASK_SHIFT, sql::AGENT_SHIFT, sql::MESSAGE_SHIFT] {
+            self.run(shift, cells![by_ms])?;
+        }
+        for redate in [sql::TASK_REDATE, sql::ANSWER_REDATE] {
+            self.run(redate, cells![by_ms.max(0), now])?;
+        }
+        Ok(())
     }
 
     fn foresee(&mut self, questions: &mut dyn FnMut(&mut dyn Tx) -> Result<()>) -> Result<()> {
         if !self.database.is_far() {
             return Ok(());
         }
-        let last = self.last;
+        let state = self.state.clone();
         self.foreseen = Some(Vec::new());
         let told = questions(self);
         let foreseen = self.foreseen.take().unwrap_or_default();
-        self.last = last;
+        self.state = state;
         told?;
         let done = self.database.foresee(foreseen);
         self.has_failed |= done.is_err();
@@ -179,7 +218,7 @@ impl Tx for SqlTx<'_> {
             self.move_mark(Mark::Release)?;
         }
         self.move_mark(Mark::Set)?;
-        (self.is_marked, self.marked) = (true, self.last);
+        (self.is_marked, self.marked) = (true, self.state.clone());
         Ok(())
     }
 
@@ -188,7 +227,7 @@ impl Tx for SqlTx<'_> {
             return Err(Error::internal("no moment was marked"));
         }
         self.move_mark(Mark::Undo)?;
-        (self.last, self.has_failed) = (self.marked, false);
+        (self.state, self.has_failed) = (self.marked.clone(), false);
         Ok(())
     }
 
@@ -243,9 +282,8 @@ impl Tx for SqlTx<'_> {
 
     fn event_append(&mut self, event: &NewEvent) -> Result<u64> {
         let NewEvent { time, actor, worktree_id, kind, subject, data } = event;
-        let last = self.last()?;
         // One that was rolled back is used by the next.
-        let sequence = last.sequence + 1;
+        let sequence = self.state()?.sequence + 1;
         let parameters = &[
             Cell::from(sequence),
             Cell::from(*time),
@@ -256,7 +294,8 @@ impl Tx for SqlTx<'_> {
             json(data)?,
         ];
         self.run(sql::EVENT_APPEND, parameters)?;
-        self.last = Some(LastEvent { sequence, time: last.time.max(*time) });
+        let state = self.state()?;
+        (state.sequence, state.clock.last) = (sequence, Some(*time));
         Ok(sequence)
     }
 
@@ -282,7 +321,7 @@ impl Tx for SqlTx<'_> {
     }
 
     fn event_last(&mut self) -> Result<u64> {
-        Ok(self.last()?.sequence)
+        Ok(self.state()?.sequence)
     }
 
     fn due_count(&mut self, now: Timestamp) -> Result<u64> {
@@ -602,6 +641,20 @@ impl Tx for SqlTx<'_> {
 
     fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>> {
         self.all(sql::LEASE_LIST_DUE, cells![limit, now], lease)
+    }
+
+    fn epoch_floor(&mut self) -> Result<u64> {
+        Ok(self.state()?.epoch_floor)
+    }
+
+    fn epoch_floor_put(&mut self, epoch: u64) -> Result<()> {
+        self.run(sql::EPOCH_FLOOR_PUT, cells![epoch])?;
+        self.state()?.epoch_floor = epoch;
+        Ok(())
+    }
+
+    fn lease_max_epoch(&mut self) -> Result<u64> {
+        Ok(self.one(sql::LEASE_MAX_EPOCH, &[], Row::number)?.unwrap_or_default())
     }
 
     fn message_put(&mut self, message: &Message) -> Result<()> {

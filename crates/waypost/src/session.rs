@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::Value;
+use waypost_core::clock::Reading;
 use waypost_core::engine::{self, Caller};
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
@@ -12,7 +13,7 @@ use waypost_core::op::{Effect, Entry, ListWorktrees, Operation, Register, Settle
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::{Clock, FixedClock, Timestamp};
 use waypost_core::{Error, Kind, Result, path_text};
-use waypost_fs::FileIdentity;
+use waypost_fs::{FileIdentity, boot_clock};
 use waypost_server::Origin;
 use waypost_server::client::{self, Client};
 use waypost_store::postgres::PostgresStore;
@@ -249,9 +250,12 @@ impl Session {
         &self.caller.worktree
     }
 
-    /// Returns the current time.
-    pub fn now(&self) -> Result<Timestamp> {
-        Ok(clock(&self.place.variables)?.now())
+    /// Returns the current time: that of the store's file, which a wrong clock does not move, else that of this process.
+    pub fn now(&mut self) -> Result<Timestamp> {
+        match &mut self.store {
+            Backend::Local(OpenStore::Sqlite(store)) => store.begin_read()?.now(),
+            Backend::Local(OpenStore::Postgres(_)) | Backend::Remote(_) => Ok(clock(&self.place.variables)?.now()),
+        }
     }
 }
 
@@ -529,6 +533,10 @@ pub fn clock(variables: &Variables) -> Result<Box<dyn Clock + Send + Sync>> {
     Ok(Box::new(SystemClock))
 }
 
+/// How long reading both clocks may take, in milliseconds, and how often it is tried.
+const READ_TIME_MS: i64 = 100;
+const READ_TRIES: u32 = 3;
+
 struct SystemClock;
 
 impl Clock for SystemClock {
@@ -536,6 +544,22 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Both clocks have to be read at one moment: a process that was stopped in between reads them again.
+    fn reading(&self) -> Reading {
+        let mut boot = boot_clock();
+        let mut wall = self.now();
+        for _ in 0..READ_TRIES {
+            let after = boot_clock();
+            let took = boot.as_ref().zip(after.as_ref()).map_or(0, |(before, after)| after.since_ms - before.since_ms);
+            boot = after;
+            if took <= READ_TIME_MS {
+                break;
+            }
+            wall = self.now();
+        }
+        Reading::Machine { wall, boot, second: None }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 pub struct Event {
     /// Its place in the order of all events of the store, without gaps.
     pub sequence: u64,
-    /// When, by the store's clock; never earlier than the event before.
+    /// When, by the store's clock; never earlier than the event before, unless this one says that the clock was repaired.
     pub time: Timestamp,
     /// Who did it.
     pub actor: String,
@@ -87,6 +87,10 @@ pub mod kind {
         STORE_VACUUMED = "store.vacuumed";
         /// A write was made only to see how long it takes.
         STORE_PROBED = "store.probed";
+        /// The store's time jumped, and deadlines moved along.
+        STORE_CLOCK_MOVED = "store.clock_moved";
+        /// The store's time was ahead of the real one, and was set back.
+        STORE_CLOCK_REPAIRED = "store.clock_repaired";
         /// A workflow was made.
         WORKFLOW_CREATED = "workflow.created";
         /// A workflow got its tasks.

@@ -70,6 +70,7 @@ mod remove_repository;
 mod remove_task;
 mod remove_worktree;
 mod reopen_task;
+mod repair_clock;
 mod replan_workflow;
 mod resume_workflow;
 mod retire_agent;
@@ -148,6 +149,7 @@ pub use remove_repository::RemoveRepository;
 pub use remove_task::RemoveTask;
 pub use remove_worktree::{RemoveWorktree, Removed};
 pub use reopen_task::ReopenTask;
+pub use repair_clock::{ClockRepaired, RepairClock};
 pub use replan_workflow::{ReplanWorkflow, Replanned};
 pub use resume_workflow::ResumeWorkflow;
 pub use retire_agent::RetireAgent;
@@ -290,6 +292,7 @@ pub static TABLE: &[Entry] = &[
     entry::<RemoveTask>(),
     entry::<RemoveWorktree>(),
     entry::<ReopenTask>(),
+    entry::<RepairClock>(),
     entry::<ReplanWorkflow>(),
     entry::<ResumeWorkflow>(),
     entry::<RetireAgent>(),

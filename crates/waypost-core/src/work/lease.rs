@@ -16,7 +16,8 @@ const LONGEST_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 pub(crate) fn grant(cx: &mut Cx<'_>, subject: &str, agent: &Agent, ttl_ms: Option<u64>) -> Result<Lease> {
     let ttl_ms = ttl_ms.unwrap_or(TTL_MS);
     check_ttl(ttl_ms)?;
-    let epoch = cx.tx.lease_get(subject)?.map_or(0, |before| before.epoch) + 1;
+    let before = cx.tx.lease_get(subject)?.map_or(0, |before| before.epoch);
+    let epoch = before.max(cx.tx.epoch_floor()?) + 1;
     let lease = Lease {
         subject: subject.to_owned(),
         holder: Some(agent.id.clone()),

@@ -78,7 +78,8 @@ fn waiting_since(cx: &mut Cx<'_>, task: &Task) -> Result<Option<Timestamp>> {
             since = since.max(blocker.finished_at.unwrap_or(since));
         }
     }
-    Ok(Some(since))
+    // After the store's time was set back, the blockers may have finished later than now.
+    Ok(Some(since.min(cx.now)))
 }
 
 fn why_it_ended(cx: &mut Cx<'_>, held: &Lease) -> Result<String> {

@@ -40,6 +40,11 @@ pub(super) enum Security {
 }
 
 impl Address {
+    /// Returns whether the connection goes over a Unix socket.
+    pub(super) fn is_socket(&self) -> bool {
+        self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)))
+    }
+
     pub(super) fn parse(url: &str, patience: Duration) -> Result<Address> {
         let shown = url_text::without_password(url);
         // What the driver says of a bad URL may quote it, so only its shortest words are kept.

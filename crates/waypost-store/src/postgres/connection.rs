@@ -39,6 +39,12 @@ const MIN_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How much longer than the server allows itself an answer may take to come.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Where the row of [`sql::STATE_GET`] begins in what is read when a transaction begins, how many columns it has, and
+/// which of them is a text.
+const STATE_COLUMN: usize = 4;
+const STATE_COLUMNS: usize = 8;
+const BOOT_COLUMN: usize = STATE_COLUMN + 2;
+
 /// What a transaction may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
@@ -50,8 +56,10 @@ pub(super) enum Effect {
 pub(super) struct Begun {
     pub(super) now: Timestamp,
     pub(super) version: i64,
-    /// The last event, if there is one: its sequence and its time.
-    pub(super) last: Option<Vec<Cell>>,
+    /// Whether the server is on the machine of this process.
+    pub(super) is_here: bool,
+    /// The row of [`sql::STATE_GET`].
+    pub(super) state: Vec<Cell>,
 }
 
 /// Why there is no connection.
@@ -132,12 +140,19 @@ impl Connection {
         self.client.limit = patience.saturating_add(WORK).saturating_add(GRACE);
         let rows = self.client.simple_query(&self.beginning(address, effect, patience))?;
         let row = last_row(&rows);
-        let number = |column: usize| row.and_then(|row| row.get(column)).and_then(|text| text.parse::<i64>().ok());
+        let text = |column: usize| row.and_then(|row| row.get(column));
+        let number = |column: usize| text(column).and_then(|text| text.parse::<i64>().ok());
         // The clock is read after our turn has come.
         let now = Timestamp::from_millis(number(0).unwrap_or_default());
-        self.meet(row.and_then(|row| row.get(3)));
-        let last = number(1).zip(number(2)).map(|(sequence, time)| vec![Cell::Int(sequence), Cell::Int(time)]);
-        Ok(Begun { now, version: number(4).unwrap_or_default(), last })
+        let (version, is_here) = (number(2).unwrap_or_default(), text(3) == Some("t"));
+        let cell = |column: usize| match number(column) {
+            Some(number) if column != BOOT_COLUMN => Cell::Int(number),
+            _ => Cell::from(text(column)),
+        };
+        let state = (STATE_COLUMN..STATE_COLUMN + STATE_COLUMNS).map(cell).collect();
+        let process = text(1).map(str::to_owned);
+        self.meet(process.as_deref());
+        Ok(Begun { now, version, is_here, state })
     }
 
     fn beginning(&self, address: &Address, effect: Effect, patience: Duration) -> String {
@@ -150,12 +165,12 @@ impl Connection {
             Effect::Read => String::new(),
             Effect::Write => format!("SELECT pg_catalog.pg_advisory_xact_lock({});", address.lock()),
         };
-        let last = sql::EVENT_LAST;
+        let state = sql::STATE_GET;
         format!(
             "BEGIN ISOLATION LEVEL {mode}; {}{lock}
-            SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, last.sequence, last.time, pg_backend_pid(),
-                (SELECT version FROM about)
-            FROM (SELECT) AS nothing LEFT JOIN ({last}) AS last ON true",
+            SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_backend_pid(), about.version,
+                inet_server_addr() IS NULL, state.*
+            FROM about LEFT JOIN ({state}) AS state ON true",
             self.settings(address, patience)
         )
     }

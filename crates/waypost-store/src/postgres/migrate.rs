@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_foundation.sql"),
     include_str!("migrations/0002_work.sql"),
     include_str!("migrations/0003_jobs.sql"),
+    include_str!("migrations/0004_store_state.sql"),
 ];
 
 /// The schema version this program reads and writes.

@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, poll};
 use waypost_core::Result;
+use waypost_core::clock::Reading;
 use waypost_core::store::{Store, Tx};
-use waypost_core::time::Clock;
+use waypost_core::time::{Clock, Timestamp};
+use waypost_fs::{boot_clock, kernel_time_ms};
 
 use self::address::Address;
 use self::client::Failed;
@@ -152,11 +154,21 @@ impl PostgresStore {
     }
 
     fn tx(&mut self, effect: Effect) -> Result<Box<dyn Tx + '_>> {
-        let mut begun = self.begin(effect)?;
-        if let Some(clock) = &self.clock {
-            begun.now = clock.now();
-        }
-        Ok(Box::new(SqlTx::new(tx::PostgresTx::new(self, effect, &begun))))
+        let begun = self.begin(effect)?;
+        let clock = match &self.clock {
+            Some(clock) => clock.reading(),
+            None => self.reading(&begun),
+        };
+        Ok(Box::new(SqlTx::new(tx::PostgresTx::new(self, effect, clock, begun))))
+    }
+
+    /// Returns what the server's clock shows. On the same machine the boot clock is the same for both; another machine's
+    /// wall clock is a second one.
+    fn reading(&self, begun: &Begun) -> Reading {
+        let is_here = begun.is_here && self.address.is_socket();
+        let boot = if is_here { boot_clock() } else { None };
+        let second = (!is_here).then(|| Timestamp::from_millis(kernel_time_ms()));
+        Reading::Machine { wall: begun.now, boot, second }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A transaction of PostgreSQL.
 
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
-use waypost_core::time::Timestamp;
+use waypost_core::clock::Reading;
 use waypost_core::{Error, Result};
 
 use super::client::Failed;
@@ -18,17 +18,17 @@ const MANY: usize = 16;
 pub(super) struct PostgresTx<'a> {
     store: &'a mut PostgresStore,
     effect: Effect,
-    now: Timestamp,
+    clock: Reading,
     known: Known,
     has_written: bool,
     is_over: bool,
 }
 
 impl<'a> PostgresTx<'a> {
-    pub(super) fn new(store: &'a mut PostgresStore, effect: Effect, begun: &Begun) -> PostgresTx<'a> {
+    pub(super) fn new(store: &'a mut PostgresStore, effect: Effect, clock: Reading, begun: Begun) -> PostgresTx<'a> {
         let mut known = Known::default();
-        known.keep((sql::EVENT_LAST, Vec::new()), begun.last.as_slice());
-        PostgresTx { store, effect, now: begun.now, known, has_written: false, is_over: false }
+        known.keep((sql::STATE_GET, Vec::new()), &[begun.state]);
+        PostgresTx { store, effect, clock, known, has_written: false, is_over: false }
     }
 
     /// Asks several things at once.
@@ -101,8 +101,8 @@ impl Database for PostgresTx<'_> {
         marked.map_err(|failed| error::at(address, "cannot write", &failed))
     }
 
-    fn clock(&mut self) -> Result<Timestamp> {
-        Ok(self.now)
+    fn clock(&mut self) -> Result<Reading> {
+        Ok(self.clock.clone())
     }
 
     fn commit(mut self: Box<Self>) -> Result<()> {

@@ -61,7 +61,7 @@ impl PostgresStore {
         for table in tables.into_iter().flatten() {
             let (name, size): (String, i64) = (table.get(0), table.get(1));
             bytes += size.cast_unsigned();
-            if name == "about" {
+            if ["about", "store_state"].contains(&name.as_str()) {
                 continue;
             }
             // A name from our own schema, quoted: identifiers cannot be bound.

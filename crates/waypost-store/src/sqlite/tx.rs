@@ -5,7 +5,8 @@ use std::path::Path;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{ToSql, Transaction};
 use waypost_core::Result;
-use waypost_core::time::{Clock, Timestamp};
+use waypost_core::clock::Reading;
+use waypost_core::time::Clock;
 use waypost_fs::FileLock;
 
 use super::{SqliteStore, error, reserve};
@@ -45,8 +46,8 @@ impl Database for SqliteTx<'_> {
         self.run(mark.sql(), &[])
     }
 
-    fn clock(&mut self) -> Result<Timestamp> {
-        Ok(self.clock.now())
+    fn clock(&mut self) -> Result<Reading> {
+        Ok(self.clock.reading())
     }
 
     fn commit(self: Box<Self>) -> Result<()> {

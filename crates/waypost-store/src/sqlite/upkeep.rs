@@ -44,7 +44,8 @@ impl SqliteStore {
             let names: Vec<String> = self
                 .connection
                 .prepare(
-                    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
+                    "SELECT name FROM sqlite_schema
+                    WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'store_state' ORDER BY name",
                 )?
                 .query_map([], |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;

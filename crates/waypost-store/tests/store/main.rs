@@ -85,6 +85,8 @@ conformance! {
         verbs::an_inbox_has_what_is_neither_done_nor_expired,
         verbs::the_latest_version_of_a_template_is_listed,
         verbs::answers_are_forgotten_by_their_age,
+        verbs::the_state_of_the_store_is_read_back,
+        verbs::deadlines_move_together,
         verbs::waiting_ends_at_once_if_there_is_news,
         random::every_verb_answers_as_the_reference_does,
     ], databases: [

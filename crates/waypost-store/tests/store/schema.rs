@@ -61,8 +61,9 @@ fn of_sqlite() -> Schema {
     ) {
         schema.keys.insert((row[0].clone(), row[1].split(',').map(str::to_owned).collect()));
     }
-    // The one key that has no index, because it is the row's number.
+    // The keys that have no index, because they are the row's number.
     schema.keys.insert(("events".to_owned(), vec!["sequence".to_owned()]));
+    schema.keys.insert(("store_state".to_owned(), vec!["id".to_owned()]));
     for row in rows(
         &format!(
             "SELECT t.name, f.\"from\", f.\"table\" FROM {tables} pragma_foreign_key_list(t.name) AS f WHERE {is_table}"

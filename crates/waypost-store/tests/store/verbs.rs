@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use waypost_core::clock::{Anchor, Doubt, Remembered};
 use waypost_core::id::{AgentId, Entropy, MessageId, RepositoryId, TaskId, WorkflowId, WorktreeId};
 use waypost_core::model::{
     Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, EventQuery, Job, Lease, Message,
@@ -613,6 +614,75 @@ pub(crate) fn answers_are_forgotten_by_their_age(store: &mut dyn Store) {
         assert_eq!(tx.answer_get("old").unwrap(), None);
         assert_eq!(tx.answer_get("new").unwrap(), Some(new));
     });
+}
+
+pub(crate) fn the_state_of_the_store_is_read_back(store: &mut dyn Store) {
+    let world = World::small(&mut Dice::new(14));
+    assert_eq!(read(store, |tx| tx.clock_get().unwrap()), Remembered::default());
+    assert_eq!(read(store, |tx| (tx.epoch_floor().unwrap(), tx.lease_max_epoch().unwrap())), (0, 0));
+    let doubt = Some(Doubt { wall: Timestamp::from_millis(7), since_ms: Some(8) });
+    let anchor = Anchor { boot: "a boot".to_owned(), offset_ms: -5, is_firm: false, doubt };
+    let later = Timestamp::from_millis(9_000);
+    write(store, |tx| {
+        world.put(tx);
+        tx.anchor_put(&anchor).unwrap();
+        tx.epoch_floor_put(1_000_000).unwrap();
+        tx.lease_put(&Lease { epoch: 41, ..world.lease(&mut Dice::new(14)) }).unwrap();
+        tx.event_append(&NewEvent { time: later, ..event(&world.worktrees[0], "x") }).unwrap();
+        assert_eq!(tx.clock_get().unwrap(), Remembered { anchor: anchor.clone(), last: Some(later) });
+    });
+    let read_back =
+        read(store, |tx| (tx.clock_get().unwrap(), tx.epoch_floor().unwrap(), tx.lease_max_epoch().unwrap()));
+    assert_eq!(read_back, (Remembered { anchor, last: Some(later) }, 1_000_000, 41));
+    // An event may be earlier than the one before it: the last one counts.
+    write(store, |tx| {
+        tx.anchor_put(&Anchor::default()).unwrap();
+        tx.event_append(&event(&world.worktrees[0], "x")).unwrap();
+    });
+    let last = Some(Timestamp::from_millis(1_000));
+    assert_eq!(read(store, |tx| tx.clock_get().unwrap()), Remembered { anchor: Anchor::default(), last });
+}
+
+pub(crate) fn deadlines_move_together(store: &mut dyn Store) {
+    let dice = &mut Dice::new(15);
+    let world = World::small(dice);
+    let at = Timestamp::from_millis;
+    let never = at(i64::MAX);
+    let agent = Agent { silent_at: Some(at(20)), ..world.agents[0].clone() };
+    let held = Lease {
+        subject: "held".to_owned(),
+        holder: Some(agent.id.clone()),
+        expires_at: at(30),
+        run_until: Some(never),
+        stall_at: None,
+        ..world.lease(dice)
+    };
+    let free = Lease { subject: "free".to_owned(), holder: None, ..held.clone() };
+    let pending =
+        Task { status: TaskStatus::Pending, due_at: Some(at(40)), queued_at: at(10), ..world.tasks[0].clone() };
+    let answer = SavedAnswer { key: "k".to_owned(), created_at: at(10), ..world.answer(dice) };
+    write(store, |tx| {
+        world.put(tx);
+        tx.agent_put(&agent).unwrap();
+        tx.lease_put(&held).unwrap();
+        tx.lease_put(&free).unwrap();
+        tx.task_put(&pending).unwrap();
+        tx.answer_put(&answer).unwrap();
+    });
+    let mut check = |by: i64, now: i64, moved: i64, redated: i64| {
+        write(store, |tx| tx.deadlines_shift(by, at(now)).unwrap());
+        read(store, |tx| {
+            assert_eq!(tx.agent_get(&agent.id).unwrap().unwrap().silent_at, Some(at(20 + moved)));
+            assert_eq!(tx.lease_get("held").unwrap(), Some(Lease { expires_at: at(30 + moved), ..held.clone() }));
+            assert_eq!(tx.lease_get("free").unwrap().as_ref(), Some(&free));
+            assert_eq!(tx.lease_list_due(at(30 + moved), 9).unwrap().len(), 1, "by its deadline, too");
+            let task = tx.task_get(&pending.id).unwrap().unwrap();
+            assert_eq!((task.due_at, task.queued_at), (Some(at(40 + moved)), at(redated)));
+            assert_eq!(tx.answer_get("k").unwrap().unwrap().created_at, at(redated));
+        });
+    };
+    check(1_000, 5_000, 1_000, 1_010);
+    check(-700, 300, 300, 300);
 }
 
 pub(crate) fn waiting_ends_at_once_if_there_is_news(store: &mut dyn Store) {

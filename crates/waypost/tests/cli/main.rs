@@ -13,6 +13,7 @@ mod agents;
 mod bad_input;
 mod beside;
 mod claims;
+mod clocks;
 mod config;
 mod contexts;
 mod crowds;

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use waypost_core::clock::{MAX_AHEAD_MS, Reading, TOLERANCE_MS};
 use waypost_core::ledger::audit::{Audit, MARKER};
 use waypost_core::model::{WorkspaceStatus, Worktree};
-use waypost_core::op::ListWorktrees;
+use waypost_core::op::{ListWorktrees, RepairClock};
+use waypost_core::store::Store;
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
-use waypost_fs::{check_private, sweep_temporaries};
+use waypost_fs::{check_private, kernel_time_ms, sweep_temporaries};
 use waypost_ledger::LedgerFile;
 use waypost_workspace::workspaces::repair_mirror;
 use waypost_workspace::{git_version, restore_ids};
@@ -79,6 +82,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     match Session::open(place.clone()) {
         Ok(mut session) => {
             store(&mut findings, &session);
+            clock(&mut findings, &mut session, args.fix)?;
             worktrees(&mut findings, &mut session, args.fix)?;
             mirrors(&mut findings, &session, args.fix)?;
             workspaces(&mut findings, &mut session)?;
@@ -294,6 +298,43 @@ fn store(findings: &mut Vec<Finding>, session: &Session) {
             action: Some("move it away together with its -wal and -shm files, then put a backup there".to_owned()),
         });
     }
+}
+
+/// Checks that the store's time is not ahead of the clock.
+fn clock(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> Result<()> {
+    if session.is_served() {
+        return Ok(());
+    }
+    let is_file = session.sqlite().is_some();
+    let (reading, now) = {
+        let mut tx = session.store()?.begin_read()?;
+        (tx.clock()?, tx.now()?)
+    };
+    let wall = reading.wall();
+    let kernel = Timestamp::from_millis(kernel_time_ms());
+    let is_machine = is_file && matches!(reading, Reading::Machine { .. });
+    let ahead = now.as_millis().saturating_sub(wall.as_millis());
+    let (verdict, detail, action) = if is_machine
+        && wall.as_millis().abs_diff(kernel.as_millis()) > TOLERANCE_MS.unsigned_abs()
+    {
+        let detail = format!("this process is shown {wall}, and the machine's clock shows {kernel}");
+        (Verdict::Warning, detail, "the store does not go by it; run way without a faked clock")
+    } else if ahead > MAX_AHEAD_MS {
+        let detail = format!("the store's time is {now}, and the clock shows {wall}: a wrong clock was believed once");
+        if fix {
+            session.write(RepairClock {})?;
+            (Verdict::Fixed, detail, "it goes on from the clock's time, and leases have their normal length again")
+        } else {
+            (Verdict::Broken, detail, "if the clock is right (see date): way doctor --fix")
+        }
+    } else if ahead < -TOLERANCE_MS {
+        let detail = format!("the clock shows {wall}, and the store's time is {now}");
+        (Verdict::Warning, detail, "the clock is believed once it was seen for 10 minutes")
+    } else {
+        return Ok(());
+    };
+    findings.push(Finding { check: "clock", verdict, detail, action: Some(action.to_owned()) });
+    Ok(())
 }
 
 /// Checks the ledgers line by line. What is odd stays in the file; it is for people to put right.

@@ -1,0 +1,142 @@
+//! Wrong clocks: in one process, with `faketime`, and in a store that believed one.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use waypost_testkit::{Run, Sandbox};
+
+use crate::sandbox;
+
+/// A lease lasts ten minutes; a loaded machine gets some more.
+const LEASE_MS: i64 = 10 * 60 * 1000;
+const SLOW_MS: i64 = 2 * 60 * 1000;
+
+/// A repository whose commands go by the real clock, or by one that is wrong.
+struct Desk {
+    sandbox: Sandbox,
+    repo: PathBuf,
+}
+
+impl Desk {
+    /// One with a workflow of so many tasks, `t0`, `t1` and so on.
+    fn with_tasks(count: usize) -> Desk {
+        let sandbox = sandbox();
+        let repo = sandbox.git_repo("repo");
+        let desk = Desk { sandbox, repo };
+        let tasks: Vec<_> = (0..count).map(|number| serde_json::json!({ "name": format!("t{number}") })).collect();
+        let plan = desk.sandbox.path("plan.json");
+        waypost_fs::replace(&plan, serde_json::json!({ "tasks": tasks }).to_string().as_bytes(), 0o600).unwrap();
+        let plan = plan.to_str().unwrap();
+        let _ = desk.way("a", &["workflow", "create", "w", "--plan", plan, "--start"]).ok();
+        desk
+    }
+
+    /// Runs a command as an agent.
+    fn way(&self, agent: &str, args: &[&str]) -> Run {
+        self.run(self.sandbox.way_command(&self.repo), agent, args)
+    }
+
+    /// The same with a wrong clock.
+    fn wrong(&self, by: &str, agent: &str, args: &[&str]) -> Run {
+        let mut command = self.sandbox.command("faketime", &self.repo);
+        command.args(["-f", by, env!("CARGO_BIN_EXE_way")]);
+        self.run(command, agent, args)
+    }
+
+    fn run(&self, mut command: std::process::Command, agent: &str, args: &[&str]) -> Run {
+        command.env_remove("WAYPOST_TEST_CLOCK").env("WAYPOST_AGENT", agent).args(args);
+        Run::of(&command.output().unwrap())
+    }
+
+    /// How many events there are.
+    fn events(&self) -> u64 {
+        self.way("a", &["status", "--json"]).data()["store"]["events"].as_u64().unwrap()
+    }
+}
+
+/// Checks that a lease ends when it should, by the real clock.
+#[track_caller]
+fn ends_in_time(claimed: &Value) {
+    let expires_at = claimed["lease"]["expires_at"].as_i64().unwrap_or_else(|| panic!("{claimed:#}"));
+    let left = expires_at - jiff::Timestamp::now().as_millisecond();
+    assert!((LEASE_MS - SLOW_MS..=LEASE_MS + SLOW_MS).contains(&left), "{left} ms left");
+}
+
+#[test]
+fn a_process_with_a_wrong_clock_ends_no_lease_and_grants_none_for_years() {
+    let wrong = ["+5y", "-5y", "+8d", "-8d", "+3h", "-3h", "+40s"];
+    let desk = Desk::with_tasks(3 * wrong.len());
+    for (number, wrong) in wrong.into_iter().enumerate() {
+        let [mine, theirs, later] = [0, 1, 2].map(|task| format!("t{}", 3 * number + task));
+        ends_in_time(&desk.way("a", &["task", "claim", &mine, "--json"]).data());
+        ends_in_time(&desk.wrong(wrong, "b", &["task", "claim", &theirs, "--json"]).data());
+        let _ = desk.wrong(wrong, "b", &["status"]).ok();
+        let _ = desk.way("a", &["task", "checkpoint", &mine, "--summary", "still here"]).ok();
+        let _ = desk.wrong(wrong, "b", &["task", "checkpoint", &theirs, "--summary", "here too"]).ok();
+        ends_in_time(&desk.way("c", &["task", "claim", &later, "--json"]).data());
+    }
+    let times: Vec<i64> = desk
+        .way("a", &["events", "--since", "0", "--limit", "1000", "--json"])
+        .data()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["time"].as_i64().unwrap())
+        .collect();
+    assert!(times.len() > 20 && times.is_sorted(), "{times:?}");
+    let _ = desk.way("a", &["doctor"]).ok();
+}
+
+#[test]
+fn a_process_with_a_wrong_clock_does_not_make_the_store_forget_what_was_done_under_a_key() {
+    let desk = Desk::with_tasks(1);
+    let create = |name: &'static str| ["workflow", "create", name, "--key", name, "--json"];
+    let once = desk.way("a", &create("once")).data();
+    let before = desk.events();
+    let _ = desk.way("a", &create("measured")).data();
+    let each = desk.events() - before;
+    // Old answers are forgotten at every 64th event.
+    let missing = (64 - (desk.events() + each) % 64) % 64;
+    if missing > 0 {
+        let _ = desk.way("a", &["db", "probe", "--writes", &missing.to_string()]).ok();
+    }
+    let _ = desk.wrong("+8d", "a", &create("wrong")).data();
+    assert_eq!(desk.events() % 64, 0, "this was the moment");
+    assert_eq!(desk.way("a", &create("once")).data(), once);
+    assert_eq!(desk.wrong("+5y", "a", &create("once")).data(), once);
+}
+
+#[test]
+fn a_store_that_believed_a_wrong_clock_is_found_and_repaired() {
+    let desk = Desk::with_tasks(3);
+    // What an older version did with a wrong clock.
+    let create = ["workflow", "create", "x", "--key", "k", "--quiet"];
+    for args in [&["task", "claim", "t0"][..], &create] {
+        let mut poison = desk.sandbox.way_command(&desk.repo);
+        poison.env("WAYPOST_TEST_CLOCK", "2131-01-01T00:00:00Z").env("WAYPOST_AGENT", "a").args(args);
+        let _ = Run::of(&poison.output().unwrap()).ok();
+    }
+    let history = || desk.way("a", &["events", "--since", "0", "--limit", "1000", "--json"]).data();
+    let before = history();
+
+    let Run { code, stdout: found, .. } = desk.way("a", &["doctor"]);
+    assert_eq!(code, 9);
+    assert!(found.contains("clock") && found.contains("2131-01-01") && found.contains("way doctor --fix"), "{found}");
+    let not_yet = desk.wrong("+1y", "a", &["doctor", "--fix"]).ok().stdout;
+    assert!(not_yet.contains("faked clock"), "a process with a wrong clock repairs nothing: {not_yet}");
+    let fixed = desk.way("a", &["doctor", "--fix"]).ok().stdout;
+    assert!(fixed.contains("fixed"), "{fixed}");
+    let _ = desk.way("a", &["doctor"]).ok();
+
+    let shown = desk.way("a", &["task", "show", "t0", "--json"]).data();
+    ends_in_time(&serde_json::json!({ "lease": shown }));
+    let _ = desk.way("a", &["task", "checkpoint", "t0", "--summary", "still here"]).ok();
+    ends_in_time(&desk.way("b", &["task", "claim", "t1", "--json"]).data());
+    let events = desk.events();
+    let _ = desk.way("a", &create).ok();
+    assert_eq!(desk.events(), events, "what was done under the key is remembered");
+    let after = history();
+    let (before, after) = (before.as_array().unwrap(), after.as_array().unwrap());
+    assert_eq!(after[..before.len()], before[..], "history is not rewritten");
+    assert_eq!(after.iter().filter(|event| event["kind"] == "store.clock_repaired").count(), 1);
+}
