@@ -201,6 +201,12 @@ pub trait Tx {
     /// Returns the held leases whose deadline has passed at a moment, the earliest first.
     fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>>;
 
+    /// Makes the server that the store is on the one that it knows, and returns the one before and this one. None if the
+    /// store is not on a server.
+    fn server_accept(&mut self) -> Result<Option<(String, String)>> {
+        Ok(None)
+    }
+
     /// Returns the epoch that every new lease must exceed.
     fn epoch_floor(&mut self) -> Result<u64>;
     /// Replaces the epoch that every new lease must exceed.

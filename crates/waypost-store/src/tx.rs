@@ -63,6 +63,10 @@ pub(crate) trait Database {
     fn mark(&mut self, mark: Mark) -> Result<()>;
     /// Returns what the clocks show that all who use the store go by.
     fn clock(&mut self) -> Result<Reading>;
+    /// Makes the server that it is on the one that the store knows, and returns the one before and this one.
+    fn accept_server(&mut self) -> Result<Option<(String, String)>> {
+        Ok(None)
+    }
     /// Makes everything last.
     fn commit(self: Box<Self>) -> Result<()>;
 }
@@ -182,6 +186,13 @@ impl Tx for SqlTx<'_> {
         self.run(sql::ANCHOR_PUT, parameters)?;
         self.state()?.clock.anchor = anchor.clone();
         Ok(())
+    }
+
+    fn server_accept(&mut self) -> Result<Option<(String, String)>> {
+        self.writes += 1;
+        let accepted = self.database.accept_server();
+        self.has_failed |= accepted.is_err();
+        accepted
     }
 
     fn deadlines_shift(&mut self, by_ms: i64, now: Timestamp) -> Result<()> {

@@ -27,15 +27,30 @@ impl Postgres {
     /// Starts a server with further settings, each as in `postgresql.conf`.
     pub fn start(settings: &[&str]) -> Postgres {
         let programs = programs();
-        let dir = tempfile::Builder::new().prefix("waypost-pg-").tempdir().map(TempDir::keep).expect("a directory");
-        if is_root() {
-            std::os::unix::fs::chown(&dir, Some(NOBODY), Some(NOBODY)).expect("a directory for somebody else");
-        }
+        let dir = server_dir();
         let data = dir.join("data");
         let mut initdb = unprivileged(&programs.join("initdb"), &dir);
         // Time is lost neither on syncing what nobody relies on yet, nor on a locale.
         initdb.args(["--no-sync", "--no-instructions", "--auth=trust", "--username=postgres", "--encoding=UTF8"]);
         check(initdb.args(["--locale=C.UTF-8", "--pgdata"]).arg(&data));
+        let server = Postgres::kept(dir, programs);
+        // In the file and not on the command line, where ALTER SYSTEM could not change them any more.
+        let mut file = std::fs::OpenOptions::new().append(true).open(data.join("postgresql.conf")).expect("settings");
+        writeln!(file, "unix_socket_directories = '{}'", server.dir.display()).expect("settings");
+        for setting in ["listen_addresses = ''", "max_connections = 200"].iter().chain(settings) {
+            writeln!(file, "{setting}").expect("settings");
+        }
+        let version = std::fs::read_to_string(data.join("PG_VERSION")).expect("a version");
+        if version.trim().parse::<u32>().is_ok_and(|version| version >= 14) {
+            // After a crash it would else sync each of a thousand files, which takes seconds.
+            writeln!(file, "recovery_init_sync_method = syncfs").expect("settings");
+        }
+        server.resume();
+        server
+    }
+
+    /// Returns a server whose data is there, and that is stopped when this process ends.
+    fn kept(dir: PathBuf, programs: PathBuf) -> Postgres {
         let keeper = unprivileged(Path::new("/bin/sh"), &dir)
             .args([
                 "-c",
@@ -49,20 +64,55 @@ impl Postgres {
             .process_group(0)
             .spawn()
             .expect("a shell");
-        let server = Postgres { dir, programs, keeper };
-        // In the file and not on the command line, where ALTER SYSTEM could not change them any more.
+        Postgres { dir, programs, keeper }
+    }
+
+    /// Starts a standby that follows this server asynchronously, and waits until it has everything.
+    #[must_use]
+    pub fn standby(&self) -> Postgres {
+        let dir = server_dir();
+        let data = dir.join("data");
+        let mut backup = unprivileged(&self.programs.join("pg_basebackup"), &dir);
+        backup.args(["--username=postgres", "--checkpoint=fast", "--no-sync", "--write-recovery-conf", "--host"]);
+        check(backup.arg(&self.dir).arg("--pgdata").arg(&data));
+        let standby = Postgres::kept(dir, self.programs.clone());
         let mut file = std::fs::OpenOptions::new().append(true).open(data.join("postgresql.conf")).expect("settings");
-        writeln!(file, "unix_socket_directories = '{}'", server.dir.display()).expect("settings");
-        for setting in ["listen_addresses = ''", "max_connections = 200"].iter().chain(settings) {
-            writeln!(file, "{setting}").expect("settings");
+        writeln!(file, "unix_socket_directories = '{}'", standby.dir.display()).expect("settings");
+        standby.resume();
+        let since = std::time::Instant::now();
+        let has_all = "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()";
+        while self.psql(has_all).trim() != "1" {
+            assert!(since.elapsed() < std::time::Duration::from_mins(1), "the standby does not follow");
         }
-        let version = std::fs::read_to_string(data.join("PG_VERSION")).expect("a version");
-        if version.trim().parse::<u32>().is_ok_and(|version| version >= 14) {
-            // After a crash it would else sync each of a thousand files, which takes seconds.
-            writeln!(file, "recovery_init_sync_method = syncfs").expect("settings");
-        }
-        check(server.pg_ctl("start").arg("--log").arg(server.dir.join("log")));
-        server
+        standby
+    }
+
+    /// Makes a standby the primary server.
+    pub fn promote(&self) {
+        check(&mut self.pg_ctl("promote"));
+    }
+
+    /// Runs statements, and returns the rows of the last one.
+    pub fn psql(&self, statements: &str) -> String {
+        let mut psql = unprivileged(&self.programs.join("psql"), &self.dir);
+        psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--username=postgres", "--host"]);
+        psql.arg(&self.dir).args(["--dbname=postgres", "--set=ON_ERROR_STOP=1", "--command", statements]);
+        output(&mut psql)
+    }
+
+    /// Copies a schema into another server, as a backup is restored.
+    pub fn copy_schema(&self, schema: &str, to: &Postgres) {
+        let mut dump = unprivileged(&self.programs.join("pg_dump"), &self.dir);
+        dump.args(["--username=postgres", "--dbname=postgres", "--schema", schema, "--host"]).arg(&self.dir);
+        let file = to.dir.join("dump.sql");
+        let written = std::fs::File::create(&file).and_then(|mut file| file.write_all(output(&mut dump).as_bytes()));
+        written.expect("a file");
+        let _ = to.psql(&format!("\\i {}", file.display()));
+    }
+
+    /// Returns the URL of a schema of this server.
+    pub fn url_of(&self, schema: &str) -> String {
+        format!("postgres://postgres@{}/postgres?schema={schema}", encoded(&self.dir))
     }
 
     /// Returns the server that the tests of this process share.
@@ -73,7 +123,7 @@ impl Postgres {
 
     /// Returns the URL of an empty schema of this server.
     pub fn url(&self) -> String {
-        format!("postgres://postgres@{}/postgres?schema={}", encoded(&self.dir), fresh_name())
+        self.url_of(&fresh_name())
     }
 
     /// Returns the directory of the server's socket, in which its data is as well.
@@ -184,6 +234,15 @@ fn fresh_name() -> String {
     format!("test_{}_{since}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Makes a directory for a server.
+fn server_dir() -> PathBuf {
+    let dir = tempfile::Builder::new().prefix("waypost-pg-").tempdir().map(TempDir::keep).expect("a directory");
+    if is_root() {
+        std::os::unix::fs::chown(&dir, Some(NOBODY), Some(NOBODY)).expect("a directory for somebody else");
+    }
+    dir
+}
+
 /// Returns the directory of PostgreSQL's programs: that of the newest version.
 fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -207,6 +266,14 @@ fn unprivileged(program: &Path, dir: &Path) -> Command {
         command.uid(NOBODY).gid(NOBODY);
     }
     command
+}
+
+#[track_caller]
+fn output(command: &mut Command) -> String {
+    let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
 }
 
 #[track_caller]

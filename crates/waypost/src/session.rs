@@ -47,10 +47,19 @@ impl Session {
     /// Opens the store that the place chose, making it on first use, and makes this worktree known in it.
     ///
     /// Where nothing can be written, an existing store is opened for reading.
-    pub fn open(mut place: Place) -> Result<Session> {
+    pub fn open(place: Place) -> Result<Session> {
+        Session::open_on(place, Servers::Known)
+    }
+
+    /// The same on a server that may lack acknowledged writes, for the one operation that accepts it.
+    pub fn open_after_failover(place: Place) -> Result<Session> {
+        Session::open_on(place, Servers::Any)
+    }
+
+    fn open_on(mut place: Place, servers: Servers) -> Result<Session> {
         let mut entropy = SystemEntropy;
         let mut choice = choose(&place, &mut entropy)?;
-        let mut store = open_store(&place, &choice)?;
+        let mut store = open_store(&place, &choice, servers)?;
         let now = clock(&place.variables)?.now();
         let (caller, nameless, is_known) = match ensure_ids(&place, &mut entropy) {
             Ok(mut ids) => {
@@ -61,7 +70,7 @@ impl Session {
                     if choice.scope == Some(Scope::Worktree) {
                         // Its path has the worktree's id in it.
                         choice = choose(&place, &mut entropy)?;
-                        store = open_store(&place, &choice)?;
+                        store = open_store(&place, &choice, servers)?;
                     }
                     let original = path_text::to_text(&original.path);
                     place.warnings.push(format!("this is a copy of {original}, and has got an identity of its own"));
@@ -259,6 +268,15 @@ impl Session {
     }
 }
 
+/// On which servers a store may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Servers {
+    /// The one that the store knows.
+    Known,
+    /// Any, also one that took over.
+    Any,
+}
+
 fn choose(place: &Place, entropy: &mut dyn Entropy) -> Result<StoreChoice> {
     let choice = place.store()?;
     if choice.location == Location::UnnamedSqlite {
@@ -401,7 +419,7 @@ impl Store for OpenStore {
     }
 }
 
-fn open_store(place: &Place, choice: &StoreChoice) -> Result<Backend> {
+fn open_store(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<Backend> {
     if let Location::Server(url) = &choice.location {
         let socket = url.strip_prefix("unix:").map(|path| expand(path, &place.cwd, &place.variables)).transpose()?;
         // The kernel says over a socket who we are.
@@ -415,10 +433,10 @@ fn open_store(place: &Place, choice: &StoreChoice) -> Result<Backend> {
         client.connect()?;
         return Ok(Backend::Remote(Box::new(Remote { client, caller })));
     }
-    open_local(place, choice).map(Backend::Local)
+    open_local(place, choice, servers).map(Backend::Local)
 }
 
-fn open_local(place: &Place, choice: &StoreChoice) -> Result<OpenStore> {
+fn open_local(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<OpenStore> {
     let wait = place.config.text("store.wait").unwrap_or_default();
     let patience = wait.parse::<SignedDuration>().ok().and_then(|wait| Duration::try_from(wait).ok());
     let patience = patience.unwrap_or(sqlite::Options::default().patience);
@@ -430,6 +448,7 @@ fn open_local(place: &Place, choice: &StoreChoice) -> Result<OpenStore> {
         }
         Location::Postgres(url) => {
             let store = PostgresStore::open(url, postgres::Options { patience })?;
+            let store = if servers == Servers::Any { store.accepting_any_server() } else { store };
             Ok(OpenStore::Postgres(Box::new(store)))
         }
         Location::UnnamedSqlite | Location::Server(_) => Err(Error::unavailable(format!(

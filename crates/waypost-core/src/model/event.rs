@@ -91,6 +91,8 @@ pub mod kind {
         STORE_CLOCK_MOVED = "store.clock_moved";
         /// The store's time was ahead of the real one, and was set back.
         STORE_CLOCK_REPAIRED = "store.clock_repaired";
+        /// A person confirmed that the store goes on, on a server that may lack acknowledged writes.
+        STORE_FAILOVER_ACCEPTED = "store.failover_accepted";
         /// A workflow was made.
         WORKFLOW_CREATED = "workflow.created";
         /// A workflow got its tasks.

@@ -13,6 +13,7 @@ use crate::engine::{Caller, Cx, Turn};
 use crate::error::{Error, Result};
 use crate::id::Entropy;
 
+mod accept_failover;
 mod ack_message;
 mod add_repository;
 mod add_task;
@@ -92,6 +93,7 @@ mod summarize_workflow;
 mod take_job;
 mod take_workflow;
 
+pub use accept_failover::{AcceptFailover, FailoverAccepted};
 pub use ack_message::{AckMessage, Acked};
 pub use add_repository::AddRepository;
 pub use add_task::AddTask;
@@ -235,6 +237,7 @@ const fn entry<O: Operation>() -> Entry {
 
 /// All operations.
 pub static TABLE: &[Entry] = &[
+    entry::<AcceptFailover>(),
     entry::<AckMessage>(),
     entry::<AddRepository>(),
     entry::<AddTask>(),

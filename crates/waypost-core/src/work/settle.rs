@@ -96,7 +96,7 @@ fn why_it_ended(cx: &mut Cx<'_>, held: &Lease) -> Result<String> {
 }
 
 /// Takes a lease away.
-fn expire(cx: &mut Cx<'_>, held: Lease, why: &str) -> Result<()> {
+pub(crate) fn expire(cx: &mut Cx<'_>, held: Lease, why: &str) -> Result<()> {
     let task = match held.subject.parse() {
         Ok(id) => cx.tx.task_get(&id)?,
         Err(_) => None,

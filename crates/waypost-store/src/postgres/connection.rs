@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{NoTls, SimpleQueryMessage, SimpleQueryRow, Statement};
 use waypost_core::time::Timestamp;
@@ -39,9 +40,18 @@ const MIN_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How much longer than the server allows itself an answer may take to come.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Names the server: its system identifier, which a new cluster does not share, and its timeline, which is another after
+/// every promotion and every restore to a point in time. The name of the log's file has the timeline at once, and the
+/// control file only after the next checkpoint.
+const SERVER_NAME: &str = "(SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/' ||
+    CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE
+        pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) END";
+/// The name of a server whose identifier cannot be read.
+const NO_NAME: &str = "NULL";
+
 /// Where the row of [`sql::STATE_GET`] begins in what is read when a transaction begins, how many columns it has, and
 /// which of them is a text.
-const STATE_COLUMN: usize = 4;
+const STATE_COLUMN: usize = 6;
 const STATE_COLUMNS: usize = 8;
 const BOOT_COLUMN: usize = STATE_COLUMN + 2;
 
@@ -58,6 +68,10 @@ pub(super) struct Begun {
     pub(super) version: i64,
     /// Whether the server is on the machine of this process.
     pub(super) is_here: bool,
+    /// The server as the store knows it.
+    pub(super) known_server: Option<String>,
+    /// The server as it is, where its identifier can be read.
+    pub(super) server: Option<String>,
     /// The row of [`sql::STATE_GET`].
     pub(super) state: Vec<Cell>,
 }
@@ -97,6 +111,8 @@ pub(super) struct Connection {
 pub(super) struct Server {
     pub(super) version: u32,
     acknowledges_early: bool,
+    /// The expression that names it.
+    name: &'static str,
 }
 
 /// A statement with its parameters written as PostgreSQL wants them.
@@ -112,15 +128,21 @@ impl Connection {
     /// Connects within a time, but a second at least, and looks at who is there.
     pub(super) fn open(address: &Address, at_most: Duration) -> Result<Connection, Failure> {
         let mut client = client(address, at_most.max(MIN_CONNECT_TIMEOUT))?;
-        let rows = client
-            .simple_query(
+        let question = |name: &str| {
+            format!(
                 "SELECT current_setting('server_version_num'), current_setting('synchronous_commit'),
-                    current_setting('server_encoding'), pg_catalog.pg_is_in_recovery()",
+                    current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(), {name}"
             )
-            .map_err(Failure::Driver)?;
+        };
+        let (rows, name) = match client.simple_query(&question(SERVER_NAME)) {
+            // Some managed services do not permit these functions.
+            Err(failed) if is_unsupported(&failed) => (client.simple_query(&question(NO_NAME)), NO_NAME),
+            asked => (asked, SERVER_NAME),
+        };
+        let rows = rows.map_err(Failure::Driver)?;
         let server = last_row(&rows)
             .ok_or_else(|| Error::internal("the server does not say what it is"))
-            .and_then(|row| Server::examine(row, address))
+            .and_then(|row| Server::examine(row, name, address))
             .map_err(Failure::Ours)?;
         Ok(Connection {
             client,
@@ -144,7 +166,9 @@ impl Connection {
         let number = |column: usize| text(column).and_then(|text| text.parse::<i64>().ok());
         // The clock is read after our turn has come.
         let now = Timestamp::from_millis(number(0).unwrap_or_default());
-        let (version, is_here) = (number(2).unwrap_or_default(), text(3) == Some("t"));
+        let known_server = text(3).map(str::to_owned);
+        let server = text(4).map(str::to_owned);
+        let (version, is_here) = (number(2).unwrap_or_default(), text(5) == Some("t"));
         let cell = |column: usize| match number(column) {
             Some(number) if column != BOOT_COLUMN => Cell::Int(number),
             _ => Cell::from(text(column)),
@@ -152,7 +176,7 @@ impl Connection {
         let state = (STATE_COLUMN..STATE_COLUMN + STATE_COLUMNS).map(cell).collect();
         let process = text(1).map(str::to_owned);
         self.meet(process.as_deref());
-        Ok(Begun { now, version, is_here, state })
+        Ok(Begun { now, version, is_here, known_server, server, state })
     }
 
     fn beginning(&self, address: &Address, effect: Effect, patience: Duration) -> String {
@@ -165,11 +189,11 @@ impl Connection {
             Effect::Read => String::new(),
             Effect::Write => format!("SELECT pg_catalog.pg_advisory_xact_lock({});", address.lock()),
         };
-        let state = sql::STATE_GET;
+        let (state, server) = (sql::STATE_GET, self.server.name);
         format!(
             "BEGIN ISOLATION LEVEL {mode}; {}{lock}
-            SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_backend_pid(), about.version,
-                inet_server_addr() IS NULL, state.*
+            SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_backend_pid(), about.version, about.server,
+                {server}, inet_server_addr() IS NULL, state.*
             FROM about LEFT JOIN ({state}) AS state ON true",
             self.settings(address, patience)
         )
@@ -297,7 +321,7 @@ impl Connection {
 }
 
 impl Server {
-    fn examine(row: &SimpleQueryRow, address: &Address) -> Result<Server> {
+    fn examine(row: &SimpleQueryRow, name: &'static str, address: &Address) -> Result<Server> {
         let refused = |why: &str| Error::unavailable(format!("the store {} cannot be used: {why}", address.shown()));
         let version = row.get(0).and_then(|text| text.parse().ok()).unwrap_or(0);
         if version < OLDEST_SERVER {
@@ -311,7 +335,7 @@ impl Server {
             // It may be behind, and a lease that is seen too late is held twice.
             return Err(refused("it is a standby").hint("name the primary server"));
         }
-        Ok(Server { version, acknowledges_early: row.get(1) == Some("off") })
+        Ok(Server { version, acknowledges_early: row.get(1) == Some("off"), name })
     }
 }
 
@@ -324,6 +348,13 @@ fn client(address: &Address, at_most: Duration) -> Result<Client, Failure> {
             Client::connect(&address.config, connector, limit).map_err(Failure::Driver)
         }
     }
+}
+
+/// Returns whether the server does not have a function, or does not permit the role to call it.
+fn is_unsupported(failed: &Failed) -> bool {
+    failed.code().is_some_and(|code| {
+        [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::UNDEFINED_FUNCTION, SqlState::FEATURE_NOT_SUPPORTED].contains(code)
+    })
 }
 
 /// Returns the type of a parameter; nothing has the type that the statement wants there.

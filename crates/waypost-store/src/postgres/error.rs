@@ -10,7 +10,7 @@ use waypost_core::{Error, Kind};
 
 use super::address::Address;
 use super::client::Failed;
-use super::connection::Effect;
+use super::connection::{Begun, Effect};
 
 /// Turns the driver's errors into ours: `what` failed for the store.
 pub(super) fn at(address: &Address, what: &str, error: &Failed) -> Error {
@@ -39,6 +39,19 @@ pub(super) fn begin(
         Some(holder) => error.because(holder),
         None => error.hint("others are writing; try again, or wait longer with store.wait"),
     }
+}
+
+/// A server that took over from the one that the store knows.
+pub(super) fn failover(address: &Address, begun: &Begun) -> Error {
+    let name = |server: &Option<String>| server.clone().unwrap_or_else(|| "unknown".to_owned());
+    Error::unavailable(format!(
+        "the store {} is on another server than before: it was on {} and is on {} (system identifier/timeline). \
+        After a failover to an asynchronous standby, or a restore, acknowledged writes may be missing",
+        address.shown(),
+        name(&begun.known_server),
+        name(&begun.server)
+    ))
+    .hint("if the former server is stopped for good and this one is meant to take over: way db accept-failover")
 }
 
 /// A commit that failed. Whoever lost the connection does not know whether it happened.

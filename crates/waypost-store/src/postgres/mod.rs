@@ -61,6 +61,8 @@ pub struct PostgresStore {
     listener: Option<wait::Listener>,
     /// Says what time it is instead of the server.
     clock: Option<Box<dyn Clock + Send>>,
+    /// Whether it may be another server than the one that the store knows.
+    accepts_any_server: bool,
 }
 
 impl PostgresStore {
@@ -70,8 +72,15 @@ impl PostgresStore {
     pub fn open(url: &str, options: Options) -> Result<PostgresStore> {
         let address = Address::parse(url, options.patience)?;
         let patience = options.patience;
-        let mut store =
-            PostgresStore { address, patience, request: None, connection: None, listener: None, clock: None };
+        let mut store = PostgresStore {
+            address,
+            patience,
+            request: None,
+            connection: None,
+            listener: None,
+            clock: None,
+            accepts_any_server: false,
+        };
         let mut attempts = Attempts::new(patience);
         loop {
             let mut connection = store.connect(error::is_restarting, &mut attempts)?;
@@ -90,6 +99,13 @@ impl PostgresStore {
     #[must_use]
     pub fn at_time_of(self, clock: Box<dyn Clock + Send>) -> PostgresStore {
         PostgresStore { clock: Some(clock), ..self }
+    }
+
+    /// The same store, also on a server that took over from the one it knows and may lack acknowledged writes. For the
+    /// operation by which a person accepts that.
+    #[must_use]
+    pub fn accepting_any_server(self) -> PostgresStore {
+        PostgresStore { accepts_any_server: true, ..self }
     }
 
     /// Returns the URL as it may be shown: without a password.
@@ -131,7 +147,7 @@ impl PostgresStore {
             };
             let connection = self.connection.insert(connection);
             let failed = match connection.begin(&self.address, effect, attempts.left()) {
-                Ok(begun) => return migrate::check(&begun, &self.address).map(|()| begun),
+                Ok(begun) => return self.check(&begun).map(|()| begun),
                 Err(failed) => failed,
             };
             if !error::is_loss(&failed) {
@@ -144,6 +160,14 @@ impl PostgresStore {
                 return Err(error::at(&self.address, "cannot reach", &failed));
             }
         }
+    }
+
+    /// Refuses what another program changed, and a server that took over. Each transaction looks, because a pool may have
+    /// given it another connection than the last one.
+    fn check(&self, begun: &Begun) -> Result<()> {
+        migrate::check(begun, &self.address)?;
+        let is_known = begun.known_server.is_none() || begun.known_server == begun.server;
+        if is_known || self.accepts_any_server { Ok(()) } else { Err(error::failover(&self.address, begun)) }
     }
 
     /// Ends a transaction without effect. A connection on which that fails is of no use any more.
@@ -159,7 +183,9 @@ impl PostgresStore {
             Some(clock) => clock.reading(),
             None => self.reading(&begun),
         };
-        Ok(Box::new(SqlTx::new(tx::PostgresTx::new(self, effect, clock, begun))))
+        let mut tx = tx::PostgresTx::new(self, effect, clock, begun);
+        tx.learn_server()?;
+        Ok(Box::new(SqlTx::new(tx)))
     }
 
     /// Returns what the server's clock shows. On the same machine the boot clock is the same for both; another machine's

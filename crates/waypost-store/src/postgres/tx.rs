@@ -15,10 +15,15 @@ use crate::tx::{Database, Mark, Question};
 /// How many rows of an answer are kept.
 const MANY: usize = 16;
 
+/// Remembers the server that the store is on.
+const SERVER_PUT: &str = "UPDATE about SET server = ?1";
+
 pub(super) struct PostgresTx<'a> {
     store: &'a mut PostgresStore,
     effect: Effect,
     clock: Reading,
+    /// The server as the store knows it, and as it is.
+    servers: (Option<String>, Option<String>),
     known: Known,
     has_written: bool,
     is_over: bool,
@@ -28,7 +33,21 @@ impl<'a> PostgresTx<'a> {
     pub(super) fn new(store: &'a mut PostgresStore, effect: Effect, clock: Reading, begun: Begun) -> PostgresTx<'a> {
         let mut known = Known::default();
         known.keep((sql::STATE_GET, Vec::new()), &[begun.state]);
-        PostgresTx { store, effect, clock, known, has_written: false, is_over: false }
+        let servers = (begun.known_server, begun.server);
+        PostgresTx { store, effect, clock, servers, known, has_written: false, is_over: false }
+    }
+
+    /// Remembers the server, if the store knows none yet.
+    pub(super) fn learn_server(&mut self) -> Result<()> {
+        match &self.servers {
+            (None, Some(_)) if self.effect == Effect::Write => self.put_server(),
+            _ => Ok(()),
+        }
+    }
+
+    fn put_server(&mut self) -> Result<()> {
+        let server = Cell::from(self.servers.1.clone());
+        self.run(SERVER_PUT, &[server])
     }
 
     /// Asks several things at once.
@@ -103,6 +122,12 @@ impl Database for PostgresTx<'_> {
 
     fn clock(&mut self) -> Result<Reading> {
         Ok(self.clock.clone())
+    }
+
+    fn accept_server(&mut self) -> Result<Option<(String, String)>> {
+        self.put_server()?;
+        let name = |server: &Option<String>| server.clone().unwrap_or_else(|| "unknown".to_owned());
+        Ok(Some((name(&self.servers.0), name(&self.servers.1))))
     }
 
     fn commit(mut self: Box<Self>) -> Result<()> {

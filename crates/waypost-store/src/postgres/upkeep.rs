@@ -30,6 +30,13 @@ pub struct Info {
 }
 
 impl PostgresStore {
+    /// Returns the server that the store is on, as system identifier and timeline, where they can be read.
+    pub fn server(&mut self) -> Result<Option<String>> {
+        let begun = self.begin(Effect::Read)?;
+        self.roll_back();
+        Ok(begun.server)
+    }
+
     /// Returns facts about the schema.
     pub fn info(&mut self) -> Result<Info> {
         let begun = self.begin(Effect::Read)?;

@@ -20,6 +20,7 @@ mod crowds;
 mod epics;
 mod events;
 mod exchange;
+mod failover;
 mod faults;
 mod graphs;
 mod history;

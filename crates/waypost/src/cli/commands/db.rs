@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde_json::json;
-use waypost_core::op::{Maintenance, RecordMaintenance};
+use waypost_core::op::{AcceptFailover, Maintenance, RecordMaintenance};
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_store::postgres;
 use waypost_store::sqlite::SqliteStore;
@@ -37,6 +37,13 @@ enum Command {
     /// Give back unused space
     Vacuum,
     Move(MoveArgs),
+    /// Let a store on PostgreSQL go on after a failover or a restore
+    ///
+    /// A standby that replicates asynchronously, or a backup, may lack writes that were acknowledged. Therefore every
+    /// command refuses a server with another system identifier or timeline. Before you accept it, check that the former
+    /// server is stopped and cannot come back. All leases end, and every new lease gets an epoch higher than any that the
+    /// former server may have issued.
+    AcceptFailover,
     /// Measure how long durable writes take here
     ///
     /// Each write is one event in the history, on disk before the next begins.
@@ -83,6 +90,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         Command::Backup { file } => backup(cx, file),
         Command::Vacuum => vacuum(cx),
         Command::Move(args) => move_to(cx, args),
+        Command::AcceptFailover => accept_failover(cx),
         Command::Probe { writes } => probe(cx, *writes),
     }
 }
@@ -202,6 +210,16 @@ fn vacuum(cx: &mut Cx) -> Result<ExitCode> {
     let data = json!({ "bytes_before": before, "bytes_after": after });
     session.write(RecordMaintenance { what: Maintenance::Vacuumed, detail: data.clone() })?;
     cx.ui.answer(&data, |text| text.line(format!("{} before, {} now", bytes(before), bytes(after))))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn accept_failover(cx: &mut Cx) -> Result<ExitCode> {
+    let mut session = Session::open_after_failover(cx.place()?)?;
+    let accepted = session.write(AcceptFailover {})?;
+    cx.ui.answer(&accepted, |text| {
+        let leases = if accepted.leases == 1 { "1 lease".to_owned() } else { format!("{} leases", accepted.leases) };
+        text.line(format!("The store goes on, on {} instead of {}; ended {leases}", accepted.after, accepted.before));
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

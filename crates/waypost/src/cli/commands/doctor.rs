@@ -22,7 +22,7 @@ use crate::cli::ui::{BAD, DIM, GOOD, WARN, cell, styled};
 use crate::ledger::Ledger;
 use crate::place::{DOT_DIR, Place};
 use crate::prune::LARGE;
-use crate::session::Session;
+use crate::session::{OpenStore, Session};
 use crate::survey::{State, survey};
 
 /// Check everything, and say what to do about what is found
@@ -82,6 +82,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     match Session::open(place.clone()) {
         Ok(mut session) => {
             store(&mut findings, &session);
+            server(&mut findings, &mut session)?;
             clock(&mut findings, &mut session, args.fix)?;
             worktrees(&mut findings, &mut session, args.fix)?;
             mirrors(&mut findings, &session, args.fix)?;
@@ -298,6 +299,24 @@ fn store(findings: &mut Vec<Finding>, session: &Session) {
             action: Some("move it away together with its -wal and -shm files, then put a backup there".to_owned()),
         });
     }
+}
+
+/// Checks that a failover of the database server would be noticed.
+fn server(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> {
+    if session.is_served() {
+        return Ok(());
+    }
+    let OpenStore::Postgres(store) = session.store()? else { return Ok(()) };
+    if store.server()?.is_none() {
+        findings.push(Finding {
+            check: "failover",
+            verdict: Verdict::Warning,
+            detail: "a failover is not noticed: the role may not ask for the server's system identifier and timeline"
+                .to_owned(),
+            action: Some("grant it pg_control_system(), or run way db accept-failover after every failover".to_owned()),
+        });
+    }
+    Ok(())
 }
 
 /// Checks that the store's time is not ahead of the clock.

@@ -1,0 +1,127 @@
+//! A PostgreSQL server that takes over: a standby without the last acknowledged writes, and a backup.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use waypost_testkit::{Postgres, Run, Sandbox};
+
+use crate::sandbox;
+
+const SCHEMA: &str = "waypost";
+
+/// A machine that uses the server that a test names.
+struct Machine {
+    sandbox: Sandbox,
+    repo: PathBuf,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let sandbox = sandbox();
+        let repo = sandbox.git_repo("repo");
+        Machine { sandbox, repo }
+    }
+
+    fn way(&self, server: &Postgres, agent: &str, args: &[&str]) -> Run {
+        let url = server.url_of(SCHEMA);
+        let variables = [("WAYPOST_DB", OsStr::new(&url)), ("WAYPOST_AGENT", OsStr::new(agent))];
+        self.sandbox.way_with(&self.repo, &variables, args)
+    }
+
+    fn claim(&self, server: &Postgres, agent: &str, task: &str) -> u64 {
+        let claimed = self.way(server, agent, &["task", "claim", task, "--json"]).data();
+        claimed["lease"]["epoch"].as_u64().unwrap_or_else(|| panic!("{claimed:#}"))
+    }
+
+    /// Makes a workflow of two tasks.
+    fn plan(&self, server: &Postgres) {
+        let plan = self.sandbox.path("plan.json");
+        waypost_fs::replace(&plan, br#"{"tasks": [{"name": "one"}, {"name": "two"}]}"#, 0o600).unwrap();
+        let create = ["workflow", "create", "w", "--start", "--plan", plan.to_str().unwrap()];
+        let _ = self.way(server, "a", &create).ok();
+    }
+
+    /// Checks that every command refuses the server.
+    fn is_refused(&self, server: &Postgres) {
+        for args in [&["status"][..], &["task", "claim", "two"], &["task", "checkpoint", "one", "--summary", "here"]] {
+            let refused = self.way(server, "a", args).fails(8).stderr;
+            assert!(refused.contains("acknowledged writes may be missing"), "{refused}");
+            assert!(refused.contains("way db accept-failover"), "{refused}");
+        }
+        let Run { code, stdout: found, .. } = self.way(server, "a", &["doctor"]);
+        assert_eq!(code, 8, "{found}");
+        assert!(found.contains("another server than before") && found.contains("way db accept-failover"), "{found}");
+    }
+}
+
+#[test]
+fn a_standby_that_lacks_acknowledged_writes_is_refused_until_it_is_accepted() {
+    let (machine, primary) = (Machine::new(), Postgres::start(&["autovacuum = off"]));
+    machine.plan(&primary);
+    assert_eq!(machine.claim(&primary, "a", "one"), 1);
+    let standby = primary.standby();
+    standby.stop();
+    assert_eq!(machine.claim(&primary, "b", "two"), 1);
+    let _ = machine.way(&primary, "b", &["task", "checkpoint", "two", "--summary", "acknowledged"]).ok();
+    primary.stop();
+    standby.resume();
+    let refused = machine.way(&standby, "a", &["status"]).fails(8).stderr;
+    assert!(refused.contains("it is a standby"), "{refused}");
+    standby.promote();
+
+    machine.is_refused(&standby);
+    let accepted = machine.way(&standby, "a", &["db", "accept-failover", "--json"]).data();
+    assert_eq!(accepted["leases"], 1);
+    let task = machine.way(&standby, "c", &["task", "show", "two", "--json"]).data();
+    assert!(!task.to_string().contains("acknowledged"), "it is lost in truth: {task:#}");
+    let epoch = machine.claim(&standby, "c", "two");
+    assert!(epoch > 1_000_000, "no epoch is issued again that may have been issued before: {epoch}");
+    let lost = machine.way(&standby, "a", &["task", "checkpoint", "one", "--summary", "here", "--epoch", "1"]);
+    let _ = lost.fails(5);
+    let late = machine.way(&standby, "b", &["task", "checkpoint", "two", "--summary", "here", "--epoch", "1"]);
+    let _ = late.fails(5);
+    let _ = machine.way(&standby, "a", &["doctor"]).ok();
+    let _ = machine.way(&standby, "a", &["db", "accept-failover"]).fails(4);
+    let events = machine.way(&standby, "a", &["events", "--kind", "store.", "--json"]).data();
+    let kinds: Vec<&Value> = events.as_array().unwrap().iter().map(|event| &event["kind"]).collect();
+    assert_eq!(kinds, ["store.failover_accepted"]);
+}
+
+#[test]
+fn a_backup_restored_into_another_server_is_refused_until_it_is_accepted() {
+    let (machine, first, second) = (Machine::new(), Postgres::start(&[]), Postgres::start(&[]));
+    machine.plan(&first);
+    first.copy_schema(SCHEMA, &second);
+    assert_eq!(machine.claim(&first, "a", "one"), 1);
+    machine.is_refused(&second);
+    let _ = machine.way(&second, "a", &["db", "accept-failover"]).ok();
+    assert!(machine.claim(&second, "b", "one") > 1_000_000);
+    // The server that was known is none of the store's any more, as far as each store knows.
+    let _ = machine.way(&first, "a", &["status"]).ok();
+}
+
+#[test]
+fn doctor_warns_a_role_that_may_not_read_the_system_identifier() {
+    let (machine, server) = (Machine::new(), Postgres::start(&[]));
+    machine.plan(&server);
+    assert!(!machine.way(&server, "a", &["doctor"]).ok().stdout.contains("failover"));
+    let _ = server.psql(
+        "CREATE ROLE tenant LOGIN; GRANT CREATE ON DATABASE postgres TO tenant;
+        REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC",
+    );
+    let url = server.url_of("tenant").replace("postgres@", "tenant@");
+    let way = |args: &[&str]| machine.sandbox.way_with(&machine.repo, &[("WAYPOST_DB", OsStr::new(&url))], args);
+    let _ = way(&["db", "probe", "--writes", "1"]).ok();
+    assert!(way(&["doctor"]).ok().stdout.contains("a failover is not noticed"));
+    let accepted = way(&["db", "accept-failover", "--json"]).data();
+    assert_eq!((&accepted["before"], &accepted["after"]), (&"unknown".into(), &"unknown".into()));
+}
+
+#[test]
+fn a_store_in_a_file_has_no_failover() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let refused = sandbox.way_with(&repo, &[], &["db", "accept-failover"]).fails(7).stderr;
+    assert!(refused.contains("is a file"), "{refused}");
+}
