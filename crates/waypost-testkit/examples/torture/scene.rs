@@ -89,6 +89,12 @@ impl Scene {
         self.sandbox.path("trace")
     }
 
+    /// Removes the locks of a git that was killed on the remote's side, as whoever runs the remote would.
+    pub(crate) fn repair_remote(&self) {
+        let mut find = self.sandbox.command("find", &self.sandbox.path("remote.git"));
+        let _ = find.args([".", "-name", "*.lock", "-delete"]).status().expect("find");
+    }
+
     /// Looks at the whole with the product's own eyes.
     pub(crate) fn check(&self, when: &str, tally: &mut Tally) {
         for args in [&["doctor"][..], &["db", "check"], &["list", "--all"], &["task", "list"], &["ws", "list"]] {

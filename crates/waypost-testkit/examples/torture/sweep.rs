@@ -247,6 +247,7 @@ fn round(scene: &Scene, fault: &Fault, dice: &mut Dice, tally: &mut Tally) {
         return tally.violation(format!("{wrong}: {told}"));
     }
     if effect != Effect::Done {
+        scene.repair_remote();
         let again = scene.way_raw(&args);
         let effect = (case.effect)(scene, &token, &args);
         if again.code != 0 || effect != Effect::Done {
@@ -258,7 +259,8 @@ fn round(scene: &Scene, fault: &Fault, dice: &mut Dice, tally: &mut Tally) {
 /// The loader of programs is not ours. Neither is the standard library, which panics if a pipe cannot be read: a pipe has no
 /// disk behind it, so that happens only under `strace`.
 fn is_not_ours(run: &Run) -> bool {
-    let is_pipe = run.code == 101 && run.stderr.contains("library/std/src/sys/process");
+    let is_in = |file: &str| run.stderr.contains(&format!("library/std/src/{file}"));
+    let is_pipe = run.code == 101 && (is_in("process.rs") || is_in("sys/process/"));
     is_pipe || run.code == 127 || run.stderr.contains("error while loading shared libraries")
 }
 
