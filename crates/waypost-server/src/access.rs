@@ -110,7 +110,7 @@ const AGENTS_WRITE: &[&str] = &[
 ];
 
 /// What agents may do with what is theirs, and by force with nothing.
-const AGENTS_FORCE_NOT: &[&str] = &["release_issue", "return_issue"];
+const AGENTS_FORCE_NOT: &[&str] = &["close_issue", "release_issue", "reopen_issue", "return_issue", "update_issue"];
 
 /// What a job may ask about its own task.
 const OF_ONE_TASK: &[&str] = &[

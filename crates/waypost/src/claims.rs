@@ -9,12 +9,16 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use waypost_core::model::{Lease, News, Notice};
-use waypost_core::op::{ClaimIssue, ConfirmNotice, LeaseView, ListLeases, ListNotices, ListWorktrees, ReleaseIssue};
+use waypost_core::model::{EventQuery, Lease, News, Notice, kind};
+use waypost_core::op::{
+    ClaimIssue, ConfirmNotice, LeaseView, ListEvents, ListLeases, ListNotices, ListWorktrees, ReleaseIssue,
+};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
+use waypost_fs::FileLock;
 
 use crate::ledger::{Change, Ledger};
 use crate::merging::ensure_driver;
@@ -23,6 +27,9 @@ use crate::session::Session;
 
 /// How many ready issues are tried before giving up on finding a free one.
 const TRIES: u32 = 200;
+
+/// How many claims of an issue are read to tell whether the caller held it before.
+const CLAIMS_READ: u32 = 1_000;
 
 /// What a ledger did with an issue whose task is done.
 pub const CLOSED: &str = "closed";
@@ -71,25 +78,70 @@ pub fn claim(place: &Place, ledger: &Ledger, wanted: Option<&str>, ttl_ms: Optio
     })
 }
 
-/// Ends the leases on issues that were given back or are over.
-pub fn release(place: &Place, issues: &[String], why: &str) -> Result<()> {
+/// Ends the caller's leases on issues that were given back or are over; those of others too, where that was forced.
+pub fn release(place: &Place, issues: &[(String, bool)], why: &str) -> Result<()> {
     if !is_marked(place) {
         return Ok(());
     }
     let mut session = Session::open(place.clone())?;
-    for issue in issues {
-        let release = |force| ReleaseIssue { issue: issue.clone(), force, reason: Some(why.to_owned()) };
-        let released = match session.write(release(true)) {
-            // A server lets agents end what is theirs, and nothing else. What another one holds ends with its time.
-            Err(error) if error.kind() == Kind::Refused => match session.write(release(false)) {
-                Err(error) if error.kind() == Kind::Conflict => continue,
-                released => released,
-            },
+    for (issue, force) in issues {
+        let mut release = |force| {
+            let reason = Some(why.to_owned());
+            session.write(ReleaseIssue { issue: issue.clone(), force, reason })
+        };
+        let released = match release(*force) {
+            // A server lets agents end what is theirs, and nothing else.
+            Err(error) if *force && error.kind() == Kind::Refused => release(false),
             released => released,
         };
-        released?;
+        match released {
+            // Another agent claimed it since, or holds it beside the caller.
+            Err(error) if error.kind() != Kind::Conflict => return Err(error),
+            _ => {}
+        }
     }
     Ok(())
+}
+
+/// Refuses changes that belong to the holders of issues to everybody else.
+///
+/// It is called under the lock of the issues' ledger. A claim takes the lease first and the ledger's lock then, so either
+/// its lease is seen here, or the claim finds the issue as this change leaves it.
+pub fn require_claims(place: &Place, issues: &[String]) -> Result<()> {
+    if !is_marked(place) {
+        return Ok(());
+    }
+    let mut session = Session::open(place.clone())?;
+    let leases = concerning_issues(&mut session)?;
+    let us = place.agent().unwrap_or_else(|| place.actor());
+    for issue in issues {
+        let held: Vec<&LeaseView> = leases.iter().filter(|seen| seen.issue.as_ref() == Some(issue)).collect();
+        if let Some(other) = held.first()
+            && held.iter().all(|seen| seen.holder_name != us)
+        {
+            return Err(not_holder_error(&mut session, issue, other)?);
+        }
+    }
+    Ok(())
+}
+
+/// Says who holds an issue, to one who does not: as a lost lease, if it held the issue before.
+fn not_holder_error(session: &mut Session, issue: &str, lease: &LeaseView) -> Result<Error> {
+    let (holder, until) = (&lease.holder_name, lease.lease.expires_at);
+    let actor = session.caller().actor.clone();
+    let mut was_ours = false;
+    for (kind, subject) in [(kind::ISSUE_CLAIMED, issue), (kind::TASK_CLAIMED, lease.lease.subject.as_str())] {
+        let (kind, subject) = (Some(kind.to_owned()), Some(subject.to_owned()));
+        let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: CLAIMS_READ };
+        was_ours |= session.read(ListEvents { query })?.events.iter().any(|event| event.actor == actor);
+    }
+    let error = if was_ours {
+        let message = format!("{actor} does not hold issue {issue} any more: {holder} does, until {until}");
+        Error::new(Kind::LeaseLost, message).hint("stop working on it: way ready shows what is free")
+    } else {
+        Error::conflict(format!("issue {issue} is held by {holder} until {until}"))
+    };
+    Ok(error.hint("a person can do it all the same: --force"))
 }
 
 /// Returns the issues that somebody else holds, after telling the ledger what it has to know.
@@ -101,12 +153,8 @@ pub fn held_by_others(place: &Place) -> Result<Held> {
     tell(&mut session)?;
     let us = place.agent().unwrap_or_else(|| place.actor());
     let held = concerning_issues(&mut session)?;
-    if held.is_empty() && session.read(ListNotices {})?.notices.is_empty() {
-        take_mark(place);
-        // Looked at again: a lease that came before the mark went would not be seen by anybody.
-        if !concerning_issues(&mut session)?.is_empty() {
-            set_mark(place)?;
-        }
+    if held.is_empty() {
+        clear_mark(place, &mut session)?;
     }
     let others = held.into_iter().filter(|seen| seen.holder_name != us);
     Ok(others.filter_map(|seen| Some((seen.issue?, (seen.holder_name, seen.lease.expires_at)))).collect())
@@ -190,25 +238,48 @@ pub fn set_mark(place: &Place) -> Result<()> {
     waypost_fs::replace(&mark, b"", 0o600).map_err(cannot)
 }
 
-/// Takes the mark away. Whoever claims sets it before and after, so one of both comes after this.
-fn take_mark(place: &Place) {
-    let Some(mark) = mark(place) else { return };
-    match std::fs::remove_file(&mark) {
-        Err(error) if error.kind() != ErrorKind::NotFound => log::debug!("{} stays: {error}", mark.display()),
-        _ => {}
+/// Takes the mark away if there is nothing to ask the store about.
+///
+/// A claim sets it before and after its lease, so one of both comes after this, or the lease is seen here. While the mark
+/// is away and may come back, a lock file stands for it.
+fn clear_mark(place: &Place, session: &mut Session) -> Result<()> {
+    let Some(mark) = mark(place).filter(|mark| mark.exists()) else { return Ok(()) };
+    let lock = lock_of(&mark);
+    // Another command is at it.
+    let Ok(held) = FileLock::acquire(&lock, Duration::ZERO) else { return Ok(()) };
+    if !has_news(session)? {
+        match std::fs::remove_file(&mark) {
+            Err(error) if error.kind() != ErrorKind::NotFound => log::debug!("{} stays: {error}", mark.display()),
+            _ => {}
+        }
+        if has_news(session)? {
+            set_mark(place)?;
+        }
     }
+    held.remove(&lock);
+    Ok(())
+}
+
+/// Tells whether the store has leases on issues, or something to tell their ledger.
+fn has_news(session: &mut Session) -> Result<bool> {
+    Ok(!concerning_issues(session)?.is_empty() || !session.read(ListNotices {})?.notices.is_empty())
 }
 
 fn is_marked(place: &Place) -> bool {
     let Ok(choice) = place.store() else { return false };
     match choice.location {
         Location::Sqlite(_) if matches!(choice.scope, Some(Scope::Repo | Scope::Worktree)) => {
-            mark(place).is_some_and(|mark| mark.exists())
+            // In this order: between both looks at the mark its lock file can have taken its place and gone.
+            mark(place).is_some_and(|mark| mark.exists() || lock_of(&mark).exists() || mark.exists())
         }
         Location::Sqlite(path) => path.exists(),
         Location::UnnamedSqlite => false,
         Location::Postgres(_) | Location::Server(_) => true,
     }
+}
+
+fn lock_of(mark: &Path) -> PathBuf {
+    mark.with_extension("lock")
 }
 
 fn mark(place: &Place) -> Option<PathBuf> {

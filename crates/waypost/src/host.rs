@@ -73,6 +73,10 @@ pub fn run(session: &mut Session, call: Call) -> Result<Value> {
         named("next_tasks").and_then(|next| session.call(next, None, json!({ "workflow": workflow, "limit": 1 })))?;
     }
     let mut answer = session.call(entry, key.as_deref(), arguments)?;
+    if CONCERN_ISSUES.contains(&entry.name) {
+        // Another command may have taken it away meanwhile, seeing no lease.
+        claims::set_mark(&session.place)?;
+    }
     if entry.name == "finish_task" {
         tell_of_issue(session, &mut answer);
     }

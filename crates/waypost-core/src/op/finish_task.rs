@@ -48,6 +48,10 @@ impl Operation for FinishTask {
             }
         }
         let held = lease::require(cx, &task, &agent, self.epoch)?;
+        // It closes its issue.
+        if let Some(issue) = &task.issue {
+            lease::require_issue(cx, issue, &agent)?;
+        }
         if self.outcome.trim().is_empty() {
             return Err(
                 Error::invalid(format!("completing task {} needs an outcome", task.name)).hint("--outcome TEXT")

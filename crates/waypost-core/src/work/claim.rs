@@ -30,6 +30,11 @@ fn objection(cx: &mut Cx<'_>, task: &Task, agent: &Agent) -> Result<Option<Strin
     if !missing.is_empty() {
         return Ok(Some(format!("needs {}, which {} did not register", missing.join(", "), agent.name)));
     }
+    if let Some(issue) = &task.issue
+        && let Some(held) = lease::of_another(cx, issue, agent)?
+    {
+        return Ok(Some(format!("stands for issue {issue}, which {} holds", lease::holder_name(cx, &held)?)));
+    }
     Ok(None)
 }
 
@@ -150,6 +155,9 @@ pub(crate) fn candidates(
         if let Some(first) = page.first() {
             cx.tx.foresee(&mut |tx| {
                 tx.workflow_get(&first.workflow_id)?;
+                if let Some(issue) = &first.issue {
+                    tx.lease_get(issue)?;
+                }
                 tx.lease_get(first.id.as_str()).map(drop)
             })?;
         }

@@ -3,12 +3,14 @@
 use crate::engine::Cx;
 use crate::error::{Error, Kind, Result};
 use crate::id::AgentId;
-use crate::model::{Agent, Lease, Task};
+use crate::model::{Agent, EventQuery, Lease, Task, kind};
 
 /// How long a lease lasts after each sign of life if nobody says.
 pub(crate) const TTL_MS: u64 = 10 * 60 * 1000;
 /// Shorter ones would end between two signs of life of a busy machine.
 const SHORTEST_MS: u64 = 1_000;
+/// How many claims of an issue are read to tell whether an agent held it before.
+const CLAIMS_READ: u32 = 1_000;
 /// Longer ones are no leases.
 const LONGEST_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
@@ -76,6 +78,29 @@ pub(crate) fn require(cx: &mut Cx<'_>, task: &Task, agent: &Agent, epoch: Option
         ))),
         _ => Ok(lease),
     }
+}
+
+/// Returns the lease of another agent on an issue, if one holds it.
+pub(crate) fn of_another(cx: &mut Cx<'_>, issue: &str, agent: &Agent) -> Result<Option<Lease>> {
+    let now = cx.now;
+    let is_anothers = |lease: &Lease| lease.holder.as_ref().is_some_and(|holder| *holder != agent.id);
+    Ok(cx.tx.lease_get(issue)?.filter(|lease| is_anothers(lease) && lease.deadline() > now))
+}
+
+/// Refuses what belongs to the holder of an issue to an agent, while another one holds it.
+pub(crate) fn require_issue(cx: &mut Cx<'_>, issue: &str, agent: &Agent) -> Result<()> {
+    let Some(lease) = of_another(cx, issue, agent)? else { return Ok(()) };
+    let (holder, until) = (holder_name(cx, &lease)?, lease.expires_at);
+    let (kind, subject) = (Some(kind::ISSUE_CLAIMED.to_owned()), Some(issue.to_owned()));
+    let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: CLAIMS_READ };
+    let was_held = cx.tx.event_list(&query)?.iter().any(|event| event.data["agent"] == agent.id.as_str());
+    let error = if was_held {
+        let message = format!("{} does not hold issue {issue} any more: {holder} does, until {until}", agent.name);
+        Error::new(Kind::LeaseLost, message)
+    } else {
+        Error::conflict(format!("issue {issue} is held by {holder} until {until}"))
+    };
+    Err(error.hint(format!("a person can take it away: way release {issue} --force")))
 }
 
 /// Returns what an agent is called.

@@ -140,6 +140,9 @@ pub(super) struct UpdateIssue {
     /// Labels to take off.
     #[serde(default)]
     remove_labels: Vec<String>,
+    /// Set the status although another agent holds the issue.
+    #[serde(default)]
+    force: bool,
     #[serde(flatten)]
     fields: Fields,
     #[serde(flatten)]
@@ -166,7 +169,7 @@ impl Question for UpdateIssue {
         if edit == Edit::default() {
             return Err(Error::invalid("nothing to change was given"));
         }
-        desk.change(Change::Update(self.issue, edit))
+        desk.change(Change::Update(self.issue, edit).forced(self.force))
     }
 }
 
@@ -211,12 +214,19 @@ change! {
     CloseIssue("close_issue", "Close an issue") {
         /// Why.
         reason: Option<String>,
-    } = |told| Change::Close(told.issue, told.reason)
+        /// Close it although another agent holds it.
+        #[serde(default)]
+        force: bool,
+    } = |told| Change::Close(told.issue, told.reason).forced(told.force)
 }
 
 change! {
     /// Opens an issue again.
-    ReopenIssue("reopen_issue", "Open an issue again") {} = |told| Change::Reopen(told.issue)
+    ReopenIssue("reopen_issue", "Open an issue again") {
+        /// Open it although another agent holds it.
+        #[serde(default)]
+        force: bool,
+    } = |told| Change::Reopen(told.issue).forced(told.force)
 }
 
 change! {
@@ -224,7 +234,10 @@ change! {
     DeleteIssue("delete_issue", "Delete an issue, leaving a tombstone") {
         /// Why.
         reason: Option<String>,
-    } = |told| Change::Delete(told.issue, told.reason)
+        /// Delete it although another agent holds it.
+        #[serde(default)]
+        force: bool,
+    } = |told| Change::Delete(told.issue, told.reason).forced(told.force)
 }
 
 change! {

@@ -86,16 +86,31 @@ pub fn named(name: &str) -> Option<&'static Entry> {
 
 /// Makes several changes, and returns each issue as it is then, with the number of its ledger.
 ///
-/// The first one in a clone also tells git how to merge the ledger. Leases end on what was given back or is over.
+/// The first one in a clone also tells git how to merge the ledger. What belongs to the holder of an issue is refused to
+/// others, unless it is forced. Leases end on what was given back or is over.
 pub fn apply(place: &Place, ledger: &Ledger, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
     let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
-    let records = ledger.apply_placed(&unplaced, false)?;
+    apply_placed(place, ledger, &unplaced, false)
+}
+
+/// Does what [`apply`] does with changes that have a place in a file, or only sees whether they are possible.
+pub(crate) fn apply_placed(
+    place: &Place,
+    ledger: &Ledger,
+    changes: &[(&str, &Change)],
+    rehearse: bool,
+) -> Result<Vec<(Record, usize)>> {
+    let records = ledger.apply_placed(changes, rehearse, |issues| claims::require_claims(place, issues))?;
     ensure_driver(place);
-    let ended: Vec<String> = changes
+    if rehearse {
+        return Ok(records);
+    }
+    let ends = |change: &Change| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..));
+    let ended: Vec<(String, bool)> = changes
         .iter()
         .zip(&records)
-        .filter(|(change, _)| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..)))
-        .filter_map(|(_, (record, _))| record.text("id"))
+        .filter(|((_, change), _)| ends(change.plain()))
+        .filter_map(|((_, change), (record, _))| Some((record.text("id")?, change.is_forced())))
         .collect();
     if !ended.is_empty() {
         claims::release(place, &ended, "given back, or over")?;
@@ -179,7 +194,7 @@ impl Desk<'_> {
 
     /// Makes a change, and returns the issue as it is then.
     fn change(&mut self, change: Change) -> Result<IssueRecord> {
-        let is_over = matches!(change, Change::Close(..));
+        let is_over = matches!(change.plain(), Change::Close(..));
         let records = apply(self.place, &self.ledger, &[change])?;
         let prunings = if is_over { prune_large(self.place, &self.ledger) } else { Vec::new() };
         for error in prunings.into_iter().filter_map(Result::err) {
@@ -313,6 +328,35 @@ mod tests {
             assert!(error.full_message().contains(message), "{}", error.full_message());
         }
         assert_eq!(run("show_issue", json!({ "issue": "nothing" })).unwrap_err().kind(), crate::Kind::NotFound);
+    }
+
+    /// HTTP and MCP carry these operations.
+    #[test]
+    fn operations_on_an_issue_that_another_agent_holds_are_refused() {
+        let dir = waypost_testkit::temp_dir();
+        std::fs::create_dir(dir.path().join(".waypost")).unwrap();
+        let place = crate::ledger::place_of(dir.path(), None).unwrap();
+        let run = |agent: &str, name: &str, arguments: Value| {
+            (named(name).unwrap().run)(&place.used_by(agent, Some(agent)), arguments, None)
+        };
+        let id = run("ann", "add_issue", json!({ "title": "Fix it" })).unwrap()["id"].clone();
+        run("ann", "take_issue", json!({ "issue": id })).unwrap();
+        for (name, arguments) in [
+            ("close_issue", json!({ "issue": id })),
+            ("delete_issue", json!({ "issue": id })),
+            ("reopen_issue", json!({ "issue": id })),
+            ("return_issue", json!({ "issue": id })),
+            ("update_issue", json!({ "issue": id, "status": "open" })),
+        ] {
+            let error = run("bob", name, arguments).unwrap_err();
+            assert_eq!(error.kind(), crate::Kind::Conflict, "{name}: {}", error.full_message());
+        }
+        run("bob", "comment_issue", json!({ "issue": id, "text": "soon?" })).unwrap();
+        run("bob", "return_issue", json!({ "issue": id, "force": true })).unwrap();
+        run("bob", "take_issue", json!({ "issue": id })).unwrap();
+        let error = run("ann", "close_issue", json!({ "issue": id })).unwrap_err();
+        assert_eq!(error.kind(), crate::Kind::LeaseLost, "{}", error.full_message());
+        run("bob", "close_issue", json!({ "issue": id })).unwrap();
     }
 
     /// As if the process had ended before anybody could remember the answer.

@@ -31,6 +31,8 @@ pub enum Change {
     Depend(String, String, DependencyKind),
     /// End that it depends on another: in one way, or in all.
     Undepend(String, String, Option<DependencyKind>),
+    /// Make a change although another agent holds the issue.
+    Forced(Box<Change>),
 }
 
 /// An issue to be added.
@@ -69,6 +71,36 @@ impl Change {
             Change::Comment(..) => "comment",
             Change::Depend(..) => "depend",
             Change::Undepend(..) => "undepend",
+            Change::Forced(change) => change.verb(),
+        }
+    }
+
+    /// Returns the change, made although another agent holds the issue if `force` says so.
+    #[must_use]
+    pub fn forced(self, force: bool) -> Change {
+        if force { Change::Forced(Box::new(self)) } else { self }
+    }
+
+    /// Returns the change itself, forced or not.
+    pub fn plain(&self) -> &Change {
+        match self {
+            Change::Forced(change) => change.plain(),
+            change => change,
+        }
+    }
+
+    /// Tells whether it is made although another agent holds the issue.
+    pub fn is_forced(&self) -> bool {
+        matches!(self, Change::Forced(_) | Change::Release(_, true))
+    }
+
+    /// Returns the issue whose holder alone may make this change while somebody holds it: what decides whether and how
+    /// the work goes on. Anybody may comment, label and connect issues.
+    pub fn of_holder(&self) -> Option<&str> {
+        match self {
+            Change::Close(id, _) | Change::Reopen(id) | Change::Delete(id, _) | Change::Release(id, false) => Some(id),
+            Change::Update(id, edit) if edit.status.is_some() => Some(id),
+            _ => None,
         }
     }
 
@@ -78,6 +110,8 @@ impl Change {
             return Err(Error::invalid("a change is an object").hint(r#"{"op":"close","id":"way-1a2b"}"#));
         };
         let op: String = required(&mut fields, "op")?;
+        let can_be_forced = ["update", "close", "reopen", "delete"].contains(&op.as_str());
+        let force = can_be_forced && optional(&mut fields, "force")?.unwrap_or_default();
         let change = match op.as_str() {
             "add" => {
                 return Ok(Change::Add(New {
@@ -87,7 +121,7 @@ impl Change {
                     edit: edit(fields)?,
                 }));
             }
-            "update" => return Ok(Change::Update(required(&mut fields, "id")?, edit(fields)?)),
+            "update" => return Ok(Change::Update(required(&mut fields, "id")?, edit(fields)?).forced(force)),
             "close" => Change::Close(required(&mut fields, "id")?, optional(&mut fields, "reason")?),
             "reopen" => Change::Reopen(required(&mut fields, "id")?),
             "delete" => Change::Delete(required(&mut fields, "id")?, optional(&mut fields, "reason")?),
@@ -114,7 +148,7 @@ impl Change {
         };
         match fields.keys().next() {
             Some(key) => Err(Error::invalid(format!("{op} has no field {key:?}"))),
-            None => Ok(change),
+            None => Ok(change.forced(force)),
         }
     }
 }

@@ -299,12 +299,20 @@ impl Ledger {
     /// are as many writes, one after the other, once all of them were seen to be possible.
     pub fn apply(&self, changes: &[Change]) -> Result<Vec<Record>> {
         let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
-        Ok(self.apply_placed(&unplaced, false)?.into_iter().map(|(record, _)| record).collect())
+        Ok(self.apply_placed(&unplaced, false, |_| Ok(()))?.into_iter().map(|(record, _)| record).collect())
     }
 
     /// Makes changes, or only sees whether they are possible. An error names the place of its change, if it has one.
     /// Returns the issues as they are then, and the numbers of their ledgers.
-    pub(crate) fn apply_placed(&self, changes: &[(&str, &Change)], rehearse: bool) -> Result<Vec<(Record, usize)>> {
+    ///
+    /// `fence` is called under a ledger's lock, before anything is written, with the issues whose holder alone may make
+    /// these changes. It may refuse.
+    pub(crate) fn apply_placed(
+        &self,
+        changes: &[(&str, &Change)],
+        rehearse: bool,
+        fence: impl Fn(&[String]) -> Result<()>,
+    ) -> Result<Vec<(Record, usize)>> {
         let mut owners = self.owners(changes)?;
         let is_one_ledger = owners.windows(2).all(|pair| pair[0] == pair[1]);
         // What is added under a name in one ledger is not there yet when another is rehearsed.
@@ -331,6 +339,11 @@ impl Ledger {
                             transaction.discard();
                         }
                         transaction.names.clone_from(&names);
+                        let of_holder = group.clone().filter_map(|(_, change)| change.of_holder());
+                        let of_holder: Vec<String> = of_holder.filter_map(|id| transaction.find(id).ok()).collect();
+                        if !of_holder.is_empty() {
+                            fence(&of_holder)?;
+                        }
                         let apply = |(place, change): &(&str, &Change)| {
                             transaction.stop_waiting(change, &pruned)?;
                             transaction.apply(change).map_err(|error| at(place, error))
@@ -394,7 +407,7 @@ impl Ledger {
                     Some(name) => Ok(names.get(name).copied()),
                     None => index.summary(&index.find(id)?).map(|summary| summary.map(|summary| summary.ledger)),
                 };
-                let number = match change {
+                let number = match change.plain() {
                     Change::Add(new) => self.home_of(new, owner),
                     Change::Claim(None) => {
                         let next = index.next(self.now())?;
@@ -409,6 +422,7 @@ impl Ledger {
                     | Change::Comment(id, _)
                     | Change::Depend(id, ..)
                     | Change::Undepend(id, ..) => owner(id).map(|owner| owner.unwrap_or(self.route.number)),
+                    Change::Forced(_) => Err(Error::internal("a change is forced twice")),
                 };
                 let number = number.map_err(|error| at(place, error))?;
                 if let Change::Add(New { name: Some(name), .. }) = change {
@@ -573,7 +587,7 @@ fn following<T>(mut attempt: impl FnMut(&Cell<bool>) -> Result<T>) -> Result<T> 
 
 /// Returns the issue that a change lets somebody work on, which may have been over.
 pub(super) fn opened(change: &Change) -> Option<&str> {
-    match change {
+    match change.plain() {
         Change::Reopen(id) | Change::Claim(Some(id)) => Some(id),
         Change::Update(id, edit) if edit.status.is_some() => Some(id),
         _ => None,

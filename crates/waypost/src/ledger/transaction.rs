@@ -111,6 +111,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
             Change::Comment(id, text) => self.comment(id, text),
             Change::Depend(id, on, kind) => self.depend(id, on, *kind),
             Change::Undepend(id, on, kind) => self.undepend(id, on, *kind).map(|(record, _)| record),
+            Change::Forced(change) => self.apply(change),
         }
     }
 

@@ -185,15 +185,18 @@ impl Serving {
             Some(urgent) if entry.name == "heartbeat" => urgent,
             _ => &self.writer,
         };
-        if CONCERN_ISSUES.contains(&entry.name)
-            && let Err(error) = claims::set_mark(&self.place)
-        {
+        let marked = CONCERN_ISSUES.contains(&entry.name).then(|| self.place.clone());
+        if let Some(Err(error)) = marked.as_ref().map(claims::set_mark) {
             return reply(Err(error));
         }
         let (actor, agent) = (caller.actor.clone(), caller.agent.clone());
         let (readers, refused, own) = (Arc::clone(&self.readers), Arc::clone(&self.refused), self.own.clone());
         let written = move |written: Result<Value>| {
             refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
+            // Another command may have taken the mark away meanwhile, seeing no lease.
+            if let Some(Err(error)) = marked.as_ref().map(claims::set_mark) {
+                log::debug!("there may be leases nobody asks for: {}", error.full_message());
+            }
             let is_finished = entry.name == "finish_task";
             match written {
                 Ok(answer) if (is_finished && answer["issue"].is_string()) || entry.name == "release_issue" => {

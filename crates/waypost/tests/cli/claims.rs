@@ -1,11 +1,14 @@
 //! Issues and leases joined: one holder over all clones, claims that end, finishes that reach the ledger.
 
 use std::path::Path;
+use std::process::{Child, Stdio};
 
-use waypost_testkit::{Run, Sandbox};
+use waypost_testkit::{Run, Sandbox, strace};
 
+use crate::jobs::until;
 use crate::ledger::{LEDGER, add, ids};
 use crate::sandbox;
+use crate::transfers::is_being_written;
 
 /// Runs a command as an agent, at a minute of the first day of 2026.
 fn at(sandbox: &Sandbox, repo: &Path, minute: u32, agent: &str, args: &[&str]) -> Run {
@@ -47,7 +50,7 @@ fn a_claim_that_ends_frees_the_issue_in_the_ledger_too() {
     assert_eq!(taken["lease"]["epoch"], 2, "the first holder's epoch is never used again");
     // What ada finds out when it comes back.
     let _ = at(&sandbox, &repo, 12, "ada", &["claim", &id]).fails(4);
-    let _ = at(&sandbox, &repo, 12, "ada", &["release", &id]).fails(7);
+    let _ = at(&sandbox, &repo, 12, "ada", &["release", &id]).fails(5);
 }
 
 #[test]
@@ -75,6 +78,136 @@ fn closing_and_releasing_end_the_lease() {
     assert_eq!(taken["lease"]["epoch"], 2);
     let _ = at(&sandbox, &repo, 2, "bob", &["reopen", &one]).ok();
     let _ = at(&sandbox, &repo, 2, "bob", &["claim", &one]).ok();
+}
+
+#[test]
+fn only_the_holder_decides_on_an_issue_that_is_held() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let (id, other) = (add(&sandbox, &repo, &["Fix it"]), add(&sandbox, &repo, &["Other"]));
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
+    let _ = at(&sandbox, &repo, 11, "bob", &["claim", &id]).ok();
+    sandbox.write(repo.join("batch"), format!("comment {id} hello\nclose {id}\n"));
+    let before = std::fs::read(repo.join(LEDGER)).unwrap();
+    for args in [
+        &["close", &id][..],
+        &["close", &other, &id],
+        &["update", &id, "--status", "open"],
+        &["release", &id],
+        &["reopen", &id],
+        &["delete", &id],
+        &["batch", "batch"],
+    ] {
+        let former = at(&sandbox, &repo, 12, "ada", args).fails(5);
+        assert!(former.stderr.contains("ada does not hold issue") && former.stderr.contains("bob does, until"));
+        let stranger = at(&sandbox, &repo, 12, "cyd", args).fails(4);
+        assert!(stranger.stderr.contains("is held by bob until 2026-01-01T00:21:00"), "{}", stranger.stderr);
+        assert!(stranger.stderr.contains("--force"), "{}", stranger.stderr);
+    }
+    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before, "nothing was written");
+    // Everybody may talk about it and connect it.
+    for args in [
+        &["comment", &id, "how is it going?"][..],
+        &["label", "add", &id, "urgent"],
+        &["dep", "add", &id, &other, "--type", "related"],
+        &["update", &id, "-p", "0"],
+    ] {
+        let _ = at(&sandbox, &repo, 12, "ada", args).ok();
+    }
+    let _ = at(&sandbox, &repo, 13, "bob", &["update", &id, "--status", "in_progress"]).ok();
+    let _ = at(&sandbox, &repo, 13, "bob", &["close", &id, "--reason", "by its holder"]).ok();
+    let _ = at(&sandbox, &repo, 14, "ada", &["reopen", &id]).ok();
+    // A person overrides it on purpose.
+    let _ = at(&sandbox, &repo, 14, "bob", &["claim", &id]).ok();
+    let _ = sandbox.way(&repo, ["close", &id]).fails(4);
+    let forced =
+        sandbox.way_with(&repo, &[("WAYPOST_TEST_CLOCK", "2026-01-01T00:15:00Z".as_ref())], ["close", &id, "--force"]);
+    assert_eq!(forced.code, 0, "{forced:?}");
+    let _ = at(&sandbox, &repo, 16, "ada", &["reopen", &id]).ok();
+    assert_eq!(at(&sandbox, &repo, 16, "ada", &["claim", &id, "--json"]).data()["lease"]["epoch"], 4);
+}
+
+/// Starts a command as an agent, at a minute of the first day of 2026; under `strace` with options, if there are any.
+fn start(sandbox: &Sandbox, repo: &Path, minute: u32, agent: &str, strace: &[&str], args: &[&str]) -> Child {
+    let program = if strace.is_empty() { env!("CARGO_BIN_EXE_way") } else { "strace" };
+    let mut command = sandbox.command(program, repo);
+    command.env("WAYPOST_TEST_CLOCK", format!("2026-01-01T00:{minute:02}:00Z")).env("WAYPOST_AGENT", agent);
+    command.args(strace).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn end(child: Child) -> Run {
+    Run::of(&child.wait_with_output().unwrap())
+}
+
+#[test]
+fn a_close_that_waits_for_the_ledger_sees_the_claim_that_was_written_meanwhile() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["Fix it"]);
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
+    let _ = at(&sandbox, &repo, 1, "ada", &["release", &id]).ok();
+    let slow = ["-f", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:delay_enter=300000"];
+    let slow = [&slow[..], &[env!("CARGO_BIN_EXE_way")]].concat();
+    let claim = start(&sandbox, &repo, 2, "bob", &slow, &["claim", &id]);
+    until("the claim is being written to the ledger", || is_being_written(&repo));
+    let closed = at(&sandbox, &repo, 2, "ada", &["close", &id]);
+    let claimed = end(claim);
+    assert_eq!((claimed.code, closed.code), (0, 5), "{claimed:?} {closed:?}");
+    assert_eq!(at(&sandbox, &repo, 3, "cyd", &["show", &id, "--json"]).data()["assignee"], "bob");
+}
+
+#[test]
+fn a_close_by_a_former_holder_and_a_claim_by_another_never_both_succeed() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    for round in 0..10 {
+        let id = add(&sandbox, &repo, &[&format!("Issue {round}")]);
+        let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
+        // Half of the claims were given back, the others ended by themselves.
+        let minute = if round % 2 == 0 {
+            let _ = at(&sandbox, &repo, 1, "ada", &["release", &id]).ok();
+            2
+        } else {
+            20
+        };
+        let claim = start(&sandbox, &repo, minute, "bob", &[], &["claim", &id]);
+        // The close comes a little later each round.
+        for _ in 0..round {
+            let _ = sandbox.way(&repo, ["--version"]);
+        }
+        let close = start(&sandbox, &repo, minute, "ada", &[], &["close", &id, "--reason", "ada"]);
+        let (claimed, closed) = (end(claim), end(close));
+        assert!([0, 4].contains(&claimed.code) && [0, 4, 5].contains(&closed.code), "{claimed:?} {closed:?}");
+        assert_ne!(claimed.code == 0, closed.code == 0, "round {round}: {claimed:?} {closed:?}");
+        // Then both close it: only the holder's close counts.
+        let both = ["ada", "bob"];
+        let both = both.map(|agent| start(&sandbox, &repo, minute, agent, &[], &["close", &id, "--reason", agent]));
+        let [ada, bob] = both.map(end);
+        let shown = at(&sandbox, &repo, minute, "cyd", &["show", &id, "--json"]).data();
+        let by = if claimed.code == 0 { "bob" } else { "ada" };
+        assert_eq!((&shown["status"], &shown["close_reason"]), (&"closed".into(), &by.into()), "{ada:?} {bob:?}");
+        assert_eq!(bob.code, 0, "{bob:?}");
+    }
+}
+
+#[test]
+fn finishing_a_task_does_not_close_an_issue_that_another_agent_holds() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["Fix it", "-t", "epic"]);
+    let part = add(&sandbox, &repo, &["Part", "--parent", &id]);
+    let _ = at(&sandbox, &repo, 0, "cyd", &["workflow", "from-issue", &id, "--start"]);
+    let claimed = at(&sandbox, &repo, 0, "ada", &["task", "claim", "--json"]).data();
+    let task = claimed["task"]["id"].as_str().unwrap().to_owned();
+    let _ = at(&sandbox, &repo, 1, "bob", &["claim", &part]).ok();
+    let refused = at(&sandbox, &repo, 2, "ada", &["task", "done", &task, "--outcome", "did it"]).fails(4);
+    assert!(refused.stderr.contains("is held by bob until"), "{}", refused.stderr);
+    let _ = at(&sandbox, &repo, 3, "bob", &["release", &part]).ok();
+    let done = at(&sandbox, &repo, 4, "ada", &["task", "done", &task, "--outcome", "did it"]);
+    assert!(done.code == 0 && done.stdout.contains("Closed"), "{done:?}");
 }
 
 #[test]

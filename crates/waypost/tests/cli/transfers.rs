@@ -50,7 +50,7 @@ fn start_with_slow_fsync(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> Child
 }
 
 /// Tells whether a new version of a ledger is being written.
-fn is_being_written(repo: &Path) -> bool {
+pub(crate) fn is_being_written(repo: &Path) -> bool {
     let entries = std::fs::read_dir(repo.join(".waypost")).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| entry.path().extension().is_some_and(|end| end == "tmp"))
 }

@@ -11,8 +11,8 @@ use waypost_core::{Error, Kind, Result};
 use crate::cli::Cx;
 use crate::cli::commands::{add, assign, claim, close, comment, delete, dep, label, release, reopen, update};
 use crate::cli::issues::file_or_stdin;
+use crate::issue_ops;
 use crate::ledger::Change;
-use crate::merging::ensure_driver;
 
 /// Make many changes as one write: all of them, or none
 ///
@@ -43,8 +43,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         return Err(Error::new(Kind::NothingToDo, "there is no change in it"));
     }
     let placed: Vec<(&str, &Change)> = changes.iter().map(|(place, change)| (place.as_str(), change)).collect();
-    let records = desk.ledger.apply_placed(&placed, args.dry_run)?;
-    ensure_driver(&desk.place);
+    let records = issue_ops::apply_placed(&desk.place, &desk.ledger, &placed, args.dry_run)?;
     let verb = |change: &Change| change.verb();
     let data: Vec<Value> = changes
         .iter()

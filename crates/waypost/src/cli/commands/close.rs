@@ -17,11 +17,15 @@ pub(crate) struct Args {
     /// Why
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Do it although another agent holds the issue
+    #[arg(long)]
+    force: bool,
 }
 
 impl Args {
     pub(crate) fn changes(&self) -> Result<Vec<Change>> {
-        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Close(id, self.reason.clone())).collect())
+        let close = |id| Change::Close(id, self.reason.clone()).forced(self.force);
+        Ok(ids(&self.issues)?.into_iter().map(close).collect())
     }
 }
 
@@ -29,7 +33,8 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let changes = args.changes()?;
     let desk = cx.desk()?;
     let before = desk.ledger.look(|index| {
-        let named = changes.iter().filter_map(|change| if let Change::Close(id, _) = change { Some(id) } else { None });
+        let named =
+            changes.iter().filter_map(|change| if let Change::Close(id, _) = change.plain() { Some(id) } else { None });
         // What is not there, the change itself complains about.
         let found = named.filter_map(|id| index.entry_of(id).ok());
         let is_over = |entry: &Entry| desk.ledger.terms().statuses.category(&entry.issue.status).is_over();

@@ -17,11 +17,15 @@ pub(crate) struct Args {
     /// Why
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Do it although another agent holds the issue
+    #[arg(long)]
+    force: bool,
 }
 
 impl Args {
     pub(crate) fn changes(&self) -> Result<Vec<Change>> {
-        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Delete(id, self.reason.clone())).collect())
+        let delete = |id| Change::Delete(id, self.reason.clone()).forced(self.force);
+        Ok(ids(&self.issues)?.into_iter().map(delete).collect())
     }
 }
 

@@ -14,11 +14,14 @@ pub(crate) struct Args {
     /// The issues: ids, or the beginnings of ids; - for standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
+    /// Do it although another agent holds the issue
+    #[arg(long)]
+    force: bool,
 }
 
 impl Args {
     pub(crate) fn changes(&self) -> Result<Vec<Change>> {
-        Ok(ids(&self.issues)?.into_iter().map(Change::Reopen).collect())
+        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Reopen(id).forced(self.force)).collect())
     }
 }
 

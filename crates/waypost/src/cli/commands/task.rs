@@ -516,6 +516,8 @@ fn claim(cx: &mut Cx, args: &ClaimArgs) -> Result<()> {
     } else {
         claim_what_is_there(&mut session, &operation)?
     };
+    // Another command may have taken it away meanwhile, seeing no lease.
+    claims::set_mark(&session.place)?;
     cx.ui.answer(&claimed, |text| {
         let lease = &claimed.lease;
         text.line(format!(

@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// Take a label off; may be given several times
     #[arg(long = "remove-label", value_name = "LABEL")]
     remove_labels: Vec<String>,
+    /// Set the status although another agent holds the issue
+    #[arg(long)]
+    force: bool,
 }
 
 impl Args {
@@ -102,7 +105,7 @@ impl Args {
         if edit == Edit::default() {
             return Err(Error::invalid("nothing to change was given").hint("way update --help lists the fields"));
         }
-        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Update(id, edit.clone())).collect())
+        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Update(id, edit.clone()).forced(self.force)).collect())
     }
 }
 

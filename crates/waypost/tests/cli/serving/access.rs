@@ -306,16 +306,23 @@ fn t12_an_agent_gives_back_its_own_issues_and_takes_none_from_others() {
     for issue in [&one, &two] {
         by(&a, "take", json!({ "issue": issue })).data();
     }
-    for (verb, force, status) in
-        [("return", false, 403), ("return", true, 403), ("release", false, 409), ("release", true, 403)]
-    {
+    for (verb, force, status) in [
+        ("return", false, 409),
+        ("return", true, 403),
+        ("release", false, 409),
+        ("release", true, 403),
+        ("close", false, 409),
+        ("close", true, 403),
+    ] {
         let reply = by(&b, &format!("{one}/{verb}"), json!({ "force": force }));
         assert_eq!(reply.status, status, "{verb} {force}: {reply:?}");
     }
-    let claim = server.ask("POST", "/mcp").by(&b).with("Accept", "application/json, text/event-stream");
-    let params = json!({ "name": "issue", "arguments": { "do": "release", "id": one } });
-    let released = claim.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).send();
-    assert!(released.body.contains("\"refused\""), "{released:?}");
+    for verb in ["release", "close"] {
+        let call = server.ask("POST", "/mcp").by(&b).with("Accept", "application/json, text/event-stream");
+        let params = json!({ "name": "issue", "arguments": { "do": verb, "id": one } });
+        let reply = call.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).send();
+        assert!(reply.body.contains("\"conflict\"") && reply.body.contains("held by a"), "{reply:?}");
+    }
     let held = server.way(&["show", &one, "--json"]).data();
     assert_eq!((&held["assignee"], &held["status"]), (&json!("a"), &json!("in_progress")));
     assert_eq!(by(&a, &format!("{one}/return"), json!({})).data()["status"], "open");
