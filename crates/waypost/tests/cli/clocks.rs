@@ -1,6 +1,7 @@
 //! Wrong clocks: in one process, with `faketime`, and in a store that believed one.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::Value;
 use waypost_testkit::{Run, Sandbox};
@@ -33,25 +34,25 @@ impl Desk {
 
     /// Runs a command as an agent.
     fn way(&self, agent: &str, args: &[&str]) -> Run {
-        self.run(self.sandbox.way_command(&self.repo), agent, args)
+        run(self.sandbox.way_command(&self.repo), agent, args)
     }
 
     /// The same with a wrong clock.
     fn wrong(&self, by: &str, agent: &str, args: &[&str]) -> Run {
         let mut command = self.sandbox.command("faketime", &self.repo);
         command.args(["-f", by, env!("CARGO_BIN_EXE_way")]);
-        self.run(command, agent, args)
-    }
-
-    fn run(&self, mut command: std::process::Command, agent: &str, args: &[&str]) -> Run {
-        command.env_remove("WAYPOST_TEST_CLOCK").env("WAYPOST_AGENT", agent).args(args);
-        Run::of(&command.output().unwrap())
+        run(command, agent, args)
     }
 
     /// How many events there are.
     fn events(&self) -> u64 {
         self.way("a", &["status", "--json"]).data()["store"]["events"].as_u64().unwrap()
     }
+}
+
+fn run(mut command: Command, agent: &str, args: &[&str]) -> Run {
+    command.env_remove("WAYPOST_TEST_CLOCK").env("WAYPOST_AGENT", agent).args(args);
+    Run::of(&command.output().unwrap())
 }
 
 /// Checks that a lease ends when it should, by the real clock.

@@ -122,6 +122,6 @@ fn doctor_warns_a_role_that_may_not_read_the_system_identifier() {
 fn a_store_in_a_file_has_no_failover() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
-    let refused = sandbox.way_with(&repo, &[], &["db", "accept-failover"]).fails(7).stderr;
+    let refused = sandbox.way_with(&repo, &[], ["db", "accept-failover"]).fails(7).stderr;
     assert!(refused.contains("is a file"), "{refused}");
 }
