@@ -1,6 +1,6 @@
 //! A store and the ledgers beside it, asked by name and with JSON: what stands behind the ways in over a wire.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use waypost_server::{Call, Host, Who};
 use crate::claims::{self, CLOSED, Told};
 use crate::issue_ops;
 use crate::once::once;
-use crate::place::Place;
+use crate::place::{Place, StoreChoice};
 use crate::session::Session;
 
 /// Operations whose answer can be that an issue is somebody's, or is over.
@@ -22,29 +22,42 @@ pub(crate) const CONCERN_ISSUES: &[&str] = &["claim_task", "claim_issue", "finis
 pub struct SingleHost {
     place: Place,
     session: Mutex<Option<Session>>,
+    /// The store that was opened last. If its file is missing later, that is an error, and no new store is made.
+    opened: Mutex<Option<StoreChoice>>,
 }
 
 impl SingleHost {
     /// Makes one for a place. The store is opened when it is first asked.
     pub fn new(place: Place) -> SingleHost {
-        SingleHost { place, session: Mutex::new(None) }
+        SingleHost { place, session: Mutex::new(None), opened: Mutex::new(None) }
     }
+
+    /// Returns the place as it is now: branches are switched and settings changed while a client is connected.
+    fn place(&self) -> Result<Place> {
+        let place = self.place.again()?;
+        let is_known = *lock(&self.opened) == Some(place.store()?);
+        Ok(if is_known { place.with_existing_store() } else { place })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Host for SingleHost {
     fn call(&self, call: Call) -> Result<Value> {
-        // Branches are switched and settings changed while somebody is connected.
-        let place = self.place.again()?.used_by(&call.who.actor, call.who.agent.as_deref());
+        let place = self.place()?.used_by(&call.who.actor, call.who.agent.as_deref());
         if issue_ops::named(&call.operation).is_some() {
             return run_on_issues(&place, call);
         }
-        let mut kept = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.session);
         let mut session = match kept.take() {
             Some(session) if session.choice == place.store()? => session.moved_to(place)?,
             _ => Session::open(place)?,
         };
+        *lock(&self.opened) = Some(session.choice.clone());
         let answer = run(&mut session, call);
-        // A store that was out of reach, or replaced while it was open, is opened anew.
+        // A store that was out of reach is opened anew.
         if !matches!(&answer, Err(error) if error.kind() == Kind::Unavailable) {
             *kept = Some(session);
         }
@@ -52,7 +65,7 @@ impl Host for SingleHost {
     }
 
     fn wait(&self, last: u64, at_most: Duration) -> Result<()> {
-        Session::open(self.place.again()?)?.wait(last, at_most)
+        Session::open(self.place()?)?.wait(last, at_most)
     }
 }
 

@@ -163,6 +163,8 @@ pub struct Place {
     /// What is odd but not wrong.
     pub warnings: Vec<String>,
     request: Request,
+    /// Whether the store's file must be there already: see [`Place::with_existing_store`].
+    needs_existing_store: bool,
 }
 
 impl Place {
@@ -195,6 +197,7 @@ impl Place {
             config,
             warnings: Vec::new(),
             request,
+            needs_existing_store: false,
         };
         place.warnings.clone_from(&place.config.warnings);
         if let (None, Some(_), Some((_, flag))) =
@@ -318,7 +321,19 @@ impl Place {
 
     /// Finds out once more where everything lives: branches are switched and settings changed meanwhile.
     pub fn again(&self) -> Result<Place> {
-        Place::resolve(self.request.clone())
+        Ok(Place { needs_existing_store: self.needs_existing_store, ..Place::resolve(self.request.clone())? })
+    }
+
+    /// Returns the same place for a process that has used its store before. If the store's file is missing from here on, it
+    /// was moved or deleted: opening fails, where it would otherwise make an empty store.
+    #[must_use]
+    pub fn with_existing_store(&self) -> Place {
+        Place { needs_existing_store: true, ..self.clone() }
+    }
+
+    /// Tells whether opening the store may make its file.
+    pub(crate) fn may_create_store(&self) -> bool {
+        !self.needs_existing_store
     }
 
     /// Returns the same place, used by another author.

@@ -443,7 +443,7 @@ fn open_local(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<O
     match &choice.location {
         Location::Sqlite(path) => {
             let allow_network = place.config.text("store.network").as_deref() == Some("allow");
-            let options = sqlite::Options { patience, allow_network };
+            let options = sqlite::Options { patience, allow_network, create: place.may_create_store() };
             SqliteStore::open(path, options, clock(&place.variables)?).map(|store| OpenStore::Sqlite(Box::new(store)))
         }
         Location::Postgres(url) => {

@@ -38,6 +38,9 @@ const OFTEN: u32 = 64;
 /// From here on the log of those is written back, in pages.
 const LONG_LOG_OF_OFTEN: u32 = 256;
 
+/// How often a write starts over because the file was replaced while it waited for the gate.
+const MAX_REPLACEMENTS: u32 = 5;
+
 /// How to open a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -45,20 +48,27 @@ pub struct Options {
     pub patience: Duration,
     /// Open it even where locks may not work.
     pub allow_network: bool,
+    /// Make the file if there is none. A process that already used the store says no: a missing file means that the
+    /// store was moved or deleted, and an empty one in its place would hide that.
+    pub create: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { patience: Duration::from_secs(30), allow_network: false }
+        Options { patience: Duration::from_secs(30), allow_network: false, create: true }
     }
 }
 
 /// An open store.
 pub struct SqliteStore {
     connection: Connection,
+    /// The path that the caller named, absolute. It may lead through links.
+    named: PathBuf,
+    /// The real path of the open file.
     path: PathBuf,
     identity: FileIdentity,
     gate: PathBuf,
+    options: Options,
     patience: Duration,
     clock: Box<dyn Clock + Send>,
     /// How many transactions that wrote it has seen.
@@ -126,32 +136,55 @@ impl SqliteStore {
         Box::new(SqlTx::new(tx))
     }
 
-    fn lock_gate(&self) -> Result<FileLock> {
-        if self.is_read_only() {
-            return Err(Error::unavailable(format!("the store {} can only be read", self.path.display()))
-                .hint("its file or directory is not writable; name another store with --db"));
-        }
-        FileLock::acquire_in_turn(&self.gate, self.patience)
+    /// Tells whether the path still leads to the open file.
+    fn is_current(&self) -> bool {
+        FileIdentity::of(&self.named).ok() == Some(self.identity)
     }
+
+    /// Opens the file that the path leads to now, if it is another one than the open one.
+    ///
+    /// A process may keep a store open for days. If the file is moved away, deleted or replaced by a backup meanwhile,
+    /// SQLite would go on with the file that lost its name: reads would answer from the past, and writes would be lost.
+    fn reopen_if_replaced(&mut self) -> Result<()> {
+        if self.is_current() { Ok(()) } else { open::reopen(self) }
+    }
+
+    /// Waits for the gate, and makes sure that the open file is the current one while it is held.
+    fn lock_gate_of_current_file(&mut self) -> Result<FileLock> {
+        for _ in 0..MAX_REPLACEMENTS {
+            self.reopen_if_replaced()?;
+            let gate = self.lock_gate()?;
+            if self.is_current() {
+                return Ok(gate);
+            }
+        }
+        Err(open::replaced(&self.named).transient())
+    }
+
+    fn lock_gate(&self) -> Result<FileLock> {
+        lock_gate(&self.connection, &self.path, &self.gate, self.patience)
+    }
+}
+
+fn lock_gate(connection: &Connection, path: &Path, gate: &Path, patience: Duration) -> Result<FileLock> {
+    if connection.is_readonly("main").unwrap_or(false) {
+        return Err(Error::unavailable(format!("the store {} can only be read", path.display()))
+            .hint("its file or directory is not writable; name another store with --db"));
+    }
+    FileLock::acquire_in_turn(gate, patience)
 }
 
 impl Store for SqliteStore {
     fn begin_read(&mut self) -> Result<Box<dyn Tx + '_>> {
+        self.reopen_if_replaced()?;
         let failed = error::at(&self.path, "cannot read");
         let transaction = self.connection.unchecked_transaction().map_err(failed)?;
         Ok(self.tx(transaction, None))
     }
 
     fn begin_write(&mut self) -> Result<Box<dyn Tx + '_>> {
-        let gate = Some(self.lock_gate()?);
+        let gate = Some(self.lock_gate_of_current_file()?);
         let failed = error::at(&self.path, "cannot write");
-        // A file that lost its name would take our commit with it.
-        if FileIdentity::of(&self.path).ok() != Some(self.identity) {
-            return Err(Error::unavailable(format!(
-                "the store {} was deleted or replaced while it was open",
-                self.path.display()
-            )));
-        }
         let transaction =
             rusqlite::Transaction::new_unchecked(&self.connection, rusqlite::TransactionBehavior::Immediate)
                 .map_err(failed)?;

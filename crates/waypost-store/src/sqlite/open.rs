@@ -23,12 +23,42 @@ const STATEMENTS: usize = 128;
 
 pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock + Send>) -> Result<SqliteStore> {
     check_sqlite()?;
+    let named = std::path::absolute(path).map_err(|error| cannot_open(path).because(error))?;
+    let OpenFile { connection, path, identity, gate } = open_file(&named, options)?;
+    let patience = options.patience;
+    Ok(SqliteStore { connection, named, path, identity, gate, options, patience, clock, commits: Cell::new(0) })
+}
+
+/// Opens the file that the store's path leads to now. The store stays as it is if that fails.
+pub(super) fn reopen(store: &mut SqliteStore) -> Result<()> {
+    let options = Options { patience: store.patience, create: false, ..store.options };
+    let OpenFile { connection, path, identity, gate } = open_file(&store.named, options)?;
+    (store.connection, store.path, store.identity, store.gate) = (connection, path, identity, gate);
+    store.commits.set(0);
+    Ok(())
+}
+
+/// The error for a store whose file is not the one that was opened.
+pub(super) fn replaced(path: &Path) -> Error {
+    Error::unavailable(format!("the store {} was moved, deleted or replaced while it was in use", path.display()))
+}
+
+/// A connection to a store's file.
+struct OpenFile {
+    connection: Connection,
+    path: PathBuf,
+    identity: FileIdentity,
+    gate: PathBuf,
+}
+
+fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
     // Two names for one file must mean one lock, so links are resolved before anything else.
-    let path = real_path(path)?;
+    let path = real_path(named, options)?;
     let gate = with_suffix(&path, "-gate");
     match std::fs::metadata(&path) {
         Ok(metadata) => check_file(&path, &metadata, options)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => create(&path, &gate, options)?,
+        Err(error) if error.kind() == ErrorKind::NotFound && options.create => create(&path, &gate, options)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(missing(named)),
         Err(error) => return Err(cannot_open(&path).because(error)),
     }
     let identity = || FileIdentity::of(&path).map_err(|error| cannot_open(&path).because(error));
@@ -38,17 +68,21 @@ pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock + Send>) 
     if identity != before {
         return Err(cannot_open(&path).because("it was replaced in this moment").hint("try again"));
     }
-    let patience = options.patience;
-    let store = SqliteStore { connection, path, identity, gate, patience, clock, commits: Cell::new(0) };
-    if migrate::state(&store.connection, &store.path)? == State::Behind {
-        let _gate = store.lock_gate()?;
-        // Once more, now that nobody else changes it.
-        if migrate::state(&store.connection, &store.path)? == State::Behind {
-            use_wal(&store.connection, &store.path)?;
-            migrate::migrate(&store.connection, &store.path)?;
+    if migrate::state(&connection, &path)? == State::Behind {
+        let _gate = super::lock_gate(&connection, &path, &gate, options.patience)?;
+        // Checked again under the gate: another process may have migrated it meanwhile.
+        if migrate::state(&connection, &path)? == State::Behind {
+            use_wal(&connection, &path)?;
+            migrate::migrate(&connection, &path)?;
         }
     }
-    Ok(store)
+    Ok(OpenFile { connection, path, identity, gate })
+}
+
+/// The error for a store that was in use and has no file any more.
+fn missing(path: &Path) -> Error {
+    Error::unavailable(format!("the store {} is gone: it was moved or deleted while it was in use", path.display()))
+        .hint("put it back, or restore a backup there; no restart is needed")
 }
 
 fn check_sqlite() -> Result<()> {
@@ -62,9 +96,10 @@ fn check_sqlite() -> Result<()> {
 }
 
 /// Resolves links in the path; the file itself, and directories above it, may not exist yet.
-fn real_path(path: &Path) -> Result<PathBuf> {
+fn real_path(path: &Path, options: Options) -> Result<PathBuf> {
     match std::fs::canonicalize(path) {
         Ok(real) => Ok(real),
+        Err(error) if error.kind() == ErrorKind::NotFound && !options.create => Err(missing(path)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             if path.is_symlink() {
                 return Err(Error::unavailable(format!("the store {} is a link to nothing", path.display()))
@@ -77,7 +112,7 @@ fn real_path(path: &Path) -> Result<PathBuf> {
             let parent = if parent.exists() {
                 std::fs::canonicalize(parent).map_err(|error| cannot_open(path).because(error))?
             } else {
-                real_path(parent)?
+                real_path(parent, options)?
             };
             Ok(parent.join(name))
         }

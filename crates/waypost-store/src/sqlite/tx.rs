@@ -9,7 +9,7 @@ use waypost_core::clock::Reading;
 use waypost_core::time::Clock;
 use waypost_fs::FileLock;
 
-use super::{SqliteStore, error, reserve};
+use super::{SqliteStore, error, open, reserve};
 use crate::cell::{Cell, Row};
 use crate::tx::{Database, Mark};
 
@@ -53,10 +53,17 @@ impl Database for SqliteTx<'_> {
     fn commit(self: Box<Self>) -> Result<()> {
         let SqliteTx { transaction, gate, store, path, .. } = *self;
         transaction.commit().map_err(error::at(path, "cannot write"))?;
-        if gate.is_some() {
-            store.keep_log_short();
-            reserve::fill(path);
+        if gate.is_none() {
+            return Ok(());
         }
+        // Checked after the commit: a file that lost its name before would take the write with it.
+        if !store.is_current() {
+            return Err(open::replaced(&store.named)
+                .hint("the write may be in the file that was moved away; repeat it under the same key")
+                .outcome_unknown());
+        }
+        store.keep_log_short();
+        reserve::fill(path);
         Ok(())
     }
 }

@@ -20,10 +20,15 @@ pub(super) fn wait(store: &mut SqliteStore, last: u64, at_most: Duration) -> Res
     let watch = watch(store);
     loop {
         // Looked at after the watch was set up: what was written before it is seen here, what is written after it there.
-        if store.begin_read()?.event_last()? > last {
+        let newest = store.begin_read().and_then(|mut tx| tx.event_last());
+        let left = end.saturating_duration_since(Instant::now());
+        if newest.is_err() {
+            // Callers repeat a failed wait: without a pause they would spin for as long as the store is away.
+            pause(None, left.min(LOOK));
+        }
+        if newest? > last {
             return Ok(());
         }
-        let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 
 mod monkey;
 mod random;
+mod replaced;
 mod rows;
 mod schema;
 mod server;

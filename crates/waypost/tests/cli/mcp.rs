@@ -125,6 +125,28 @@ fn team() -> Team {
     team
 }
 
+#[test]
+fn a_store_that_is_moved_away_is_neither_read_nor_made_again() {
+    let team = team();
+    let mut client = Client::connect(&team, "mcp");
+    client.call("heartbeat", &json!({ "agent": "ann" }));
+    let (private, away) = (team.repo.join(".git/waypost"), team.sandbox.dir("away"));
+    let move_store = |from: &std::path::Path, to: &std::path::Path| {
+        for file in ["state.db", "state.db-wal", "state.db-shm"] {
+            std::fs::rename(from.join(file), to.join(file)).unwrap();
+        }
+    };
+    move_store(&private, &away);
+    for (tool, arguments) in [("status", json!({ "agent": "ann" })), ("heartbeat", json!({ "agent": "ann" }))] {
+        for _ in 0..2 {
+            assert_eq!(client.refused(tool, &arguments)["code"], "unavailable", "{tool}");
+        }
+    }
+    assert!(!private.join("state.db").exists(), "another store was made");
+    move_store(&away, &private);
+    client.call("heartbeat", &json!({ "agent": "ann" }));
+}
+
 /// A life: what is typed, and which tool does the same.
 fn life() -> Vec<(&'static str, &'static str, Value)> {
     vec![
@@ -399,15 +421,18 @@ fn what_others_write_and_where_one_stands_is_seen_at_once() {
     let branch: String = db.query_row("SELECT branch FROM worktrees", [], |row| row.get(0)).unwrap();
     assert_eq!(branch, "topic");
     drop(db);
-    // The store was put aside: what is there now is a new one.
+    // The store is put aside, and another command makes a new one in its place.
     for name in ["state.db", "state.db-wal", "state.db-shm"] {
         let path = team.repo.join(".git/waypost").join(name);
         if path.exists() {
             std::fs::rename(&path, team.sandbox.path(name)).unwrap();
         }
     }
-    let refused = client.refused("heartbeat", &json!({}));
-    assert_eq!(refused["code"], "unavailable", "what was open is gone: {refused}");
+    for _ in 0..2 {
+        let refused = client.refused("heartbeat", &json!({}));
+        assert_eq!(refused["code"], "unavailable", "what was open is gone: {refused}");
+    }
+    let _ = team.data("status");
     assert_eq!(client.call("status", &json!({})), json!({}), "and from then on the new one counts");
 }
 
