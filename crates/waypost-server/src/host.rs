@@ -63,6 +63,12 @@ pub trait Host: Send + Sync + 'static {
 
     /// Waits until somebody may have written after the event with this sequence, or until time is up. Only a hint.
     fn wait(&self, last: u64, at_most: Duration) -> Result<()>;
+
+    /// Tells whether a write would get through now, without changing anything. Returns at once; the reply may come late, or
+    /// never while the disk hangs.
+    fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {
+        reply(Ok(()));
+    }
 }
 
 /// Is told an answer; what was written for it is on disk then.

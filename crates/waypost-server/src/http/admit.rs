@@ -13,7 +13,7 @@ use waypost_core::Error;
 
 use super::guard::Way;
 use super::text::{hash, hex, pairs};
-use super::{Shared, answer, guard, lock};
+use super::{Shared, answer, blocking, guard, lock};
 use crate::access::Grant;
 
 /// How many requests of one token are worked on at once.
@@ -31,7 +31,13 @@ const OPEN: &[&str] = &["/healthz", "/readyz", "/login"];
 pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
     let (began, method, path) = (Instant::now(), request.method().clone(), request.uri().path().to_owned());
     shared.in_flight.fetch_add(1, Ordering::Relaxed);
-    let (token, mut response) = match admit(&shared, &request) {
+    let admitted = match admit(&shared, &request) {
+        Ok(Admitted::IfStoreKnows(token)) => admit_by_store(&shared, token).await,
+        Ok(Admitted::Open) => Ok(None),
+        Ok(Admitted::As(grant, shown)) => Ok(Some((grant, shown))),
+        Err(response) => Err(response),
+    };
+    let (token, mut response) = match admitted {
         Ok(None) => (None, next.run(request).await),
         Ok(Some((grant, shown))) => {
             let token = grant.token.clone();
@@ -80,7 +86,11 @@ impl Shown {
     /// Tells whether it would still let somebody in.
     pub(super) fn is_good(&self, shared: &Shared, now: Instant) -> bool {
         match self {
-            Shown::Token(token) => (shared.lookup)(token).is_some(),
+            // A token that cannot be checked now is checked again: while the store is away, nothing is told.
+            Shown::Token(token) => {
+                let known = (shared.lookup)(token).unwrap_or_default();
+                known.is_some() || !matches!((shared.lookup_in_store)(token), Ok(None))
+            }
             Shown::Browser(cookie) => lock(&shared.sessions).get(cookie).is_some_and(|end| *end > now),
             Shown::Socket => true,
         }
@@ -117,8 +127,27 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// What a request is let in as.
+enum Admitted {
+    /// Its address is open to all.
+    Open,
+    As(Grant, Shown),
+    /// It has shown a token that only the store may know.
+    IfStoreKnows(String),
+}
+
+/// Asks the store for a token, on a thread that may wait for it.
+async fn admit_by_store(shared: &Arc<Shared>, token: String) -> Result<Option<(Grant, Shown)>, Box<Response<Body>>> {
+    let (asked, shown) = (Arc::clone(shared), token.clone());
+    match blocking(move || (asked.lookup_in_store)(&shown)).await {
+        Ok(Some(grant)) => Ok(Some((grant, Shown::Token(token)))),
+        Ok(None) => Err(Box::new(wrong(shared))),
+        Err(error) => Err(Box::new(answer::error(&error))),
+    }
+}
+
 /// Finds out who asks. Nothing but a token, a logged in browser or the socket says it.
-fn admit(shared: &Shared, request: &Request) -> Result<Option<(Grant, Shown)>, Box<Response<Body>>> {
+fn admit(shared: &Shared, request: &Request) -> Result<Admitted, Box<Response<Body>>> {
     let way = request.extensions().get::<Way>().copied().unwrap_or(Way::Network);
     let headers = request.headers();
     if let Err((status, message)) = guard::check(&shared.names, way, request.method(), request.uri(), headers) {
@@ -126,14 +155,17 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<(Grant, Shown)>, B
         return Err(Box::new(answer::refusal(status, code, message, &[])));
     }
     if OPEN.contains(&request.uri().path()) {
-        return Ok(None);
+        return Ok(Admitted::Open);
     }
     if let Some(token) = bearer(headers) {
-        let grant = (shared.lookup)(token).ok_or_else(|| Box::new(wrong(shared)))?;
-        return Ok(Some((grant, Shown::Token(token.to_owned()))));
+        return match (shared.lookup)(token) {
+            Ok(Some(grant)) => Ok(Admitted::As(grant, Shown::Token(token.to_owned()))),
+            Ok(None) => Ok(Admitted::IfStoreKnows(token.to_owned())),
+            Err(error) => Err(Box::new(answer::error(&error))),
+        };
     }
     if way == Way::Socket && !headers.contains_key(header::AUTHORIZATION) {
-        return Ok(Some((Grant::owner("socket"), Shown::Socket)));
+        return Ok(Admitted::As(Grant::owner("socket"), Shown::Socket));
     }
     if let Some(cookie) = cookie(shared, headers) {
         let shown = Shown::Browser(hash(&cookie));
@@ -141,7 +173,7 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<(Grant, Shown)>, B
         // A form of another site sends the cookie too, but no header of its own choice.
         let is_meant = request.method() != Method::POST || headers.contains_key("waypost-page");
         return match (is_in, is_meant) {
-            (true, true) => Ok(Some((Grant::owner("browser"), shown))),
+            (true, true) => Ok(Admitted::As(Grant::owner("browser"), shown)),
             (true, false) => Err(Box::new(answer::refusal(403, "refused", "a browser says Waypost-Page too", &[]))),
             (false, _) => Err(Box::new(wrong(shared))),
         };

@@ -112,7 +112,7 @@ async fn ask(
     let from = text_header(&parts.headers, origin::HEADER)?.map(|from| Origin::from_header(&from)).transpose()?;
     let is_write = op.described.effect == Effect::Write;
     let is_of_store = TABLE.iter().any(|entry| entry.name == op.described.name);
-    let revision = if is_get && is_of_store { Some(revision(shared, &call.who).await?) } else { None };
+    let revision = if is_get && is_of_store { Some(in_time(revision(shared, &call.who)).await?) } else { None };
     let wanted = parts.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     if let (Some(revision), Some(wanted)) = (&revision, wanted)
         && matches(wanted, revision)
@@ -132,10 +132,7 @@ async fn ask(
             Some(call) => blocking(move || host.call(call)).await,
         }
     };
-    let answer = tokio::time::timeout(LONGEST, answered).await.map_err(|_| {
-        Error::unavailable("the store did not answer in time")
-            .hint("it may still happen; ask again with the same Idempotency-Key")
-    })??;
+    let answer = in_time(answered).await?;
     shared.metrics.took(is_write, began.elapsed());
     if is_write {
         shared.events.wrote();
@@ -156,6 +153,14 @@ async fn ask(
         set_tag(&mut response, &tag);
     }
     Ok(response)
+}
+
+/// Waits for the store, but not for ever.
+async fn in_time<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(LONGEST, answer).await.unwrap_or_else(|_| {
+        Err(Error::unavailable("the store did not answer in time")
+            .hint("it may still happen; ask again with the same Idempotency-Key"))
+    })
 }
 
 /// Returns what stands for all that the store says to somebody now.

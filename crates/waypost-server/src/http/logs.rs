@@ -3,7 +3,7 @@
 //! Nothing waits for a reader but what the job printed, which lies in a file: whoever reads slowly reads later.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request, State};
@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 use waypost_core::op::Effect;
 use waypost_core::{Error, Result};
 
-use super::admit::Shown;
-use super::sse::{self, Gone, Listener, SIGN_OF_LIFE, STILL_HERE};
+use super::sse::{self, Client, Gone, Listener};
 use super::text::pairs;
 use super::{Shared, answer, ask, blocking, number};
 use crate::access::Grant;
@@ -45,8 +44,8 @@ pub(super) async fn tell(shared: &Arc<Shared>, job: Option<String>, request: Req
     begun.unwrap_or_else(|error| answer::error(&error))
 }
 
-/// Returns who asks, what it showed, and from which byte on it wants to be told.
-fn asked(shared: &Shared, job: &str, request: &Request) -> Result<(Who, Shown, u64)> {
+/// Returns who asks, over which connection, and from which byte on it wants to be told.
+fn asked(shared: &Shared, job: &str, request: &Request) -> Result<(Who, Client, u64)> {
     let grant = request.extensions().get::<Grant>();
     let grant = grant.ok_or_else(|| Error::internal("a request came in without a grant"))?;
     grant.allow(OPERATION, Effect::Read, &json!({ "job": job }))?;
@@ -58,17 +57,17 @@ fn asked(shared: &Shared, job: &str, request: &Request) -> Result<(Who, Shown, u
         }
     }
     let from = sse::last_id(request)?.unwrap_or(from);
-    Ok((ask::who(shared, grant, request.headers())?, sse::shown(request)?, from))
+    Ok((ask::who(shared, grant, request.headers())?, sse::client(request)?, from))
 }
 
-async fn begin(shared: &Arc<Shared>, job: String, (who, shown, from): (Who, Shown, u64)) -> Result<Response<Body>> {
+async fn begin(shared: &Arc<Shared>, job: String, (who, client, from): (Who, Client, u64)) -> Result<Response<Body>> {
     let place = Arc::clone(&shared.log_listeners).try_acquire_owned();
     let place = place.map_err(|_| Error::unavailable("too many listen to logs"))?;
     // A job that is not known is an error, and no stream.
     let first = read(shared, &who, job, from).await?;
     let behind = Arc::clone(shared);
-    Ok(sse::stream(shared, shown, move |listener| async move {
-        let told = follow(&behind, &who, first, from, &listener).await;
+    Ok(sse::stream(shared, client, move |listener| async move {
+        let told = follow(&behind, &who, first, from, listener).await;
         drop(place);
         told
     }))
@@ -85,10 +84,15 @@ struct Part {
     log: String,
 }
 
-async fn follow(shared: &Arc<Shared>, who: &Who, mut part: Part, mut at: u64, listener: &Listener) -> Result<(), Gone> {
+async fn follow(
+    shared: &Arc<Shared>,
+    who: &Who,
+    mut part: Part,
+    mut at: u64,
+    mut listener: Listener,
+) -> Result<(), Gone> {
     // Whoever waits for headers has them at once.
     listener.tell(format!(": from {at}\n\n")).await?;
-    let mut spoke = Instant::now();
     loop {
         if part.from > at {
             let data = json!({ "missed": part.from - at, "from": part.from });
@@ -98,15 +102,11 @@ async fn follow(shared: &Arc<Shared>, who: &Who, mut part: Part, mut at: u64, li
         if !part.log.is_empty() {
             let data = json!({ "from": part.from, "text": part.log });
             listener.tell(format!("id: {at}\nevent: log\ndata: {data}\n\n")).await?;
-            spoke = Instant::now();
         } else if !part.is_live {
             let data = json!({ "status": part.status });
             return listener.tell(format!("id: {at}\nevent: end\ndata: {data}\n\n")).await;
         } else {
-            if spoke.elapsed() >= SIGN_OF_LIFE {
-                listener.tell(STILL_HERE).await?;
-                spoke = Instant::now();
-            }
+            listener.keep_alive().await?;
             tokio::time::sleep(LOOK).await;
         }
         part = match read(shared, who, part.job, at).await {

@@ -11,6 +11,7 @@ mod guard;
 mod logs;
 mod metrics;
 mod openapi;
+mod readiness;
 mod route;
 mod sse;
 mod text;
@@ -46,7 +47,9 @@ use ask::{Address, operate};
 use events::{Events, LISTENERS, Wanted};
 use guard::{Names, Way};
 use metrics::Metrics;
+use readiness::Readiness;
 use route::{Op, ROOT};
+use sse::{Budget, Hangup};
 use text::{hash, pairs};
 
 /// How many connections there may be at once.
@@ -62,6 +65,11 @@ const CODE: Duration = Duration::from_mins(5);
 /// How long requests may take to end once the server was told to.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// How much of an answer waits in the memory of a connection, and how long the head of a request may be.
+const CONNECTION_BUFFER_BYTES: usize = 64 * 1024;
+/// How much of an answer waits in the kernel for each connection. Left alone, the kernel takes several megabytes for each.
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
+
 /// Where requests come in.
 pub enum Listener {
     /// A port.
@@ -70,8 +78,8 @@ pub enum Listener {
     Unix(UnixListener),
 }
 
-/// Looks a token up.
-pub type Lookup = Box<dyn Fn(&str) -> Option<Grant> + Send + Sync>;
+/// Looks a token up. An error says that it cannot be checked now, which is something else than a wrong token.
+pub type Lookup = Box<dyn Fn(&str) -> Result<Option<Grant>> + Send + Sync>;
 
 /// How to serve.
 pub struct Config {
@@ -79,8 +87,10 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// Names under which the server is reached, beside those of this machine.
     pub allowed_hosts: Vec<String>,
-    /// Who bears which token.
+    /// Who bears which token. It is called by threads that must not wait.
     pub lookup: Lookup,
+    /// The same for tokens that the first one does not know and the store may. It may wait for the store.
+    pub lookup_in_store: Lookup,
     /// Who owns the server.
     pub actor: String,
     /// The user whose processes may use the socket.
@@ -98,9 +108,15 @@ struct Shared {
     names: Names,
     port: Option<u16>,
     lookup: Lookup,
+    lookup_in_store: Lookup,
     actor: String,
     log: Box<dyn Fn(&Value) + Send + Sync>,
     events: Events,
+    /// What waits in memory for listeners.
+    budget: Arc<Budget>,
+    readiness: Readiness,
+    /// When the tokens of listeners were last found to be good.
+    checked_tokens: Mutex<HashMap<String, Instant>>,
     /// Those who may still follow a log.
     log_listeners: Arc<Semaphore>,
     metrics: Metrics,
@@ -164,9 +180,13 @@ async fn run(host: Arc<dyn Host>, config: Config) -> Result<()> {
         names: Names::new(port, &config.allowed_hosts),
         port,
         lookup: config.lookup,
+        lookup_in_store: config.lookup_in_store,
         actor: config.actor,
         log: config.log,
         events: Events::new(),
+        budget: Arc::default(),
+        readiness: Readiness::default(),
+        checked_tokens: Mutex::default(),
         log_listeners: Arc::new(Semaphore::new(logs::LISTENERS)),
         metrics: Metrics::default(),
         stop: watch::channel(false).0,
@@ -185,6 +205,8 @@ async fn run(host: Arc<dyn Host>, config: Config) -> Result<()> {
         match listener {
             Listener::Tcp(listener) => {
                 listener.set_nonblocking(true).map_err(cannot)?;
+                // Connections inherit it. If it is refused, they cost more memory, and nothing else.
+                let _ = rustix::net::sockopt::set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES);
                 let listener = tokio::net::TcpListener::from_std(listener).map_err(cannot)?;
                 tokio::spawn(accept_tcp(listener, router, shared, connections));
             }
@@ -272,23 +294,30 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut stop = shared.stop.subscribe();
+    let hangup = Hangup::default();
+    let of_requests = hangup.clone();
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let mut router = router.clone();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(way);
+        request.extensions_mut().insert(of_requests.clone());
         async move { tower_service::Service::call(&mut router, request).await }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_headers(64)
+        .max_buf_size(CONNECTION_BUFFER_BYTES)
+        // A client may close its sending side once it has asked; it still reads the answer.
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
+        () = hangup.requested() => return shared.log(&json!({ "level": "warn", "event": "listener_cut_off" })),
         _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
-    let _ = connection.await;
+    tokio::select! { _ = connection => {}, () = hangup.requested() => {} }
 }
 
 /// Everything that is answered. What has no place here is answered with 404, by those who may ask.
@@ -351,10 +380,13 @@ async fn introduce(State(shared): State<Arc<Shared>>, mut request: Request, next
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response<Body> {
-    if *shared.events.is_reachable.borrow() && !*shared.stop.borrow() {
-        return answer::text("text/plain", "ready\n");
-    }
-    let mut response = answer::text("text/plain", "not ready\n");
+    let found = if *shared.stop.borrow() {
+        Err("the server is ending".to_owned())
+    } else {
+        shared.readiness.check(&*shared.host).await
+    };
+    let Err(why) = found else { return answer::text("text/plain", "ready\n") };
+    let mut response = answer::text("text/plain", format!("not ready: {why}\n"));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     response
 }
@@ -412,8 +444,8 @@ fn tell(shared: &Arc<Shared>, request: &Request) -> Response<Body> {
         if shared.events.listeners() >= LISTENERS {
             return Err(Error::unavailable("too many listen"));
         }
-        let shown = sse::shown(request)?;
-        let mut wanted = Wanted { shown, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
+        let client = sse::client(request)?;
+        let mut wanted = Wanted { client, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
         for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
             match name.as_str() {
                 "since" => wanted.since = Some(number(&name, &value)?),

@@ -67,6 +67,7 @@ impl Serving {
         let is_postgres = matches!(session.choice.location, Location::Postgres(_));
         let own = session.caller().clone();
         drop(session);
+        let place = place.with_existing_store();
         let urgent = if is_postgres { Some(Writer::start(&place)?) } else { None };
         Ok(Serving {
             own,
@@ -80,14 +81,24 @@ impl Serving {
     }
 
     /// Returns what the token of a job allows, for as long as the job runs.
-    pub fn grant_of_job(&self, secret: &str) -> Option<Grant> {
-        let shown = jobs::hash_of_token(secret)?;
+    ///
+    /// It is asked for tokens that are in no file, so it also says if the files cannot be there: tokens lie beside the store.
+    pub fn grant_of_job(&self, secret: &str) -> Result<Option<Grant>> {
+        if let Location::Sqlite(path) = self.place.store()?.location
+            && !path.exists()
+        {
+            return Err(Error::unavailable("tokens cannot be checked: the store and its directory are not there"));
+        }
+        let Some(shown) = jobs::hash_of_token(secret) else { return Ok(None) };
         let live = ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) };
         let caller = self.own.clone();
-        let live = self.readers.ask(move |session| engine::read(session.store()?, &caller, &mut SystemEntropy, live));
-        let found = live.ok()?.jobs.into_iter().find(|view| view.job.token_hash.as_ref() == Some(&shown))?;
-        let task = found.job.task_id.map(|id| id.to_string());
-        Some(Grant { token: found.job.id.to_string(), role: Role::Job, agent: found.agent, task })
+        let live =
+            self.readers.ask(move |session| engine::read(session.store()?, &caller, &mut SystemEntropy, live))?;
+        let found = live.jobs.into_iter().find(|view| view.job.token_hash.as_ref() == Some(&shown));
+        Ok(found.map(|found| {
+            let task = found.job.task_id.map(|id| id.to_string());
+            Grant { token: found.job.id.to_string(), role: Role::Job, agent: found.agent, task }
+        }))
     }
 
     /// Returns who asks, as the engine knows it.
@@ -346,5 +357,9 @@ impl Host for Serving {
 
     fn wait(&self, last: u64, at_most: Duration) -> Result<()> {
         self.readers.wait(last, at_most)
+    }
+
+    fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {
+        self.writer.probe(reply);
     }
 }

@@ -1,6 +1,6 @@
 //! The threads that read, each with a session of its own.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -15,6 +15,10 @@ use crate::session::Session;
 const THREADS: usize = 4;
 /// How many may wait.
 const QUEUE: usize = 1_024;
+
+/// How long a caller waits for a thread that reads: longer than `store.wait`, the time that a thread waits for a lock.
+/// Threads hang only while the disk does.
+const READ_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Something to read; tells whether the session is still good.
 pub(super) type Job = Box<dyn FnOnce(Result<&mut Session>) -> bool + Send>;
@@ -56,7 +60,7 @@ impl Readers {
             is_good
         });
         self.give(job);
-        receiver.recv().map_err(|_| gone())?
+        receive(&receiver, READ_TIMEOUT)
     }
 
     /// Gives a job to whoever has time. It is told if there is nobody.
@@ -73,7 +77,16 @@ impl Readers {
         let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
         waiter.send((last, at_most, sender)).map_err(|_| gone())?;
         drop(waiter);
-        receiver.recv().map_err(|_| gone())?
+        receive(&receiver, at_most + READ_TIMEOUT)
+    }
+}
+
+/// Waits for the answer of a thread.
+fn receive<T>(answers: &Receiver<Result<T>>, timeout: Duration) -> Result<T> {
+    match answers.recv_timeout(timeout) {
+        Ok(answer) => answer,
+        Err(RecvTimeoutError::Timeout) => Err(Error::unavailable("the store did not answer in time")),
+        Err(RecvTimeoutError::Disconnected) => Err(gone()),
     }
 }
 

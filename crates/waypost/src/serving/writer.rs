@@ -26,8 +26,26 @@ const QUEUE: usize = 1_024;
 const TOGETHER: usize = 64;
 
 pub(super) struct Writer {
-    queue: SyncSender<Request>,
+    queue: SyncSender<Work>,
     counts: Arc<Counts>,
+}
+
+/// What the thread does, in the order in which it was asked for.
+enum Work {
+    Write(Box<Request>),
+    Probe(Probe),
+}
+
+/// Is told whether a write would get through.
+pub(super) type Probe = Box<dyn FnOnce(Result<()>) + Send>;
+
+impl Work {
+    fn fail(self, error: Error) {
+        match self {
+            Work::Write(request) => (request.reply)(Err(error)),
+            Work::Probe(probe) => probe(Err(error)),
+        }
+    }
 }
 
 /// Something to write.
@@ -71,10 +89,19 @@ impl Writer {
             counts.waiting.fetch_sub(1, Ordering::Relaxed);
             reply(answer);
         });
-        match self.queue.try_send(Request { entry, caller, arguments, key, reply }) {
+        self.send(Work::Write(Box::new(Request { entry, caller, arguments, key, reply })));
+    }
+
+    /// Finds out whether a write would get through now: takes its turn like one, and changes nothing.
+    pub(super) fn probe(&self, probe: Probe) {
+        self.send(Work::Probe(probe));
+    }
+
+    fn send(&self, work: Work) {
+        match self.queue.try_send(work) {
             Ok(()) => {}
-            Err(TrySendError::Full(request)) => (request.reply)(Err(too_many())),
-            Err(TrySendError::Disconnected(request)) => (request.reply)(Err(gone())),
+            Err(TrySendError::Full(work)) => work.fail(too_many()),
+            Err(TrySendError::Disconnected(work)) => work.fail(gone()),
         }
     }
 
@@ -93,32 +120,49 @@ impl Writer {
     }
 }
 
-fn run(place: &Place, requests: &Receiver<Request>, counts: &Counts) {
+fn run(place: &Place, work: &Receiver<Work>, counts: &Counts) {
     let mut session = None;
-    while let Ok(first) = requests.recv() {
-        let batch: Vec<Request> = std::iter::once(first).chain(requests.try_iter().take(TOGETHER - 1)).collect();
-        let mut open = match session.take() {
-            Some(open) => open,
-            None => match Session::open(place.clone()) {
-                Ok(open) => open,
-                Err(error) => {
-                    answer_all(batch, &error);
-                    continue;
+    while let Ok(first) = work.recv() {
+        let batch: Vec<Work> = std::iter::once(first).chain(work.try_iter().take(TOGETHER - 1)).collect();
+        let opened = match session.take() {
+            Some(open) => Ok(open),
+            None => Session::open(place.clone()),
+        };
+        match opened {
+            Ok(mut open) => match open.store() {
+                Ok(store) => {
+                    work_off(store, batch, counts);
+                    session = Some(open);
                 }
+                Err(error) => fail_all(batch, &error),
             },
-        };
-        counts.requests.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            Err(error) => fail_all(batch, &error),
+        }
+    }
+}
+
+/// Writes what was asked for, and then answers the probes: with what is true after the writes.
+fn work_off(store: &mut dyn Store, batch: Vec<Work>, counts: &Counts) {
+    let (mut requests, mut probes) = (Vec::new(), Vec::new());
+    for work in batch {
+        match work {
+            Work::Write(request) => requests.push(*request),
+            Work::Probe(probe) => probes.push(probe),
+        }
+    }
+    if !requests.is_empty() {
+        counts.requests.fetch_add(requests.len() as u64, Ordering::Relaxed);
         let began = Instant::now();
-        let transactions = match open.store() {
-            Ok(store) => write(store, batch),
-            Err(error) => {
-                answer_all(batch, &error);
-                continue;
-            }
-        };
+        let transactions = write(store, requests);
         counts.transactions.fetch_add(transactions, Ordering::Relaxed);
         counts.micros.fetch_add(micros(began.elapsed()), Ordering::Relaxed);
-        session = Some(open);
+    }
+    if !probes.is_empty() {
+        // It signs the gate's file, which shows that the file system can be written, and takes the database's write lock.
+        let found = store.begin_write().map(drop);
+        for probe in probes {
+            probe(found.clone());
+        }
     }
 }
 
@@ -126,9 +170,9 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn answer_all(batch: Vec<Request>, error: &Error) {
-    for request in batch {
-        (request.reply)(Err(error.clone()));
+fn fail_all(batch: Vec<Work>, error: &Error) {
+    for work in batch {
+        work.fail(error.clone());
     }
 }
 
@@ -145,11 +189,22 @@ fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
             Ok(None) => together(store, &batch, Undo::Steps),
             answers => answers,
         };
-        if let Ok(Some(answers)) = answers {
-            for (request, answer) in batch.into_iter().zip(answers) {
-                (request.reply)(answer);
+        match answers {
+            Ok(Some(answers)) => {
+                for (request, answer) in batch.into_iter().zip(answers) {
+                    (request.reply)(answer);
+                }
+                return 1;
             }
-            return 1;
+            // They may have been written: only those with a key can be repeated.
+            Err(error) if error.is_outcome_unknown() => {
+                let (keyed, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(|request| request.key.is_some());
+                for request in others {
+                    (request.reply)(Err(error.clone()));
+                }
+                batch = keyed;
+            }
+            _ => {}
         }
     }
     let count = batch.len() as u64;

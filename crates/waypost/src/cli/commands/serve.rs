@@ -103,7 +103,8 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         Config {
             listeners: vec![Listener::Tcp(tcp), Listener::Unix(unix)],
             allowed_hosts: args.allowed_hosts.clone(),
-            lookup: Box::new(move |secret| tokens.lookup(secret).or_else(|| jobs.grant_of_job(secret))),
+            lookup: Box::new(move |secret| Ok(tokens.lookup(secret))),
+            lookup_in_store: Box::new(move |secret| jobs.grant_of_job(secret)),
             actor: place.actor(),
             uid: rustix::process::geteuid().as_raw(),
             code,

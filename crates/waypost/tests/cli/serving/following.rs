@@ -2,12 +2,13 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use waypost_testkit::Run;
 
-use super::{Ask, Server};
+use super::{Ask, Server, peak_kib, resident_kib};
+use crate::jobs::until;
 
 /// A stream of events that somebody reads.
 pub(super) struct Stream(BufReader<TcpStream>);
@@ -45,10 +46,16 @@ impl Stream {
 impl Stream {
     /// Waits for its end, whatever is told before.
     pub(super) fn end(mut self) {
-        // Sooner than it says that it is still there.
-        self.0.get_ref().set_read_timeout(Some(Duration::from_secs(14))).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
         // The last chunk is empty.
-        while self.line() != "0" {}
+        while self.line() != "0" {
+            assert!(Instant::now() < deadline, "the stream goes on");
+        }
+    }
+
+    /// Returns how many bytes have arrived that were not read yet.
+    fn unread(&self) -> u64 {
+        rustix::io::ioctl_fionread(self.0.get_ref()).unwrap()
     }
 }
 
@@ -95,29 +102,66 @@ fn a_stream_goes_on_where_the_last_one_ended() {
 }
 
 #[test]
-fn t55_whoever_reads_too_slowly_is_told_and_holds_nobody_up() {
+fn t55_a_slow_reader_gets_every_event_and_holds_nobody_up() {
     let server = Server::start(&[]);
     // It reads nothing, until everything has happened.
     let mut slow = Stream::open(server.ask("GET", "/api/v1/events?kind=store"));
     let mut quick = Stream::open(server.ask("GET", "/api/v1/events?kind=store"));
-    let large = "x".repeat(20_000);
-    for number in 0..1_300_u32 {
-        let body = json!({ "what": "probed", "detail": { "number": number, "large": large } });
-        let ask = server.ask("POST", "/api/v1/maintenance/record").json(&body);
-        assert_eq!(ask.send().status, 200);
+    for number in 0..400 {
+        probe_large(&server, number, 20_000);
         assert_eq!(quick.next().2["data"]["number"], number);
     }
-    let mut told = 0;
-    loop {
-        let (kind, _, data) = slow.next();
-        if kind == "resync" {
-            assert!(data["missed"].as_u64().unwrap() > 0 && data["since"].as_u64().unwrap() > 0, "{data}");
-            break;
-        }
-        assert_eq!(data["data"]["number"], told, "in order, up to where it was lost");
-        told += 1;
+    for number in 0..400 {
+        assert_eq!(slow.next().2["data"]["number"], number, "in order, without a gap");
     }
-    assert!(told < 1_300);
+}
+
+/// How much more memory the server may take for a listener that does not read, of events of 64 KB each.
+const MAX_STALLED_KIB: u64 = 512;
+
+#[test]
+fn listeners_that_do_not_read_cost_little_memory() {
+    let mut server = Server::start(&[]);
+    let mut written = 40;
+    for number in 0..written {
+        probe_large(&server, number, 64_000);
+    }
+    let idle = resident_kib(&server.child);
+    let peaks = [peak_with_stalled(&server, 40, &mut written), peak_with_stalled(&server, 40, &mut written)];
+    assert!(peaks[0] < idle + 80 * MAX_STALLED_KIB, "{idle} KiB before, {peaks:?} KiB at most");
+    assert!(peaks[1] < peaks[0] + 20 * MAX_STALLED_KIB, "the second round costs more: {peaks:?} KiB");
+    // What was written before it started, a server has only in the store.
+    server.restart();
+    server.get("/api/v1/events?limit=1").json();
+    let idle = resident_kib(&server.child);
+    let peak = peak_with_stalled(&server, 20, &mut written);
+    assert!(peak < idle + 60 * MAX_STALLED_KIB, "{idle} KiB before, {peak} KiB at most");
+}
+
+/// Lets some listeners read nothing beside one that reads, and returns the most memory that the server has had, in KiB.
+fn peak_with_stalled(server: &Server, count: usize, written: &mut u32) -> u64 {
+    let listen = || Stream::open(server.ask("GET", "/api/v1/events/stream?since=0&kind=store.probed"));
+    let mut reading = listen();
+    let mut expect = |number: u32| assert_eq!(reading.next().2["data"]["number"], number);
+    for number in 0..*written {
+        expect(number);
+    }
+    let stalled: Vec<Stream> = (0..count).map(|_| listen()).collect();
+    until("all sockets are full", || stalled.iter().all(|stream| stream.unread() > 32_000));
+    for number in *written..*written + 8 {
+        probe_large(server, number, 64_000);
+        expect(number);
+    }
+    *written += 8;
+    let peak = peak_kib(&server.child);
+    drop((stalled, reading));
+    until("the server has noticed that they left", || server.connections() == 0);
+    peak
+}
+
+fn probe_large(server: &Server, number: u32, bytes: usize) {
+    let detail = json!({ "number": number, "large": "x".repeat(bytes) });
+    server.post("/api/v1/maintenance/record", &json!({ "what": "probed", "detail": detail })).data();
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! What a client can cost.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 
 use serde_json::json;
 
-use super::{OF_EACH_KIB, Server, resident_kib};
+use super::{OF_EACH_KIB, Reply, Server, resident_kib};
 use crate::jobs::until;
 
 #[test]
@@ -66,6 +67,48 @@ fn fault_54_a_client_that_goes_away_leaves_a_whole_write_or_none() {
 }
 
 #[test]
+fn a_client_that_closes_its_sending_side_gets_its_whole_answer() {
+    let server = Server::start(&[]);
+    let answer = |mut stream: Box<dyn Duplex>, request: String| {
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.close_sending_side();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        Reply::read(&answer)
+    };
+    let tcp = || Box::new(TcpStream::connect(server.host()).unwrap());
+    let unix = || Box::new(UnixStream::connect(server.socket()).unwrap());
+    // Its answer takes a while, so the server has seen the end of what the client sends long before.
+    let ask = server.ask("GET", &format!("/api/v1/wait?since={}&ms=300", u32::MAX));
+    assert_eq!(answer(tcp(), ask.head()).status, 200);
+    assert_eq!(answer(tcp(), ask.head().replace("HTTP/1.1", "HTTP/1.0")).status, 200);
+    assert_eq!(answer(unix(), ask.with("Host", "localhost").head()).status, 200);
+    for number in 0..20 {
+        let ask = server.ask("POST", "/api/v1/workflows").json(&json!({ "name": format!("w{number}") }));
+        let request = ask.head() + std::str::from_utf8(ask.body.as_deref().unwrap()).unwrap();
+        assert_eq!(answer(tcp(), request).data()["name"], format!("w{number}"));
+    }
+    until("all connections are closed", || server.connections() == 0);
+}
+
+/// A connection whose sending side can be closed on its own.
+trait Duplex: Read + Write {
+    fn close_sending_side(&self);
+}
+
+impl Duplex for TcpStream {
+    fn close_sending_side(&self) {
+        self.shutdown(std::net::Shutdown::Write).unwrap();
+    }
+}
+
+impl Duplex for UnixStream {
+    fn close_sending_side(&self) {
+        self.shutdown(std::net::Shutdown::Write).unwrap();
+    }
+}
+
+#[test]
 fn two_hundred_agents_over_http_leave_nothing_behind() {
     let server = Server::start(&[]);
     let said = |stream: &mut BufReader<TcpStream>| {
@@ -115,7 +158,7 @@ fn two_hundred_agents_over_http_leave_nothing_behind() {
 
 impl Server {
     /// Counts the connections that the server has.
-    fn connections(&self) -> usize {
+    pub(super) fn connections(&self) -> usize {
         let port = format!(":{:04X}", self.host().rsplit_once(':').unwrap().1.parse::<u16>().unwrap());
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
         let is_open = |line: &str| {

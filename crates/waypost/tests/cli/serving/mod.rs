@@ -8,6 +8,7 @@ mod jobs;
 mod life;
 mod limits;
 mod loading;
+mod replacing;
 mod starting;
 
 use std::collections::BTreeMap;
@@ -247,6 +248,13 @@ pub(crate) const OF_EACH_KIB: u64 = 10;
 pub(crate) fn resident_kib(process: &Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Returns the most memory that a process has had.
+fn peak_kib(process: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().split(' ').next().unwrap().parse().unwrap()
 }
 

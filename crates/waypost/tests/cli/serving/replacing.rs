@@ -1,0 +1,142 @@
+//! A store whose file is moved away, deleted, replaced or held while it is served.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::following::Stream;
+use super::{Reply, Server};
+use crate::jobs::until;
+
+/// The files of a store.
+const FILES: [&str; 3] = ["state.db", "state.db-wal", "state.db-shm"];
+
+impl Server {
+    fn private(&self) -> PathBuf {
+        self.repo.join(".git/waypost")
+    }
+
+    /// Moves the files of the store from one directory to another.
+    fn move_store(&self, from: &str, to: &str) {
+        let dir = |name: &str| if name.is_empty() { self.private() } else { self.sandbox.dir(name) };
+        for file in FILES {
+            fs::rename(dir(from).join(file), dir(to).join(file)).unwrap();
+        }
+    }
+
+    fn create(&self, name: &str) -> Reply {
+        self.post("/api/v1/workflows", &json!({ "name": name }))
+    }
+
+    /// Returns the workflows that the server lists.
+    fn served(&self) -> Vec<String> {
+        names(&self.get("/api/v1/workflows?limit=1000").data())
+    }
+
+    /// Returns the workflows that are in the file at the store's path.
+    fn stored(&self) -> Vec<String> {
+        names(&self.way(&["workflow", "list", "--all", "--json"]).data())
+    }
+
+    fn until_ready(&self) {
+        until("the server is ready", || self.get("/readyz").status == 200);
+    }
+}
+
+fn names(workflows: &Value) -> Vec<String> {
+    let names = workflows.as_array().unwrap().iter().map(|workflow| workflow["name"].as_str().unwrap().to_owned());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_store_that_is_moved_away_is_unavailable_until_it_is_back() {
+    let server = Server::start(&[]);
+    let agent = server.token(&["--agent", "builder"]);
+    server.create("one").data();
+    server.until_ready();
+    let mut stream = Stream::open(server.ask("GET", "/api/v1/events?kind=workflow&since=0"));
+    assert_eq!(stream.next().0, "workflow.created");
+    server.move_store("", "away");
+    assert_eq!(server.get("/api/v1/workflows").fails(503), "unavailable");
+    assert_eq!(server.create("lost").fails(503), "unavailable");
+    assert_eq!(server.ask("POST", "/api/v1/heartbeat").by(&agent).json(&json!({})).send().fails(503), "unavailable");
+    let claim = server.ask("POST", "/api/v1/issues/way-1/claim").by(&agent).json(&json!({})).send();
+    assert!([404, 503].contains(&claim.status), "{claim:?}");
+    until("the server has noticed", || server.get("/readyz").status == 503);
+    let ready = server.get("/readyz");
+    assert!(ready.body.contains("the store") && !ready.body.contains('/'), "{ready:?}");
+    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(stream.next().0, "unavailable");
+    assert!(!server.private().join("state.db").exists(), "the server made another store");
+
+    server.move_store("away", "");
+    assert_eq!(server.served(), ["one"]);
+    let two = server.create("two").data();
+    assert_eq!(server.ask("POST", "/api/v1/heartbeat").by(&agent).json(&json!({})).send().status, 200);
+    server.until_ready();
+    assert_eq!(stream.next().0, "available");
+    let (kind, _, event) = stream.next();
+    assert_eq!((kind.as_str(), &event["subject"]), ("workflow.created", &two["id"]));
+    assert_eq!(server.stored(), ["one", "two"]);
+}
+
+#[test]
+fn a_store_that_is_replaced_is_used_at_once_and_the_old_file_is_not() {
+    let server = Server::start(&[]);
+    server.create("kept").data();
+    let copy = server.sandbox.path("copy.db");
+    let _ = server.way(&["db", "backup", copy.to_str().unwrap()]).ok();
+    let mut stream = Stream::open(server.ask("GET", "/api/v1/events?kind=workflow&since=0"));
+    let gone = server.create("gone").data();
+    // It has heard of something that will not be in the history any more.
+    while stream.next().2["subject"] != gone["id"] {}
+    server.move_store("", "away");
+    fs::rename(&copy, server.private().join("state.db")).unwrap();
+    assert_eq!(server.served(), ["kept"], "the server reads the file that was moved away");
+    server.create("new").data();
+    assert_eq!(server.stored(), ["kept", "new"]);
+    while stream.next().0 != "resync" {}
+    server.until_ready();
+    server.create("newer").data();
+    assert_eq!(server.stored(), ["kept", "new", "newer"]);
+}
+
+#[test]
+fn a_deleted_directory_is_not_made_again_and_its_tokens_are_not_called_wrong() {
+    let server = Server::start(&[]);
+    let agent = server.token(&["--agent", "builder"]);
+    server.create("one").data();
+    server.until_ready();
+    let away = server.sandbox.path("away");
+    fs::rename(server.private(), &away).unwrap();
+    for _ in 0..3 {
+        let ask = server.ask("GET", "/api/v1/workflows");
+        assert_eq!(ask.by(&agent).send().fails(503), "unavailable");
+    }
+    assert_eq!(server.create("lost").fails(503), "unavailable");
+    until("the server has noticed", || server.get("/readyz").status == 503);
+    assert_eq!(server.get("/healthz").status, 200);
+    assert!(!server.private().join("state.db").exists(), "the server made another store");
+    fs::rename(&away, server.private()).unwrap();
+    assert_eq!(names(&server.ask("GET", "/api/v1/workflows").by(&agent).send().data()), ["one"]);
+    server.until_ready();
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_not_ready() {
+    let server = Server::start(&[]);
+    server.create("one").data();
+    server.until_ready();
+    let gate = fs::File::options().write(true).open(server.private().join("state.db-gate")).unwrap();
+    gate.lock().unwrap();
+    until("the server has noticed", || server.get("/readyz").status == 503);
+    assert!(server.get("/readyz").body.contains("in time"));
+    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.served(), ["one"], "reading goes on");
+    drop(gate);
+    server.until_ready();
+    server.create("two").data();
+}
