@@ -13,7 +13,8 @@ use crate::ledger::{LEDGER, add, ids, lines};
 use crate::sandbox;
 
 fn version(count: usize) -> String {
-    (0..count).map(|number| format!("{{\"id\":\"r-{number:05}\",\"title\":\"t\"}}\n")).collect()
+    let records: Vec<String> = (0..count).map(|number| format!(r#"{{"id":"r-{number:05}","title":"t"}}"#)).collect();
+    records.join("\n") + "\n"
 }
 
 /// Makes a repository on `main`. Its branch `other` is one commit ahead, with a longer ledger and another file that git
@@ -173,8 +174,8 @@ impl Stopped {
         let names: Vec<&str> = trace.lines().filter_map(|line| Some(line.split_once('(')?.0)).collect();
         let step = trace.lines().position(|line| line.contains(".swap.tmp")).expect("an exchange");
         let number = names[..=step].iter().filter(|name| **name == names[step]).count();
-        let stop = format!("inject={}:signal=SIGSTOP:when={number}", names[step]);
-        let mut options = vec!["-e", &stop];
+        let pause = format!("inject={}:signal=SIGSTOP:when={number}", names[step]);
+        let mut options = vec!["-e", &pause];
         let injected: Vec<String> = injected.iter().map(|what| format!("inject=renameat2:{what}")).collect();
         options.extend(injected.iter().flat_map(|what| ["-e", what.as_str()]));
         let child = traced(&options).spawn().unwrap();
@@ -207,7 +208,8 @@ impl Stopped {
 
 fn temporary(repo: &Path) -> Vec<String> {
     let names = fs::read_dir(repo.join(".waypost")).unwrap().map(|entry| entry.unwrap().file_name());
-    names.map(|name| name.into_string().unwrap()).filter(|name| name.ends_with(".tmp")).collect()
+    let is_temporary = |name: &String| Path::new(name).extension().is_some_and(|end| end == "tmp");
+    names.map(|name| name.into_string().unwrap()).filter(is_temporary).collect()
 }
 
 /// Replaces the ledger as a program does that knows none of our locks, with one issue more.
@@ -325,7 +327,9 @@ fn temporary_files_of_killed_processes_are_swept() {
     let sandbox = sandbox();
     let repo = repository(&sandbox, "repo");
     let left = [repo.join(".waypost/.issues.jsonl.1-0.tmp"), repo.join(".git/waypost/.mark.1-0.tmp")];
-    left.iter().for_each(|path| sandbox.write(path, "half"));
+    for path in &left {
+        sandbox.write(path, "half");
+    }
     add(&sandbox, &repo, &["next"]);
     assert!(!left.iter().any(|path| path.exists()), "{left:?}");
 }
