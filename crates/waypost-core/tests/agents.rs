@@ -156,6 +156,14 @@ fn who_registers_without_a_name_is_a_person() {
 }
 
 #[test]
+fn a_timeout_that_no_store_can_keep_is_refused() {
+    let mut bench = Bench::new();
+    let max = i64::MAX.cast_unsigned();
+    assert_eq!(bench.write(None, registration(Some("ada"), Some(max))).unwrap().timeout_ms, max);
+    bench.write(None, registration(Some("ada"), Some(max + 1))).unwrap_err();
+}
+
+#[test]
 fn going_on_from_next_misses_and_repeats_no_event() {
     let mut bench = Bench::new();
     for number in 0..7 {

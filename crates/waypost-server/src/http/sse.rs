@@ -258,7 +258,8 @@ mod tests {
         let mut held: Vec<_> = accounts[..3].iter().map(|account| Account::hold(account, third.clone())).collect();
         assert_eq!(is_cut_off(), [false; 4], "exactly what is allowed");
         // The first one takes what it was sent, so the second one has waited longest.
-        held[0] = Account::hold(&accounts[0], third.clone());
+        drop(held.remove(0));
+        held.push(Account::hold(&accounts[0], third.clone()));
         held.push(Account::hold(&accounts[3], third.clone()));
         assert_eq!(is_cut_off(), [false, true, false, false]);
         drop(held);

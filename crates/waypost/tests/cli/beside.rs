@@ -115,14 +115,17 @@ fn commits_that_only_a_reflog_has_keep_the_workspace_and_are_saved_by_force() {
         "git checkout --quiet --detach; echo precious > file; git commit --quiet -am Work; git checkout --quiet -";
     let deleted = "git checkout --quiet -b b; echo precious > file; git commit --quiet -am Work;
         git checkout --quiet -; git branch --quiet -D b";
-    for (strategy, script) in [
+    let cases = [
         ("clone", amend),
         ("clone", reset),
         ("clone", left),
         ("clone", deleted),
         ("worktree", reset),
         ("worktree", deleted),
-    ] {
+    ];
+    for (number, (strategy, script)) in cases.into_iter().enumerate() {
+        // Within a second the same commit would have the same id, and be saved already.
+        let script = &script.replace("-am Work", &format!("-am Work{number}"));
         let job = shop.job(&["--cleanup", "--strategy", strategy], script);
         let (id, workspace) = (job["id"].as_str().unwrap(), path(&job["workspace_dir"]));
         assert!(workspace.exists(), "{strategy}: {script}");

@@ -107,7 +107,7 @@ fn what_is_known_changes_only_if_asked_and_only_by_what_is_newer() {
     assert_eq!(issue["comments"].as_array().unwrap().len(), 2);
     assert_eq!(counts(&import(&sandbox, &repo, &["--update"], &newer)), "0 0 2 0");
     // What was deleted here does not come back.
-    let _ = sandbox.way(&repo, ["delete", id]).ok();
+    let _ = sandbox.way(&repo, ["delete", id, "--actor", "ann"]).ok();
     let newest = newer.replace("\"updatedAt\":\"2026-01-02", "\"updatedAt\":\"2027-01-02");
     assert_eq!(counts(&import(&sandbox, &repo, &["--update"], &newest)), "0 0 2 0");
     assert_eq!(show(&sandbox, &repo, id)["status"], "tombstone");

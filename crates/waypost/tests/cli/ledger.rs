@@ -92,7 +92,9 @@ fn the_life_of_an_issue() {
     assert_eq!(sandbox.way(&repo, ["ready"]).code, 6);
 
     let _ = sandbox.way(&repo, ["comment", &base, "half done", "--actor", "robot"]).ok();
-    let _ = sandbox.way(&repo, ["close", &base, "--reason", "done"]).ok();
+    let run = sandbox.way(&repo, ["close", &base, "--reason", "done"]).fails(4);
+    assert!(run.stderr.contains("is held by robot until"), "{}", run.stderr);
+    let _ = sandbox.way(&repo, ["close", &base, "--reason", "done", "--actor", "robot"]).ok();
     assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&next));
     assert_eq!(ids(&sandbox, &repo, &["list"]), std::slice::from_ref(&next));
     assert_eq!(ids(&sandbox, &repo, &["list", "--all", "--label", "core"]), std::slice::from_ref(&base));

@@ -15,6 +15,8 @@ use crate::sandbox;
 /// Two repositories that read each other's ledgers, with an issue in the first.
 fn neighbours(sandbox: &Sandbox) -> (PathBuf, PathBuf, String) {
     let (one, two) = (sandbox.git_repo("one"), sandbox.git_repo("two"));
+    // A missing directory is synced before the ledger is written.
+    sandbox.dir("two/.waypost");
     let id = add(sandbox, &one, &["Moves"]);
     let _ = sandbox.way(&one, ["config", "--add-repo", "../two"]).ok();
     let _ = sandbox.way(&two, ["config", "--add-repo", "../one"]).ok();
