@@ -310,7 +310,7 @@ pub fn read_json(
     arguments: Value,
 ) -> Result<Value> {
     debug_assert_eq!(entry.effect, Effect::Read, "{} does not only read", entry.name);
-    refuse_nul(&arguments)?;
+    refuse_unstorable(&arguments)?;
     query(store, |tx| {
         let now = tx.now()?;
         (entry.run)(&mut Cx { tx, caller, entropy, now }, arguments.clone())
@@ -347,20 +347,28 @@ impl Keyed<'_> {
 fn check_arguments<O: Operation>(operation: &O) -> Result<Value> {
     let arguments = serde_json::to_value(operation)
         .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))?;
-    refuse_nul(&arguments)?;
+    refuse_unstorable(&arguments)?;
     Ok(arguments)
 }
 
-fn refuse_nul(arguments: &Value) -> Result<()> {
-    fn has_nul(value: &Value) -> bool {
-        match value {
-            Value::String(text) => text.contains('\0'),
-            Value::Array(items) => items.iter().any(has_nul),
-            Value::Object(fields) => fields.iter().any(|(key, value)| key.contains('\0') || has_nul(value)),
-            _ => false,
+/// Refuses NUL characters, and integers above those of SQL: a database would change or reject them.
+fn refuse_unstorable(arguments: &Value) -> Result<()> {
+    match arguments {
+        Value::String(text) => refuse_nul(text),
+        Value::Number(number) if number.as_u64().is_some_and(|number| i64::try_from(number).is_err()) => {
+            Err(Error::invalid(format!("{number} is too large: numbers go up to {}", i64::MAX)))
         }
+        Value::Array(items) => items.iter().try_for_each(refuse_unstorable),
+        Value::Object(fields) => fields.iter().try_for_each(|(key, value)| {
+            refuse_nul(key)?;
+            refuse_unstorable(value)
+        }),
+        _ => Ok(()),
     }
-    if has_nul(arguments) {
+}
+
+fn refuse_nul(text: &str) -> Result<()> {
+    if text.contains('\0') {
         return Err(Error::invalid("a text has the NUL character in it, which cannot be stored"));
     }
     Ok(())

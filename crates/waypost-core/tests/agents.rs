@@ -156,7 +156,7 @@ fn who_registers_without_a_name_is_a_person() {
 }
 
 #[test]
-fn a_timeout_that_no_store_can_keep_is_refused() {
+fn a_number_that_no_store_can_keep_is_refused() {
     let mut bench = Bench::new();
     let max = i64::MAX.cast_unsigned();
     assert_eq!(bench.write(None, registration(Some("ada"), Some(max))).unwrap().timeout_ms, max);

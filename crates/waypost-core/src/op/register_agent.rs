@@ -53,9 +53,6 @@ impl Operation for RegisterAgent {
             return Err(Error::invalid("an agent that may be silent for less than a second is never there")
                 .hint("--timeout 15m is usual"));
         }
-        if self.timeout_ms.is_some_and(|timeout| i64::try_from(timeout).is_err()) {
-            return Err(Error::invalid(format!("timeout must be at most {} ms", i64::MAX)));
-        }
         if self.max_claims == Some(0) {
             return Err(Error::invalid("an agent that may hold nothing cannot work"));
         }
