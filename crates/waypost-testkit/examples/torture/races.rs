@@ -412,8 +412,9 @@ impl Yard {
             &["comment", issue, "afterwards"][..],
             &["label", "add", issue, "afterwards"],
             &["update", issue, "--notes", "afterwards"],
-            &["close", issue],
-            &["reopen", issue],
+            // The agent of a race may still hold it.
+            &["close", issue, "--force"],
+            &["reopen", issue, "--force"],
             &["doctor"],
         ] {
             let run = self.way(home, &[args, &["--role", "maintainer"]].concat());
