@@ -155,7 +155,7 @@ pub fn replace_seen(seen: &Seen, content: &[&[u8]], mode: u32) -> io::Result<Rep
         Ok(State::of(&file.metadata()?))
     })();
     let published = written.and_then(|own| Ok((own, publish(seen, &temporary, own)?)));
-    // Under this name there is only ever our own new version, which nobody else knows.
+    // Only our own new version is ever under this name, and no other program knows it.
     let _ = std::fs::remove_file(&temporary);
     let (own, is_published) = published?;
     if !is_published {
@@ -188,7 +188,7 @@ const ASIDE: &str = ".swap.tmp";
 /// An exchange of two files' names, ours and the one that was read.
 ///
 /// Our file's name says which version of which file is ours and which one was read. So another process can tell, after
-/// this one was killed, whether the file of that name is one of these two or a version that nobody has seen yet.
+/// this one was killed, whether the file of that name is one of these two or a version that no command has read yet.
 struct Exchange {
     path: PathBuf,
     /// The name of our file before the exchange, and of the other one afterwards.
@@ -288,7 +288,7 @@ pub fn restore_displaced(path: &Path) -> Vec<PathBuf> {
     let mut kept = Vec::new();
     for exchange in exchanges_of(path) {
         if exchange.is_displaced() && State::at(&exchange.path).is_some_and(|state| state.label() == exchange.own) {
-            // The process died before it told its caller of its version, so nobody counts on that one.
+            // The process died before it acknowledged its version, so no caller relies on it.
             let _ = exchange.undo().and_then(|()| sync_dir(&exchange.path));
         }
         exchange.remove_known();

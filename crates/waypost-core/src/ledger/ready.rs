@@ -228,7 +228,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Returns what an issue adds itself, if it waits for so many others. One that is over holds nobody.
+    /// Returns what an issue adds itself, if it waits for so many others. A finished issue adds nothing.
     pub fn by(facts: &Facts, waits_for: usize) -> Hold {
         if facts.category.is_over() {
             return Hold::default();

@@ -2,7 +2,7 @@
 //!
 //! One task follows the store, encodes each event once, and keeps the newest ones within a bound. Listeners take events
 //! from there, or read the store page by page if they are further behind: each takes more only when its socket has taken
-//! what it was sent. So a slow listener misses nothing, holds nobody up, and costs the memory of one page.
+//! what it was sent. So a slow listener misses nothing, delays no other, and costs the memory of one page.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};

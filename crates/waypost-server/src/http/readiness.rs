@@ -51,7 +51,7 @@ impl Readiness {
     }
 }
 
-/// Returns the reason without paths and addresses: whoever asks has shown no token.
+/// Returns the reason without paths and addresses: the client has shown no token.
 fn public_reason(error: &Error) -> String {
     let message = error.to_string();
     message.split(' ').filter(|word| !word.contains(['/', '@'])).collect::<Vec<_>>().join(" ")

@@ -11,7 +11,7 @@ pub(crate) struct Operation {
     /// Microseconds since the run began.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// None if it was killed: nobody knows whether it happened.
+    /// None if it was killed: it may have happened or not.
     pub(crate) code: Option<i64>,
     /// Its kind and its arguments: `{"kind": "comment", "issue": …, "text": …}`.
     pub(crate) does: Value,

@@ -195,7 +195,7 @@ fn accepted_writes_come_from_the_holder(history: &History) -> Violations {
     found
 }
 
-/// The holder of a lease does not lose it before its time, unless it gave the lease up or somebody forced it.
+/// The holder of a lease does not lose it before its time, unless it gave the lease up or a person forced it.
 fn leases_last(history: &History) -> Violations {
     let Some(lease) = history.lease else { return Vec::new() };
     let mut found = Vec::new();

@@ -29,7 +29,7 @@ fn event(sequence: u64, kind: &str, subject: &str, data: &Value) -> Value {
     json!({"sequence": sequence, "time": sequence * 10, "kind": kind, "subject": subject, "data": data})
 }
 
-/// One worker dies after a checkpoint, another one finishes the task; beside them somebody writes issues and messages.
+/// One worker dies after a checkpoint, another one finishes the task; beside them a third one writes issues and messages.
 fn good() -> Vec<Value> {
     let by = |agent: &str, epoch: u64| json!({"agent": agent, "epoch": epoch});
     let noted = |agent: &str, epoch: u64, id: &str| json!({"agent": agent, "epoch": epoch, "checkpoint": id});

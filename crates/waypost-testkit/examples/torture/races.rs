@@ -340,7 +340,7 @@ impl Yard {
         }
     }
 
-    /// Commits the fork's ledger for everybody, and lets the planning know.
+    /// Commits the fork's ledger, and lets the planning know.
     fn deliver(&self) {
         self.git(&["commit", "-q", "-a", "-m", "accepted"]);
         self.git(&["push", "-q"]);

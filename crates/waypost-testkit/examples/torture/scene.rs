@@ -89,7 +89,7 @@ impl Scene {
         self.sandbox.path("trace")
     }
 
-    /// Removes the locks of a git that was killed on the remote's side, as whoever runs the remote would.
+    /// Removes the locks of a git that was killed on the remote's side, as the administrator of the remote would.
     pub(crate) fn repair_remote(&self) {
         let mut find = self.sandbox.command("find", &self.sandbox.path("remote.git"));
         let _ = find.args([".", "-name", "*.lock", "-delete"]).status().expect("find");

@@ -65,7 +65,7 @@ impl Reply {
         self.code == Some(0)
     }
 
-    /// Nobody knows whether it happened.
+    /// It may have happened or not.
     fn is_unknown(&self) -> bool {
         self.code.is_none_or(|code| code == 8)
     }
