@@ -25,6 +25,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mercurial", "hg"),
     ("bindfs", "bindfs"),
     ("strace", "strace"),
+    ("bsdutils", "script"),
     ("faketime", "faketime"),
     ("xfsprogs", "/usr/sbin/mkfs.xfs"),
     ("btrfs-progs", "/usr/bin/btrfs"),

@@ -36,6 +36,9 @@ pub use upkeep::Info;
 /// How long to wait before asking again a server that is not there: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
+/// After this time of waiting for a server, the user is told.
+const NOTE_DELAY: Duration = Duration::from_secs(1);
+
 /// How to open a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -122,7 +125,11 @@ impl PostgresStore {
     fn connect(&self, is_worth_waiting: fn(&Failed) -> bool, attempts: &mut Attempts) -> Result<Connection> {
         loop {
             match Connection::open(&self.address, attempts.left()) {
-                Err(connection::Failure::Driver(error)) if is_worth_waiting(&error) && attempts.pause() => {}
+                Err(connection::Failure::Driver(error)) if is_worth_waiting(&error) && attempts.pause() => {
+                    if attempts.is_first_after(NOTE_DELAY) {
+                        log::warn!("{}", error::at(&self.address, "waiting for", &error).full_message());
+                    }
+                }
                 Err(failure) => return Err(failure.into_error(&self.address)),
                 Ok(connection) => return Ok(connection),
             }
@@ -232,6 +239,8 @@ impl Store for PostgresStore {
 #[derive(Clone)]
 struct Attempts {
     timeout: Duration,
+    started: Instant,
+    is_late: bool,
     /// None if it is too far away to be told.
     deadline: Option<Instant>,
     next_pause: Duration,
@@ -240,7 +249,14 @@ struct Attempts {
 
 impl Attempts {
     fn new(timeout: Duration) -> Attempts {
-        Attempts { timeout, deadline: Instant::now().checked_add(timeout), next_pause: PAUSE.0, is_first: true }
+        let started = Instant::now();
+        let deadline = started.checked_add(timeout);
+        Attempts { timeout, started, is_late: false, deadline, next_pause: PAUSE.0, is_first: true }
+    }
+
+    /// Tells once that the attempts have taken longer than this.
+    fn is_first_after(&mut self, delay: Duration) -> bool {
+        !std::mem::replace(&mut self.is_late, self.started.elapsed() > delay) && self.is_late
     }
 
     /// Returns how much time the next attempt has. The first has all of it.

@@ -1,6 +1,7 @@
 //! The command line: what was typed, and who answers it.
 
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -200,7 +201,9 @@ pub fn main() -> ExitCode {
         Err(error) => return usage(&error, &raw),
     };
     if global.verbose {
-        log_to_stderr();
+        log_to_stderr(log::LevelFilter::Debug);
+    } else if !global.quiet && std::io::stderr().is_terminal() {
+        log_to_stderr(log::LevelFilter::Warn);
     }
     let variables = Variables::of_process();
     let ui = Ui::new(global.json, global.quiet, global.color, &variables);
@@ -359,7 +362,7 @@ fn usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
     ExitCode::from(if is_error { Kind::Invalid.exit_code() } else { 0 })
 }
 
-fn log_to_stderr() {
+fn log_to_stderr(level: log::LevelFilter) {
     struct Stderr;
 
     impl log::Log for Stderr {
@@ -376,6 +379,6 @@ fn log_to_stderr() {
     }
 
     if log::set_logger(&Stderr).is_ok() {
-        log::set_max_level(log::LevelFilter::Debug);
+        log::set_max_level(level);
     }
 }

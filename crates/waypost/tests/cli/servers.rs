@@ -52,6 +52,27 @@ fn two_machines_share_a_server() {
 }
 
 #[test]
+fn a_command_on_a_terminal_says_that_it_waits_for_the_server() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    // The port of a listener that is gone refuses connections.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("postgres://x@127.0.0.1:{port}/x");
+    let command = format!("{} --db {url} --config store.wait=3s status", env!("CARGO_BIN_EXE_way"));
+    // `script` runs it on a terminal, and prints what it prints.
+    let on_terminal = |command: &str| {
+        let output = sandbox.command("script", &repo).args(["-qec", command, "/dev/null"]).output().unwrap();
+        Run::of(&output)
+    };
+    let run = on_terminal(&command);
+    assert_eq!(run.code, 8, "{run:?}");
+    assert_eq!(run.stdout.matches("way: waiting for the store postgres://x@127.0.0.1").count(), 1, "{run:?}");
+    assert!(!on_terminal(&format!("{command} --quiet")).stdout.contains("waiting"));
+    let run = way(&sandbox, &repo, &url, &["--config", "store.wait=2s", "status"]).fails(8);
+    assert!(!run.stderr.contains("waiting"), "{}", run.stderr);
+}
+
+#[test]
 fn db_info_says_what_the_server_is() {
     let url = postgres_url();
     let way = machine(&url);
