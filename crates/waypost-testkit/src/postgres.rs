@@ -238,7 +238,7 @@ fn fresh_name() -> String {
 fn server_dir() -> PathBuf {
     let dir = tempfile::Builder::new().prefix("waypost-pg-").tempdir().map(TempDir::keep).expect("a directory");
     if is_root() {
-        std::os::unix::fs::chown(&dir, Some(NOBODY), Some(NOBODY)).expect("a directory for somebody else");
+        std::os::unix::fs::chown(&dir, Some(NOBODY), Some(NOBODY)).expect("the user nobody owns the directory");
     }
     dir
 }

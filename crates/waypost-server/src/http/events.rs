@@ -361,7 +361,7 @@ async fn tell_all(shared: &Arc<Shared>, wanted: Wanted, mut listener: Listener) 
     let Position { mut history, last } = *position.borrow_and_update();
     let mut last = wanted.since.unwrap_or(last);
     // A client that waits for the headers gets them at once.
-    listener.tell(format!(": after {last}\n\n")).await?;
+    listener.send(format!(": after {last}\n\n")).await?;
     loop {
         wait_until_reachable(&mut state, &mut listener).await?;
         listener.keep_alive().await?;
@@ -369,14 +369,14 @@ async fn tell_all(shared: &Arc<Shared>, wanted: Wanted, mut listener: Listener) 
         if now.history != history {
             (history, last) = (now.history, now.last);
             let data = json!({ "replaced": true, "since": last });
-            listener.tell(format!("event: resync\ndata: {data}\n\n")).await?;
+            listener.send(format!("event: resync\ndata: {data}\n\n")).await?;
         } else if last < now.last {
             match next_events(shared, last).await {
                 Ok(events) if !events.is_empty() => {
                     for event in events {
                         last = event.sequence;
                         if wanted.has(&event) {
-                            listener.tell(event.bytes.clone()).await?;
+                            listener.send(event.bytes.clone()).await?;
                         }
                     }
                 }
@@ -407,7 +407,7 @@ async fn next_events(shared: &Arc<Shared>, last: u64) -> Result<Vec<Arc<Encoded>
 async fn wait_until_reachable(state: &mut watch::Receiver<State>, listener: &mut Listener) -> Result<(), Gone> {
     let known = state.borrow_and_update().clone();
     let State::Unreachable(why) = known else { return Ok(()) };
-    listener.tell(format!("event: unavailable\ndata: {}\n\n", json!({ "message": why }))).await?;
+    listener.send(format!("event: unavailable\ndata: {}\n\n", json!({ "message": why }))).await?;
     loop {
         let reachable = async { state.wait_for(|state| *state == State::Reachable).await.map(drop) };
         match tokio::time::timeout(KEEPALIVE_INTERVAL, reachable).await {
@@ -415,5 +415,5 @@ async fn wait_until_reachable(state: &mut watch::Receiver<State>, listener: &mut
             Err(_) => listener.keep_alive().await?,
         }
     }
-    listener.tell("event: available\ndata: {}\n\n").await
+    listener.send("event: available\ndata: {}\n\n").await
 }

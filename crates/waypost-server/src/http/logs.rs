@@ -92,19 +92,19 @@ async fn follow(
     mut listener: Listener,
 ) -> Result<(), Gone> {
     // Whoever waits for headers has them at once.
-    listener.tell(format!(": from {at}\n\n")).await?;
+    listener.send(format!(": from {at}\n\n")).await?;
     loop {
         if part.from > at {
             let data = json!({ "missed": part.from - at, "from": part.from });
-            listener.tell(format!("event: resync\ndata: {data}\n\n")).await?;
+            listener.send(format!("event: resync\ndata: {data}\n\n")).await?;
         }
         at = part.next;
         if !part.log.is_empty() {
             let data = json!({ "from": part.from, "text": part.log });
-            listener.tell(format!("id: {at}\nevent: log\ndata: {data}\n\n")).await?;
+            listener.send(format!("id: {at}\nevent: log\ndata: {data}\n\n")).await?;
         } else if !part.is_live {
             let data = json!({ "status": part.status });
-            return listener.tell(format!("id: {at}\nevent: end\ndata: {data}\n\n")).await;
+            return listener.send(format!("id: {at}\nevent: end\ndata: {data}\n\n")).await;
         } else {
             listener.keep_alive().await?;
             tokio::time::sleep(LOOK).await;

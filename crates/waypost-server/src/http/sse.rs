@@ -57,7 +57,7 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Tells something; an error says that there is no listener any more.
-    pub(super) async fn tell(&mut self, text: impl Into<Bytes>) -> Result<(), Gone> {
+    pub(super) async fn send(&mut self, text: impl Into<Bytes>) -> Result<(), Gone> {
         let text = Account::hold(&self.account, text.into());
         self.told_at = Instant::now();
         if let Ok(sent) = tokio::time::timeout(STALL_TIMEOUT, self.sender.send(text)).await {
@@ -72,7 +72,7 @@ impl Listener {
         if self.told_at.elapsed() < KEEPALIVE_INTERVAL {
             return Ok(());
         }
-        self.tell(Bytes::from_static(b": still here\n\n")).await
+        self.send(Bytes::from_static(b": still here\n\n")).await
     }
 }
 

@@ -86,7 +86,7 @@ fn acknowledged_writes_are_there(history: &History) -> Violations {
 }
 
 fn refused_writes_are_absent(history: &History) -> Violations {
-    // Another operation with the same text or key may have written it, and anybody may have closed an issue.
+    // Another operation with the same text or key may have written it, and another agent may have closed an issue.
     let is_another = |operation: &Operation| {
         let same = |other: &&Operation| other.number != operation.number && other.does == operation.does;
         operation.kind() == "close" || history.operations.iter().any(|other| same(&other))
