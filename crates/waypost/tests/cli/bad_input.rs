@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use waypost_testkit::{Sandbox, skipped};
 
+use crate::jobs::until;
 use crate::sandbox;
 
 fn text(path: &Path) -> &str {
@@ -36,11 +37,17 @@ impl Mounted {
         None
     }
 
+    /// Mounts it again with other options. It is busy for as long as a process that another test is starting has our
+    /// files open: a new process has them until it executes its program.
     fn remount(&self, sandbox: &Sandbox, options: &str) {
         let options = format!("remount,{options}");
-        let status =
-            sandbox.command("mount", &sandbox.path("")).args(["-o", &options, text(&self.0)]).status().unwrap();
-        assert!(status.success());
+        until("the file system is not busy", || {
+            let mut command = sandbox.command("mount", &sandbox.path(""));
+            let mount = command.args(["-o", &options, text(&self.0)]).output().unwrap();
+            let stderr = String::from_utf8_lossy(&mount.stderr);
+            assert!(mount.status.success() || stderr.contains("busy"), "{stderr}");
+            mount.status.success()
+        });
     }
 }
 
