@@ -118,10 +118,14 @@ impl Recent {
         }
     }
 
-    /// Returns the next events after one, as many as a listener takes at once; none if they are not there any more.
-    fn after(&self, last: u64) -> Option<Vec<Arc<Encoded>>> {
+    /// Returns the next events after one, as many as a listener takes at once. If they are not there any more, the error
+    /// says up to which sequence only the store has them.
+    fn after(&self, last: u64) -> Result<Vec<Arc<Encoded>>, u64> {
+        if last < self.complete_after {
+            return Err(self.complete_after);
+        }
         let first = self.events.partition_point(|event| event.sequence <= last);
-        (last >= self.complete_after).then(|| within_page(self.events.range(first..).cloned()))
+        Ok(within_page(self.events.range(first..).cloned()))
     }
 }
 
@@ -396,10 +400,12 @@ async fn tell_all(shared: &Arc<Shared>, wanted: Wanted, mut listener: Listener) 
 /// Returns the next events after one, at most a page of them.
 async fn next_events(shared: &Arc<Shared>, last: u64) -> Result<Vec<Arc<Encoded>>> {
     let recent = lock(&shared.events.recent).after(last);
-    if let Some(events) = recent {
-        return Ok(events);
-    }
-    let query = EventQuery { since: Some(last), limit: shared.events.page_size(), ..EventQuery::default() };
+    let only_in_store = match recent {
+        Ok(events) => return Ok(events),
+        Err(until) => u32::try_from(until - last).unwrap_or(u32::MAX),
+    };
+    let limit = shared.events.page_size().min(only_in_store);
+    let query = EventQuery { since: Some(last), limit, ..EventQuery::default() };
     Ok(within_page(read(shared, query).await?.into_iter()))
 }
 
