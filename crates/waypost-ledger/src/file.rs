@@ -125,6 +125,11 @@ impl LedgerFile {
         FileLock::acquire(&self.lock, patience)
     }
 
+    /// Waits until no change is under way that took the lock before this call.
+    pub fn wait_for_changes(&self) -> Result<()> {
+        self.acquire(self.patience).map(drop)
+    }
+
     fn wait_for_tools(&self, deadline: Instant) -> Result<()> {
         let waited = self.tool_locks.wait(deadline);
         waited.map(drop).map_err(|lock| {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use waypost_core::model::{EventQuery, Lease, News, Notice, kind};
 use waypost_core::op::{
-    ClaimIssue, ConfirmNotice, LeaseView, ListEvents, ListLeases, ListNotices, ListWorktrees, ReleaseIssue,
+    ClaimIssue, ConfirmNotice, LeaseView, ListEvents, ListLeases, ListNotices, ListWorktrees, ReleaseIssue, ShowTask,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
@@ -78,6 +78,27 @@ pub fn claim(place: &Place, ledger: &Ledger, wanted: Option<&str>, ttl_ms: Optio
     })
 }
 
+/// Completes the claim of a task or an issue. Call it after the lease was granted and before the claim is answered.
+///
+/// [`require_claims`] runs under the ledger's lock. A change that did not see the lease took the lock before this call, so
+/// it is in the ledger when this returns. Returns a warning if the issue is over by then.
+pub fn complete_claim(place: &Place, issue: Option<&str>) -> Result<Option<String>> {
+    // Another command may have taken the mark away before the lease was granted.
+    set_mark(place)?;
+    let Some(issue) = issue.filter(|_| place.checkout.is_some()) else { return Ok(None) };
+    let ledger = Ledger::of(place)?;
+    let not_complete = |error: Error| error.hint("the lease was granted: the same agent can claim it again, by its id");
+    ledger.wait_for_changes(issue).map_err(not_complete)?;
+    let Ok(found) = ledger.get(issue) else { return Ok(None) };
+    let is_over = found.id == issue && ledger.terms().statuses.category(&found.status).is_over();
+    Ok(is_over.then(|| format!("issue {issue} is {}", found.status)))
+}
+
+/// Returns the issue that a task stands for.
+pub fn issue_of(session: &mut Session, task: &str) -> Result<Option<String>> {
+    Ok(session.read(ShowTask { task: task.to_owned(), workflow: None })?.task.task.issue)
+}
+
 /// Ends the caller's leases on issues that were given back or are over; those of others too, where that was forced.
 pub fn release(place: &Place, issues: &[(String, bool)], why: &str) -> Result<()> {
     if !is_marked(place) {
@@ -105,8 +126,8 @@ pub fn release(place: &Place, issues: &[(String, bool)], why: &str) -> Result<()
 
 /// Refuses changes that belong to the holders of issues to everybody else.
 ///
-/// It is called under the lock of the issues' ledger. A claim takes the lease first and the ledger's lock then, so either
-/// its lease is seen here, or the claim finds the issue as this change leaves it.
+/// It is called under the lock of the issues' ledger. A claim takes the lease first and the ledger's lock then, and is
+/// answered after both. So either its lease is seen here, or the claim finds the issue as this change leaves it.
 pub fn require_claims(place: &Place, issues: &[String]) -> Result<()> {
     if !is_marked(place) {
         return Ok(());
@@ -190,7 +211,7 @@ pub fn tell(session: &mut Session) -> Result<Vec<Told>> {
     };
     let mut told = Vec::new();
     for notice in notices {
-        let result = match tell_one(&session.place, &notice) {
+        let result = match tell_one(session, &notice) {
             Ok(result) => Ok(result),
             // It is not here, and will not be later either.
             Err(error) if error.kind() == Kind::NotFound && is_ours(&notice) => Ok(error.full_message()),
@@ -209,8 +230,11 @@ pub fn tell(session: &mut Session) -> Result<Vec<Told>> {
 }
 
 /// Tells the ledger one thing, and returns what it did.
-fn tell_one(place: &Place, notice: &Notice) -> Result<String> {
-    let place = place.in_name_of(&notice.actor);
+///
+/// A claim of the issue removes the notice in the store, and takes the ledger's lock then. So the notice counts only if it
+/// is still there under that lock: otherwise another agent holds the issue by now, or another command told the ledger.
+fn tell_one(session: &mut Session, notice: &Notice) -> Result<String> {
+    let place = session.place.in_name_of(&notice.actor);
     let ledger = Ledger::of(&place)?;
     let issue = ledger.get(&notice.issue)?;
     if issue.id != notice.issue {
@@ -223,9 +247,15 @@ fn tell_one(place: &Place, notice: &Notice) -> Result<String> {
         }
         News::Abandoned => return Ok("somebody else has it by now".to_owned()),
     };
-    ledger.apply(&[change])?;
+    let is_told = ledger.transaction_about(&notice.issue, |transaction| {
+        let is_current = session.read(ListNotices {})?.notices.contains(notice);
+        if is_current {
+            transaction.apply(&change)?;
+        }
+        Ok(is_current)
+    })?;
     ensure_driver(&place);
-    Ok(done.to_owned())
+    Ok(if is_told { done } else { "it was claimed again, or another command told the ledger" }.to_owned())
 }
 
 /// Says that there may be something to ask the store about. Call it before anything is written there.
@@ -284,4 +314,80 @@ fn lock_of(mark: &Path) -> PathBuf {
 
 fn mark(place: &Place) -> Option<PathBuf> {
     place.checkout.as_ref().map(|checkout| checkout.private_dir.join("issue-leases"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use waypost_core::op::{ClaimTask, CreateWorkflow, FinishTask};
+
+    use super::*;
+    use crate::issue_ops;
+    use crate::jobs::{self, Request, Settings};
+    use crate::ledger::{Edit, place_of};
+
+    /// Makes an issue and a task `fix` that stands for it.
+    fn issue_with_task(place: &Place) -> String {
+        let edit = Edit { title: Some("Fix it".to_owned()), ..Edit::default() };
+        let issue = Ledger::of(place).unwrap().add(&edit).unwrap();
+        let plan = json!({ "tasks": [{ "name": "fix", "issue": issue }] });
+        let workflow = json!({ "name": "w", "plan": plan, "start": true });
+        session(place, "cyd").write(serde_json::from_value::<CreateWorkflow>(workflow).unwrap()).unwrap();
+        issue
+    }
+
+    fn session(place: &Place, agent: &str) -> Session {
+        Session::open(place.used_by(agent, Some(agent))).unwrap()
+    }
+
+    fn close(place: &Place, agent: &str, issue: &str) -> Result<Value> {
+        let entry = issue_ops::named("close_issue").unwrap();
+        (entry.run)(&place.used_by(agent, Some(agent)), json!({ "issue": issue }), None)
+    }
+
+    #[test]
+    fn an_agent_whose_job_works_on_a_task_holds_the_issue() {
+        let dir = waypost_testkit::temp_dir();
+        std::fs::create_dir(dir.path().join(".waypost")).unwrap();
+        let place = place_of(dir.path(), None).unwrap();
+        let issue = issue_with_task(&place);
+        let request = Request {
+            kind: "agent".to_owned(),
+            description: String::new(),
+            input: Value::Null,
+            command: vec!["true".to_owned()],
+            repository: None,
+            task: None,
+            workflow: None,
+            epoch: None,
+            next: true,
+            repositories: Vec::new(),
+            machine: None,
+            settings: Settings::default(),
+            retry_of: None,
+        };
+        jobs::create(&mut session(&place, "ann"), request).unwrap();
+        assert_eq!(close(&place, "bob", &issue).unwrap_err().kind(), Kind::Conflict);
+        close(&place, "ann", &issue).unwrap();
+    }
+
+    #[test]
+    fn a_finish_does_not_close_an_issue_that_was_claimed_before_the_ledger_was_told() {
+        let dir = waypost_testkit::temp_dir();
+        std::fs::create_dir(dir.path().join(".waypost")).unwrap();
+        let place = place_of(dir.path(), None).unwrap();
+        let issue = issue_with_task(&place);
+        let mut ann = session(&place, "ann");
+        ann.write(ClaimTask { task: None, workflow: None, ttl_ms: None, budget: None }).unwrap();
+        let finish = json!({ "task": "fix", "outcome": "done" });
+        ann.write(serde_json::from_value::<FinishTask>(finish).unwrap()).unwrap();
+        // The command that finished the task has read the notice, and is about to take the ledger's lock.
+        let notice = ann.read(ListNotices {}).unwrap().notices.remove(0);
+        let bob = place.used_by("bob", Some("bob"));
+        session(&place, "bob").write(ClaimIssue { issue: issue.clone(), ttl_ms: None }).unwrap();
+        Ledger::of(&bob).unwrap().apply(&[Change::Claim(Some(issue.clone()))]).unwrap();
+        assert_ne!(tell_one(&mut ann, &notice).unwrap(), CLOSED);
+        let found = Ledger::of(&place).unwrap().get(&issue).unwrap();
+        assert_eq!((found.status.as_str(), found.assignee.as_deref()), ("in_progress", Some("bob")));
+    }
 }

@@ -15,8 +15,8 @@ use crate::once::once;
 use crate::place::{Place, StoreChoice};
 use crate::session::Session;
 
-/// Operations whose answer can be that an issue is somebody's, or is over.
-pub(crate) const CONCERN_ISSUES: &[&str] = &["claim_task", "claim_issue", "finish_task"];
+/// Operations that grant a lease on an issue or on a task that can stand for one, and one that ends it.
+pub(crate) const CONCERN_ISSUES: &[&str] = &["claim_task", "claim_issue", "finish_task", "record_job"];
 
 /// A host with one session, for those who ask one at a time.
 pub struct SingleHost {
@@ -87,8 +87,7 @@ pub fn run(session: &mut Session, call: Call) -> Result<Value> {
     }
     let mut answer = session.call(entry, key.as_deref(), arguments)?;
     if CONCERN_ISSUES.contains(&entry.name) {
-        // Another command may have taken it away meanwhile, seeing no lease.
-        claims::set_mark(&session.place)?;
+        complete_claim(session, entry.name, &mut answer)?;
     }
     if entry.name == "finish_task" {
         tell_of_issue(session, &mut answer);
@@ -116,6 +115,33 @@ pub fn run_on_issues(place: &Place, call: Call) -> Result<Value> {
         &call.arguments,
         || (entry.run)(place, arguments, Some(&key)),
     )
+}
+
+/// Tells whether an answer grants a lease on an issue, or on a task that can stand for one.
+pub(crate) fn is_claim(operation: &str, answer: &Value) -> bool {
+    match operation {
+        "claim_issue" => true,
+        "claim_task" => answer["task"]["issue"].is_string(),
+        "record_job" => answer["task_id"].is_string(),
+        _ => false,
+    }
+}
+
+/// Completes a claim that an operation made, before its answer is sent. Other answers are left as they are.
+pub(crate) fn complete_claim(session: &mut Session, operation: &str, answer: &mut Value) -> Result<()> {
+    let issue = match operation {
+        "claim_task" => answer["task"]["issue"].as_str().map(str::to_owned),
+        "claim_issue" => answer["subject"].as_str().map(str::to_owned),
+        "record_job" => match answer["task_id"].as_str() {
+            Some(task) => claims::issue_of(session, task)?,
+            None => None,
+        },
+        _ => None,
+    };
+    if let Some(warning) = claims::complete_claim(&session.place, issue.as_deref())? {
+        answer["warnings"] = json!([warning]);
+    }
+    Ok(())
 }
 
 /// Closes the issue of a finished task, and says in the answer whether that was possible. The task is done in any case.

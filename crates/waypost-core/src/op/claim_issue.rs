@@ -34,15 +34,11 @@ impl Operation for ClaimIssue {
                 lease::renew(cx, &mut held)?;
                 held
             }
-            Some(held) => {
-                let holder = lease::holder_name(cx, &held)?;
-                return Err(Error::conflict(format!(
-                    "issue {} is held by {holder} until {}",
-                    self.issue, held.expires_at
-                ))
-                .hint("way ready shows what is free"));
-            }
+            Some(held) => return Err(held_error(cx, &self.issue, &held)?),
             None => {
+                if let Some(held) = lease::of_another_on_task(cx, &self.issue, &agent)? {
+                    return Err(held_error(cx, &self.issue, &held)?.hint(format!("its task is {}", held.subject)));
+                }
                 claim::check_cap(cx, &agent)?;
                 // Somebody works on it again, so that it was abandoned is no news any more.
                 cx.tx.notice_remove(&self.issue)?;
@@ -54,4 +50,9 @@ impl Operation for ClaimIssue {
         agents::touch(cx, &mut agent)?;
         Ok(lease)
     }
+}
+
+fn held_error(cx: &mut Cx<'_>, issue: &str, held: &Lease) -> Result<Error> {
+    let (holder, until) = (lease::holder_name(cx, held)?, held.expires_at);
+    Ok(Error::conflict(format!("issue {issue} is held by {holder} until {until}")).hint("way ready shows what is free"))
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::Cx;
 use crate::error::{Error, Kind, Result};
-use crate::id::AgentId;
+use crate::id::{AgentId, TaskId};
 use crate::model::{Agent, EventQuery, Lease, Task, kind};
 
 /// How long a lease lasts after each sign of life if nobody says.
@@ -85,6 +85,22 @@ pub(crate) fn of_another(cx: &mut Cx<'_>, issue: &str, agent: &Agent) -> Result<
     let now = cx.now;
     let is_anothers = |lease: &Lease| lease.holder.as_ref().is_some_and(|holder| *holder != agent.id);
     Ok(cx.tx.lease_get(issue)?.filter(|lease| is_anothers(lease) && lease.deadline() > now))
+}
+
+/// Returns the lease of another agent on a task that stands for an issue, if one holds such a task.
+pub(crate) fn of_another_on_task(cx: &mut Cx<'_>, issue: &str, agent: &Agent) -> Result<Option<Lease>> {
+    let now = cx.now;
+    let is_anothers = |lease: &Lease| lease.holder.as_ref() != Some(&agent.id) && lease.deadline() > now;
+    let leases = cx.tx.lease_list(None)?.into_iter().filter(is_anothers);
+    let on_tasks: Vec<(TaskId, Lease)> =
+        leases.filter_map(|lease| Some((lease.subject.parse::<TaskId>().ok()?, lease))).collect();
+    cx.tx.foresee(&mut |tx| on_tasks.iter().try_for_each(|(id, _)| tx.task_get(id).map(drop)))?;
+    for (id, lease) in on_tasks {
+        if cx.tx.task_get(&id)?.is_some_and(|task| task.issue.as_deref() == Some(issue)) {
+            return Ok(Some(lease));
+        }
+    }
+    Ok(None)
 }
 
 /// Refuses what belongs to the holder of an issue to an agent, while another one holds it.

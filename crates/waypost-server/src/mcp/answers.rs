@@ -75,14 +75,18 @@ fn claimed(answer: &Value) -> (Value, String) {
         "epoch": lease["epoch"],
         "expires_at": lease["expires_at"],
         "context": answer["context"]["text"],
+        "warnings": answer["warnings"],
     });
+    let warnings = answer["warnings"].as_array().into_iter().flatten();
+    let warnings: String = warnings.map(|warning| format!("warning: {}\n", word(warning))).collect();
     let text = format!(
-        "claimed {} {}/{}, epoch {} until {}\n\n{}",
+        "claimed {} {}/{}, epoch {} until {}\n{}\n{}",
         word(&task["id"]),
         word(&task["workflow"]),
         word(&task["name"]),
         lease["epoch"],
         word(&lease["expires_at"]),
+        warnings,
         word(&answer["context"]["text"]),
     );
     (data, text)

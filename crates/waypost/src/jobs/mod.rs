@@ -22,6 +22,7 @@ use waypost_workspace::{job_log, jobs as processes};
 pub use supervise::supervise;
 
 use crate::bytes;
+use crate::claims;
 use crate::place::Location;
 use crate::session::Session;
 use crate::workspaces;
@@ -123,7 +124,17 @@ pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&
         work_dir: session.place.cwd.clone(),
         retry_of: request.retry_of,
     };
-    session.write_once(key, operation)
+    // The task may stand for an issue, which this job's agent holds then.
+    claims::set_mark(&session.place)?;
+    let job = session.write_once(key, operation)?;
+    let issue = match &job.job.task_id {
+        Some(task) => claims::issue_of(session, task.as_str())?,
+        None => None,
+    };
+    if let Some(warning) = claims::complete_claim(&session.place, issue.as_deref())? {
+        log::warn!("job {}: {warning}", job.job.id);
+    }
+    Ok(job)
 }
 
 /// Returns how a job is run.

@@ -16,7 +16,7 @@ use waypost_core::ledger::document::Document;
 use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::vocabulary::{Category, Statuses, Terms};
 use waypost_core::time::{Clock, Timestamp};
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
 
 use crate::environment::Variables;
@@ -44,6 +44,10 @@ const MAX_SEARCHED: usize = 50;
 ///
 /// Reading asks an index that is kept beside the ledger and brought up to date when the file changed, by whomever; when
 /// it did not, asking costs a look at the file's metadata. A change is on disk when its call returns.
+///
+/// This is the ledger alone: it does not open the store, so it neither takes leases nor looks at them. A change that belongs
+/// to the holder of an issue, such as [`Ledger::close`], is made although another agent holds the issue. Programs that
+/// work beside agents use `way`, HTTP or MCP, which refuse such a change.
 ///
 /// ```
 /// use waypost::ledger::{DependencyKind, Edit, Ledger};
@@ -288,7 +292,7 @@ impl Ledger {
         self.apply(&[Change::Update(id.to_owned(), edit.clone())]).map(drop)
     }
 
-    /// Closes an issue.
+    /// Closes an issue, whether or not an agent holds a lease on it.
     pub fn close(&self, id: &str, reason: Option<&str>) -> Result<()> {
         self.apply(&[Change::Close(id.to_owned(), reason.map(str::to_owned))]).map(drop)
     }
@@ -296,7 +300,7 @@ impl Ledger {
     /// Makes changes, each in the ledger that its issue is in, and returns the issues as they are then.
     ///
     /// What is about one ledger is one write: all of it is on disk when this returns, or none. Over several ledgers there
-    /// are as many writes, one after the other, once all of them were seen to be possible.
+    /// are as many writes, one after the other, once all of them were seen to be possible. Leases are not looked at.
     pub fn apply(&self, changes: &[Change]) -> Result<Vec<Record>> {
         let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
         Ok(self.apply_placed(&unplaced, false, |_| Ok(()))?.into_iter().map(|(record, _)| record).collect())
@@ -471,13 +475,28 @@ impl Ledger {
         mut change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         following(|moved| {
-            let number = if self.repos.len() == 1 { 0 } else { self.look(|index| index.entry_of(id))?.ledger };
+            let number = self.number_of(id)?;
             self.transaction_in(number, |transaction| {
                 let answer = change(transaction);
                 moved.set(transaction.is_elsewhere());
                 answer
             })
         })
+    }
+
+    /// Waits until no change is under way in the ledger of an issue that took the ledger's lock before this call. An issue
+    /// that is in no ledger is not waited for.
+    pub(crate) fn wait_for_changes(&self, id: &str) -> Result<()> {
+        match self.number_of(id) {
+            Ok(number) => self.ledgers.files()[number].wait_for_changes(),
+            Err(error) if error.kind() == Kind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the number of the ledger that an issue is in. The only one is not asked whether it has the issue.
+    fn number_of(&self, id: &str) -> Result<usize> {
+        if self.repos.len() == 1 { Ok(0) } else { self.look(|index| index.entry_of(id)).map(|entry| entry.ledger) }
     }
 
     /// Waits for the locks of several ledgers, to change all of them while no other command does.

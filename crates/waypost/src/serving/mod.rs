@@ -22,7 +22,7 @@ use waypost_server::{Call, Described, Host, Measure, Origin, Reply, Who};
 
 use crate::claims;
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
-use crate::host::{CONCERN_ISSUES, tell_of_issue};
+use crate::host::{CONCERN_ISSUES, complete_claim, is_claim, tell_of_issue};
 use crate::issue_ops;
 use crate::job_ops;
 use crate::jobs;
@@ -210,6 +210,13 @@ impl Serving {
             }
             let is_finished = entry.name == "finish_task";
             match written {
+                // The ledger's lock is not waited for by the thread that writes.
+                Ok(mut answer) if is_claim(entry.name, &answer) => readers.give(Box::new(move |session| {
+                    let completed = session.and_then(|session| complete_claim(session, entry.name, &mut answer));
+                    let is_good = !matches!(&completed, Err(error) if error.kind() == Kind::Unavailable);
+                    reply(completed.map(|()| answer));
+                    is_good
+                })),
                 Ok(answer) if (is_finished && answer["issue"].is_string()) || entry.name == "release_issue" => {
                     readers.give(Box::new(move |session| {
                         // If the ledger cannot be told now, the next look does it.

@@ -193,21 +193,64 @@ fn a_close_by_a_former_holder_and_a_claim_by_another_never_both_succeed() {
     }
 }
 
+/// Makes an epic with one part and starts a workflow of it. Returns the part, which a task stands for.
+fn issue_with_task(sandbox: &Sandbox, repo: &Path) -> String {
+    let epic = add(sandbox, repo, &["Epic", "-t", "epic"]);
+    let part = add(sandbox, repo, &["Part", "--parent", &epic]);
+    let _ = at(sandbox, repo, 0, "cyd", &["workflow", "from-issue", &epic, "--start"]).ok();
+    part
+}
+
 #[test]
-fn finishing_a_task_does_not_close_an_issue_that_another_agent_holds() {
+fn an_issue_cannot_be_claimed_while_another_agent_holds_its_task() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
-    let id = add(&sandbox, &repo, &["Fix it", "-t", "epic"]);
-    let part = add(&sandbox, &repo, &["Part", "--parent", &id]);
-    let _ = at(&sandbox, &repo, 0, "cyd", &["workflow", "from-issue", &id, "--start"]);
+    let part = issue_with_task(&sandbox, &repo);
     let claimed = at(&sandbox, &repo, 0, "ada", &["task", "claim", "--json"]).data();
     let task = claimed["task"]["id"].as_str().unwrap().to_owned();
-    let _ = at(&sandbox, &repo, 1, "bob", &["claim", &part]).ok();
-    let refused = at(&sandbox, &repo, 2, "ada", &["task", "done", &task, "--outcome", "did it"]).fails(4);
-    assert!(refused.stderr.contains("is held by bob until"), "{}", refused.stderr);
-    let _ = at(&sandbox, &repo, 3, "bob", &["release", &part]).ok();
-    let done = at(&sandbox, &repo, 4, "ada", &["task", "done", &task, "--outcome", "did it"]);
+    let before = std::fs::read(repo.join(LEDGER)).unwrap();
+    let refused = at(&sandbox, &repo, 1, "bob", &["claim", &part]).fails(4);
+    assert!(refused.stderr.contains("is held by ada until 2026-01-01T00:10:00"), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&task), "{}", refused.stderr);
+    let _ = at(&sandbox, &repo, 1, "bob", &["close", &part]).fails(4);
+    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before, "nothing was written");
+    // The agent that holds the task may claim the issue too, and then the task is not for others.
+    let _ = at(&sandbox, &repo, 2, "ada", &["claim", &part]).ok();
+    let done = at(&sandbox, &repo, 3, "ada", &["task", "done", &task, "--outcome", "did it"]);
     assert!(done.code == 0 && done.stdout.contains("Closed"), "{done:?}");
+}
+
+#[test]
+fn an_issue_can_be_claimed_when_the_lease_on_its_task_has_ended() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let part = issue_with_task(&sandbox, &repo);
+    let _ = at(&sandbox, &repo, 0, "ada", &["task", "claim"]).ok();
+    let _ = at(&sandbox, &repo, 9, "bob", &["claim", &part]).fails(4);
+    let _ = at(&sandbox, &repo, 11, "bob", &["claim", &part]).ok();
+    let _ = at(&sandbox, &repo, 12, "ada", &["close", &part]).fails(4);
+}
+
+/// A change that was checked before the claim is in the ledger when the claim is answered; any later one is refused.
+#[test]
+fn a_task_claim_is_answered_after_a_close_of_its_issue_that_did_not_see_it() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let part = issue_with_task(&sandbox, &repo);
+    let slow = ["-f", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:delay_enter=2000000"];
+    let slow = [&slow[..], &[env!("CARGO_BIN_EXE_way")]].concat();
+    let close = start(&sandbox, &repo, 1, "ada", &slow, &["close", &part, "--reason", "by ada"]);
+    until("the close is being written to the ledger", || is_being_written(&repo));
+    let claimed = at(&sandbox, &repo, 1, "bob", &["task", "claim"]);
+    let ledger = std::fs::read_to_string(repo.join(LEDGER)).unwrap();
+    let closed = end(close);
+    assert_eq!((claimed.code, closed.code), (0, 0), "{claimed:?} {closed:?}");
+    assert!(ledger.contains("by ada"), "the claim was answered before the close was in the ledger: {ledger}");
+    assert!(claimed.stderr.contains(&format!("issue {part} is closed")), "{claimed:?}");
+    let _ = at(&sandbox, &repo, 2, "ada", &["reopen", &part]).fails(4);
 }
 
 #[test]

@@ -516,8 +516,9 @@ fn claim(cx: &mut Cx, args: &ClaimArgs) -> Result<()> {
     } else {
         claim_what_is_there(&mut session, &operation)?
     };
-    // Another command may have taken it away meanwhile, seeing no lease.
-    claims::set_mark(&session.place)?;
+    if let Some(warning) = claims::complete_claim(&session.place, claimed.task.task.issue.as_deref())? {
+        cx.ui.warn(&warning);
+    }
     cx.ui.answer(&claimed, |text| {
         let lease = &claimed.lease;
         text.line(format!(

@@ -3,10 +3,15 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
+use waypost_testkit::strace;
 
 use super::{Ask, Server, plan};
+use crate::jobs::until;
+use crate::ledger::LEDGER;
+use crate::transfers::is_being_written;
 
 /// What is answered without a token.
 const OPEN: &[&str] = &["/healthz", "/readyz", "/login"];
@@ -330,4 +335,54 @@ fn t12_an_agent_gives_back_its_own_issues_and_takes_none_from_others() {
         server.post(&format!("/api/v1/issues/{two}/return"), &json!({ "force": true })).data()["status"],
         "open"
     );
+}
+
+#[test]
+fn t12_an_agent_takes_no_issue_whose_task_another_agent_holds() {
+    let server = Server::start(&[]);
+    let (a, b) = (server.token(&["--agent", "a"]), server.token(&["--agent", "b"]));
+    let epic = server.way(&["add", "Epic", "-t", "epic", "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let part = server.way(&["add", "Part", "--parent", &epic, "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let _ = server.way(&["workflow", "from-issue", &epic, "--start"]).ok();
+    let tool = |token: &str, name: &str, arguments: Value| {
+        let call = server.ask("POST", "/mcp").by(token).with("Accept", "application/json, text/event-stream");
+        let params = json!({ "name": name, "arguments": arguments });
+        call.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).send()
+    };
+    let held = server.ask("POST", "/api/v1/op/claim_task").by(&a).json(&json!({})).send().data();
+    assert_eq!(held["task"]["issue"], json!(part), "{held}");
+    for operation in ["take_issue", "claim_issue"] {
+        let path = format!("/api/v1/op/{operation}");
+        let reply = server.ask("POST", &path).by(&b).json(&json!({ "issue": part })).send();
+        assert!(reply.status == 409 && reply.body.contains("held by a until"), "{path}: {reply:?}");
+    }
+    for verb in ["claim", "close"] {
+        let reply = tool(&b, "issue", json!({ "do": verb, "id": part }));
+        assert!(reply.body.contains("\"conflict\"") && reply.body.contains("held by a until"), "{verb}: {reply:?}");
+    }
+    assert_eq!(server.way(&["show", &part, "--json"]).data()["status"], "open");
+}
+
+/// The close is checked before the claim is made, and written while the claim is made.
+#[test]
+fn t12_a_task_claim_is_answered_after_a_close_of_its_issue_that_did_not_see_it() {
+    if strace().is_none() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let a = server.token(&["--agent", "a"]);
+    let epic = server.way(&["add", "Epic", "-t", "epic", "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let part = server.way(&["add", "Part", "--parent", &epic, "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let _ = server.way(&["workflow", "from-issue", &epic, "--start"]).ok();
+    let mut close = server.sandbox.command("strace", &server.repo);
+    close.args(["-f", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:delay_enter=2000000"]);
+    close.args([env!("CARGO_BIN_EXE_way"), "close", &part, "--reason", "by a person"]);
+    let close = close.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the close is being written to the ledger", || is_being_written(&server.repo));
+    let claimed = server.ask("POST", "/api/v1/op/claim_task").by(&a).json(&json!({})).send();
+    let ledger = std::fs::read_to_string(server.repo.join(LEDGER)).unwrap();
+    assert!(close.wait_with_output().unwrap().status.success());
+    assert_eq!(claimed.data()["task"]["issue"], json!(part), "{claimed:?}");
+    assert!(ledger.contains("by a person"), "the claim was answered before the close was in the ledger: {ledger}");
+    assert!(claimed.body.contains(&format!("issue {part} is closed")), "{claimed:?}");
 }
