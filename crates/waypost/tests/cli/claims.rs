@@ -254,6 +254,30 @@ fn a_task_claim_is_answered_after_a_close_of_its_issue_that_did_not_see_it() {
 }
 
 #[test]
+fn only_the_holder_sets_the_status_of_an_issue_in_an_editor() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["Fix it"]);
+    let _ = at(&sandbox, &repo, 0, "bob", &["claim", &id]).ok();
+    let edit = |agent: &str, script: &str, args: &[&str]| {
+        sandbox.write(sandbox.path("editor"), format!("#!/bin/sh\nsed -i '{script}' \"$1\"\n"));
+        let clock = "2026-01-01T00:01:00Z".as_ref();
+        let variables = [("VISUAL", "sh ../editor".as_ref()), ("WAYPOST_TEST_CLOCK", clock)];
+        let variables = [&variables[..], &[("WAYPOST_AGENT", agent.as_ref())]].concat();
+        sandbox.way_with(&repo, &variables, [&["edit", &id], args].concat())
+    };
+    let status = "s/^status: .*/status: blocked/";
+    let before = std::fs::read(repo.join(LEDGER)).unwrap();
+    let refused = edit("ada", status, &[]).fails(4);
+    assert!(refused.stderr.contains("is held by bob until") && refused.stderr.contains("--force"), "{refused:?}");
+    assert!(refused.stderr.contains("what you wrote is in"), "{refused:?}");
+    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before, "nothing was written");
+    let _ = edit("ada", "s/^title: .*/title: Fix it soon/", &[]).ok();
+    let _ = edit("bob", status, &[]).ok();
+    let _ = edit("ada", "s/^status: .*/status: open/", &["--force"]).ok();
+}
+
+#[test]
 fn clones_that_share_a_store_do_not_take_the_same_issue() {
     let sandbox = sandbox();
     let first = sandbox.git_repo("first");

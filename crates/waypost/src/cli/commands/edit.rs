@@ -21,6 +21,9 @@ pub(crate) struct Args {
     /// The issue: an id, or the beginning of one
     #[arg(value_name = "ISSUE")]
     issue: String,
+    /// Set the status although another agent holds the issue
+    #[arg(long)]
+    force: bool,
 }
 
 /// The texts of several lines, each under a heading of its own.
@@ -47,7 +50,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         remove(&file);
         return Err(Error::new(Kind::NothingToDo, "nothing was changed"));
     }
-    let records = desk.apply(&[Change::Update(issue.id, edit)]).map_err(kept)?;
+    let records = desk.apply(&[Change::Update(issue.id, edit).forced(args.force)]).map_err(kept)?;
     remove(&file);
     cx.answer_changed(&desk, "Changed", &records)?;
     Ok(ExitCode::SUCCESS)
