@@ -10,7 +10,7 @@ mod sandbox;
 mod tools;
 
 pub use chance::{Dice, pass};
-pub use postgres::{Pooler, Postgres, postgres_url};
+pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;
 pub use tools::{corpus, hg, jj, mcp_conformance, mcp_python, pgbouncer, schemathesis, skipped, strace};

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::sandbox::{NOBODY, is_root};
@@ -151,10 +152,51 @@ impl Postgres {
         check(self.pg_ctl("restart").arg("--mode=fast").arg("--log").arg(self.dir.join("log")));
     }
 
+    /// Stops all processes of the server where they are: connections stay open, and nothing answers. They go on when the
+    /// returned value is dropped.
+    pub fn freeze(&self) -> Frozen {
+        let file = std::fs::read_to_string(self.dir.join("data/postmaster.pid")).expect("a running server");
+        let postmaster: i32 = file.lines().next().and_then(|line| line.trim().parse().ok()).expect("a process");
+        let mut frozen = Frozen(Vec::new());
+        // The postmaster first: it starts no other process then.
+        frozen.stop(postmaster);
+        for process in std::fs::read_dir("/proc").expect("processes").flatten() {
+            let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+            let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<i32>().ok());
+            if let Some(process) = process.file_name().to_str().and_then(|name| name.parse().ok())
+                && parent == Some(postmaster)
+            {
+                frozen.stop(process);
+            }
+        }
+        frozen
+    }
+
     fn pg_ctl(&self, what: &str) -> Command {
         let mut command = unprivileged(&self.programs.join("pg_ctl"), &self.dir);
         command.args([what, "--silent", "--wait", "--timeout=60", "--pgdata"]).arg(self.dir.join("data"));
         command
+    }
+}
+
+/// The processes of a server that were stopped where they are.
+pub struct Frozen(Vec<Pid>);
+
+impl Frozen {
+    fn stop(&mut self, process: i32) {
+        let process = Pid::from_raw(process).expect("a process");
+        // A process that ended meanwhile answers no more than a stopped one.
+        if kill_process(process, Signal::STOP).is_ok() {
+            self.0.push(process);
+        }
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        for process in &self.0 {
+            let _ = kill_process(*process, Signal::CONT);
+        }
     }
 }
 

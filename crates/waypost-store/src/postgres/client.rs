@@ -4,15 +4,16 @@
 //! waits for that answer hears of it, too, if something went wrong before. Several questions can go together.
 //!
 //! A server may take the connection and then say nothing: it was stopped, its disk hangs, or something else listens
-//! there. Neither the system nor the driver notices that, so every answer has a time by which it must be there.
+//! there. Neither the system nor the driver notices that. A statement may also take long on a server that works. So at the
+//! request's deadline a second connection finds out whether the server still answers, and then again every second.
 
 use std::fmt;
 use std::future::{Future, poll_fn, ready};
 use std::net::IpAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -33,6 +34,17 @@ pub(super) type Started = Pin<Box<dyn Future<Output = Result<Vec<Row>, tokio_pos
 
 /// How long a server may take to hear that we leave.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Asks the server something on a new connection. Returns whether it answers, also if it refuses.
+type Probe = Box<dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send>;
+
+/// How long after the deadline the first probe starts: the server's own lock timeout ends at the deadline, and its answer
+/// takes some time to arrive.
+const PROBE_DELAY: Duration = Duration::from_millis(250);
+/// How long a server may take to answer a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long to wait for the answer of a living server before probing again.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -93,24 +105,27 @@ pub(super) struct Client {
     /// Reads and writes what the client wants, while somebody waits for an answer.
     connection: JoinHandle<()>,
     notifications: UnboundedReceiver<()>,
-    /// How long an answer may take.
+    probe: Probe,
+    /// When the server has to prove that it lives, if an answer is missing. None if that is too far away to be told.
+    pub(super) deadline: Option<Instant>,
+    /// How long an answer may take although the server lives.
     pub(super) limit: Duration,
+    /// Whether an answer was waited for in vain.
+    pub(super) is_silent: bool,
 }
 
 impl Client {
     /// Connects, within a time.
     pub(super) fn connect<T>(config: &Config, tls: T, limit: Duration) -> Result<Client, Failed>
     where
-        T: MakeTlsConnect<Socket> + Send + 'static,
+        T: MakeTlsConnect<Socket> + Clone + Send + 'static,
         T::Stream: Send,
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        // The runtime looks host names up in a thread, and panics if it cannot start one.
-        let has_name = |host: &Host| matches!(host, Host::Tcp(name) if name.parse::<IpAddr>().is_err());
-        if config.get_hosts().iter().any(has_name) {
-            check_threads(1).map_err(Failed::System)?;
-        }
+        let deadline = Instant::now().checked_add(limit);
+        check_lookup(config).map_err(Failed::System)?;
+        let probe = probe(config.clone(), tls.clone());
         let runtime = Builder::new_current_thread().enable_all().build().map_err(Failed::System)?;
         let (client, mut connection) = block_on(&runtime, limit, config.connect(tls))?;
         let (sender, notifications) = unbounded_channel();
@@ -122,7 +137,18 @@ impl Client {
                 }
             }
         });
-        Ok(Client { runtime, asked: Some(Arc::new(client)), left: Vec::new(), connection, notifications, limit })
+        let asked = Some(Arc::new(client));
+        Ok(Client {
+            runtime,
+            asked,
+            left: Vec::new(),
+            connection,
+            notifications,
+            probe,
+            deadline,
+            limit,
+            is_silent: false,
+        })
     }
 
     pub(super) fn simple_query(&mut self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Failed> {
@@ -202,15 +228,44 @@ impl Client {
             }
             Ok(())
         };
-        let answer = block_on(&self.runtime, self.limit, async {
+        let both = async {
             let (before, answer) = tokio::join!(before, answer);
             before.and(answer)
-        });
+        };
+        let answer = self.runtime.block_on(self.while_alive(both));
         if matches!(answer, Err(Failed::Silence(_))) {
-            // A server that has been waited for in vain is not waited for as long again to roll back.
-            self.limit = FAREWELL;
+            // A server that has been waited for in vain is not waited for again to roll back.
+            self.limit = Duration::ZERO;
+            self.is_silent = true;
         }
         answer
+    }
+
+    /// Waits for an answer: until the deadline in any case, and after that as long as the server answers others.
+    async fn while_alive<T>(
+        &self,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Failed> {
+        let mut answer = pin!(answer);
+        let start = Instant::now();
+        let until_deadline = self.deadline.map_or(self.limit, |deadline| deadline.saturating_duration_since(start));
+        let mut pause = until_deadline.saturating_add(PROBE_DELAY);
+        loop {
+            let left = self.limit.saturating_sub(start.elapsed());
+            if let Ok(answer) = timeout(pause.min(left), &mut answer).await {
+                return answer.map_err(Failed::Driver);
+            }
+            let is_alive = start.elapsed() < self.limit
+                && tokio::select! {
+                    biased;
+                    answer = &mut answer => return answer.map_err(Failed::Driver),
+                    is_alive = (self.probe)() => is_alive,
+                };
+            if !is_alive {
+                return Err(silence(start.elapsed()));
+            }
+            pause = PROBE_INTERVAL;
+        }
     }
 
     /// Waits for a notification, at most so long. Returns false if the connection is gone. Several are as good as one.
@@ -233,6 +288,47 @@ impl Drop for Client {
         let connection = &mut self.connection;
         let _ = self.runtime.block_on(async { timeout(FAREWELL, connection).await });
     }
+}
+
+/// Refuses to look up a host name if no thread can be started: the runtime does that in one, and panics without.
+fn check_lookup(config: &Config) -> std::io::Result<()> {
+    let has_name = |host: &Host| matches!(host, Host::Tcp(name) if name.parse::<IpAddr>().is_err());
+    if config.get_hosts().iter().any(has_name) { check_threads(1) } else { Ok(()) }
+}
+
+fn probe<T>(config: Config, tls: T) -> Probe
+where
+    T: MakeTlsConnect<Socket> + Clone + Send + 'static,
+    T::Stream: Send,
+    T::TlsConnect: Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    Box::new(move || {
+        let (config, tls) = (config.clone(), tls.clone());
+        Box::pin(async move {
+            if check_lookup(&config).is_err() {
+                // This machine lacks something, and that says nothing about the server.
+                return true;
+            }
+            // A pooler accepts connections for a server that does not answer, so connecting is not enough.
+            let asked = async {
+                let (client, connection) = config.connect(tls).await?;
+                tokio::select! {
+                    answer = client.simple_query("SELECT 1") => answer.map(drop),
+                    closed = connection => closed,
+                }
+            };
+            match timeout(PROBE_TIMEOUT, asked).await {
+                Ok(Ok(())) => true,
+                Ok(Err(error)) => error.code().is_some(),
+                Err(_) => false,
+            }
+        })
+    })
+}
+
+fn silence(time: Duration) -> Failed {
+    Failed::Silence(Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
 }
 
 fn block_on<T>(

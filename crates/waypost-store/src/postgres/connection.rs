@@ -1,7 +1,7 @@
 //! One connection, and the texts that begin and end transactions on it in one round trip each.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
@@ -128,6 +128,7 @@ impl Connection {
     /// Connects within a time, but a second at least, and looks at who is there.
     pub(super) fn open(address: &Address, at_most: Duration) -> Result<Connection, Failure> {
         let mut client = client(address, at_most.max(MIN_CONNECT_TIMEOUT))?;
+        client.limit = answer_limit(at_most);
         let question = |name: &str| {
             format!(
                 "SELECT current_setting('server_version_num'), current_setting('synchronous_commit'),
@@ -155,11 +156,17 @@ impl Connection {
         })
     }
 
-    /// Begins a transaction: its settings, its turn and its time, in one round trip.
-    pub(super) fn begin(&mut self, address: &Address, effect: Effect, patience: Duration) -> Result<Begun, Failed> {
-        // The server itself gives up before that, if it lives.
+    /// Begins a transaction: its settings, its turn and its time, in one round trip. The deadline is that of the request.
+    pub(super) fn begin(
+        &mut self,
+        address: &Address,
+        effect: Effect,
+        patience: Duration,
+        deadline: Option<Instant>,
+    ) -> Result<Begun, Failed> {
         self.is_repeated = effect == Effect::Write;
-        self.client.limit = patience.saturating_add(WORK).saturating_add(GRACE);
+        self.client.limit = answer_limit(patience);
+        self.client.deadline = deadline;
         let rows = self.client.simple_query(&self.beginning(address, effect, patience))?;
         let row = last_row(&rows);
         let text = |column: usize| row.and_then(|row| row.get(column));
@@ -337,6 +344,11 @@ impl Server {
         }
         Ok(Server { version, acknowledges_early: row.get(1) == Some("off"), name })
     }
+}
+
+/// Returns how long an answer may take if the server lives, which itself gives up before that.
+fn answer_limit(patience: Duration) -> Duration {
+    patience.saturating_add(WORK).saturating_add(GRACE)
 }
 
 fn client(address: &Address, at_most: Duration) -> Result<Client, Failure> {

@@ -39,6 +39,10 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_m
 /// After this time of waiting for a server, the user is told.
 const NOTE_DELAY: Duration = Duration::from_secs(1);
 
+/// How long a server that did not answer in time is not asked again. A command may have further requests, and a server many
+/// that wait: they share one deadline.
+const SILENCE_PAUSE: Duration = Duration::from_millis(500);
+
 /// How to open a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -60,6 +64,8 @@ pub struct PostgresStore {
     request: Option<Attempts>,
     /// None after it was lost; the next transaction makes another.
     connection: Option<Connection>,
+    /// When the server did not answer in time.
+    silent_at: Option<Instant>,
     /// The one that hears of others' writes, once somebody waits for them.
     listener: Option<wait::Listener>,
     /// Says what time it is instead of the server.
@@ -80,6 +86,7 @@ impl PostgresStore {
             patience,
             request: None,
             connection: None,
+            silent_at: None,
             listener: None,
             clock: None,
             accepts_any_server: false,
@@ -122,7 +129,7 @@ impl PostgresStore {
     }
 
     /// Connects; while the server is away in a way that is worth waiting for, again and again.
-    fn connect(&self, is_worth_waiting: fn(&Failed) -> bool, attempts: &mut Attempts) -> Result<Connection> {
+    fn connect(&mut self, is_worth_waiting: fn(&Failed) -> bool, attempts: &mut Attempts) -> Result<Connection> {
         loop {
             match Connection::open(&self.address, attempts.left()) {
                 Err(connection::Failure::Driver(error)) if is_worth_waiting(&error) && attempts.pause() => {
@@ -130,7 +137,12 @@ impl PostgresStore {
                         log::warn!("{}", error::at(&self.address, "waiting for", &error).full_message());
                     }
                 }
-                Err(failure) => return Err(failure.into_error(&self.address)),
+                Err(failure) => {
+                    if matches!(failure, connection::Failure::Driver(Failed::Silence(_))) {
+                        self.silent_at = Some(Instant::now());
+                    }
+                    return Err(failure.into_error(&self.address));
+                }
                 Ok(connection) => return Ok(connection),
             }
         }
@@ -147,13 +159,16 @@ impl PostgresStore {
 
     fn try_to_begin(&mut self, effect: Effect) -> Result<Begun> {
         let mut attempts = self.request.clone().unwrap_or_else(|| Attempts::new(self.patience));
+        if self.is_silent() {
+            return Err(error::at(&self.address, "cannot reach", &Failed::Silence(self.patience)));
+        }
         loop {
             let connection = match self.connection.take() {
                 Some(connection) => connection,
                 None => self.connect(error::is_loss, &mut attempts)?,
             };
             let connection = self.connection.insert(connection);
-            let failed = match connection.begin(&self.address, effect, attempts.left()) {
+            let failed = match connection.begin(&self.address, effect, attempts.left(), attempts.deadline) {
                 Ok(begun) => return self.check(&begun).map(|()| begun),
                 Err(failed) => failed,
             };
@@ -162,7 +177,7 @@ impl PostgresStore {
                 return Err(error::begin(&self.address, &failed, effect, self.patience, holder));
             }
             // Nothing has happened yet, so it can be done again.
-            self.connection = None;
+            self.drop_connection();
             if !attempts.pause() {
                 return Err(error::at(&self.address, "cannot reach", &failed));
             }
@@ -180,8 +195,19 @@ impl PostgresStore {
     /// Ends a transaction without effect. A connection on which that fails is of no use any more.
     fn roll_back(&mut self) {
         if self.connection.as_mut().is_some_and(|connection| connection.roll_back().is_err()) {
-            self.connection = None;
+            self.drop_connection();
         }
+    }
+
+    fn drop_connection(&mut self) {
+        if self.connection.take().is_some_and(|connection| connection.client.is_silent) {
+            self.silent_at = Some(Instant::now());
+        }
+    }
+
+    /// Returns whether the server did not answer in time a moment ago.
+    fn is_silent(&self) -> bool {
+        self.silent_at.is_some_and(|silent_at| silent_at.elapsed() < SILENCE_PAUSE)
     }
 
     fn tx(&mut self, effect: Effect) -> Result<Box<dyn Tx + '_>> {
@@ -227,7 +253,7 @@ impl Store for PostgresStore {
     }
 
     fn may_retry(&mut self) -> bool {
-        self.request.as_mut().is_some_and(Attempts::pause)
+        !self.is_silent() && self.request.as_mut().is_some_and(Attempts::pause)
     }
 
     fn is_remote(&self) -> bool {

@@ -350,6 +350,91 @@ fn all_attempts_at_a_request_share_one_timeout() {
 }
 
 #[test]
+fn a_request_to_a_frozen_server_ends_soon_after_its_deadline() {
+    let server = Postgres::start(&[]);
+    let url = server.url();
+    let (mut store, world) = filled(&url);
+    let caller = caller_of(&world);
+    let patience = Duration::from_secs(2);
+    store.set_patience(patience);
+    let bounded = |what: &str, start: Instant, error: &Error| {
+        assert_eq!(error.kind(), Kind::Unavailable, "{what}: {error:?}");
+        let took = start.elapsed();
+        assert!(took < patience + Duration::from_secs(2), "{what} took {took:?}: {}", error.full_message());
+    };
+    // It is not asked again for a moment, so that further requests of the same command do not wait as long again.
+    let until_answered = |store: &mut PostgresStore| {
+        let start = Instant::now();
+        while let Err(error) = engine::is_due(store) {
+            assert!(start.elapsed() < Duration::from_mins(1), "{error:?}");
+        }
+    };
+    for is_write in [false, true] {
+        let frozen = server.freeze();
+        let start = Instant::now();
+        for what in ["the first", "the next"] {
+            let error = if is_write {
+                engine::write(&mut store, &caller, &mut Zeros, None, Register {}).unwrap_err()
+            } else {
+                engine::is_due(&mut store).unwrap_err()
+            };
+            bounded(what, start, &error);
+            assert!(!error.is_outcome_unknown(), "{what}: nothing was sent that could last");
+        }
+        drop(frozen);
+        until_answered(&mut store);
+    }
+    {
+        let _frozen = server.freeze();
+        let start = Instant::now();
+        bounded("opening", start, &open_for(&url, patience).err().unwrap());
+    }
+    // A request under way when the server freezes.
+    let mut frozen = None;
+    let mut start = Instant::now();
+    let error = engine::query(&mut store, |tx| {
+        start = Instant::now();
+        frozen = Some(server.freeze());
+        tx.worktree_list()
+    });
+    bounded("reading", start, &error.unwrap_err());
+    drop(frozen);
+    until_answered(&mut store);
+    // A commit may have happened.
+    let mut tx = store.begin_write().unwrap();
+    tx.event_append(&world.event(&mut Dice::new(1))).unwrap();
+    let frozen = server.freeze();
+    let start = Instant::now();
+    let error = tx.commit().unwrap_err();
+    bounded("committing", start, &error);
+    assert!(error.is_outcome_unknown(), "{error:?}");
+    drop(frozen);
+    until_answered(&mut store);
+    append(&mut store, &world);
+}
+
+#[test]
+fn a_statement_of_a_slow_server_may_take_longer_than_the_timeout() {
+    let server = Postgres::start(&[]);
+    let url = server.url();
+    let (mut store, world) = filled(&url);
+    let (mut client, schema) = behind(&url);
+    client
+        .batch_execute(&format!(
+            "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql
+                AS $$ BEGIN PERFORM pg_catalog.pg_sleep(4); RETURN NEW; END $$;
+            CREATE TRIGGER slow BEFORE INSERT ON {schema}.events FOR EACH ROW EXECUTE FUNCTION {schema}.slow()"
+        ))
+        .unwrap();
+    let patience = Duration::from_millis(500);
+    store.set_patience(patience);
+    let start = Instant::now();
+    let sequence = append(&mut store, &world);
+    assert!(start.elapsed() > patience * 4);
+    assert_eq!(read(&mut store, |tx| tx.event_last().unwrap()), sequence);
+}
+
+#[test]
 fn requests_wait_for_a_server_that_restarts() {
     let server = Postgres::start(&[]);
     let url = server.url();

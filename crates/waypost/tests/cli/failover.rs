@@ -8,34 +8,34 @@ use waypost_testkit::{Postgres, Run, Sandbox};
 
 use crate::sandbox;
 
-const SCHEMA: &str = "waypost";
+pub(crate) const SCHEMA: &str = "waypost";
 
 /// A machine that uses the server that a test names.
-struct Machine {
-    sandbox: Sandbox,
-    repo: PathBuf,
+pub(crate) struct Machine {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) repo: PathBuf,
 }
 
 impl Machine {
-    fn new() -> Machine {
+    pub(crate) fn new() -> Machine {
         let sandbox = sandbox();
         let repo = sandbox.git_repo("repo");
         Machine { sandbox, repo }
     }
 
-    fn way(&self, server: &Postgres, agent: &str, args: &[&str]) -> Run {
+    pub(crate) fn way(&self, server: &Postgres, agent: &str, args: &[&str]) -> Run {
         let url = server.url_of(SCHEMA);
         let variables = [("WAYPOST_DB", OsStr::new(&url)), ("WAYPOST_AGENT", OsStr::new(agent))];
         self.sandbox.way_with(&self.repo, &variables, args)
     }
 
-    fn claim(&self, server: &Postgres, agent: &str, task: &str) -> u64 {
+    pub(crate) fn claim(&self, server: &Postgres, agent: &str, task: &str) -> u64 {
         let claimed = self.way(server, agent, &["task", "claim", task, "--json"]).data();
         claimed["lease"]["epoch"].as_u64().unwrap_or_else(|| panic!("{claimed:#}"))
     }
 
     /// Makes a workflow of two tasks.
-    fn plan(&self, server: &Postgres) {
+    pub(crate) fn plan(&self, server: &Postgres) {
         let plan = self.sandbox.path("plan.json");
         waypost_fs::replace(&plan, br#"{"tasks": [{"name": "one"}, {"name": "two"}]}"#, 0o600).unwrap();
         let create = ["workflow", "create", "w", "--start", "--plan", plan.to_str().unwrap()];

@@ -22,6 +22,7 @@ mod events;
 mod exchange;
 mod failover;
 mod faults;
+mod frozen;
 mod graphs;
 mod history;
 mod imports;

@@ -117,11 +117,11 @@ impl Server {
         ask.with("Host", self.host()).with("Authorization", &format!("Bearer {}", self.token))
     }
 
-    fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Reply {
         self.ask("GET", path).send()
     }
 
-    fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         self.ask("POST", path).json(body).send()
     }
 
@@ -224,7 +224,7 @@ impl Reply {
 
     /// Expects success, and returns its data.
     #[track_caller]
-    fn data(&self) -> Value {
+    pub(crate) fn data(&self) -> Value {
         assert_eq!(self.status, 200, "{self:?}");
         let mut json = self.json();
         assert!(json["warnings"].is_array());
@@ -233,7 +233,7 @@ impl Reply {
 
     /// Expects a failure, and returns its code.
     #[track_caller]
-    fn fails(&self, status: u16) -> String {
+    pub(crate) fn fails(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{self:?}");
         let error = &self.json()["error"];
         assert!(error["hints"].is_array() && error["message"].is_string(), "{self:?}");
