@@ -77,18 +77,18 @@ fn claimed(answer: &Value) -> (Value, String) {
         "context": answer["context"]["text"],
         "warnings": answer["warnings"],
     });
-    let warnings = answer["warnings"].as_array().into_iter().flatten();
-    let warnings: String = warnings.map(|warning| format!("warning: {}\n", word(warning))).collect();
-    let text = format!(
-        "claimed {} {}/{}, epoch {} until {}\n{}\n{}",
+    let mut text = format!(
+        "claimed {} {}/{}, epoch {} until {}\n",
         word(&task["id"]),
         word(&task["workflow"]),
         word(&task["name"]),
         lease["epoch"],
         word(&lease["expires_at"]),
-        warnings,
-        word(&answer["context"]["text"]),
     );
+    for warning in answer["warnings"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "warning: {}", word(warning));
+    }
+    let _ = write!(text, "\n{}", word(&answer["context"]["text"]));
     (data, text)
 }
 
