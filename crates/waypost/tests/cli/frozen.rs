@@ -71,28 +71,28 @@ fn a_command_under_way_gives_a_server_up_that_freezes() {
 
 #[test]
 fn requests_to_way_serve_give_a_frozen_server_up_together() {
-    let server = Postgres::start(&[]);
-    let url = server.url_of(SCHEMA);
-    let served = Server::start(&[&["--db", &url], &SETTING[..]].concat());
-    let create = |name: &str| served.post("/api/v1/workflows", &json!({ "name": name }));
+    let postgres = Postgres::start(&[]);
+    let url = postgres.url_of(SCHEMA);
+    let server = Server::start(&[&["--db", &url], &SETTING[..]].concat());
+    let create = |name: &str| server.post("/api/v1/workflows", &json!({ "name": name }));
     create("before").data();
-    assert_eq!(served.get("/api/v1/workflows").status, 200);
-    until("the server is ready", || served.get("/readyz").status == 200);
-    let frozen = server.freeze();
+    assert_eq!(server.get("/api/v1/workflows").status, 200);
+    until("the server is ready", || server.get("/readyz").status == 200);
+    let frozen = postgres.freeze();
     thread::scope(|scope| {
         let since = Instant::now();
         // One write is under way, and the others wait for it or for the transaction after it.
         let writes: Vec<_> = (0..4).map(|number| scope.spawn(move || create(&format!("w{number}")))).collect();
-        let reads: Vec<_> = (0..2).map(|_| scope.spawn(|| served.get("/api/v1/workflows"))).collect();
+        let reads: Vec<_> = (0..2).map(|_| scope.spawn(|| server.get("/api/v1/workflows"))).collect();
         for request in writes.into_iter().chain(reads) {
             assert_eq!(request.join().unwrap().fails(503), "unavailable");
             let took = since.elapsed();
             assert!(took < WAIT + MAX_DELAY, "it took {took:?}");
         }
     });
-    assert_eq!(served.get("/readyz").status, 503);
+    assert_eq!(server.get("/readyz").status, 503);
     drop(frozen);
     until("the server writes again", || create("after").status == 200);
-    assert_eq!(served.get("/api/v1/workflows").data().as_array().unwrap().len(), 2);
-    until("the server is ready again", || served.get("/readyz").status == 200);
+    assert_eq!(server.get("/api/v1/workflows").data().as_array().unwrap().len(), 2);
+    until("the server is ready again", || server.get("/readyz").status == 200);
 }
