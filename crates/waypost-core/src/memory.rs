@@ -245,6 +245,10 @@ impl Tx for MemoryTx<'_> {
         Ok(self.rows.workflows.get(id).cloned())
     }
 
+    fn workflow_list_by_id(&mut self, ids: &[WorkflowId]) -> Result<Vec<Workflow>> {
+        Ok(self.rows.workflows.values().filter(|workflow| ids.contains(&workflow.id)).cloned().collect())
+    }
+
     fn workflow_list(&mut self, query: &WorkflowQuery) -> Result<Vec<Workflow>> {
         let links = &self.rows.workflow_repositories;
         let wanted = |workflow: &&Workflow| {
@@ -326,6 +330,10 @@ impl Tx for MemoryTx<'_> {
             self.rows.tasks.values().filter(|task| task.workflow_id == *workflow).cloned().collect();
         tasks.sort_by(|a, b| (a.sequence, &a.id).cmp(&(b.sequence, &b.id)));
         Ok(tasks)
+    }
+
+    fn task_list_by_id(&mut self, ids: &[TaskId]) -> Result<Vec<Task>> {
+        Ok(self.rows.tasks.values().filter(|task| ids.contains(&task.id)).cloned().collect())
     }
 
     fn task_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Task>> {
@@ -432,6 +440,10 @@ impl Tx for MemoryTx<'_> {
         Ok(self.dependencies(|of| of == task))
     }
 
+    fn dependency_list_by_task(&mut self, tasks: &[TaskId]) -> Result<Vec<Dependency>> {
+        Ok(self.dependencies(|of| tasks.contains(of)))
+    }
+
     fn checkpoint_put(&mut self, checkpoint: &Checkpoint) -> Result<()> {
         self.need_worktree(&checkpoint.worktree_id)?;
         self.need_task(&checkpoint.task_id)?;
@@ -516,6 +528,11 @@ impl Tx for MemoryTx<'_> {
         Ok(self.rows.leases.values().filter(is_wanted).cloned().collect())
     }
 
+    fn lease_list_by_task(&mut self, tasks: &[TaskId]) -> Result<Vec<Lease>> {
+        let is_wanted = |lease: &&Lease| tasks.iter().any(|task| task.as_str() == lease.subject);
+        Ok(self.rows.leases.values().filter(is_wanted).cloned().collect())
+    }
+
     fn lease_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Lease>> {
         let tasks = &self.rows.tasks;
         let is_wanted = |lease: &&Lease| {
@@ -580,6 +597,11 @@ impl Tx for MemoryTx<'_> {
 
     fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64> {
         Ok(self.inbox(recipient, now).len() as u64)
+    }
+
+    fn message_count_by_recipient(&mut self, now: Timestamp) -> Result<Vec<(AgentId, u64)>> {
+        let counts = self.rows.agents.keys().map(|id| (id.clone(), self.inbox(id, now).len() as u64));
+        Ok(counts.filter(|(_, count)| *count > 0).collect())
     }
 
     fn message_list_about(&mut self, workflow: &WorkflowId) -> Result<Vec<Message>> {

@@ -120,6 +120,8 @@ pub trait Tx {
     fn workflow_put(&mut self, workflow: &Workflow) -> Result<()>;
     /// Returns a workflow.
     fn workflow_get(&mut self, id: &WorkflowId) -> Result<Option<Workflow>>;
+    /// Returns the workflows with these ids, by id.
+    fn workflow_list_by_id(&mut self, ids: &[WorkflowId]) -> Result<Vec<Workflow>>;
     /// Returns workflows, newest first.
     fn workflow_list(&mut self, query: &WorkflowQuery) -> Result<Vec<Workflow>>;
     /// Notes that a workflow concerns a repository.
@@ -135,6 +137,8 @@ pub trait Tx {
     fn task_advance(&mut self, id: &TaskId, progress: &Progress<'_>) -> Result<()>;
     /// Returns a task.
     fn task_get(&mut self, id: &TaskId) -> Result<Option<Task>>;
+    /// Returns the tasks with these ids, by id.
+    fn task_list_by_id(&mut self, ids: &[TaskId]) -> Result<Vec<Task>>;
     /// Deletes a task that has no dependencies and no checkpoints.
     fn task_remove(&mut self, id: &TaskId) -> Result<()>;
     /// Returns the tasks of a workflow, in the order of the plan.
@@ -171,6 +175,8 @@ pub trait Tx {
     fn dependency_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Dependency>>;
     /// Returns what a task depends on, by id.
     fn dependency_list_of(&mut self, task: &TaskId) -> Result<Vec<Dependency>>;
+    /// Returns what each of these tasks depends on, by id.
+    fn dependency_list_by_task(&mut self, tasks: &[TaskId]) -> Result<Vec<Dependency>>;
 
     /// Inserts a checkpoint.
     fn checkpoint_put(&mut self, checkpoint: &Checkpoint) -> Result<()>;
@@ -198,6 +204,8 @@ pub trait Tx {
     fn lease_list(&mut self, holder: Option<&AgentId>) -> Result<Vec<Lease>>;
     /// Returns the leases on the tasks of several workflows, held or not, by subject.
     fn lease_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Lease>>;
+    /// Returns the leases on these tasks, held or not, by subject.
+    fn lease_list_by_task(&mut self, tasks: &[TaskId]) -> Result<Vec<Lease>>;
     /// Returns the held leases whose deadline has passed at a moment, the earliest first.
     fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>>;
 
@@ -224,6 +232,8 @@ pub trait Tx {
     fn message_list(&mut self, recipient: &AgentId, now: Timestamp, limit: u32) -> Result<Vec<Message>>;
     /// Returns how many messages [`Tx::message_list`] would return without a limit.
     fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64>;
+    /// Returns what [`Tx::message_count`] would return for each agent, by id; agents without messages are left out.
+    fn message_count_by_recipient(&mut self, now: Timestamp) -> Result<Vec<(AgentId, u64)>>;
     /// Returns the messages about a workflow, in order.
     fn message_list_about(&mut self, workflow: &WorkflowId) -> Result<Vec<Message>>;
     /// Lets messages about a task be about its workflow alone: the task is about to go.

@@ -366,6 +366,9 @@ pub(crate) const DUE_COUNT: &str = "
 
 /// By primary key.
 pub(crate) const WORKFLOW_GET: &str = select!(workflow, "workflows WHERE id = ?1");
+/// A scan of the list, and each workflow by primary key.
+pub(crate) const WORKFLOW_LIST_BY_ID: &str =
+    select!(workflow, "workflows WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY id");
 /// Backwards along `workflows_by_time`; statuses come as one text, each between commas.
 pub(crate) const WORKFLOW_LIST: &str = select!(
     workflow,
@@ -385,6 +388,9 @@ pub(crate) const WORKFLOW_REPOSITORY_LIST_IN: &str = "
 
 /// By primary key.
 pub(crate) const TASK_GET: &str = select!(task, "tasks WHERE id = ?1");
+/// A scan of the list, and each task by primary key.
+pub(crate) const TASK_LIST_BY_ID: &str =
+    select!(task, "tasks WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY id");
 /// By primary key. A scan of those that may refer to it: it is rare.
 pub(crate) const TASK_REMOVE: &str = "DELETE FROM tasks WHERE id = ?1";
 /// Along `tasks_by_plan`.
@@ -454,6 +460,9 @@ pub(crate) const DEPENDENCY_LIST_IN_WORKFLOWS: &str = select!(
 );
 /// By primary key.
 pub(crate) const DEPENDENCY_LIST_OF: &str = select!(dependency, "dependencies WHERE task_id = ?1 ORDER BY depends_on");
+/// A scan of the list, and the dependencies of each task by primary key.
+pub(crate) const DEPENDENCY_LIST_BY_TASK: &str =
+    select!(dependency, "dependencies WHERE task_id IN (SELECT value FROM json_each(?1)) ORDER BY task_id, depends_on");
 
 /// Backwards along `checkpoints_by_task`.
 pub(crate) const CHECKPOINT_LIST: &str =
@@ -482,6 +491,9 @@ pub(crate) const LEASE_LIST_IN_WORKFLOWS: &str = select!(
     WHERE subject IN (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))
     ORDER BY subject"
 );
+/// A scan of the list, and each lease by primary key.
+pub(crate) const LEASE_LIST_BY_TASK: &str =
+    select!(lease, "leases WHERE subject IN (SELECT value FROM json_each(?1)) ORDER BY subject");
 /// A scan: it is asked after a failover.
 pub(crate) const LEASE_MAX_EPOCH: &str = "SELECT coalesce(max(epoch), 0) FROM leases";
 /// Along `leases_due`.
@@ -502,6 +514,10 @@ pub(crate) const MESSAGE_LIST: &str = select!(
 pub(crate) const MESSAGE_COUNT: &str = "
     SELECT count(*) FROM messages
     WHERE recipient = ?1 AND state <> 'acted' AND (expires_at IS NULL OR expires_at > ?2)";
+/// Along `messages_waiting`.
+pub(crate) const MESSAGE_COUNT_BY_RECIPIENT: &str = "
+    SELECT recipient, count(*) FROM messages
+    WHERE state <> 'acted' AND (expires_at IS NULL OR expires_at > ?1) GROUP BY recipient";
 /// A scan: only whoever moves a workflow asks.
 pub(crate) const MESSAGE_LIST_ABOUT: &str = select!(message, "messages WHERE workflow_id = ?1 ORDER BY number");
 /// Along `messages_by_task`.

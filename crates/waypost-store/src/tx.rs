@@ -367,6 +367,10 @@ impl Tx for SqlTx<'_> {
         self.one(sql::WORKFLOW_GET, cells![id.as_str()], workflow)
     }
 
+    fn workflow_list_by_id(&mut self, ids: &[WorkflowId]) -> Result<Vec<Workflow>> {
+        self.all(sql::WORKFLOW_LIST_BY_ID, &[json(&ids)?], workflow)
+    }
+
     fn workflow_list(&mut self, query: &WorkflowQuery) -> Result<Vec<Workflow>> {
         let WorkflowQuery { statuses, worktree_id, repository_id, name, limit } = query;
         let mut list = String::new();
@@ -473,6 +477,10 @@ impl Tx for SqlTx<'_> {
         self.all(sql::TASK_LIST, cells![workflow.as_str()], task)
     }
 
+    fn task_list_by_id(&mut self, ids: &[TaskId]) -> Result<Vec<Task>> {
+        self.all(sql::TASK_LIST_BY_ID, &[json(&ids)?], task)
+    }
+
     fn task_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Task>> {
         self.all(sql::TASK_LIST_IN_WORKFLOWS, &[json(&workflows)?], task)
     }
@@ -537,6 +545,10 @@ impl Tx for SqlTx<'_> {
 
     fn dependency_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Dependency>> {
         self.all(sql::DEPENDENCY_LIST_IN_WORKFLOWS, &[json(&workflows)?], dependency)
+    }
+
+    fn dependency_list_by_task(&mut self, tasks: &[TaskId]) -> Result<Vec<Dependency>> {
+        self.all(sql::DEPENDENCY_LIST_BY_TASK, &[json(&tasks)?], dependency)
     }
 
     fn dependency_list_of(&mut self, task: &TaskId) -> Result<Vec<Dependency>> {
@@ -646,6 +658,10 @@ impl Tx for SqlTx<'_> {
         }
     }
 
+    fn lease_list_by_task(&mut self, tasks: &[TaskId]) -> Result<Vec<Lease>> {
+        self.all(sql::LEASE_LIST_BY_TASK, &[json(&tasks)?], lease)
+    }
+
     fn lease_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Lease>> {
         self.all(sql::LEASE_LIST_IN_WORKFLOWS, &[json(&workflows)?], lease)
     }
@@ -709,6 +725,13 @@ impl Tx for SqlTx<'_> {
     fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64> {
         let count = self.one(sql::MESSAGE_COUNT, cells![recipient.as_str(), now], Row::number)?;
         Ok(count.unwrap_or_default())
+    }
+
+    fn message_count_by_recipient(&mut self, now: Timestamp) -> Result<Vec<(AgentId, u64)>> {
+        let count = |row: &mut Row| Ok((row.parsed()?, row.number()?));
+        let mut counts = self.all(sql::MESSAGE_COUNT_BY_RECIPIENT, cells![now], count)?;
+        counts.sort_unstable();
+        Ok(counts)
     }
 
     fn message_list_about(&mut self, workflow: &WorkflowId) -> Result<Vec<Message>> {

@@ -1,5 +1,7 @@
 //! Shows how everything stands, what needs a person first.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +9,9 @@ use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorktreeId};
-use crate::model::{AgentStatus, CandidateQuery, Task, TaskStatus, WorkflowQuery, WorkflowStatus};
-use crate::op::{AgentView, LeaseView, Letter, ListAgents, ListLeases};
+use crate::model::{AgentStatus, CandidateQuery, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus};
+use crate::op::{AgentView, LeaseView, Letter};
+use crate::work::lease::{self, Names};
 use crate::work::view::{self, TaskView, WorkflowView};
 use crate::work::{agents, find, moving};
 
@@ -92,17 +95,33 @@ impl Operation for GetStatus {
             return Err(Error::not_found(format!("no worktree {id}")));
         }
         let is_here = |id: &WorktreeId| self.worktree_id.as_ref().is_none_or(|wanted| wanted == id);
-        let mut questions = self.tasks_in(cx, TaskStatus::WaitingInput)?;
-        let mut dead = self.tasks_in(cx, TaskStatus::Dead)?;
-        let (mut stuck, mut working) = (Vec::new(), Vec::new());
-        for task in self.tasks_in(cx, TaskStatus::InProgress)? {
-            let is_silent = is_silent(cx, &task.id)?;
-            if is_silent { stuck.push(task) } else { working.push(task) }
+        let statuses = [
+            TaskStatus::WaitingInput,
+            TaskStatus::Dead,
+            TaskStatus::InProgress,
+            TaskStatus::Failed,
+            TaskStatus::Paused,
+        ];
+        let mut in_status: [Vec<Task>; 5] = Default::default();
+        for (tasks, status) in in_status.iter_mut().zip(statuses) {
+            *tasks = cx.tx.task_list_in(status, SCAN)?;
         }
-        let mut waiting = self.tasks_in(cx, TaskStatus::Failed)?;
-        waiting.extend(self.tasks_in(cx, TaskStatus::Paused)?);
-        let candidates = cx.tx.task_list_claimable(&CandidateQuery { workflow_id: None, skip: 0, limit: SCAN })?;
-        let mut ready: Vec<Task> = candidates.into_iter().filter(|task| is_here(&task.worktree_id)).collect();
+        let mut ready = cx.tx.task_list_claimable(&CandidateQuery { workflow_id: None, skip: 0, limit: SCAN })?;
+        for tasks in in_status.iter_mut().chain([&mut ready]) {
+            tasks.retain(|task| is_here(&task.worktree_id));
+        }
+        let of_tasks = view::workflows_of(cx, in_status.iter().flatten().chain(&ready))?;
+        for task in in_status.iter().flatten() {
+            if !of_tasks.contains_key(&task.workflow_id) {
+                return Err(find::lost_workflow_error(task));
+            }
+        }
+        for (status, tasks) in statuses.into_iter().zip(&mut in_status) {
+            tasks.retain(|task| needs_attention(status, &of_tasks[&task.workflow_id]));
+        }
+        let [mut questions, mut dead, in_progress, mut waiting, paused] = in_status;
+        waiting.extend(paused);
+        let (mut stuck, mut working) = divide(cx, in_progress)?;
         let mut workflows = cx.tx.workflow_list(&WorkflowQuery {
             statuses: WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
             worktree_id: self.worktree_id.clone(),
@@ -110,13 +129,18 @@ impl Operation for GetStatus {
             ..WorkflowQuery::default()
         })?;
         workflows.retain(|workflow| moving::mark(workflow).is_none());
-        let leases = ListLeases {}.run(cx)?.leases;
+        let mut agents = cx.tx.agent_list()?;
+        let names = Names::of(&agents);
+        let held = cx.tx.lease_list(None)?;
+        let held_tasks = lease::tasks_of(cx, &held)?;
+        let leases = LeaseView::all(cx.now, &held, &held_tasks, &names);
         let here: Vec<AgentId> = leases
             .iter()
             .filter(|seen| is_here(&seen.lease.worktree_id))
             .filter_map(|seen| seen.lease.holder.clone())
             .collect();
-        let mut agents = ListAgents { role: None, capability: None, status: None, retired: false }.run(cx)?.agents;
+        agents.retain(|agent| agent.retired_at.is_none());
+        let mut agents = AgentView::all(cx, agents, held, &held_tasks)?;
         agents.retain(|seen| {
             (seen.agent.status != AgentStatus::Offline || !seen.holds.is_empty())
                 && (is_here(&seen.agent.worktree_id) || here.contains(&seen.agent.id))
@@ -126,32 +150,37 @@ impl Operation for GetStatus {
         let (messages, unread) = match agents::known_caller(cx)? {
             Some(reader) => {
                 let waiting = cx.tx.message_list(&reader.id, cx.now, self.limit)?;
-                let letters = waiting.into_iter().map(|message| Letter::of(cx, message)).collect::<Result<_>>()?;
+                let letters = waiting.into_iter().map(|message| Letter::named(message, &names)).collect();
                 (letters, cx.tx.message_count(&reader.id, cx.now)?)
             }
             None => (Vec::new(), 0),
         };
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let totals = Totals {
+            questions: cut(&mut questions, limit),
+            dead: cut(&mut dead, limit),
+            messages: unread,
+            stuck: cut(&mut stuck, limit),
+            working: cut(&mut working, limit),
+            ready: cut(&mut ready, limit),
+            waiting: cut(&mut waiting, limit),
+            workflows: cut(&mut workflows, limit),
+            agents: cut(&mut agents, limit),
+            issues: cut(&mut issues, limit),
+        };
+        let groups = [questions, dead, stuck, working, ready, waiting];
+        let sizes = groups.each_ref().map(Vec::len);
+        let mut shown = view::some_tasks(cx, groups.into_iter().flatten().collect(), &of_tasks, &names)?.into_iter();
+        let [questions, dead, stuck, working, ready, waiting] = sizes.map(|size| shown.by_ref().take(size).collect());
         Ok(Status {
-            totals: Totals {
-                questions: cut(&mut questions, limit),
-                dead: cut(&mut dead, limit),
-                messages: unread,
-                stuck: cut(&mut stuck, limit),
-                working: cut(&mut working, limit),
-                ready: cut(&mut ready, limit),
-                waiting: cut(&mut waiting, limit),
-                workflows: cut(&mut workflows, limit),
-                agents: cut(&mut agents, limit),
-                issues: cut(&mut issues, limit),
-            },
-            questions: seen(cx, questions)?,
-            dead: seen(cx, dead)?,
+            totals,
+            questions,
+            dead,
             messages,
-            stuck: seen(cx, stuck)?,
-            working: seen(cx, working)?,
-            ready: seen(cx, ready)?,
-            waiting: seen(cx, waiting)?,
+            stuck,
+            working,
+            ready,
+            waiting,
             workflows: view::workflows(cx, workflows)?,
             agents,
             issues,
@@ -160,29 +189,20 @@ impl Operation for GetStatus {
     }
 }
 
-impl GetStatus {
-    /// Returns the wanted tasks in a status, last changed first. What is over needs nobody, nor what went elsewhere.
-    fn tasks_in(&self, cx: &mut Cx<'_>, status: TaskStatus) -> Result<Vec<Task>> {
-        let mut wanted = Vec::new();
-        for task in cx.tx.task_list_in(status, SCAN)? {
-            if self.worktree_id.as_ref().is_some_and(|id| *id != task.worktree_id) {
-                continue;
-            }
-            let of = find::workflow_of(cx, &task)?;
-            let needs_somebody =
-                !of.status.is_final() || status == TaskStatus::Dead && of.status == WorkflowStatus::Failed;
-            if needs_somebody && moving::mark(&of).is_none() {
-                wanted.push(task);
-            }
-        }
-        Ok(wanted)
-    }
+/// Tells whether a task in a status needs a person or an agent. Those of workflows that are over or were moved do not.
+fn needs_attention(status: TaskStatus, of: &Workflow) -> bool {
+    let is_live = !of.status.is_final() || status == TaskStatus::Dead && of.status == WorkflowStatus::Failed;
+    is_live && moving::mark(of).is_none()
 }
 
-/// Tells whether the holder of a task has missed two of the three signs of life that fit into its lease.
-fn is_silent(cx: &mut Cx<'_>, task: &TaskId) -> Result<bool> {
-    let lease = cx.tx.lease_get(task.as_str())?;
-    Ok(lease.is_some_and(|lease| lease.holder.is_some() && lease.expires_at.since(cx.now) < lease.ttl_ms / 3))
+/// Divides tasks into those whose holder has missed two of the three signs of life that fit into its lease, and others.
+fn divide(cx: &mut Cx<'_>, tasks: Vec<Task>) -> Result<(Vec<Task>, Vec<Task>)> {
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
+    let now = cx.now;
+    let is_silent = |lease: &Lease| lease.holder.is_some() && lease.expires_at.since(now) < lease.ttl_ms / 3;
+    let silent = cx.tx.lease_list_by_task(&ids)?.into_iter().filter(is_silent);
+    let silent: BTreeSet<String> = silent.map(|lease| lease.subject).collect();
+    Ok(tasks.into_iter().partition(|task| silent.contains(task.id.as_str())))
 }
 
 /// Leaves the first ones, and returns how many there were.
@@ -190,8 +210,4 @@ fn cut<T>(all: &mut Vec<T>, limit: usize) -> u64 {
     let total = all.len() as u64;
     all.truncate(limit);
     total
-}
-
-fn seen(cx: &mut Cx<'_>, tasks: Vec<Task>) -> Result<Vec<TaskView>> {
-    tasks.into_iter().map(|task| view::task(cx, task)).collect()
 }

@@ -1,13 +1,17 @@
 //! Lists agents.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::Result;
-use crate::model::{Agent, AgentStatus, Role};
+use crate::id::{AgentId, TaskId};
+use crate::model::{Agent, AgentStatus, Lease, Role, Task};
 use crate::time::Timestamp;
+use crate::work::lease;
 
 /// Lists agents.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -40,17 +44,16 @@ impl Operation for ListAgents {
     type Answer = AgentList;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<AgentList> {
-        let mut agents = Vec::new();
-        for agent in cx.tx.agent_list()? {
-            let is_wanted = self.role.is_none_or(|role| agent.role == role)
+        let is_wanted = |agent: &Agent| {
+            self.role.is_none_or(|role| agent.role == role)
                 && self.capability.as_ref().is_none_or(|capability| agent.capabilities.contains(capability))
                 && self.status.is_none_or(|status| agent.status == status)
-                && (self.retired || agent.retired_at.is_none());
-            if is_wanted {
-                agents.push(AgentView::of(cx, agent)?);
-            }
-        }
-        Ok(AgentList { agents })
+                && (self.retired || agent.retired_at.is_none())
+        };
+        let agents = cx.tx.agent_list()?.into_iter().filter(is_wanted).collect();
+        let leases = cx.tx.lease_list(None)?;
+        let tasks = lease::tasks_of(cx, &leases)?;
+        Ok(AgentList { agents: AgentView::all(cx, agents, leases, &tasks)? })
     }
 }
 
@@ -81,13 +84,40 @@ pub struct Held {
 
 impl AgentView {
     pub(crate) fn of(cx: &mut Cx<'_>, agent: Agent) -> Result<AgentView> {
-        let mut holds = Vec::new();
-        for lease in cx.tx.lease_list(Some(&agent.id))? {
-            let task = lease.subject.parse().ok().map(|id| cx.tx.task_get(&id)).transpose()?.flatten();
-            let name = task.map_or_else(|| lease.subject.clone(), |task| task.name);
-            holds.push(Held { subject: lease.subject, name, epoch: lease.epoch, expires_at: lease.expires_at });
-        }
+        let leases = cx.tx.lease_list(Some(&agent.id))?;
+        let tasks = lease::tasks_of(cx, &leases)?;
+        let holds = leases.into_iter().map(|lease| Held::of(lease, &tasks)).collect();
         let unread = cx.tx.message_count(&agent.id, cx.now)?;
         Ok(AgentView { agent, holds, unread })
+    }
+
+    /// Shows agents, where all leases and their tasks are known.
+    pub(crate) fn all(
+        cx: &mut Cx<'_>,
+        agents: Vec<Agent>,
+        leases: Vec<Lease>,
+        tasks: &BTreeMap<TaskId, Task>,
+    ) -> Result<Vec<AgentView>> {
+        let mut holds: BTreeMap<AgentId, Vec<Held>> = BTreeMap::new();
+        for lease in leases {
+            if let Some(holder) = lease.holder.clone() {
+                holds.entry(holder).or_default().push(Held::of(lease, tasks));
+            }
+        }
+        let unread: BTreeMap<AgentId, u64> = cx.tx.message_count_by_recipient(cx.now)?.into_iter().collect();
+        let view = |agent: Agent| AgentView {
+            holds: holds.remove(&agent.id).unwrap_or_default(),
+            unread: unread.get(&agent.id).copied().unwrap_or_default(),
+            agent,
+        };
+        Ok(agents.into_iter().map(view).collect())
+    }
+}
+
+impl Held {
+    fn of(lease: Lease, tasks: &BTreeMap<TaskId, Task>) -> Held {
+        let task = lease.subject.parse::<TaskId>().ok().and_then(|id| tasks.get(&id));
+        let name = task.map_or_else(|| lease.subject.clone(), |task| task.name.clone());
+        Held { subject: lease.subject, name, epoch: lease.epoch, expires_at: lease.expires_at }
     }
 }

@@ -7,6 +7,7 @@ use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::Result;
 use crate::model::{Message, MessageState, kind};
+use crate::work::lease::Names;
 use crate::work::{agents, inbox, lease};
 
 /// Shows what waits in the inbox of the caller.
@@ -63,5 +64,11 @@ impl Letter {
         let from = lease::name(cx, &message.sender)?;
         let to = lease::name(cx, &message.recipient)?;
         Ok(Letter { message, from, to })
+    }
+
+    /// Shows a message, where the names of all agents are known.
+    pub(crate) fn named(message: Message, names: &Names) -> Letter {
+        let (from, to) = (names.get(&message.sender), names.get(&message.recipient));
+        Letter { message, from, to }
     }
 }

@@ -1,5 +1,7 @@
 //! Lists what is held, and by whom.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +9,9 @@ use super::{Effect, Operation};
 use crate::engine::Cx;
 use crate::error::Result;
 use crate::id::TaskId;
-use crate::model::Lease;
-use crate::work::lease;
+use crate::model::{Lease, Task};
+use crate::time::Timestamp;
+use crate::work::lease::{self, Names};
 
 /// Lists what is held, and by whom.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -28,17 +31,10 @@ impl Operation for ListLeases {
     type Answer = LeaseList;
 
     fn run(self, cx: &mut Cx<'_>) -> Result<LeaseList> {
-        let mut leases = Vec::new();
-        let now = cx.now;
-        for lease in cx.tx.lease_list(None)?.into_iter().filter(|lease| lease.deadline() > now) {
-            let holder_name = lease::holder_name(cx, &lease)?;
-            let issue = match lease.subject.parse::<TaskId>() {
-                Ok(id) => cx.tx.task_get(&id)?.and_then(|task| task.issue),
-                Err(_) => Some(lease.subject.clone()),
-            };
-            leases.push(LeaseView { lease, holder_name, issue });
-        }
-        Ok(LeaseList { leases })
+        let leases = cx.tx.lease_list(None)?;
+        let tasks = lease::tasks_of(cx, &leases)?;
+        let names = Names::of(&cx.tx.agent_list()?);
+        Ok(LeaseList { leases: LeaseView::all(cx.now, &leases, &tasks, &names) })
     }
 }
 
@@ -52,4 +48,24 @@ pub struct LeaseView {
     pub holder_name: String,
     /// The issue that is worked on: the subject itself, or the one its task stands for.
     pub issue: Option<String>,
+}
+
+impl LeaseView {
+    /// Shows the leases that have not expired, where their tasks and the names of all agents are known.
+    pub(crate) fn all(
+        now: Timestamp,
+        leases: &[Lease],
+        tasks: &BTreeMap<TaskId, Task>,
+        names: &Names,
+    ) -> Vec<LeaseView> {
+        let view = |lease: &Lease| LeaseView {
+            lease: lease.clone(),
+            holder_name: lease.holder.as_ref().map_or_else(|| "nobody".to_owned(), |holder| names.get(holder)),
+            issue: match lease.subject.parse::<TaskId>() {
+                Ok(id) => tasks.get(&id).and_then(|task| task.issue.clone()),
+                Err(_) => Some(lease.subject.clone()),
+            },
+        };
+        leases.iter().filter(|lease| lease.deadline() > now).map(view).collect()
+    }
 }

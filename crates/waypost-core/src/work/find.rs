@@ -143,7 +143,10 @@ pub(crate) fn agent(cx: &mut Cx<'_>, reference: &str) -> Result<Agent> {
 
 /// Returns the workflow a task is a part of.
 pub(crate) fn workflow_of(cx: &mut Cx<'_>, task: &Task) -> Result<Workflow> {
-    cx.tx
-        .workflow_get(&task.workflow_id)?
-        .ok_or_else(|| Error::damaged(format!("task {} is a part of a workflow that is not there", task.id)))
+    cx.tx.workflow_get(&task.workflow_id)?.ok_or_else(|| lost_workflow_error(task))
+}
+
+/// Returns the error of a task whose workflow is not there.
+pub(crate) fn lost_workflow_error(task: &Task) -> Error {
+    Error::damaged(format!("task {} is a part of a workflow that is not there", task.id))
 }

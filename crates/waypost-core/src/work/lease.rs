@@ -1,5 +1,7 @@
 //! Leases: granting, renewing, checking and ending them.
 
+use std::collections::BTreeMap;
+
 use crate::engine::Cx;
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, TaskId};
@@ -122,6 +124,26 @@ pub(crate) fn require_issue(cx: &mut Cx<'_>, issue: &str, agent: &Agent) -> Resu
 /// Returns what an agent is called.
 pub(crate) fn name(cx: &mut Cx<'_>, id: &AgentId) -> Result<String> {
     Ok(cx.tx.agent_get(id)?.map_or_else(|| id.to_string(), |agent| agent.name))
+}
+
+/// Returns the tasks that leases are on.
+pub(crate) fn tasks_of(cx: &mut Cx<'_>, leases: &[Lease]) -> Result<BTreeMap<TaskId, Task>> {
+    let ids: Vec<TaskId> = leases.iter().filter_map(|lease| lease.subject.parse().ok()).collect();
+    Ok(cx.tx.task_list_by_id(&ids)?.into_iter().map(|task| (task.id.clone(), task)).collect())
+}
+
+/// The names of all agents.
+pub(crate) struct Names(BTreeMap<AgentId, String>);
+
+impl Names {
+    pub(crate) fn of(agents: &[Agent]) -> Names {
+        Names(agents.iter().map(|agent| (agent.id.clone(), agent.name.clone())).collect())
+    }
+
+    /// Returns what an agent is called.
+    pub(crate) fn get(&self, id: &AgentId) -> String {
+        self.0.get(id).cloned().unwrap_or_else(|| id.to_string())
+    }
 }
 
 /// Returns what the holder of a lease is called.

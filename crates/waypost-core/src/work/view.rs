@@ -1,10 +1,11 @@
 //! Workflows and tasks as they are shown: with what they wait for and who holds them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::lease::Names;
 use super::{find, lease};
 use crate::engine::Cx;
 use crate::error::Result;
@@ -109,8 +110,7 @@ pub(crate) fn tasks_in(cx: &mut Cx<'_>, workflows: &[Workflow]) -> Result<Vec<Ta
     }
     let mut leases: BTreeMap<String, Lease> =
         cx.tx.lease_list_in_workflows(&ids)?.into_iter().map(|lease| (lease.subject.clone(), lease)).collect();
-    let names: BTreeMap<AgentId, String> =
-        cx.tx.agent_list()?.into_iter().map(|agent| (agent.id, agent.name)).collect();
+    let names = Names::of(&cx.tx.agent_list()?);
     let mut of_workflow: BTreeMap<WorkflowId, Vec<Task>> = BTreeMap::new();
     for task in tasks {
         of_workflow.entry(task.workflow_id.clone()).or_default().push(task);
@@ -120,12 +120,50 @@ pub(crate) fn tasks_in(cx: &mut Cx<'_>, workflows: &[Workflow]) -> Result<Vec<Ta
         for task in of_workflow.remove(&workflow.id).unwrap_or_default() {
             let on = dependencies.remove(&task.id).unwrap_or_default();
             let lease = leases.remove(task.id.as_str());
-            views.push(shown(task, workflow, on, lease, |id| {
-                Ok(names.get(id).cloned().unwrap_or_else(|| id.to_string()))
-            })?);
+            views.push(shown(task, workflow, on, lease, |id| Ok(names.get(id)))?);
         }
     }
     Ok(views)
+}
+
+/// Shows tasks of these workflows in their order, with as many statements for many as for one.
+pub(crate) fn some_tasks(
+    cx: &mut Cx<'_>,
+    tasks: Vec<Task>,
+    workflows: &BTreeMap<WorkflowId, Workflow>,
+    names: &Names,
+) -> Result<Vec<TaskView>> {
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
+    let edges = cx.tx.dependency_list_by_task(&ids)?;
+    let others: BTreeSet<TaskId> = edges.iter().map(|edge| edge.depends_on.clone()).collect();
+    let others = cx.tx.task_list_by_id(&others.into_iter().collect::<Vec<_>>())?;
+    let others: BTreeMap<TaskId, Task> = others.into_iter().map(|task| (task.id.clone(), task)).collect();
+    let mut dependencies: BTreeMap<TaskId, Vec<Edge>> = BTreeMap::new();
+    for edge in edges {
+        if let Some(on) = others.get(&edge.depends_on) {
+            let on = (on.sequence, on.name.clone(), on.status, edge.kind);
+            dependencies.entry(edge.task_id).or_default().push(on);
+        }
+    }
+    let mut leases: BTreeMap<String, Lease> =
+        cx.tx.lease_list_by_task(&ids)?.into_iter().map(|lease| (lease.subject.clone(), lease)).collect();
+    let show = |task: Task| {
+        let workflow = workflows.get(&task.workflow_id).ok_or_else(|| find::lost_workflow_error(&task))?;
+        let on = dependencies.remove(&task.id).unwrap_or_default();
+        let lease = leases.remove(task.id.as_str());
+        shown(task, workflow, on, lease, |id| Ok(names.get(id)))
+    };
+    tasks.into_iter().map(show).collect()
+}
+
+/// Returns the workflows that tasks are parts of.
+pub(crate) fn workflows_of<'t>(
+    cx: &mut Cx<'_>,
+    tasks: impl IntoIterator<Item = &'t Task>,
+) -> Result<BTreeMap<WorkflowId, Workflow>> {
+    let ids: BTreeSet<WorkflowId> = tasks.into_iter().map(|task| task.workflow_id.clone()).collect();
+    let workflows = cx.tx.workflow_list_by_id(&ids.into_iter().collect::<Vec<_>>())?;
+    Ok(workflows.into_iter().map(|workflow| (workflow.id.clone(), workflow)).collect())
 }
 
 /// Shows one task.

@@ -83,6 +83,7 @@ conformance! {
         verbs::progress_and_signs_of_life_change_nothing_else,
         verbs::claimable_tasks_wait_for_nothing,
         verbs::rows_of_several_workflows_are_those_of_each,
+        verbs::rows_of_several_ids_are_those_of_each,
         verbs::an_inbox_has_what_is_neither_done_nor_expired,
         verbs::the_latest_version_of_a_template_is_listed,
         verbs::answers_are_forgotten_by_their_age,

@@ -7,9 +7,13 @@ use std::time::{Duration, Instant};
 use ::postgres::{Client, NoTls};
 use waypost_core::engine::{self, Caller};
 use waypost_core::id::Entropy;
-use waypost_core::model::{EventQuery, Lease, Task, Workflow, WorkflowQuery, WorkflowStatus};
-use waypost_core::op::{ListTasks, ListWorkflows, Register};
+use waypost_core::model::{
+    Agent, Dependency, DependencyKind, EventQuery, Lease, Message, MessageState, Task, TaskStatus, Workflow,
+    WorkflowQuery, WorkflowStatus,
+};
+use waypost_core::op::{GetStatus, ListAgents, ListLeases, ListTasks, ListWorkflows, Register};
 use waypost_core::store::Store;
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind};
 use waypost_store::postgres::{Options, PostgresStore, SCHEMA_VERSION};
 use waypost_testkit::{Postgres, postgres_url};
@@ -554,6 +558,66 @@ fn tasks_and_workflows_are_listed_with_as_many_statements_for_many_as_for_one() 
         let query = WorkflowQuery { limit: 100, ..WorkflowQuery::default() };
         engine::read(&mut store, &caller, &mut Zeros, ListWorkflows { query }).unwrap();
         counts.push((between - before, statements(&server) - between));
+    }
+    assert_eq!(counts[0], counts[1], "{counts:?}");
+    assert_eq!(counts[1], counts[2], "{counts:?}");
+}
+
+#[test]
+fn status_agents_and_leases_take_as_many_statements_for_many_as_for_one() {
+    let server = Postgres::start(&["log_statement = 'all'"]);
+    let (mut store, mut world) = filled(&server.url());
+    let caller = Caller { actor: world.agents[0].name.clone(), ..caller_of(&world) };
+    let dice = &mut Dice::new(6);
+    let later = Timestamp::from_millis(i64::MAX / 2);
+    let statuses = [TaskStatus::InProgress, TaskStatus::WaitingInput, TaskStatus::Paused, TaskStatus::Pending];
+    let mut counts = Vec::new();
+    for round in 0..3 {
+        write(&mut store, |tx| {
+            for number in 0..=round * 10 {
+                let agent = Agent { name: format!("{round} {number}"), retired_at: None, ..world.agent(dice) };
+                tx.agent_put(&agent).unwrap();
+                let workflow = Workflow { status: WorkflowStatus::InProgress, ..world.workflow(dice) };
+                tx.workflow_put(&workflow).unwrap();
+                for status in statuses {
+                    let (name, workflow_id) = (format!("{status:?}"), workflow.id.clone());
+                    let task = Task { name, status, workflow_id, ..world.task(dice) };
+                    tx.task_put(&task).unwrap();
+                    let (task_id, depends_on) = (task.id.clone(), world.tasks[0].id.clone());
+                    tx.dependency_put(&Dependency { task_id, depends_on, kind: DependencyKind::Informs }).unwrap();
+                    let (subject, holder) = (task.id.to_string(), Some(agent.id.clone()));
+                    let lease = Lease {
+                        subject,
+                        holder,
+                        expires_at: later,
+                        run_until: None,
+                        stall_at: None,
+                        ..world.lease(dice)
+                    };
+                    tx.lease_put(&lease).unwrap();
+                }
+                let (recipient, sender) = (world.agents[0].id.clone(), agent.id.clone());
+                let message =
+                    Message { recipient, sender, state: MessageState::Queued, expires_at: None, ..world.message(dice) };
+                tx.message_put(&message).unwrap();
+                world.messages.push(message);
+            }
+        });
+        let mut seen = vec![statements(&server)];
+        let status =
+            engine::read(&mut store, &caller, &mut Zeros, GetStatus { worktree_id: None, limit: 100 }).unwrap();
+        seen.push(statements(&server));
+        let list = ListAgents { role: None, capability: None, status: None, retired: true };
+        let agents = engine::read(&mut store, &caller, &mut Zeros, list).unwrap().agents;
+        seen.push(statements(&server));
+        let leases = engine::read(&mut store, &caller, &mut Zeros, ListLeases {}).unwrap().leases;
+        seen.push(statements(&server));
+        let made = [1, 12, 33][round];
+        assert_eq!((agents.len(), leases.len()), (made + 1, made * statuses.len()));
+        assert_eq!([status.questions.len(), status.working.len(), status.messages.len()], [made; 3]);
+        assert_eq!(status.ready.len(), made + world.tasks.len());
+        assert!(status.questions.iter().all(|task| task.holder.is_some()));
+        counts.push(seen.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>());
     }
     assert_eq!(counts[0], counts[1], "{counts:?}");
     assert_eq!(counts[1], counts[2], "{counts:?}");

@@ -573,6 +573,8 @@ pub(crate) fn an_inbox_has_what_is_neither_done_nor_expired(store: &mut dyn Stor
         assert_eq!(tx.message_list(recipient, moment(10), 1).unwrap().len(), 1);
         assert_eq!(tx.message_count(recipient, moment(10)).unwrap(), 2);
         assert_eq!(tx.message_count(recipient, moment(9)).unwrap(), 3);
+        assert_eq!(tx.message_count_by_recipient(moment(10)).unwrap(), [(recipient.clone(), 2)]);
+        assert_eq!(tx.message_count_by_recipient(moment(9)).unwrap(), [(recipient.clone(), 3)]);
         assert_eq!(tx.message_last().unwrap(), 4);
     });
 }
@@ -952,5 +954,48 @@ pub(crate) fn rows_of_several_workflows_are_those_of_each(store: &mut dyn Store)
         assert_eq!(tx.task_list_in_workflows(&ids[..1]).unwrap(), tx.task_list(&ids[0]).unwrap());
         assert_eq!(tx.task_list_in_workflows(&[]).unwrap(), []);
         assert_eq!(tx.lease_list_in_workflows(&[]).unwrap(), []);
+    });
+}
+
+pub(crate) fn rows_of_several_ids_are_those_of_each(store: &mut dyn Store) {
+    let dice = &mut Dice::new(8);
+    let mut world = World::small(dice);
+    for number in 0..4 {
+        let task = Task { name: format!("{number}"), workflow_id: world.workflows[0].id.clone(), ..world.task(dice) };
+        world.tasks.push(task);
+    }
+    let second = world.workflow(dice);
+    world.workflows.push(second);
+    let mut tasks: Vec<_> = world.tasks.iter().map(|task| task.id.clone()).collect();
+    tasks.sort();
+    write(store, |tx| {
+        world.put(tx);
+        for pair in tasks.windows(2) {
+            let (task_id, depends_on) = (pair[1].clone(), pair[0].clone());
+            tx.dependency_put(&Dependency { task_id, depends_on, kind: DependencyKind::Blocks }).unwrap();
+        }
+        for task in &tasks {
+            tx.lease_put(&Lease { subject: task.to_string(), ..world.lease(dice) }).unwrap();
+        }
+    });
+    // All but the last, twice one of them, and one that is not there.
+    let mut wanted = tasks[..tasks.len() - 1].to_vec();
+    let missing = world.task(dice).id;
+    let asked = [&wanted[..], &wanted[..1], std::slice::from_ref(&missing)].concat();
+    wanted.sort();
+    read(store, |tx| {
+        let each: Vec<_> = wanted.iter().filter_map(|id| tx.task_get(id).unwrap()).collect();
+        assert_eq!(tx.task_list_by_id(&asked).unwrap(), each);
+        let each: Vec<_> = wanted.iter().flat_map(|id| tx.dependency_list_of(id).unwrap()).collect();
+        assert_eq!(tx.dependency_list_by_task(&asked).unwrap(), each);
+        let each: Vec<_> = wanted.iter().filter_map(|id| tx.lease_get(id.as_str()).unwrap()).collect();
+        assert_eq!(tx.lease_list_by_task(&asked).unwrap(), each);
+        let mut workflows: Vec<_> = world.workflows.iter().map(|workflow| workflow.id.clone()).collect();
+        workflows.sort();
+        let each: Vec<_> = workflows.iter().filter_map(|id| tx.workflow_get(id).unwrap()).collect();
+        assert_eq!(tx.workflow_list_by_id(&workflows).unwrap(), each);
+        assert_eq!(tx.workflow_list_by_id(&workflows[..1]).unwrap(), each[..1]);
+        assert_eq!(tx.task_list_by_id(&[]).unwrap(), []);
+        assert_eq!(tx.lease_list_by_task(&[]).unwrap(), []);
     });
 }
