@@ -35,8 +35,11 @@ impl Pulled {
         Pulled { sandbox, repo }
     }
 
+    /// Runs `way` within the limits below. One that exceeds them is killed, or fails to allocate.
     fn way(&self, line: &str) -> Run {
-        self.sandbox.way(&self.repo, line.split(' '))
+        let limited = format!("ulimit -t {MAX_CPU_SECONDS}; ulimit -v {MAX_MEMORY_KB}; exec \"$0\" \"$@\"");
+        let mut command = self.sandbox.command("sh", &self.repo);
+        Run::of(&command.args(["-c", &limited, env!("CARGO_BIN_EXE_way")]).args(line.split(' ')).output().unwrap())
     }
 
     /// Runs a command that must end with this code, and must not print more than so many bytes.
@@ -65,6 +68,13 @@ fn blocked_by(issue: usize, others: impl IntoIterator<Item = usize>) -> Value {
 }
 
 const KB: usize = 1000;
+
+/// How long the processor may work on one command. The load of the machine does not count, and a command whose work grows
+/// with the square of the issues needs several times as long.
+const MAX_CPU_SECONDS: usize = 5;
+
+/// How much address space one command may take. A command that goes round in a circle for ever takes all there is.
+const MAX_MEMORY_KB: usize = 4_000_000;
 
 #[test]
 fn a_long_chain_of_parents_stops_no_command() {
@@ -168,6 +178,10 @@ fn circles_of_parents_and_blockers_stop_no_command() {
     ] {
         circle.check(command, code, most);
     }
+    // An issue outside of the circle closes none with it.
+    let outside = circle.run("add Outside --json", 0, KB).data()["id"].as_str().unwrap().to_owned();
+    circle.check(&format!("dep add {outside} way-000002"), 0, KB);
+    circle.check(&format!("update {outside} --parent way-000003"), 0, KB);
 }
 
 #[test]
