@@ -69,23 +69,31 @@ fn a_git_worktree_beside_the_workspace_without_work_goes_with_it() {
 #[test]
 fn other_repositories_and_files_beside_the_workspace_keep_its_directory_even_with_force() {
     let shop = Shop::new();
-    let scripts = [
-        ("another repository beside it", "git clone --quiet . ../deep/feature"),
-        ("files beside it", "mkdir -p ../feature/deep; echo precious > ../feature/deep/new"),
-        ("files beside it", "echo precious > ../feature"),
-        // Its git directory leads to a repository that is not the workspace's.
-        ("another repository beside it", "git init --quiet ../other; git -C ../other commit --quiet --allow-empty -m One;
-            git -C ../other worktree add --quiet ../feature; rm ../feature/.git; echo gitdir: /nowhere > ../feature/.git"),
+    let (repository, files) = ("another repository beside it", "files beside it");
+    // A git worktree of a repository that is not the workspace's.
+    let other = "git init --quiet ../other; git -C ../other commit --quiet --allow-empty -m One;
+        git -C ../other worktree add --quiet ../feature";
+    let lost = format!("{other}; echo gitdir: /nowhere > ../feature/.git");
+    // Git knows the worktree that it made, and not the copy of it.
+    let copied = "git worktree add --quiet --detach ../made; cp -r ../made ../feature";
+    let cases = [
+        ("clone", repository, "deep/feature", "git clone --quiet . ../deep/feature"),
+        ("worktree", files, "feature", "mkdir -p ../feature/deep; echo precious > ../feature/deep/new"),
+        ("copy", files, "feature", "echo precious > ../feature"),
+        ("clone", repository, "feature", other),
+        ("clone", repository, "feature", &lost),
+        ("clone", repository, "feature", copied),
     ];
-    for (strategy, (expected, script)) in ["clone", "worktree", "copy", "clone"].iter().zip(scripts) {
+    for (strategy, what, place, script) in cases {
         let job = shop.job(&["--cleanup", "--strategy", strategy], script);
         let (id, home) = (job["id"].as_str().unwrap(), path(&job["workspace_dir"]).parent().unwrap());
+        let expected = &format!("{what}, {}", home.join(place).display());
         assert!(home.exists(), "{strategy}: {script}");
         let why = collect(&shop);
-        assert!(home.exists() && why.contains(expected), "{strategy}: {why}");
+        assert!(home.exists() && why.contains(expected), "{strategy}: {script}: {why}");
         for force in [&["ws", "rm", id][..], &["ws", "rm", id, "--force"]] {
             let refused = shop.run(force).fails(7).stderr;
-            assert!(refused.contains(expected) && refused.contains(home.to_str().unwrap()), "{strategy}: {refused}");
+            assert!(refused.contains(expected), "{strategy}: {script}: {refused}");
         }
         assert!(shop.way(["ws", "rm", id]).fails(7).stderr.contains("move it out"), "{strategy}");
         let _ = shop.way(["ws", "rm", id, "--discard"]).ok();
@@ -115,11 +123,13 @@ fn commits_that_only_a_reflog_has_keep_the_workspace_and_are_saved_by_force() {
         "git checkout --quiet --detach; echo precious > file; git commit --quiet -am Work; git checkout --quiet -";
     let deleted = "git checkout --quiet -b b; echo precious > file; git commit --quiet -am Work;
         git checkout --quiet -; git branch --quiet -D b";
+    let beside = &format!("git worktree add --quiet --detach ../feature; cd ../feature; {reset}");
     let cases = [
         ("clone", amend),
         ("clone", reset),
         ("clone", left),
         ("clone", deleted),
+        ("clone", beside),
         ("worktree", reset),
         ("worktree", deleted),
     ];
@@ -146,21 +156,47 @@ fn commits_that_only_a_reflog_has_keep_the_workspace_and_are_saved_by_force() {
 }
 
 #[test]
+fn commits_that_a_snapshot_or_the_reflog_of_a_branch_has_keep_no_workspace() {
+    let shop = Shop::new();
+    let job = shop.job(&[], "echo precious > file; git commit --quiet -am Work; git reset --quiet --hard HEAD~1");
+    let id = job["id"].as_str().unwrap();
+    assert!(shop.way(["ws", "rm", id]).fails(7).stderr.contains("1 commit that only a reflog has"));
+    let _ = shop.way(["ws", "snapshot", id]).ok();
+    let _ = shop.way(["ws", "rm", id]).ok();
+    assert!(!path(&job["workspace_dir"]).exists());
+    // The branch stays in the repository, and its reflog with it.
+    let amend = "echo precious > file; git commit --quiet -am First; git commit --quiet --amend -m Second;
+        git push --quiet origin HEAD:refs/heads/done";
+    let job = shop.job(&["--cleanup", "--strategy", "worktree"], amend);
+    assert!(!path(&job["workspace_dir"]).exists(), "{}", shop.show(&job));
+    let branch = shop.sandbox.git(&shop.repo, ["branch", "--format=%(refname:short)", "--contains", "origin/done"]);
+    let first = format!("{}@{{1}}:file", branch.trim_end());
+    assert_eq!(shop.sandbox.git(&shop.repo, ["show", &first]), "precious\n");
+}
+
+#[test]
 fn what_waypost_and_remotes_write_into_reflogs_keeps_no_workspace() {
     let shop = Shop::new();
     let first = shop.sandbox.git(&shop.repo, ["rev-parse", "HEAD"]);
     shop.sandbox.git(&shop.repo, ["commit", "--quiet", "--allow-empty", "-m", "Second"]);
     shop.sandbox.git(&shop.repo, ["push", "--quiet", "origin", "HEAD:main"]);
     shop.sandbox.git(&shop.repo, ["fetch", "--quiet", "origin"]);
-    // The remote's branch goes back while the job fetches, and the job pushes work and looks around.
+    // The remote's branch goes on and back while the job fetches, and the job pushes work and looks around.
     let script = format!(
-        "git fetch --quiet origin; git -C {remote} update-ref refs/heads/main {first}; git fetch --quiet origin;
+        "theirs=$(git -C {remote} commit-tree -p {first} -m Theirs {first}^{{tree}});
+        git -C {remote} update-ref refs/heads/main $theirs; git fetch --quiet origin;
+        test $(git rev-parse origin/main) = $theirs || exit 1;
+        git -C {remote} update-ref refs/heads/main {first}; git fetch --quiet origin;
         git checkout --quiet --detach; git checkout --quiet -; echo work > file; git commit --quiet -am Work;
         git push --quiet origin HEAD:refs/heads/work",
         remote = shop.remote.display(),
         first = first.trim_end()
     );
     let job = shop.job(&["--cleanup", "--config", "workspaces.pool=1"], &script);
+    assert_eq!(job["status"], "completed", "{}", shop.show(&job));
+    assert!(!path(&job["workspace_dir"]).exists(), "{}", shop.show(&job));
+    // The commit that it was made from is not the job's, also where no branch leads to it any more.
+    let job = shop.job(&["--cleanup"], &format!("git reset --quiet --hard {first}"));
     assert!(!path(&job["workspace_dir"]).exists(), "{}", shop.show(&job));
     // One from the pool, and one that was restored.
     let job = shop.job(&["--cleanup"], "true");
