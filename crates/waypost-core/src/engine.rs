@@ -10,10 +10,10 @@ use crate::clock::{self, Anchor, StoreTime};
 use crate::error::{Error, Result};
 use crate::id::Entropy;
 use crate::model::{NewEvent, Repository, SavedAnswer, Worktree, kind};
-use crate::op::{Effect, Entry, Operation, register};
+use crate::op::{Effect, Operation, OperationEntry, register};
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
-use crate::work::settle;
+use crate::work::expire_due;
 
 /// How long answers are remembered for those who ask again.
 const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1000;
@@ -36,7 +36,7 @@ pub struct Caller {
 }
 
 /// What an operation may touch while it runs.
-pub struct Cx<'a> {
+pub struct OpContext<'a> {
     /// The transaction.
     pub tx: &'a mut dyn Tx,
     /// Who asks.
@@ -47,7 +47,7 @@ pub struct Cx<'a> {
     pub now: Timestamp,
 }
 
-impl Cx<'_> {
+impl OpContext<'_> {
     /// Appends an event in the caller's name and returns its sequence.
     pub fn event(&mut self, kind: &'static str, subject: &str, data: serde_json::Value) -> Result<u64> {
         self.tx.event_append(&NewEvent {
@@ -76,7 +76,7 @@ pub fn write<O: Operation>(
     let key = key.or(own.as_deref());
     let retry = Retry { is_repeatable: key.is_some(), uses_reserve: O::USES_RESERVE };
     retry.run(store, |store| {
-        let mut turn = Turn::begin(store)?;
+        let mut turn = WriteTransaction::begin(store)?;
         let answer = turn.step(caller, entropy, key, operation.clone())?;
         turn.commit()?;
         Ok(answer)
@@ -89,14 +89,14 @@ pub fn write_json(
     caller: &Caller,
     entropy: &mut dyn Entropy,
     key: Option<&str>,
-    entry: &Entry,
+    entry: &OperationEntry,
     arguments: &Value,
 ) -> Result<Value> {
     let own = drawn_key(store, entropy, key);
     let key = key.or(own.as_deref());
     let retry = Retry { is_repeatable: key.is_some(), uses_reserve: entry.uses_reserve };
     retry.run(store, |store| {
-        let mut turn = Turn::begin(store)?;
+        let mut turn = WriteTransaction::begin(store)?;
         let answer = (entry.step)(&mut turn, caller, entropy, key, arguments.clone())?;
         turn.commit()?;
         Ok(answer)
@@ -155,27 +155,27 @@ fn draw(entropy: &mut dyn Entropy) -> String {
 
 /// A transaction that writes, of one step or several. All steps happen at one moment, so what the first has found to be
 /// up to date is so for all: nothing becomes due between them.
-pub struct Turn<'a> {
+pub struct WriteTransaction<'a> {
     tx: Box<dyn Tx + 'a>,
     now: Timestamp,
     /// How the store's time hangs on a boot clock, if that has to be written.
     anchor: Option<Anchor>,
     /// By how much deadlines have to move.
     shift_ms: i64,
-    is_settled: bool,
+    has_expired: bool,
     /// The repositories and worktrees that are as their callers say. A step may say otherwise of one, as if it were the
     /// last; the next turn looks again.
     registered: Vec<(Repository, Worktree)>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> WriteTransaction<'a> {
     /// Waits until it is our turn.
-    pub fn begin(store: &'a mut dyn Store) -> Result<Turn<'a>> {
+    pub fn begin(store: &'a mut dyn Store) -> Result<WriteTransaction<'a>> {
         let mut tx = store.begin_write()?;
         let remembered = tx.clock_get()?;
         let StoreTime { now, anchor, shift_ms } = clock::store_time(&remembered, &tx.clock()?);
         let anchor = (anchor != remembered.anchor).then_some(anchor);
-        Ok(Turn { tx, now, anchor, shift_ms, is_settled: false, registered: Vec::new() })
+        Ok(WriteTransaction { tx, now, anchor, shift_ms, has_expired: false, registered: Vec::new() })
     }
 
     /// Returns how often the steps have written so far: see [`Tx::writes`].
@@ -214,16 +214,16 @@ impl<'a> Turn<'a> {
         {
             return Err(Error::invalid(format!("{key:?} cannot be a key")).hint("1 to 200 bytes on one line"));
         }
-        let Turn { tx, now, anchor, shift_ms, is_settled, registered } = self;
+        let WriteTransaction { tx, now, anchor, shift_ms, has_expired, registered } = self;
         let (tx, now) = (&mut **tx, *now);
         let is_registered = registered.iter().any(|(r, w)| (r, w) == (&caller.repository, &caller.worktree));
-        tx.foresee(&mut |tx| {
+        tx.prefetch(&mut |tx| {
             request.as_ref().map(|request| tx.answer_get(request.key)).transpose()?;
             if !is_registered {
                 tx.repository_get(&caller.repository.id)?;
                 tx.worktree_get(&caller.worktree.id)?;
             }
-            if !*is_settled && *shift_ms == 0 {
+            if !*has_expired && *shift_ms == 0 {
                 tx.due_count(now)?;
             }
             tx.agent_named(caller.agent.as_ref().unwrap_or(&caller.actor)).map(drop)
@@ -233,13 +233,13 @@ impl<'a> Turn<'a> {
         {
             return request.again::<O>(known);
         }
-        let mut cx = Cx { tx, caller, entropy, now };
+        let mut cx = OpContext { tx, caller, entropy, now };
         if !is_registered {
             register::bring_up_to_date(&mut cx)?;
         }
-        if !*is_settled {
+        if !*has_expired {
             move_clock(&mut cx, anchor.as_ref(), *shift_ms)?;
-            settle::settle(&mut cx)?;
+            expire_due::expire_due(&mut cx)?;
         }
         let answer = operation.run(&mut cx)?;
         let now = cx.now;
@@ -262,13 +262,13 @@ impl<'a> Turn<'a> {
             tx.worktree_touch(&caller.worktree.id, now)?;
             registered.push((caller.repository.clone(), caller.worktree.clone()));
         }
-        *is_settled = true;
+        *has_expired = true;
         Ok(answer)
     }
 }
 
 /// Writes what the clocks have brought about: see [`clock`].
-fn move_clock(cx: &mut Cx<'_>, anchor: Option<&Anchor>, shift_ms: i64) -> Result<()> {
+fn move_clock(cx: &mut OpContext<'_>, anchor: Option<&Anchor>, shift_ms: i64) -> Result<()> {
     if let Some(anchor) = anchor {
         cx.tx.anchor_put(anchor)?;
     }
@@ -291,7 +291,7 @@ pub fn read<O: Operation>(
     check_arguments(&operation)?;
     query(store, |tx| {
         let now = tx.now()?;
-        operation.clone().run(&mut Cx { tx, caller, entropy, now })
+        operation.clone().run(&mut OpContext { tx, caller, entropy, now })
     })
 }
 
@@ -306,14 +306,14 @@ pub fn read_json(
     store: &mut dyn Store,
     caller: &Caller,
     entropy: &mut dyn Entropy,
-    entry: &Entry,
+    entry: &OperationEntry,
     arguments: Value,
 ) -> Result<Value> {
     debug_assert_eq!(entry.effect, Effect::Read, "{} does not only read", entry.name);
     refuse_unstorable(&arguments)?;
     query(store, |tx| {
         let now = tx.now()?;
-        (entry.run)(&mut Cx { tx, caller, entropy, now }, arguments.clone())
+        (entry.run)(&mut OpContext { tx, caller, entropy, now }, arguments.clone())
     })
 }
 

@@ -75,7 +75,7 @@ pub trait Tx {
 
     /// Is told what will be asked next, by asking it: nothing is answered yet, but a database on another machine fetches
     /// all of it at once. Nothing may depend on an answer, and nothing may be written.
-    fn foresee(&mut self, questions: &mut dyn FnMut(&mut dyn Tx) -> Result<()>) -> Result<()> {
+    fn prefetch(&mut self, questions: &mut dyn FnMut(&mut dyn Tx) -> Result<()>) -> Result<()> {
         let _ = questions;
         Ok(())
     }

@@ -12,8 +12,8 @@ use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{AgentStatus, EventQuery, Repository, Role, Vcs, Worktree};
 use waypost_core::op::{
-    AddRepository, ClaimTask, CreateWorkflow, GetStatus, ListEvents, Operation, RegisterAgent, RemoveRepository,
-    SendMessage, Settle, ShowAgent,
+    AddRepository, ClaimTask, CreateWorkflow, ExpireDue, GetStatus, ListEvents, Operation, RegisterAgent,
+    RemoveRepository, SendMessage, ShowAgent,
 };
 use waypost_core::time::{Clock, Timestamp};
 use waypost_core::work::plan::Plan;
@@ -81,7 +81,7 @@ impl Bench {
     /// Tells whether an agent is offline at a moment.
     fn is_offline_at(&mut self, agent: &str, millis: i64) -> bool {
         self.now.set(millis);
-        self.write(None, Settle {}).unwrap();
+        self.write(None, ExpireDue {}).unwrap();
         self.read(None, ShowAgent { agent: agent.to_owned() }).agent.status == AgentStatus::Offline
     }
 }

@@ -12,7 +12,7 @@ use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{EventQuery, Lease, Repository, Vcs, Worktree};
 use waypost_core::op::{
-    ClaimIssue, ListEvents, ListLeases, Maintenance, Operation, RecordMaintenance, RepairClock, Settle,
+    ClaimIssue, ExpireDue, ListEvents, ListLeases, Maintenance, Operation, RecordMaintenance, RepairClock,
 };
 use waypost_core::time::{Clock, Timestamp};
 use waypost_core::{Kind, Result};
@@ -75,7 +75,7 @@ impl Bench {
 
     /// Returns in how many minutes the held leases end, by the store's time, after everything due was done.
     fn left(&mut self) -> Vec<i64> {
-        self.write(None, Settle {}).unwrap();
+        self.write(None, ExpireDue {}).unwrap();
         let leases = engine::read(&mut self.store, &caller(), &mut self.entropy, ListLeases {}).unwrap().leases;
         let now = waypost_core::store::Store::begin_read(&mut self.store).unwrap().now().unwrap();
         leases.iter().map(|view| (view.lease.expires_at.as_millis() - now.as_millis()) / MINUTE).collect()

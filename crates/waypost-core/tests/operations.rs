@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
-use waypost_core::engine::{self, Caller, Cx};
+use waypost_core::engine::{self, Caller, OpContext};
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{Event, EventQuery, Repository, Vcs, Worktree};
@@ -197,7 +197,7 @@ fn operations_can_be_asked_as_json_and_wrong_arguments_are_named() {
         let entry = TABLE.iter().find(|entry| entry.name == name).unwrap();
         let mut tx = bench.store.begin_write().unwrap();
         let now = tx.now().unwrap();
-        (entry.run)(&mut Cx { tx: &mut *tx, caller: &caller, entropy: &mut Byte(0), now }, arguments)
+        (entry.run)(&mut OpContext { tx: &mut *tx, caller: &caller, entropy: &mut Byte(0), now }, arguments)
     };
     let list = ask("list_worktrees", json!({})).unwrap();
     assert_eq!(list["worktrees"][0]["name"], "tree 1");

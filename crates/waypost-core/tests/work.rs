@@ -11,9 +11,9 @@ use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{CheckpointKind, Repository, Role, TaskStatus, Vcs, WorkflowStatus, Worktree};
 use waypost_core::op::{
-    AddTask, CheckpointTask, ClaimTask, Claimed, CompleteMerge, CreateWorkflow, FailTask, FinishTask, GetContext,
-    Operation, Prime, RegisterAgent, RemoveTask, ReopenTask, ReplanWorkflow, Settle, ShowTask, ShowWorkflow, SkipTask,
-    StartWorkflow, SummarizeWorkflow,
+    AddTask, CheckpointTask, ClaimTask, Claimed, CompleteMerge, CreateWorkflow, ExpireDue, FailTask, FinishTask,
+    GetContext, Operation, Prime, RegisterAgent, RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow,
+    SkipTask, StartWorkflow, SummarizeWorkflow,
 };
 use waypost_core::time::{Clock, Timestamp};
 use waypost_core::work::plan::{Plan, PlannedTask};
@@ -302,13 +302,13 @@ fn patience_counts_from_when_a_task_could_be_claimed() {
         { "name": "b", "depends_on": ["a"], "queue_timeout": "10s", "max_attempts": 1 },
     ]));
     bench.now.set(50_000);
-    bench.write("person", Settle {}).unwrap();
+    bench.write("person", ExpireDue {}).unwrap();
     assert_eq!(bench.task("b").task.status, TaskStatus::Pending, "it waits for another, not for somebody");
     bench.now.set(55_000);
     bench.finish("agent1", "a");
     for (now, status) in [(64_999, TaskStatus::Pending), (65_000, TaskStatus::Dead)] {
         bench.now.set(now);
-        bench.write("person", Settle {}).unwrap();
+        bench.write("person", ExpireDue {}).unwrap();
         assert_eq!(bench.task("b").task.status, status, "at {now}");
     }
 }
@@ -320,7 +320,7 @@ fn a_task_added_to_a_running_workflow_has_patience_too() {
     let task = PlannedTask { queue_timeout: Some(10_000), ..named("b") };
     bench.write("person", AddTask { workflow: "w".to_owned(), task, before: Vec::new() }).unwrap();
     bench.now.set(11_000);
-    bench.write("person", Settle {}).unwrap();
+    bench.write("person", ExpireDue {}).unwrap();
     assert_eq!(bench.task("b").task.status, TaskStatus::Dead);
 }
 

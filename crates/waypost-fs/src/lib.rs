@@ -31,4 +31,6 @@ pub use process::{check_threads, is_open, process_start, runs_in};
 pub use remove::remove_tree;
 pub use replace::{create_beside, rename_new, replace, sweep_temporaries, sync_dir, sync_file_system};
 pub use stamp::{Stamp, age, boot_id};
-pub use swap::{Replaced, Seen, find_displaced, read_seen, replace_seen, restore_displaced, scan_seen};
+pub use swap::{
+    FileVersion, Replaced, find_displaced, read_version, replace_if_unchanged, restore_displaced, scan_seen,
+};

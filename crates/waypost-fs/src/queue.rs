@@ -39,7 +39,7 @@ impl Queue {
     }
 
     /// Draws a number, and waits until those who drew before are inside or gone.
-    pub(crate) fn stand(self, at_most: Duration) -> io::Result<Turn> {
+    pub(crate) fn stand(self, at_most: Duration) -> io::Result<QueueTicket> {
         let courtesy = at_most.min(COURTESY);
         let numbers = lock_within(open(&self.path)?, courtesy)?;
         let number = number_at(&numbers, DRAWN).wrapping_add(1);
@@ -47,7 +47,7 @@ impl Queue {
         ticket.try_lock()?;
         numbers.write_all_at(&number.to_le_bytes(), DRAWN)?;
         drop(numbers);
-        let turn = Turn { queue: self, number, _ticket: ticket };
+        let turn = QueueTicket { queue: self, number, _ticket: ticket };
         turn.wait_for(number.wrapping_sub(1), courtesy)?;
         Ok(turn)
     }
@@ -76,13 +76,13 @@ impl Queue {
 }
 
 /// A place in the queue, which is left when this is dropped.
-pub(crate) struct Turn {
+pub(crate) struct QueueTicket {
     queue: Queue,
     number: u64,
     _ticket: File,
 }
 
-impl Turn {
+impl QueueTicket {
     fn wait_for(&self, other: u64, courtesy: Duration) -> io::Result<()> {
         let path = self.queue.ticket(other);
         match File::open(&path) {
@@ -98,7 +98,7 @@ impl Turn {
     }
 }
 
-impl Turn {
+impl QueueTicket {
     /// Lets the next one in. The last in the queue also removes what killed processes have left there: each process looks
     /// at the one before it alone, so of several that die together all but the last would stay.
     fn leave(&self) -> io::Result<()> {
@@ -109,7 +109,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for QueueTicket {
     /// Whatever fails here, the next in the queue does.
     fn drop(&mut self) {
         let _ = self.leave();
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    fn stand(lock: &Path) -> Turn {
+    fn stand(lock: &Path) -> QueueTicket {
         Queue::before(lock).stand(Duration::from_secs(20)).unwrap()
     }
 

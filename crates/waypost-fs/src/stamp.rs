@@ -106,7 +106,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::read_seen;
+    use crate::read_version;
 
     #[test]
     fn every_change_gives_another_stamp_or_is_known_to_be_too_new() {
@@ -117,7 +117,7 @@ mod tests {
             // The same size, in place, at once.
             #[expect(clippy::disallowed_methods, reason = "a stranger who writes in place")]
             fs::write(&path, format!("{round:04}")).unwrap();
-            let (_, seen) = read_seen(&path).unwrap();
+            let (_, seen) = read_version(&path).unwrap();
             #[expect(clippy::disallowed_methods, reason = "a stranger who writes in place")]
             fs::write(&path, format!("{:04}", round + 5_000)).unwrap();
             match seen.stamp() {
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn an_old_file_has_a_stamp_and_restored_times_do_not_fool_it() {
         let path = Path::new("/proc/self/exe");
-        assert!(read_seen(path).unwrap().1.stamp().is_some());
+        assert!(read_version(path).unwrap().1.stamp().is_some());
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::copy("/proc/self/exe", &path).unwrap();

@@ -16,7 +16,7 @@ use crate::{Stamp, create_beside, rename_new, sync_dir};
 
 /// A file as it was when it was read.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct FileVersion {
     /// Where it really is, links resolved.
     path: PathBuf,
     /// None if there was no file.
@@ -25,7 +25,7 @@ pub struct Seen {
     stamp: Option<Stamp>,
 }
 
-impl Seen {
+impl FileVersion {
     /// Returns the stamp of the file. None if there was none, or if it is so new that a change might leave it as it is.
     pub fn stamp(&self) -> Option<Stamp> {
         self.stamp
@@ -72,7 +72,7 @@ impl State {
 }
 
 /// Reads a regular file, and remembers which one it was. A missing file is empty.
-pub fn read_seen(path: &Path) -> io::Result<(Vec<u8>, Seen)> {
+pub fn read_version(path: &Path) -> io::Result<(Vec<u8>, FileVersion)> {
     let (file, seen) = open_seen(path)?;
     let mut bytes = Vec::new();
     if let Some(mut file) = file {
@@ -84,7 +84,7 @@ pub fn read_seen(path: &Path) -> io::Result<(Vec<u8>, Seen)> {
 /// Reads a regular file piece by piece, and remembers which one it was. A missing file is empty.
 ///
 /// Memory that is used again and again is much faster than as much new memory as the file is long.
-pub fn scan_seen(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<Seen> {
+pub fn scan_seen(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<FileVersion> {
     let (file, seen) = open_seen(path)?;
     if let Some(mut file) = file {
         let mut piece = vec![0; 256 * 1024];
@@ -101,11 +101,11 @@ pub fn scan_seen(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<Seen> {
 }
 
 /// Opens a regular file, if there is one, and remembers which one it was.
-fn open_seen(path: &Path) -> io::Result<(Option<File>, Seen)> {
+fn open_seen(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
     let path = match std::fs::canonicalize(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {
-            return Ok((None, Seen { path: path.to_owned(), state: None, stamp: None }));
+            return Ok((None, FileVersion { path: path.to_owned(), state: None, stamp: None }));
         }
         Err(error) => return Err(error),
     };
@@ -114,7 +114,7 @@ fn open_seen(path: &Path) -> io::Result<(Option<File>, Seen)> {
     let file = match OpenOptions::new().read(true).custom_flags(no_wait).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Ok((None, Seen { path, state: None, stamp: None }));
+            return Ok((None, FileVersion { path, state: None, stamp: None }));
         }
         Err(error) => return Err(error),
     };
@@ -124,14 +124,14 @@ fn open_seen(path: &Path) -> io::Result<(Option<File>, Seen)> {
         return Err(io::Error::other("it is not a regular file"));
     }
     let stamp = Stamp::of(&metadata).settled_at(settled);
-    Ok((Some(file), Seen { path, state: Some(State::of(&metadata)), stamp }))
+    Ok((Some(file), FileVersion { path, state: Some(State::of(&metadata)), stamp }))
 }
 
-/// The outcome of [`replace_seen`].
+/// The outcome of [`replace_if_unchanged`].
 #[derive(Debug)]
 pub enum Replaced {
     /// The new version is in place and survives a power cut. This is the version that was written.
-    Durably(Seen),
+    Durably(FileVersion),
     /// The new version is in place, but its directory could not be synced: a power cut may bring the old one back.
     Unsynced(io::Error),
     /// Another program changed the file after it was read. Its version stays in place.
@@ -142,7 +142,7 @@ pub enum Replaced {
 ///
 /// The content comes in parts, so that the caller need not copy them into one buffer. On an error the file is as it was,
 /// or another program's version of it lies beside it, where [`restore_displaced`] finds it.
-pub fn replace_seen(seen: &Seen, content: &[&[u8]], mode: u32) -> io::Result<Replaced> {
+pub fn replace_if_unchanged(seen: &FileVersion, content: &[&[u8]], mode: u32) -> io::Result<Replaced> {
     let (mut file, temporary) = create_beside(&seen.path, mode)?;
     let written: io::Result<State> = (|| {
         if let Ok(existing) = std::fs::metadata(&seen.path) {
@@ -162,12 +162,12 @@ pub fn replace_seen(seen: &Seen, content: &[&[u8]], mode: u32) -> io::Result<Rep
         return Ok(Replaced::Changed);
     }
     Ok(match sync_dir(&seen.path) {
-        Ok(()) => Replaced::Durably(Seen { path: seen.path.clone(), state: Some(own), stamp: None }),
+        Ok(()) => Replaced::Durably(FileVersion { path: seen.path.clone(), state: Some(own), stamp: None }),
         Err(error) => Replaced::Unsynced(error),
     })
 }
 
-fn publish(seen: &Seen, temporary: &Path, own: State) -> io::Result<bool> {
+fn publish(seen: &FileVersion, temporary: &Path, own: State) -> io::Result<bool> {
     let Some(expected) = seen.state else {
         return match rename_new(temporary, &seen.path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -313,8 +313,8 @@ mod tests {
     use super::*;
     use crate::replace;
 
-    fn replaces(seen: &Seen) -> bool {
-        matches!(replace_seen(seen, &[b"ou", b"rs"], 0o600).unwrap(), Replaced::Durably(now) if now.is_current())
+    fn replaces(seen: &FileVersion) -> bool {
+        matches!(replace_if_unchanged(seen, &[b"ou", b"rs"], 0o600).unwrap(), Replaced::Durably(now) if now.is_current())
     }
 
     /// Exchanges "ours" for what is at `path` after it was read there as "read", as a process that is killed then.
@@ -386,19 +386,19 @@ mod tests {
     fn a_file_that_changed_since_it_was_read_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
-        let (bytes, seen) = read_seen(&path).unwrap();
+        let (bytes, seen) = read_version(&path).unwrap();
         assert!(bytes.is_empty());
         replace(&path, b"theirs", 0o600).unwrap();
         assert!(!replaces(&seen), "it appeared");
-        let (bytes, seen) = read_seen(&path).unwrap();
+        let (bytes, seen) = read_version(&path).unwrap();
         assert_eq!(bytes, b"theirs");
         replace(&path, b"others", 0o600).unwrap();
         assert!(!replaces(&seen), "it was replaced");
-        let (_, seen) = read_seen(&path).unwrap();
+        let (_, seen) = read_version(&path).unwrap();
         fs::remove_file(&path).unwrap();
         assert!(!replaces(&seen), "it is gone");
         replace(&path, b"others", 0o600).unwrap();
-        let (_, seen) = read_seen(&path).unwrap();
+        let (_, seen) = read_version(&path).unwrap();
         assert!(replaces(&seen));
         assert_eq!(fs::read(&path).unwrap(), b"ours");
         assert_eq!(names(dir.path()), 1, "nothing is left behind");
@@ -409,8 +409,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0).unwrap();
-        assert!(read_seen(&pipe).is_err());
-        assert!(read_seen(dir.path()).is_err());
-        assert!(read_seen(Path::new("/dev/zero")).is_err());
+        assert!(read_version(&pipe).is_err());
+        assert!(read_version(dir.path()).is_err());
+        assert!(read_version(Path::new("/dev/zero")).is_err());
     }
 }

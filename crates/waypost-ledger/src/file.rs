@@ -8,8 +8,8 @@ use waypost_core::ledger::document::{Document, Splitter, is_marker};
 use waypost_core::ledger::{conflict, merge};
 use waypost_core::{Error, Result};
 use waypost_fs::{
-    FileLock, Replaced, Seen, create_durable_dir, create_private_dir, find_displaced, read_seen, replace_seen,
-    restore_displaced, scan_seen, sweep_temporaries,
+    FileLock, FileVersion, Replaced, create_durable_dir, create_private_dir, find_displaced, read_version,
+    replace_if_unchanged, restore_displaced, scan_seen, sweep_temporaries,
 };
 
 use crate::index::Source;
@@ -76,7 +76,7 @@ impl LedgerFile {
     ///
     /// No lock is needed: the file is only ever replaced whole.
     pub fn read(&self) -> Result<Document> {
-        self.read_seen().map(|(document, _)| document)
+        self.read_version().map(|(document, _)| document)
     }
 
     /// Makes something else of the whole file, and returns that; it is on disk then, unless it is what was there.
@@ -90,17 +90,17 @@ impl LedgerFile {
 
     fn rewrite_locked(&self, change: impl Fn(&Document) -> Result<Document>) -> Result<Document> {
         for _ in 0..ATTEMPTS {
-            let (document, seen) = self.read_seen()?;
+            let (document, seen) = self.read_version()?;
             let after = change(&document)?;
             if after.to_bytes() == document.to_bytes() || self.replace(&seen, &after)? {
                 return Ok(after);
             }
         }
-        Err(self.is_restless())
+        Err(self.contended_error())
     }
 
     /// The error of somebody who tried often enough.
-    pub(crate) fn is_restless(&self) -> Error {
+    pub(crate) fn contended_error(&self) -> Error {
         Error::unavailable(format!("the ledger {} is being changed by another program", self.path.display()))
             .hint("try again when that is done")
     }
@@ -163,7 +163,7 @@ impl LedgerFile {
     fn recover(&self) -> Result<()> {
         for displaced in restore_displaced(&self.path) {
             let cannot_read = |error| Error::unavailable(format!("cannot read {}", displaced.display())).because(error);
-            let (theirs, _) = read_seen(&displaced).map_err(cannot_read)?;
+            let (theirs, _) = read_version(&displaced).map_err(cannot_read)?;
             let theirs = healed(Document::parse(theirs));
             self.rewrite_locked(|ours| {
                 if ours.lines().any(is_marker) {
@@ -180,11 +180,11 @@ impl LedgerFile {
 
     /// Replaces the file durably, if it is still as it was seen. Returns whether the change is in the file, after every
     /// version control tool is done that may have overwritten it.
-    pub(crate) fn replace(&self, seen: &Seen, document: &Document) -> Result<bool> {
+    pub(crate) fn replace(&self, seen: &FileVersion, document: &Document) -> Result<bool> {
         if let Some(dir) = self.path.parent() {
             create_durable_dir(dir).map_err(|error| self.cannot_write(error))?;
         }
-        match replace_seen(seen, &document.parts(), 0o644).map_err(|error| self.cannot_write(error))? {
+        match replace_if_unchanged(seen, &document.parts(), 0o644).map_err(|error| self.cannot_write(error))? {
             Replaced::Durably(written) => self.confirm(&written, document),
             Replaced::Changed => Ok(false),
             Replaced::Unsynced(error) => {
@@ -198,7 +198,7 @@ impl LedgerFile {
     }
 
     /// Waits until no version control tool can overwrite what we wrote any more. Returns whether it is still there.
-    fn confirm(&self, written: &Seen, document: &Document) -> Result<bool> {
+    fn confirm(&self, written: &FileVersion, document: &Document) -> Result<bool> {
         if let Err(lock) = self.tool_locks.wait_until_quiet(Instant::now() + self.patience) {
             let (path, lock) = (self.path.display(), lock.display());
             let problem = format!("the change is in {path}, but a version control tool that holds {lock} may undo it");
@@ -211,7 +211,7 @@ impl LedgerFile {
 
     /// Tells whether the file has the lines that were changed in a document, although another program wrote the file.
     fn has_changes_of(&self, document: &Document) -> Result<bool> {
-        let (now, _) = self.read_seen()?;
+        let (now, _) = self.read_version()?;
         let lines: HashSet<&[u8]> = now.lines().collect();
         let mut changed = document.changed_lines().peekable();
         Ok(if changed.peek().is_some() {
@@ -235,14 +235,14 @@ impl LedgerFile {
     }
 
     /// Reads the file when no checkout is under way.
-    pub(crate) fn read_seen(&self) -> Result<(Document, Seen)> {
-        let (bytes, seen) = self.when_settled(|| read_seen(&self.path))?;
+    pub(crate) fn read_version(&self) -> Result<(Document, FileVersion)> {
+        let (bytes, seen) = self.when_settled(|| read_version(&self.path))?;
         Ok((Document::parse(bytes), seen))
     }
 
     /// Reads the file when no checkout is under way; what a merge left in conflict is read as it would be merged.
     pub(crate) fn source(&self) -> Result<Source<'_>> {
-        let (document, seen) = self.read_seen()?;
+        let (document, seen) = self.read_version()?;
         // Looking for markers is quick, and hardly any file has them.
         let healed = if document.lines().any(is_marker) { conflict::heal(&document) } else { None };
         let is_conflicted = healed.is_some();
@@ -251,7 +251,7 @@ impl LedgerFile {
 
     /// Goes through the lines of the file when no checkout is under way. `begin` makes what takes the lines; it is made
     /// again if the file has to be read again.
-    pub(crate) fn scan<T>(&self, begin: impl Fn() -> T, each: impl Fn(&mut T, &[u8])) -> Result<(T, Seen)> {
+    pub(crate) fn scan<T>(&self, begin: impl Fn() -> T, each: impl Fn(&mut T, &[u8])) -> Result<(T, FileVersion)> {
         self.when_settled(|| {
             let mut taker = begin();
             let mut splitter = Splitter::default();

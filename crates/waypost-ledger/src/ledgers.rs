@@ -18,7 +18,7 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Stamp, create_private_dir};
 
 use crate::file::{ATTEMPTS, LedgerFile, LedgerLocks};
-use crate::index::{self, Entry, Failure, Followed, Index, Marks, Source};
+use crate::index::{self, Failure, Followed, Index, IndexedIssue, Marks, Source};
 
 /// How long to wait for somebody who brings the index up to date, before doing without it.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -70,15 +70,15 @@ impl Ledgers {
     /// Asks about the issues as they are now. Everything `look` asks is about one moment.
     ///
     /// It is asked again if the index turns out to be damaged.
-    pub fn look<T>(&self, now: Timestamp, mut look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+    pub fn with_index<T>(&self, now: Timestamp, mut read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
         let mut open = self.lock();
         self.freshen(&mut open, now)?;
-        let answer = opened(open.as_ref())?.asked(&mut look);
+        let answer = opened(open.as_ref())?.asked(&mut read);
         match answer {
             Asked::Answer(answer) => answer,
             Asked::Failed(failure) => {
                 self.do_without(&mut open, failure, now)?;
-                look(opened(open.as_ref())?)
+                read(opened(open.as_ref())?)
             }
         }
     }
@@ -86,7 +86,7 @@ impl Ledgers {
     /// Makes [`Index::search`] answer at once from now on. The first time the words of all issues are read; if there are
     /// many, `slow` is called before that.
     pub fn make_searchable(&self, now: Timestamp, slow: impl FnOnce()) -> Result<()> {
-        match self.look(now, Index::unsearched)? {
+        match self.with_index(now, Index::unsearched)? {
             None => return Ok(()),
             Some(5_000..) => slow(),
             Some(_) => {}
@@ -105,7 +105,7 @@ impl Ledgers {
     /// Returns a number that grows with every change of any ledger. When nothing changed, asking costs a look at the
     /// metadata of each file.
     pub fn revision(&self, now: Timestamp) -> Result<u64> {
-        self.look(now, Index::revision)
+        self.with_index(now, Index::revision)
     }
 
     /// Returns a number that stays the same as long as no answer can be different, but for the time. Asking costs a look
@@ -193,7 +193,7 @@ impl Ledgers {
             drop(index_lock);
             return Ok(answer);
         }
-        Err(file.is_restless())
+        Err(file.contended_error())
     }
 
     /// Writes one ledger anew, from what its file says at that moment, under the lock. Returns what `rewrite` returned with
@@ -207,7 +207,7 @@ impl Ledgers {
         let _lock = file.lock()?;
         let mut open = self.lock();
         for _ in 0..ATTEMPTS {
-            let (document, seen) = file.read_seen()?;
+            let (document, seen) = file.read_version()?;
             let Some((document, answer)) = rewrite(&document)? else { return Ok(None) };
             if file.replace(&seen, &document)? {
                 // The next one who looks finds the index behind.
@@ -215,7 +215,7 @@ impl Ledgers {
                 return Ok(Some(answer));
             }
         }
-        Err(file.is_restless())
+        Err(file.contended_error())
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Open>> {
@@ -533,7 +533,7 @@ impl Draft<'_> {
     }
 
     /// Returns the copy of an issue that is in this ledger.
-    pub fn copy(&self, id: &str) -> Result<Option<Entry>> {
+    pub fn copy(&self, id: &str) -> Result<Option<IndexedIssue>> {
         self.index.in_ledger(id, self.number)
     }
 
@@ -561,13 +561,13 @@ impl Draft<'_> {
     }
 
     /// Tells whether an issue is in the ledger that is being changed.
-    pub fn has(&self, entry: &Entry) -> bool {
+    pub fn has(&self, entry: &IndexedIssue) -> bool {
         entry.ledger == self.number
     }
 
     /// Changes one issue, and returns it as it is now. Several versions of it become one.
     pub fn edit(&mut self, id: &str, edit: impl FnOnce(&mut Record) -> Result<()>) -> Result<Record> {
-        let Some(Entry { record: before, .. }) = self.copy(id)? else { return Err(self.not_here_error(id)) };
+        let Some(IndexedIssue { record: before, .. }) = self.copy(id)? else { return Err(self.not_here_error(id)) };
         let mut record = before.clone();
         edit(&mut record)?;
         if record == before {

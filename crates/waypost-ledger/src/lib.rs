@@ -10,5 +10,5 @@ mod ledgers;
 mod tool_locks;
 
 pub use file::{LedgerFile, LedgerLocks};
-pub use index::{Counts, Entry, Filter, Index, Range, Sort, Summary};
+pub use index::{Counts, Filter, Index, IndexedIssue, Range, Sort, Summary};
 pub use ledgers::{Draft, Ledgers};

@@ -58,13 +58,14 @@ fn check_texts(index: &Path) {
 /// Compares the index with one that is made from nothing.
 fn check(dir: &Path) {
     let kept = ledgers(dir, "kept.db");
-    let searched = kept.look(NOW, |index| index.search(&["word".to_owned()], None)).unwrap();
-    let ready = kept.look(NOW, |index| index.ready(NOW, None)).unwrap();
+    let searched = kept.with_index(NOW, |index| index.search(&["word".to_owned()], None)).unwrap();
+    let ready = kept.with_index(NOW, |index| index.ready(NOW, None)).unwrap();
     let new = ledgers(dir, "new.db");
     let _ = fs::remove_file(dir.join("private/new.db"));
     let ids = |found: &[waypost_ledger::Summary]| found.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
-    assert_eq!(ids(&ready), ids(&new.look(NOW, |index| index.ready(NOW, None)).unwrap()));
-    let mut words = [ids(&searched), ids(&new.look(NOW, |index| index.search(&["word".to_owned()], None)).unwrap())];
+    assert_eq!(ids(&ready), ids(&new.with_index(NOW, |index| index.ready(NOW, None)).unwrap()));
+    let mut words =
+        [ids(&searched), ids(&new.with_index(NOW, |index| index.search(&["word".to_owned()], None)).unwrap())];
     for words in &mut words {
         words.sort();
     }
@@ -243,7 +244,7 @@ proptest! {
 
 fn titles(ledgers: &Ledgers) -> Vec<String> {
     let all = Filter { closed: true, ..Filter::default() };
-    let found = ledgers.look(NOW, |index| index.list(&all, Sort::Id, false, None)).unwrap();
+    let found = ledgers.with_index(NOW, |index| index.list(&all, Sort::Id, false, None)).unwrap();
     found.into_iter().map(|one| one.title).collect()
 }
 
@@ -399,8 +400,11 @@ fn a_ledger_that_became_a_link_to_nothing_is_an_error_and_not_empty() {
     assert!(titles(&ledgers).is_empty());
     for target in ["nowhere", "one.jsonl"] {
         std::os::unix::fs::symlink(target, &path).unwrap();
-        assert!(ledgers.look(NOW, |index| index.ready(NOW, None)).is_err(), "{target}");
-        assert!(self::ledgers(dir.path(), "kept.db").look(NOW, |index| index.ready(NOW, None)).is_err(), "{target}");
+        assert!(ledgers.with_index(NOW, |index| index.ready(NOW, None)).is_err(), "{target}");
+        assert!(
+            self::ledgers(dir.path(), "kept.db").with_index(NOW, |index| index.ready(NOW, None)).is_err(),
+            "{target}"
+        );
         fs::remove_file(&path).unwrap();
     }
 }
@@ -412,7 +416,7 @@ fn a_panic_in_the_middle_harms_nobody() {
     many(dir.path());
     assert_eq!(titles(&ledgers).len(), 2_000);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _: Result<()> = ledgers.look(NOW, |_| panic!("on purpose"));
+        let _: Result<()> = ledgers.with_index(NOW, |_| panic!("on purpose"));
     }));
     assert!(panicked.is_err());
     let before = fs::read_link(dir.path().join("private/kept.db")).unwrap();
@@ -435,7 +439,7 @@ fn a_tree_that_cannot_be_written_is_still_read() {
     assert_eq!(titles(&ledgers).len(), 2_000);
     assert!(state.is_none() || state == ledgers.state(), "what is in memory is used again");
     assert_eq!(
-        ledgers.look(NOW, |index| index.search(&["issue".to_owned(), "1999".to_owned()], None)).unwrap().len(),
+        ledgers.with_index(NOW, |index| index.search(&["issue".to_owned(), "1999".to_owned()], None)).unwrap().len(),
         1
     );
 }
@@ -451,7 +455,7 @@ fn changes_at_once_are_all_there_afterwards() {
                 for number in 0..25 {
                     let new = Record::parse(&line_of(worker * 25 + number, "x")).unwrap();
                     own.change(0, NOW, |draft| draft.add(&new)).unwrap();
-                    own.look(NOW, |index| index.ready(NOW, None)).unwrap();
+                    own.with_index(NOW, |index| index.ready(NOW, None)).unwrap();
                 }
             });
         }
@@ -505,6 +509,6 @@ fn what_cannot_be_read_is_not_empty() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
     fs::create_dir_all(ledgers.files()[0].path()).unwrap();
-    assert!(ledgers.look(NOW, |index| index.ready(NOW, None)).is_err());
+    assert!(ledgers.with_index(NOW, |index| index.ready(NOW, None)).is_err());
     assert!(ledgers.change(0, NOW, |_| Ok(())).is_err());
 }

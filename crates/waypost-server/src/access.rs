@@ -101,7 +101,7 @@ const AGENTS_WRITE: &[&str] = &[
     "retire_agent",
     "save_template",
     "send_message",
-    "settle",
+    "expire_due",
     "skip_task",
     "start_workflow",
     "take_issue",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 use waypost_core::Result;
-use waypost_core::op::{Effect, Entry};
+use waypost_core::op::{Effect, OperationEntry};
 
 use crate::origin::Origin;
 
@@ -40,7 +40,7 @@ pub trait Host: Send + Sync + 'static {
     fn call(&self, call: Call) -> Result<Value>;
 
     /// Takes a call over, to tell its answer when it is there; or gives it back, if a thread has to wait for it.
-    fn take_over(&self, call: Call, reply: Reply) -> Option<Call> {
+    fn submit(&self, call: Call, reply: Reply) -> Option<Call> {
         drop(reply);
         Some(call)
     }
@@ -52,7 +52,7 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Returns the operations that it has beside those of the store.
-    fn beside(&self) -> &'static [Described] {
+    fn app_operations(&self) -> &'static [Described] {
         &[]
     }
 
@@ -89,9 +89,9 @@ pub struct Described {
     pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
-impl From<&Entry> for Described {
-    fn from(entry: &Entry) -> Described {
-        let Entry { name, summary, effect, schema, answer_schema, .. } = *entry;
+impl From<&OperationEntry> for Described {
+    fn from(entry: &OperationEntry) -> Described {
+        let OperationEntry { name, summary, effect, schema, answer_schema, .. } = *entry;
         Described { name, summary, effect, schema, answer_schema }
     }
 }

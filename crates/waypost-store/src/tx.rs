@@ -54,7 +54,7 @@ pub(crate) trait Database {
         false
     }
     /// Fetches at once what is going to be asked.
-    fn foresee(&mut self, _: Vec<Question>) -> Result<()> {
+    fn prefetch(&mut self, _: Vec<Question>) -> Result<()> {
         Ok(())
     }
     /// Runs a statement that writes. That it failed may be told by whatever comes next.
@@ -82,7 +82,7 @@ pub(crate) struct SqlTx<'a> {
     /// What `state` was at the moment that was marked.
     marked: Option<State>,
     /// What is going to be asked, while somebody tells that.
-    foreseen: Option<Vec<Question>>,
+    prefetched: Option<Vec<Question>>,
 }
 
 /// What the store says of itself as a whole.
@@ -103,7 +103,7 @@ impl<'a> SqlTx<'a> {
             has_failed: false,
             is_marked: false,
             marked: None,
-            foreseen: None,
+            prefetched: None,
         }
     }
 
@@ -132,8 +132,8 @@ impl<'a> SqlTx<'a> {
     }
 
     fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
-        if let Some(foreseen) = &mut self.foreseen {
-            foreseen.push((sql, parameters.to_vec()));
+        if let Some(prefetched) = &mut self.prefetched {
+            prefetched.push((sql, parameters.to_vec()));
             return Ok(Vec::new());
         }
         let answer = check(parameters).and_then(|()| self.database.query(sql, parameters));
@@ -205,17 +205,17 @@ impl Tx for SqlTx<'_> {
         Ok(())
     }
 
-    fn foresee(&mut self, questions: &mut dyn FnMut(&mut dyn Tx) -> Result<()>) -> Result<()> {
+    fn prefetch(&mut self, questions: &mut dyn FnMut(&mut dyn Tx) -> Result<()>) -> Result<()> {
         if !self.database.is_far() {
             return Ok(());
         }
         let state = self.state.clone();
-        self.foreseen = Some(Vec::new());
+        self.prefetched = Some(Vec::new());
         let told = questions(self);
-        let foreseen = self.foreseen.take().unwrap_or_default();
+        let prefetched = self.prefetched.take().unwrap_or_default();
         self.state = state;
         told?;
-        let done = self.database.foresee(foreseen);
+        let done = self.database.prefetch(prefetched);
         self.has_failed |= done.is_err();
         done
     }

@@ -19,9 +19,9 @@ use waypost_core::model::{
 };
 use waypost_core::op::{
     AckMessage, AddTask, AnswerQuestion, AskQuestion, AssignTask, CancelWorkflow, CheckpointTask, ClaimIssue,
-    ClaimTask, CreateWorkflow, FailTask, FinishTask, Heartbeat, ListInbox, Operation, PauseTask, PauseWorkflow,
-    RegisterAgent, ReleaseIssue, ReleaseTask, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow, RetireAgent,
-    SendMessage, Settle, SkipTask, StartWorkflow,
+    ClaimTask, CreateWorkflow, ExpireDue, FailTask, FinishTask, Heartbeat, ListInbox, Operation, PauseTask,
+    PauseWorkflow, RegisterAgent, ReleaseIssue, ReleaseTask, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow,
+    RetireAgent, SendMessage, SkipTask, StartWorkflow,
 };
 use waypost_core::store::Store;
 use waypost_core::time::{Clock, Timestamp};
@@ -414,7 +414,7 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
         Step::ReleaseIssue(index) => {
             world.ask(ReleaseIssue { issue: ISSUES[index].to_owned(), force: false, reason: None })
         }
-        Step::Pass(_) => world.ask(Settle {}),
+        Step::Pass(_) => world.ask(ExpireDue {}),
     })
 }
 
@@ -698,7 +698,7 @@ fn all_agree(steps: &[(usize, Step)], postgres: Option<PostgresStore>) -> TestCa
             prop_assert!(lease.expires_at.as_millis() >= until, "{:?} did not renew", step);
         }
         for store in &mut stores {
-            engine::write(&mut **store, &caller(3), &mut Counter(7), Some(&format!("settle {number}")), Settle {})
+            engine::write(&mut **store, &caller(3), &mut Counter(7), Some(&format!("settle {number}")), ExpireDue {})
                 .unwrap();
         }
         let states: Vec<_> = stores.iter_mut().map(|store| dump(&mut **store, past.seen)).collect();

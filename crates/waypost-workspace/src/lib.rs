@@ -16,7 +16,7 @@ mod identity;
 mod jj_layout;
 pub mod job_log;
 pub mod jobs;
-pub mod merging;
+pub mod merge_driver;
 mod run;
 mod sl_layout;
 pub mod sync;

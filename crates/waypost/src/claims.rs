@@ -21,7 +21,7 @@ use waypost_core::{Error, Kind, Result};
 use waypost_fs::FileLock;
 
 use crate::ledger::{Change, Ledger};
-use crate::merging::ensure_driver;
+use crate::merge_driver::ensure_driver;
 use crate::place::{Location, Place, Scope};
 use crate::session::Session;
 
@@ -41,10 +41,10 @@ pub type Held = BTreeMap<String, (String, Timestamp)>;
 pub fn claim(place: &Place, ledger: &Ledger, wanted: Option<&str>, ttl_ms: Option<u64>) -> Result<(String, Lease)> {
     let mut session = Session::open(place.clone())?;
     set_mark(place)?;
-    tell(&mut session)?;
+    deliver_notices(&mut session)?;
     let ids = match wanted {
-        Some(wanted) => vec![ledger.look(|index| index.find(wanted))?],
-        None => ledger.look(|index| index.takeable(ledger.now(), TRIES))?,
+        Some(wanted) => vec![ledger.with_index(|index| index.find(wanted))?],
+        None => ledger.with_index(|index| index.takeable(ledger.now(), TRIES))?,
     };
     let mut last = None;
     for id in ids {
@@ -171,7 +171,7 @@ pub fn held_by_others(place: &Place) -> Result<Held> {
         return Ok(Held::new());
     }
     let mut session = Session::open(place.clone())?;
-    tell(&mut session)?;
+    deliver_notices(&mut session)?;
     let us = place.agent().unwrap_or_else(|| place.actor());
     let held = concerning_issues(&mut session)?;
     if held.is_empty() {
@@ -190,7 +190,7 @@ fn concerning_issues(session: &mut Session) -> Result<Vec<LeaseView>> {
 
 /// Something the ledger was told.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct NoticeOutcome {
     /// What.
     pub notice: Notice,
     /// What it did, or why it could not.
@@ -198,7 +198,7 @@ pub struct Told {
 }
 
 /// Tells the ledger what became of its issues, in the name of who did it. What belongs to other ledgers waits for them.
-pub fn tell(session: &mut Session) -> Result<Vec<Told>> {
+pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
     let notices = session.read(ListNotices {})?.notices;
     if notices.is_empty() || session.place.checkout.is_none() {
         return Ok(Vec::new());
@@ -224,7 +224,7 @@ pub fn tell(session: &mut Session) -> Result<Vec<Told>> {
             let (issue, created_at) = (notice.issue.clone(), notice.created_at);
             session.write(ConfirmNotice { issue, created_at, result })?;
         }
-        told.push(Told { notice, result });
+        told.push(NoticeOutcome { notice, result });
     }
     Ok(told)
 }

@@ -9,14 +9,14 @@ use waypost_core::op::{self, Effect};
 use waypost_core::{Error, Kind, Result};
 use waypost_server::{Call, Host, Who};
 
-use crate::claims::{self, CLOSED, Told};
+use crate::claims::{self, CLOSED, NoticeOutcome};
+use crate::idempotency::once;
 use crate::issue_ops;
-use crate::once::once;
 use crate::place::{Place, StoreChoice};
 use crate::session::Session;
 
 /// Operations that grant a lease on an issue or on a task that can stand for one, and one that ends it.
-pub(crate) const CONCERN_ISSUES: &[&str] = &["claim_task", "claim_issue", "finish_task", "record_job"];
+pub(crate) const CONCERN_ISSUES: &[&str] = &["claim_task", "claim_issue", "finish_task", "create_job_record"];
 
 /// A host with one session, for those who ask one at a time.
 pub struct SingleHost {
@@ -74,7 +74,7 @@ pub fn run(session: &mut Session, call: Call) -> Result<Value> {
     let Call { operation, arguments, who: Who { actor, agent }, key } = call;
     let Some(entry) = op::named(&operation) else { return Err(unknown(&operation)) };
     session.act_as(actor, agent);
-    if let Err(error) = claims::tell(session) {
+    if let Err(error) = claims::deliver_notices(session) {
         log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
     }
     if CONCERN_ISSUES.contains(&entry.name) {
@@ -122,7 +122,7 @@ pub(crate) fn is_claim(operation: &str, answer: &Value) -> bool {
     match operation {
         "claim_issue" => true,
         "claim_task" => answer["task"]["issue"].is_string(),
-        "record_job" => answer["task_id"].is_string(),
+        "create_job_record" => answer["task_id"].is_string(),
         _ => false,
     }
 }
@@ -132,7 +132,7 @@ pub(crate) fn complete_claim(session: &mut Session, operation: &str, answer: &mu
     let issue = match operation {
         "claim_task" => answer["task"]["issue"].as_str().map(str::to_owned),
         "claim_issue" => answer["subject"].as_str().map(str::to_owned),
-        "record_job" => match answer["task_id"].as_str() {
+        "create_job_record" => match answer["task_id"].as_str() {
             Some(task) => claims::issue_of(session, task)?,
             None => None,
         },
@@ -148,9 +148,9 @@ pub(crate) fn complete_claim(session: &mut Session, operation: &str, answer: &mu
 pub(crate) fn tell_of_issue(session: &mut Session, answer: &mut Value) {
     let Some(issue) = answer["issue"].as_str().map(str::to_owned) else { return };
     let mut warnings = Vec::new();
-    match claims::tell(session) {
+    match claims::deliver_notices(session) {
         Ok(told) => {
-            for Told { result, .. } in told.into_iter().filter(|told| told.notice.issue == issue) {
+            for NoticeOutcome { result, .. } in told.into_iter().filter(|told| told.notice.issue == issue) {
                 match result {
                     Ok(done) if done == CLOSED => answer["closed_issue"] = json!(issue),
                     Ok(why) => warnings.push(format!("issue {issue} was not closed: {why}")),
@@ -167,7 +167,7 @@ pub(crate) fn tell_of_issue(session: &mut Session, answer: &mut Value) {
     }
 }
 
-fn named(operation: &str) -> Result<&'static op::Entry> {
+fn named(operation: &str) -> Result<&'static op::OperationEntry> {
     op::named(operation).ok_or_else(|| unknown(operation))
 }
 

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::RepositoryId;
 use waypost_core::model::{JobStatus, Strategy};
-use waypost_core::op::{Effect, JobView, RecordJob};
+use waypost_core::op::{CreateJobRecord, Effect, JobView};
 use waypost_core::{Error, Result};
 use waypost_workspace::{job_log, jobs as processes};
 
-use crate::issue_ops::Entry;
+use crate::idempotency;
+use crate::issue_ops::AppEntry;
 use crate::jobs::{self, Request, Settings};
-use crate::once;
 use crate::place::Place;
 use crate::session::Session;
 use crate::tokens::hash;
@@ -24,8 +24,8 @@ const USUAL: u64 = 64 * 1024;
 const MOST: u64 = 4 << 20;
 
 /// All operations on jobs that are done here.
-pub static TABLE: &[Entry] = &[
-    Entry {
+pub static TABLE: &[AppEntry] = &[
+    AppEntry {
         name: "create_job",
         summary: "Run a command in a workspace of its own",
         effect: Effect::Write,
@@ -33,7 +33,7 @@ pub static TABLE: &[Entry] = &[
         schema: SchemaGenerator::subschema_for::<CreateJob>,
         answer_schema: SchemaGenerator::subschema_for::<JobView>,
     },
-    Entry {
+    AppEntry {
         name: "get_log",
         summary: "Read what a job printed",
         effect: Effect::Read,
@@ -44,7 +44,7 @@ pub static TABLE: &[Entry] = &[
 ];
 
 /// Returns the operation with this name.
-pub fn named(name: &str) -> Option<&'static Entry> {
+pub fn named(name: &str) -> Option<&'static AppEntry> {
     TABLE.iter().find(|entry| entry.name == name)
 }
 
@@ -140,7 +140,9 @@ fn create(place: &Place, arguments: Value, key: Option<&str>) -> Result<JobView>
     session.place.require_checkout()?;
     // The key itself is that of the whole request.
     let key = key.map(|key| format!("job-{}", hash(key)));
-    if let Some(known) = key.as_ref().map(|key| once::of_store::<RecordJob>(session, key)).transpose()?.flatten() {
+    if let Some(known) =
+        key.as_ref().map(|key| idempotency::of_store::<CreateJobRecord>(session, key)).transpose()?.flatten()
+    {
         return jobs::begun(session, &known.job.id);
     }
     let usual = jobs::usual_settings(session);

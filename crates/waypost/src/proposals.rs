@@ -20,7 +20,7 @@ use waypost_workspace::history::Commit;
 use waypost_workspace::upstream::Upstream;
 
 use crate::history::taken_out;
-use crate::ledger::{Entry, Ledger, Record, Transaction};
+use crate::ledger::{IndexedIssue, Ledger, Record, Transaction};
 use crate::place::{Place, ledger_in};
 use crate::repos::{Repo, role};
 
@@ -71,7 +71,7 @@ pub fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resu
     let id = planned.issue.id.clone();
     let deadline = Instant::now() + LOCK_TIMEOUT;
     let local = loop {
-        let there = project.look(|index| index.in_ledger(&id, 0))?;
+        let there = project.with_index(|index| index.in_ledger(&id, 0))?;
         match there.as_ref().map(|entry| entry.issue.visibility()) {
             Some(Visibility::Canonical) => {
                 return Err(Error::conflict(format!("issue {id} was accepted, so it cannot be withdrawn")));
@@ -89,7 +89,7 @@ pub fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resu
         })?;
         // Git knows none of our locks, so the copy is taken out only as it was merged.
         let is_out = project.transaction_under(&locks, 0, |transaction| {
-            let is_merged = |here: &Entry| there.as_ref().is_some_and(|there| there.record == here.record);
+            let is_merged = |here: &IndexedIssue| there.as_ref().is_some_and(|there| there.record == here.record);
             if transaction.copy_here(&id)?.is_some_and(|here| !is_merged(&here)) {
                 return Ok(false);
             }
@@ -150,10 +150,10 @@ fn decide(
         .hint("if you maintain this repository: --role maintainer, or way config set role maintainer"));
     }
     // The project decides on its own copy, also where the planning's was changed later.
-    let id = ledger.look(|index| index.find(id))?;
-    let is_proposed = |entry: &Entry| entry.issue.visibility() == Visibility::Proposed;
-    let project = ledger.look(|index| index.in_ledger(&id, 0))?.filter(is_proposed);
-    let number = project.map_or_else(|| ledger.look(|index| index.entry_of(&id)), Ok)?.ledger;
+    let id = ledger.with_index(|index| index.find(id))?;
+    let is_proposed = |entry: &IndexedIssue| entry.issue.visibility() == Visibility::Proposed;
+    let project = ledger.with_index(|index| index.in_ledger(&id, 0))?.filter(is_proposed);
+    let number = project.map_or_else(|| ledger.with_index(|index| index.entry_of(&id)), Ok)?.ledger;
     let record = ledger.transaction_in(number, |transaction| {
         if !transaction.copy_here(&id)?.as_ref().is_some_and(is_proposed) {
             return Err(Error::conflict(format!("issue {id} is not proposed")));
@@ -181,7 +181,7 @@ pub enum Outcome {
 /// planning up to date with it.
 ///
 /// What was never there may be in a pull request, so only what was there once can be gone.
-pub fn settle(ledger: &Ledger, target: usize) -> Result<Vec<Outcome>> {
+pub fn merge_answered_proposals(ledger: &Ledger, target: usize) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::new();
     let project = &ledger.repos()[target];
     let path = project.file.path().strip_prefix(&project.root).ok().and_then(|path| path.to_str());
@@ -192,7 +192,7 @@ pub fn settle(ledger: &Ledger, target: usize) -> Result<Vec<Outcome>> {
     let document = Document::parse(bytes);
     let theirs: Vec<Record> = (0..document.len()).filter_map(|place| document.record(place).ok()).collect();
     for number in (0..ledger.repos().len()).filter(|number| *number != target && ledger.may_write(*number)) {
-        let proposed = ledger.look(|index| index.proposed_in(number))?;
+        let proposed = ledger.with_index(|index| index.proposed_in(number))?;
         for mine in proposed {
             let id = &mine.issue.id;
             let decided = match theirs.iter().find(|record| record.text("id").as_deref() == Some(id)) {
@@ -257,11 +257,11 @@ fn fate(record: &Record, gone: Option<&Commit>, terms: &Terms) -> Fate {
 /// A maintainer's goes into the project's ledger here. A contributor's stays until it was proposed, and accepted too.
 fn retire(ledger: &Ledger, target: usize, number: usize, id: &str, theirs: &Record) -> Result<Option<Outcome>> {
     let locks = ledger.lock(&[number, target])?;
-    let mine = ledger.look(|index| index.in_ledger(id, number))?;
+    let mine = ledger.with_index(|index| index.in_ledger(id, number))?;
     let Some(mine) = mine.filter(|mine| mine.issue.visibility() == Visibility::Proposed) else { return Ok(None) };
     let base = bases::read(&ledger.repos()[number], id);
     if has_more(base.as_ref(), theirs, &mine.record)? {
-        let canonical = |there: &Entry| there.issue.visibility() == Visibility::Canonical;
+        let canonical = |there: &IndexedIssue| there.issue.visibility() == Visibility::Canonical;
         let is_there = ledger.may_write(target)
             && ledger.transaction_under(&locks, target, |transaction| {
                 let Some(there) = transaction.copy_here(id)?.filter(canonical) else { return Ok(false) };
@@ -380,7 +380,7 @@ struct Copies {
     /// The project's ledger in the worktree one stands in.
     project: Ledger,
     /// The copy that is not the project's.
-    planned: Entry,
+    planned: IndexedIssue,
     /// What both were when it was proposed, if that is known.
     base: Option<Record>,
 }
@@ -467,8 +467,8 @@ mod bases {
 }
 
 /// Finds the copy of an issue that is not the project's.
-fn planned(ledger: &Ledger, id: &str, target: usize) -> Result<Entry> {
-    ledger.look(|index| {
+fn planned(ledger: &Ledger, id: &str, target: usize) -> Result<IndexedIssue> {
+    ledger.with_index(|index| {
         let id = index.find(id)?;
         let elsewhere = (0..ledger.repos().len()).filter(|number| *number != target);
         for number in elsewhere {

@@ -4,7 +4,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use crate::history::committed_lines;
-use crate::ledger::{Entry, Ledger, place_of};
+use crate::ledger::{IndexedIssue, Ledger, place_of};
 use crate::place::Place;
 
 /// A ledger that is larger is worth pruning.
@@ -27,7 +27,7 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct Pruned {
     /// The issues that were taken out.
-    pub issues: Vec<Entry>,
+    pub issues: Vec<IndexedIssue>,
     /// How many could be taken out, but are not committed.
     pub uncommitted: usize,
 }
@@ -47,7 +47,7 @@ pub fn prune(ledger: &Ledger, number: usize, plan: Plan) -> Result<Pruned> {
         let closed = transaction.issues().prunable(plan.before, plan.keep);
         transaction.issues().narrow(None);
         let closed = closed?;
-        let is_saved = |entry: &Entry| committed.contains(entry.raw.as_bytes());
+        let is_saved = |entry: &IndexedIssue| committed.contains(entry.raw.as_bytes());
         let uncommitted = closed.iter().filter(|entry| !is_saved(entry)).count();
         let issues = transaction.prune(closed, plan.down_to, is_saved)?;
         Ok(Pruned { issues, uncommitted })

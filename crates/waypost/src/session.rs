@@ -9,7 +9,7 @@ use waypost_core::clock::Reading;
 use waypost_core::engine::{self, Caller};
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
-use waypost_core::op::{Effect, Entry, ListWorktrees, Operation, Register, Settle};
+use waypost_core::op::{Effect, ExpireDue, ListWorktrees, Operation, OperationEntry, Register};
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::{Clock, FixedClock, Timestamp};
 use waypost_core::{Error, Kind, Result, path_text};
@@ -28,7 +28,7 @@ use crate::place::{Location, Place, Scope, StoreChoice, expand};
 use crate::tokens;
 
 /// How long a command that only looks waits to introduce its worktree.
-const INTRODUCTION: Duration = Duration::from_millis(200);
+const REGISTER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// An open store, used from a place.
 pub struct Session {
@@ -40,7 +40,7 @@ pub struct Session {
     caller: Caller,
     entropy: SystemEntropy,
     /// Why nothing can be written in the name of this worktree, if so.
-    nameless: Option<Error>,
+    identity_error: Option<Error>,
 }
 
 impl Session {
@@ -61,7 +61,7 @@ impl Session {
         let mut choice = choose(&place, &mut entropy)?;
         let mut store = open_store(&place, &choice, servers)?;
         let now = clock(&place.variables)?.now();
-        let (caller, nameless, is_known) = match ensure_ids(&place, &mut entropy) {
+        let (caller, identity_error, is_known) = match ensure_ids(&place, &mut entropy) {
             Ok(mut ids) => {
                 let mut known = store.worktree(&ids.1)?;
                 if let Some(original) = known.as_ref().filter(|known| is_copied_from(&place, known)) {
@@ -94,9 +94,9 @@ impl Session {
         }
         if let Backend::Remote(remote) = &mut store {
             let (repository, worktree) = (caller.repository.clone(), caller.worktree.clone());
-            remote.caller.origin = nameless.is_none().then_some(Origin { repository, worktree });
+            remote.caller.origin = identity_error.is_none().then_some(Origin { repository, worktree });
         }
-        let mut session = Session { place, choice, store, caller, entropy, nameless };
+        let mut session = Session { place, choice, store, caller, entropy, identity_error };
         if !is_known && !session.store.is_read_only() {
             session.introduce()?;
         }
@@ -105,7 +105,7 @@ impl Session {
 
     /// Makes this worktree known.
     fn introduce(&mut self) -> Result<()> {
-        self.within(INTRODUCTION, |session| session.write(Register {}))
+        self.within(REGISTER_TIMEOUT, |session| session.write(Register {}))
     }
 
     /// Writes something that whoever writes next does anyway: looking must not wait for writers.
@@ -130,8 +130,8 @@ impl Session {
     }
 
     /// Runs an operation of the table, with its arguments and its answer as JSON.
-    pub fn call(&mut self, entry: &Entry, key: Option<&str>, arguments: Value) -> Result<Value> {
-        if let (Effect::Write, Some(error)) = (entry.effect, &self.nameless) {
+    pub fn call(&mut self, entry: &OperationEntry, key: Option<&str>, arguments: Value) -> Result<Value> {
+        if let (Effect::Write, Some(error)) = (entry.effect, &self.identity_error) {
             return Err(error.clone());
         }
         if let Backend::Remote(remote) = &mut self.store {
@@ -150,8 +150,8 @@ impl Session {
     }
 
     fn settle_what_is_due(&mut self) -> Result<()> {
-        if self.nameless.is_none() && !self.store.is_read_only() && engine::is_due(self.store()?)? {
-            self.within(INTRODUCTION, |session| session.write(Settle {}))?;
+        if self.identity_error.is_none() && !self.store.is_read_only() && engine::is_due(self.store()?)? {
+            self.within(REGISTER_TIMEOUT, |session| session.write(ExpireDue {}))?;
         }
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Session {
 
     /// Runs an operation that writes, once: the same key gives the same answer, however often it is asked.
     pub fn write_once<O: Operation>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
-        if let Some(error) = &self.nameless {
+        if let Some(error) = &self.identity_error {
             return Err(error.clone());
         }
         match &mut self.store {
@@ -188,7 +188,7 @@ impl Session {
     /// Uses the same store from a place as it is now. It must be the one that the place chooses.
     pub fn moved_to(mut self, place: Place) -> Result<Session> {
         let ids = (self.caller.repository.id.clone(), self.caller.worktree.id.clone());
-        if self.nameless.is_some()
+        if self.identity_error.is_some()
             || (place.repository_id()?, place.worktree_id()?) != (Some(ids.0.clone()), Some(ids.1.clone()))
         {
             return Session::open(place);

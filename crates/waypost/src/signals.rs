@@ -11,21 +11,21 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use waypost_core::{Error, Result};
 
 /// Counts how often this process was asked to stop. It has something to read when it is asked.
-pub(crate) struct Told {
+pub(crate) struct ShutdownSignal {
     reader: UnixStream,
     times: Cell<usize>,
 }
 
-impl Told {
+impl ShutdownSignal {
     /// Listens from now on: for the terminal's interruption, and for whoever ends processes.
-    pub(crate) fn listen() -> Result<Told> {
+    pub(crate) fn listen() -> Result<ShutdownSignal> {
         let cannot = |error| Error::unavailable("cannot listen for signals").because(error);
         let (reader, writer) = UnixStream::pair().map_err(cannot)?;
         reader.set_nonblocking(true).map_err(cannot)?;
         for signal in [SIGTERM, SIGINT, SIGHUP] {
             signal_hook::low_level::pipe::register(signal, writer.try_clone().map_err(cannot)?).map_err(cannot)?;
         }
-        Ok(Told { reader, times: Cell::new(0) })
+        Ok(ShutdownSignal { reader, times: Cell::new(0) })
     }
 
     /// Returns how often it was asked so far.
@@ -44,7 +44,7 @@ impl Told {
     }
 }
 
-impl AsFd for Told {
+impl AsFd for ShutdownSignal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.as_fd()
     }

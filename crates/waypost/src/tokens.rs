@@ -47,7 +47,7 @@ pub struct Token {
 
 /// What a token is to be.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct TokenRequest {
     /// What its bearer is.
     pub role: Role,
     /// The agent that it is the token of.
@@ -94,8 +94,8 @@ impl Tokens {
     }
 
     /// Makes a token, and returns its secret, which nobody can ask for again.
-    pub fn create(&self, wanted: Wanted) -> Result<(Token, String)> {
-        let Wanted { role, agent, task, lasts } = wanted;
+    pub fn create(&self, wanted: TokenRequest) -> Result<(Token, String)> {
+        let TokenRequest { role, agent, task, lasts } = wanted;
         if role == Role::Agent && agent.is_none() {
             return Err(Error::invalid("the token of an agent names it").hint("--agent NAME"));
         }

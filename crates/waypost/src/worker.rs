@@ -13,7 +13,7 @@ use waypost_workspace::jobs as processes;
 
 use crate::jobs::{self, Request, Settings};
 use crate::session::Session;
-use crate::signals::Told;
+use crate::signals::ShutdownSignal;
 use crate::workspaces;
 
 /// How often a worker looks although nothing was written.
@@ -67,7 +67,7 @@ pub struct Tally {
 impl Worker {
     /// Works until it is told to stop, or until nothing is left to do.
     pub fn run(&self, session: &mut Session, say: &mut dyn FnMut(News<'_>) -> Result<()>) -> Result<Tally> {
-        let told = Told::listen()?;
+        let shutdown = ShutdownSignal::listen()?;
         let machine = workspaces::machine(session)?;
         session.write(RegisterAgent {
             name: None,
@@ -84,10 +84,10 @@ impl Worker {
         loop {
             // Asked for before the look: whatever is written during it ends the wait at once.
             let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
-            jobs::look(session)?;
-            Self::settle(session, &mut running, &mut tally, say)?;
-            if told.times() > 0 {
-                return self.drain(session, running, tally, &told, say);
+            jobs::reap_orphaned_jobs(session)?;
+            Self::collect_ended_jobs(session, &mut running, &mut tally, say)?;
+            if shutdown.times() > 0 {
+                return self.drain(session, running, tally, &shutdown, say);
             }
             while running.len() < self.concurrency
                 && let Some(job) = self.take(session, &machine)?
@@ -99,7 +99,7 @@ impl Worker {
             if running.is_empty() && self.until_empty && !Self::is_anything_due(session)? {
                 return Ok(tally);
             }
-            if told.times() == 0 {
+            if shutdown.times() == 0 {
                 session.wait(last, TICK)?;
             }
         }
@@ -107,7 +107,7 @@ impl Worker {
 
     /// Returns the jobs that a worker of the same name left on this machine.
     fn still_running(session: &mut Session, machine: &str) -> Result<Vec<JobId>> {
-        jobs::look(session)?;
+        jobs::reap_orphaned_jobs(session)?;
         let name = session.place.agent().unwrap_or_else(|| session.place.actor());
         let live = session.read(ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) })?.jobs;
         let is_ours = |view: &JobView| {
@@ -161,7 +161,7 @@ impl Worker {
     }
 
     /// Counts the jobs that have ended.
-    fn settle(
+    fn collect_ended_jobs(
         session: &mut Session,
         running: &mut Vec<JobId>,
         tally: &mut Tally,
@@ -198,14 +198,14 @@ impl Worker {
         session: &mut Session,
         mut running: Vec<JobId>,
         mut tally: Tally,
-        told: &Told,
+        shutdown: &ShutdownSignal,
         say: &mut dyn FnMut(News<'_>) -> Result<()>,
     ) -> Result<Tally> {
         say(News::Draining(running.len()))?;
         let until = Instant::now() + self.patience;
         let mut is_stopped = false;
         while !running.is_empty() {
-            if !is_stopped && (Instant::now() >= until || told.times() > 1) {
+            if !is_stopped && (Instant::now() >= until || shutdown.times() > 1) {
                 is_stopped = true;
                 for id in &running {
                     if let Some(supervisor) = jobs::show(session, id.as_str())?.job.supervisor {
@@ -213,9 +213,9 @@ impl Worker {
                     }
                 }
             }
-            told.wait(TICK);
-            jobs::look(session)?;
-            Self::settle(session, &mut running, &mut tally, say)?;
+            shutdown.wait(TICK);
+            jobs::reap_orphaned_jobs(session)?;
+            Self::collect_ended_jobs(session, &mut running, &mut tally, say)?;
         }
         Ok(tally)
     }

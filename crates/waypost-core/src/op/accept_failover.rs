@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
-use crate::work::settle;
+use crate::work::expire_due;
 
 /// How far epochs are raised: further than they could have risen in the writes that may be lost.
 const EPOCH_STEP: u64 = 1_000_000;
@@ -41,7 +41,7 @@ impl Operation for AcceptFailover {
     const EFFECT: Effect = Effect::Write;
     type Answer = FailoverAccepted;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<FailoverAccepted> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<FailoverAccepted> {
         let Some((before, after)) = cx.tx.server_accept()? else {
             return Err(Error::refused("the store is a file: there is no server that could fail over"));
         };
@@ -51,7 +51,7 @@ impl Operation for AcceptFailover {
         let held = cx.tx.lease_list(None)?;
         let leases = held.len() as u64;
         for lease in held {
-            settle::expire(cx, lease, "the store went on after a failover")?;
+            expire_due::expire(cx, lease, "the store went on after a failover")?;
         }
         let epoch_floor = cx.tx.lease_max_epoch()?.max(cx.tx.epoch_floor()?) + EPOCH_STEP;
         cx.tx.epoch_floor_put(epoch_floor)?;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::id::MessageId;
 use crate::model::{MessageState, kind};
@@ -33,7 +33,7 @@ impl Operation for AckMessage {
     const EFFECT: Effect = Effect::Write;
     type Answer = Acked;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Acked> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Acked> {
         let reader = agents::caller(cx)?;
         let mut messages = Vec::new();
         for (at, id) in self.messages.iter().enumerate() {

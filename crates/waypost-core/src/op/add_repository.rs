@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Repository, kind};
 
@@ -22,7 +22,7 @@ impl Operation for AddRepository {
     const EFFECT: Effect = Effect::Write;
     type Answer = Repository;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Repository> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Repository> {
         if !cx.caller.is_shared && self.repository.id != cx.caller.repository.id {
             return Err(Error::refused(format!(
                 "this store belongs to {} alone, and {} is another repository",

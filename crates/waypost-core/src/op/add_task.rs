@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Dependency, DependencyKind, TaskStatus, WorkflowStatus, kind};
 use crate::work::find;
@@ -32,7 +32,7 @@ impl Operation for AddTask {
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         if workflow.status.is_final() {
             return Err(Error::conflict(format!("workflow {} is {}", workflow.name, workflow.status)));

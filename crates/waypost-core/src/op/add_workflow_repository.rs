@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::kind;
 use crate::op::create_workflow;
@@ -27,7 +27,7 @@ impl Operation for AddWorkflowRepository {
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let repository = create_workflow::find_repository(cx, &self.repository)?;
         let mut all = cx.tx.workflow_repository_list(&workflow.id)?;

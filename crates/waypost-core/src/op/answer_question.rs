@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{TaskStatus, kind};
 use crate::work::view::{self, TaskView};
@@ -29,7 +29,7 @@ impl Operation for AnswerQuestion {
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let agent = agents::caller(cx)?;
         agents::must_lead(&agent, "answering questions")?;
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;

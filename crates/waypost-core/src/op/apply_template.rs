@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Source, Template, Variable};
 use crate::op::{CreateWorkflow, show_template};
@@ -52,7 +52,7 @@ impl Operation for ApplyTemplate {
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let TemplateContent { origin, body, variables } = if let Some(content) = self.content {
             content
         } else {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Message, MessageKind, Role, Urgency};
 use crate::op::send_message;
@@ -59,7 +59,7 @@ impl Operation for BroadcastMessage {
     const EFFECT: Effect = Effect::Write;
     type Answer = Broadcast;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Broadcast> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Broadcast> {
         let sender = agents::caller(cx)?;
         let draft = send_message::draft(
             cx,

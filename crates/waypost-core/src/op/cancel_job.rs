@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::work::jobs::{self, Ending};
@@ -26,7 +26,7 @@ impl Operation for CancelJob {
     const EFFECT: Effect = Effect::Write;
     type Answer = JobView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<JobView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         if before.status.is_final() {
             return Err(Error::conflict(format!("job {} is {} already", before.id, before.status)));

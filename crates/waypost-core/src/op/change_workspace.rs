@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Identity, Workspace, WorkspaceStatus};
 use crate::path_text;
@@ -56,7 +56,7 @@ impl Operation for ChangeWorkspace {
     const EFFECT: Effect = Effect::Write;
     type Answer = Workspace;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Workspace> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Workspace> {
         let before = jobs::find_workspace(cx, &self.workspace)?;
         let mut after = before.clone();
         if let Some(status) = self.status.filter(|status| *status != before.status) {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::CheckpointId;
 use crate::model::{Checkpoint, CheckpointKind, Lease, kind};
@@ -57,7 +57,7 @@ impl Operation for CheckpointTask {
     const EFFECT: Effect = Effect::Write;
     type Answer = Checkpointed;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Checkpointed> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Checkpointed> {
         let mut agent = agents::asking(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let mut held = lease::require(cx, &task, &agent, self.epoch)?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Lease, kind};
 use crate::work::{agents, claim, lease};
@@ -26,7 +26,7 @@ impl Operation for ClaimIssue {
     const EFFECT: Effect = Effect::Write;
     type Answer = Lease;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Lease> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Lease> {
         let mut agent = agents::asking(cx)?;
         let known = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some());
         let lease = match known {
@@ -52,7 +52,7 @@ impl Operation for ClaimIssue {
     }
 }
 
-fn held_error(cx: &mut Cx<'_>, issue: &str, held: &Lease) -> Result<Error> {
+fn held_error(cx: &mut OpContext<'_>, issue: &str, held: &Lease) -> Result<Error> {
     let (holder, until) = (lease::holder_name(cx, held)?, held.expires_at);
     Ok(Error::conflict(format!("issue {issue} is held by {holder} until {until}")).hint("way ready shows what is free"))
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::Lease;
 use crate::work::context::{self, Context};
@@ -45,7 +45,7 @@ impl Operation for ClaimTask {
     const EFFECT: Effect = Effect::Write;
     type Answer = Claimed;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Claimed> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Claimed> {
         let mut agent = agents::asking(cx)?;
         let (task, lease) = if let Some(reference) = &self.task {
             let task = find::task_to_change(cx, reference, self.workflow.as_deref())?;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{WorkflowStatus, kind};
 use crate::work::find;
@@ -26,7 +26,7 @@ impl Operation for CompleteMerge {
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let mut after = workflow.clone();
         let (status, event) = if self.merged {

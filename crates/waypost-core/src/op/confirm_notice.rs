@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{News, kind};
 use crate::time::Timestamp;
@@ -34,7 +34,7 @@ impl Operation for ConfirmNotice {
     const EFFECT: Effect = Effect::Write;
     type Answer = Confirmed;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Confirmed> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Confirmed> {
         let mut notices = cx.tx.notice_list()?.into_iter();
         let Some(notice) = notices.find(|notice| notice.issue == self.issue && notice.created_at == self.created_at)
         else {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, WorkflowId};
 use crate::model::{Source, Workflow, WorkflowQuery, WorkflowStatus, kind};
@@ -55,7 +55,7 @@ impl Operation for CreateWorkflow {
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         check_name("workflow", &self.name)?;
         if self.name.parse::<WorkflowId>().is_ok() {
             return Err(Error::invalid(format!("{:?} is the id of a workflow, not a name", self.name)));
@@ -103,7 +103,7 @@ impl Operation for CreateWorkflow {
 }
 
 /// Refuses a name that a live workflow of this worktree has: it would be resumed as this one.
-fn check_unused(cx: &mut Cx<'_>, name: &str) -> Result<()> {
+fn check_unused(cx: &mut OpContext<'_>, name: &str) -> Result<()> {
     let query = WorkflowQuery {
         name: Some(name.to_owned()),
         worktree_id: Some(cx.caller.worktree.id.clone()),
@@ -121,7 +121,7 @@ fn check_unused(cx: &mut Cx<'_>, name: &str) -> Result<()> {
 }
 
 /// Finds the repositories that a new workflow concerns.
-fn repositories(cx: &mut Cx<'_>, named: &[String]) -> Result<Vec<RepositoryId>> {
+fn repositories(cx: &mut OpContext<'_>, named: &[String]) -> Result<Vec<RepositoryId>> {
     let mut found: Vec<RepositoryId> = Vec::new();
     for name in named {
         let id = find_repository(cx, name)?;
@@ -137,7 +137,7 @@ fn repositories(cx: &mut Cx<'_>, named: &[String]) -> Result<Vec<RepositoryId>> 
 }
 
 /// Refuses several repositories in a store that belongs to one.
-pub(crate) fn check_several(cx: &Cx<'_>, repositories: &[RepositoryId]) -> Result<()> {
+pub(crate) fn check_several(cx: &OpContext<'_>, repositories: &[RepositoryId]) -> Result<()> {
     let is_own = |id: &RepositoryId| *id == cx.caller.repository.id;
     if cx.caller.is_shared || (repositories.len() <= 1 && repositories.iter().all(is_own)) {
         return Ok(());
@@ -147,7 +147,7 @@ pub(crate) fn check_several(cx: &Cx<'_>, repositories: &[RepositoryId]) -> Resul
 }
 
 /// Finds a repository by id, name or path.
-pub(crate) fn find_repository(cx: &mut Cx<'_>, named: &str) -> Result<RepositoryId> {
+pub(crate) fn find_repository(cx: &mut OpContext<'_>, named: &str) -> Result<RepositoryId> {
     let known = cx.tx.repository_list()?;
     let fitting: Vec<_> = known
         .iter()

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, WorkspaceId};
 use crate::model::{Strategy, Workspace, WorkspaceStatus, kind};
@@ -54,7 +54,7 @@ impl Operation for CreateWorkspace {
     const EFFECT: Effect = Effect::Write;
     type Answer = Workspace;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Workspace> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Workspace> {
         let job = self.job.as_deref().map(|reference| jobs::find_job(cx, reference)).transpose()?;
         if let Some(job) = job.as_ref().filter(|job| job.status.is_final()) {
             return Err(Error::conflict(format!("job {} is {}, and needs no workspace", job.id, job.status)));

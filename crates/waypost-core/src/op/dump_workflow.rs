@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::id::WorkflowId;
 use crate::work::find;
-use crate::work::moving::{self, WorkflowDump};
+use crate::work::transfer::{self, WorkflowDump};
 
 /// Shows everything that belongs to a workflow, for another store.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -23,8 +23,8 @@ impl Operation for DumpWorkflow {
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkflowDump;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowDump> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowDump> {
         let workflow = find::workflow(cx, self.workflow.as_str())?;
-        moving::dump(cx, &workflow)
+        transfer::dump(cx, &workflow)
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::TaskStatus;
 use crate::work::view::{self, TaskView};
@@ -35,7 +35,7 @@ impl Operation for FinishTask {
     const USES_RESERVE: bool = true;
     type Answer = TaskView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let mut agent = agents::asking(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         // Asked again after the answer got lost: it is done, and stays so.

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::WorkflowId;
 use crate::model::{TaskStatus, kind};
-use crate::work::moving::{self, WorkflowDump};
+use crate::work::transfer::{self, WorkflowDump};
 use crate::work::{attempt, find, lease};
 
 /// Begins to move a workflow: from now on nothing happens to it here. Answers with all of it, as of this moment.
@@ -32,13 +32,13 @@ impl Operation for FreezeWorkflow {
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowDump;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowDump> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowDump> {
         let workflow = find::workflow(cx, self.workflow.as_str())?;
-        if let Some(mark) = moving::mark(&workflow) {
+        if let Some(mark) = transfer::mark(&workflow) {
             if mark.to != self.to {
-                moving::check_here(&workflow)?;
+                transfer::check_here(&workflow)?;
             }
-            return moving::dump(cx, &workflow);
+            return transfer::dump(cx, &workflow);
         }
         if workflow.status.is_final() {
             return Err(Error::conflict(format!("workflow {} is {}", workflow.name, workflow.status))
@@ -60,8 +60,8 @@ impl Operation for FreezeWorkflow {
                 lease::end(cx, held)?;
             }
         }
-        let dump = moving::dump(cx, &workflow)?;
-        let frozen = moving::freeze(cx, &workflow, &self.to)?;
+        let dump = transfer::dump(cx, &workflow)?;
+        let frozen = transfer::freeze(cx, &workflow, &self.to)?;
         let data = json!({
             "name": frozen.name,
             "to": self.to,

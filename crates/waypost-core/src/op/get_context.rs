@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::work::context::{self, Context};
 use crate::work::{agents, find};
@@ -28,7 +28,7 @@ impl Operation for GetContext {
     const EFFECT: Effect = Effect::Read;
     type Answer = Context;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Context> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Context> {
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let reader = agents::known_caller(cx)?.map(|agent| agent.id);
         context::pack(cx, &task, reader.as_ref(), self.budget.unwrap_or(context::BUDGET))

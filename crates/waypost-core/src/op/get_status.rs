@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorktreeId};
 use crate::model::{AgentStatus, CandidateQuery, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus};
 use crate::op::{AgentView, LeaseView, Letter};
 use crate::work::lease::{self, Names};
 use crate::work::view::{self, TaskView, WorkflowView};
-use crate::work::{agents, find, moving};
+use crate::work::{agents, find, transfer};
 
 /// How many of each are looked at, before those that are not wanted are left out.
 const SCAN: u32 = 1_000;
@@ -88,7 +88,7 @@ impl Operation for GetStatus {
     const EFFECT: Effect = Effect::Read;
     type Answer = Status;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Status> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Status> {
         if let Some(id) = &self.worktree_id
             && cx.tx.worktree_get(id)?.is_none()
         {
@@ -128,7 +128,7 @@ impl Operation for GetStatus {
             limit: SCAN,
             ..WorkflowQuery::default()
         })?;
-        workflows.retain(|workflow| moving::mark(workflow).is_none());
+        workflows.retain(|workflow| transfer::mark(workflow).is_none());
         let mut agents = cx.tx.agent_list()?;
         let names = Names::of(&agents);
         let held = cx.tx.lease_list(None)?;
@@ -192,11 +192,11 @@ impl Operation for GetStatus {
 /// Tells whether a task in a status needs a person or an agent. Those of workflows that are over or were moved do not.
 fn needs_attention(status: TaskStatus, of: &Workflow) -> bool {
     let is_live = !of.status.is_final() || status == TaskStatus::Dead && of.status == WorkflowStatus::Failed;
-    is_live && moving::mark(of).is_none()
+    is_live && transfer::mark(of).is_none()
 }
 
 /// Divides tasks into those whose holder has missed two of the three signs of life that fit into its lease, and others.
-fn divide(cx: &mut Cx<'_>, tasks: Vec<Task>) -> Result<(Vec<Task>, Vec<Task>)> {
+fn divide(cx: &mut OpContext<'_>, tasks: Vec<Task>) -> Result<(Vec<Task>, Vec<Task>)> {
     let ids: Vec<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
     let now = cx.now;
     let is_silent = |lease: &Lease| lease.holder.is_some() && lease.expires_at.since(now) < lease.ttl_ms / 3;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Lease, TaskStatus, kind};
 use crate::work::{agents, find, lease};
@@ -43,7 +43,7 @@ impl Operation for Heartbeat {
     const EFFECT: Effect = Effect::Write;
     type Answer = Alive;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Alive> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Alive> {
         let mut agent = agents::asking(cx)?;
         let mut is_cancelled = false;
         let mut leases = match &self.task {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::id::{AgentId, TaskId};
 use crate::model::{Agent, AgentStatus, Lease, Role, Task};
@@ -43,7 +43,7 @@ impl Operation for ListAgents {
     const EFFECT: Effect = Effect::Read;
     type Answer = AgentList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<AgentList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<AgentList> {
         let is_wanted = |agent: &Agent| {
             self.role.is_none_or(|role| agent.role == role)
                 && self.capability.as_ref().is_none_or(|capability| agent.capabilities.contains(capability))
@@ -83,7 +83,7 @@ pub struct Held {
 }
 
 impl AgentView {
-    pub(crate) fn of(cx: &mut Cx<'_>, agent: Agent) -> Result<AgentView> {
+    pub(crate) fn of(cx: &mut OpContext<'_>, agent: Agent) -> Result<AgentView> {
         let leases = cx.tx.lease_list(Some(&agent.id))?;
         let tasks = lease::tasks_of(cx, &leases)?;
         let holds = leases.into_iter().map(|lease| Held::of(lease, &tasks)).collect();
@@ -93,7 +93,7 @@ impl AgentView {
 
     /// Shows agents, where all leases and their tasks are known.
     pub(crate) fn all(
-        cx: &mut Cx<'_>,
+        cx: &mut OpContext<'_>,
         agents: Vec<Agent>,
         leases: Vec<Lease>,
         tasks: &BTreeMap<TaskId, Task>,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::Checkpoint;
 use crate::work::find;
@@ -39,7 +39,7 @@ impl Operation for ListCheckpoints {
     const EFFECT: Effect = Effect::Read;
     type Answer = CheckpointList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<CheckpointList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<CheckpointList> {
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let total = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
         Ok(CheckpointList { checkpoints: cx.tx.checkpoint_list(&task.id, self.before, self.limit)?, total })

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Event, EventQuery};
 
@@ -32,7 +32,7 @@ impl Operation for ListEvents {
     const EFFECT: Effect = Effect::Read;
     type Answer = EventList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<EventList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<EventList> {
         if let Some(id) = &self.query.worktree_id
             && cx.tx.worktree_get(id)?.is_none()
         {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Message, MessageState, kind};
 use crate::work::lease::Names;
@@ -35,7 +35,7 @@ impl Operation for ListInbox {
     const EFFECT: Effect = Effect::Write;
     type Answer = Inbox;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Inbox> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Inbox> {
         let reader = agents::caller(cx)?;
         let mut messages = cx.tx.message_list(&reader.id, cx.now, self.limit)?;
         if !self.peek {
@@ -60,7 +60,7 @@ pub struct Letter {
 }
 
 impl Letter {
-    pub(crate) fn of(cx: &mut Cx<'_>, message: Message) -> Result<Letter> {
+    pub(crate) fn of(cx: &mut OpContext<'_>, message: Message) -> Result<Letter> {
         let from = lease::name(cx, &message.sender)?;
         let to = lease::name(cx, &message.recipient)?;
         Ok(Letter { message, from, to })

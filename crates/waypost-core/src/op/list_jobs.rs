@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Job, JobQuery, JobStatus};
 use crate::work::{find, lease};
@@ -51,7 +51,7 @@ pub struct JobView {
 }
 
 impl JobView {
-    pub(crate) fn of(cx: &mut Cx<'_>, job: Job) -> Result<JobView> {
+    pub(crate) fn of(cx: &mut OpContext<'_>, job: Job) -> Result<JobView> {
         let repository = cx.tx.repository_get(&job.repository_id)?;
         let repository = repository.map_or_else(|| job.repository_id.to_string(), |repository| repository.name);
         let task = job.task_id.as_ref().map(|id| cx.tx.task_get(id)).transpose()?.flatten().map(|task| task.name);
@@ -66,7 +66,7 @@ impl Operation for ListJobs {
     const EFFECT: Effect = Effect::Read;
     type Answer = JobList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<JobList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<JobList> {
         let task_id = self.task.as_deref().map(|reference| find::task(cx, reference, None)).transpose()?;
         let query = JobQuery {
             task_id: task_id.map(|task| task.id),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::id::TaskId;
 use crate::model::{Lease, Task};
@@ -30,7 +30,7 @@ impl Operation for ListLeases {
     const EFFECT: Effect = Effect::Read;
     type Answer = LeaseList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<LeaseList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<LeaseList> {
         let leases = cx.tx.lease_list(None)?;
         let tasks = lease::tasks_of(cx, &leases)?;
         let names = Names::of(&cx.tx.agent_list()?);

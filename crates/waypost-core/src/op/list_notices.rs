@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::Notice;
 
@@ -25,7 +25,7 @@ impl Operation for ListNotices {
     const EFFECT: Effect = Effect::Read;
     type Answer = NoticeList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<NoticeList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<NoticeList> {
         Ok(NoticeList { notices: cx.tx.notice_list()? })
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Repository, WorkflowQuery, WorkflowStatus};
 
@@ -37,7 +37,7 @@ impl Operation for ListRepositories {
     const EFFECT: Effect = Effect::Read;
     type Answer = RepositoryList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<RepositoryList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<RepositoryList> {
         let worktrees = cx.tx.worktree_list()?;
         let live: Vec<_> = WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect();
         let mut repositories = Vec::new();

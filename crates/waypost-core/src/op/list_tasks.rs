@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::WorktreeId;
 use crate::model::{TaskStatus, WorkflowQuery, WorkflowStatus};
@@ -45,7 +45,7 @@ impl Operation for ListTasks {
     const EFFECT: Effect = Effect::Read;
     type Answer = TaskList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<TaskList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<TaskList> {
         if let Some(id) = &self.worktree_id
             && cx.tx.worktree_get(id)?.is_none()
         {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::Template;
 
@@ -25,7 +25,7 @@ impl Operation for ListTemplates {
     const EFFECT: Effect = Effect::Read;
     type Answer = TemplateList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<TemplateList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<TemplateList> {
         Ok(TemplateList { templates: cx.tx.template_list(None)? })
     }
 }

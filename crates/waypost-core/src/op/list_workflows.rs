@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::WorkflowQuery;
 use crate::work::view::{self, WorkflowView};
@@ -29,7 +29,7 @@ impl Operation for ListWorkflows {
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkflowList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowList> {
         if let Some(id) = &self.query.worktree_id
             && cx.tx.worktree_get(id)?.is_none()
         {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{JobStatus, Workspace, WorkspaceQuery};
 
@@ -47,7 +47,7 @@ pub struct WorkspaceView {
 }
 
 impl WorkspaceView {
-    pub(crate) fn of(cx: &mut Cx<'_>, workspace: Workspace) -> Result<WorkspaceView> {
+    pub(crate) fn of(cx: &mut OpContext<'_>, workspace: Workspace) -> Result<WorkspaceView> {
         let repository = cx.tx.repository_get(&workspace.repository_id)?;
         let repository = repository.map_or_else(|| workspace.repository_id.to_string(), |repository| repository.name);
         let job = workspace.job_id.as_ref().map(|id| cx.tx.job_get(id)).transpose()?.flatten();
@@ -68,7 +68,7 @@ impl Operation for ListWorkspaces {
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkspaceList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkspaceList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkspaceList> {
         let query =
             WorkspaceQuery { machine: self.machine, job_id: None, all: self.all, limit: self.limit.unwrap_or(LIMIT) };
         let found = cx.tx.workspace_list(&query)?.into_iter();

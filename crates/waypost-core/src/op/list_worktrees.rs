@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Repository, Worktree};
 
@@ -27,7 +27,7 @@ impl Operation for ListWorktrees {
     const EFFECT: Effect = Effect::Read;
     type Answer = WorktreeList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorktreeList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorktreeList> {
         Ok(WorktreeList { repositories: cx.tx.repository_list()?, worktrees: cx.tx.worktree_list()? })
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::engine::{Caller, Cx, Turn};
+use crate::engine::{Caller, OpContext, WriteTransaction};
 use crate::error::{Error, Result};
 use crate::id::Entropy;
 
@@ -22,6 +22,7 @@ mod answer_question;
 mod apply_template;
 mod ask_question;
 mod assign_task;
+mod begin_supervision;
 mod broadcast_message;
 mod cancel_job;
 mod cancel_workflow;
@@ -31,9 +32,11 @@ mod claim_issue;
 mod claim_task;
 mod complete_merge;
 mod confirm_notice;
+mod create_job_record;
 pub(crate) mod create_workflow;
 mod create_workspace;
 mod dump_workflow;
+mod expire_due;
 mod fail_task;
 mod finish_job;
 mod finish_task;
@@ -61,7 +64,7 @@ mod pause_workflow;
 pub(crate) mod plan_workflow;
 mod prime;
 mod read_message;
-mod record_job;
+mod record_job_started;
 mod record_maintenance;
 pub(crate) mod register;
 mod register_agent;
@@ -78,7 +81,6 @@ mod retire_agent;
 mod retire_workflow;
 pub(crate) mod save_template;
 pub(crate) mod send_message;
-mod settle;
 mod show_agent;
 mod show_job;
 mod show_task;
@@ -87,10 +89,8 @@ mod show_thread;
 mod show_workflow;
 mod show_workspace;
 mod skip_task;
-mod start_job;
 pub(crate) mod start_workflow;
 mod summarize_workflow;
-mod take_job;
 mod take_workflow;
 
 pub use accept_failover::{AcceptFailover, FailoverAccepted};
@@ -102,6 +102,7 @@ pub use answer_question::AnswerQuestion;
 pub use apply_template::{ApplyTemplate, TemplateContent};
 pub use ask_question::AskQuestion;
 pub use assign_task::AssignTask;
+pub use begin_supervision::BeginSupervision;
 pub use broadcast_message::{Broadcast, BroadcastMessage};
 pub use cancel_job::CancelJob;
 pub use cancel_workflow::CancelWorkflow;
@@ -111,9 +112,11 @@ pub use claim_issue::ClaimIssue;
 pub use claim_task::{ClaimTask, Claimed};
 pub use complete_merge::CompleteMerge;
 pub use confirm_notice::{ConfirmNotice, Confirmed};
+pub use create_job_record::CreateJobRecord;
 pub use create_workflow::CreateWorkflow;
 pub use create_workspace::CreateWorkspace;
 pub use dump_workflow::DumpWorkflow;
+pub use expire_due::{ExpireDue, ExpiredDue};
 pub use fail_task::FailTask;
 pub use finish_job::FinishJob;
 pub use finish_task::FinishTask;
@@ -141,7 +144,7 @@ pub use pause_workflow::PauseWorkflow;
 pub use plan_workflow::PlanWorkflow;
 pub use prime::Prime;
 pub use read_message::ReadMessage;
-pub use record_job::RecordJob;
+pub use record_job_started::RecordJobStarted;
 pub use record_maintenance::{Maintenance, RecordMaintenance, Recorded};
 pub use register::{Register, Registered};
 pub use register_agent::RegisterAgent;
@@ -158,7 +161,6 @@ pub use retire_agent::RetireAgent;
 pub use retire_workflow::RetireWorkflow;
 pub use save_template::SaveTemplate;
 pub use send_message::SendMessage;
-pub use settle::{Settle, Settled};
 pub use show_agent::ShowAgent;
 pub use show_job::ShowJob;
 pub use show_task::{ShowTask, TaskPage};
@@ -167,10 +169,8 @@ pub use show_thread::{ShowThread, Thread};
 pub use show_workflow::{ShowWorkflow, WorkflowPage};
 pub use show_workspace::ShowWorkspace;
 pub use skip_task::SkipTask;
-pub use start_job::StartJob;
 pub use start_workflow::StartWorkflow;
 pub use summarize_workflow::{SummarizeWorkflow, WorkflowSummary};
-pub use take_job::TakeJob;
 pub use take_workflow::{TakeWorkflow, Taken};
 
 /// Something that can be asked of a store.
@@ -187,7 +187,7 @@ pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
     type Answer: Serialize + DeserializeOwned + JsonSchema;
 
     /// Carries it out inside a transaction.
-    fn run(self, cx: &mut Cx<'_>) -> Result<Self::Answer>;
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Self::Answer>;
 }
 
 /// Whether an operation writes.
@@ -200,7 +200,7 @@ pub enum Effect {
 }
 
 /// One row of the table of operations.
-pub struct Entry {
+pub struct OperationEntry {
     /// As [`Operation::NAME`].
     pub name: &'static str,
     /// As [`Operation::SUMMARY`].
@@ -210,8 +210,8 @@ pub struct Entry {
     /// As [`Operation::USES_RESERVE`].
     pub uses_reserve: bool,
     /// Runs it with its arguments and its answer as JSON, for surfaces that carry JSON.
-    pub run: fn(&mut Cx<'_>, Value) -> Result<Value>,
-    /// The same as a step of a transaction, for those that write: see [`Turn::step`].
+    pub run: fn(&mut OpContext<'_>, Value) -> Result<Value>,
+    /// The same as a step of a transaction, for those that write: see [`WriteTransaction::step`].
     pub step: Step,
     /// Describes its arguments.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
@@ -220,10 +220,10 @@ pub struct Entry {
 }
 
 /// Runs an operation as a step of a transaction, with its arguments and its answer as JSON.
-pub type Step = fn(&mut Turn<'_>, &Caller, &mut dyn Entropy, Option<&str>, Value) -> Result<Value>;
+pub type Step = fn(&mut WriteTransaction<'_>, &Caller, &mut dyn Entropy, Option<&str>, Value) -> Result<Value>;
 
-const fn entry<O: Operation>() -> Entry {
-    Entry {
+const fn entry<O: Operation>() -> OperationEntry {
+    OperationEntry {
         name: O::NAME,
         summary: O::SUMMARY,
         effect: O::EFFECT,
@@ -236,7 +236,7 @@ const fn entry<O: Operation>() -> Entry {
 }
 
 /// All operations.
-pub static TABLE: &[Entry] = &[
+pub static TABLE: &[OperationEntry] = &[
     entry::<AcceptFailover>(),
     entry::<AckMessage>(),
     entry::<AddRepository>(),
@@ -285,7 +285,7 @@ pub static TABLE: &[Entry] = &[
     entry::<PlanWorkflow>(),
     entry::<Prime>(),
     entry::<ReadMessage>(),
-    entry::<RecordJob>(),
+    entry::<CreateJobRecord>(),
     entry::<RecordMaintenance>(),
     entry::<Register>(),
     entry::<RegisterAgent>(),
@@ -302,7 +302,7 @@ pub static TABLE: &[Entry] = &[
     entry::<RetireWorkflow>(),
     entry::<SaveTemplate>(),
     entry::<SendMessage>(),
-    entry::<Settle>(),
+    entry::<ExpireDue>(),
     entry::<ShowAgent>(),
     entry::<ShowJob>(),
     entry::<ShowTask>(),
@@ -311,24 +311,24 @@ pub static TABLE: &[Entry] = &[
     entry::<ShowWorkflow>(),
     entry::<ShowWorkspace>(),
     entry::<SkipTask>(),
-    entry::<StartJob>(),
+    entry::<RecordJobStarted>(),
     entry::<StartWorkflow>(),
     entry::<SummarizeWorkflow>(),
-    entry::<TakeJob>(),
+    entry::<BeginSupervision>(),
     entry::<TakeWorkflow>(),
 ];
 
 /// Returns the operation with this name.
-pub fn named(name: &str) -> Option<&'static Entry> {
+pub fn named(name: &str) -> Option<&'static OperationEntry> {
     TABLE.iter().find(|entry| entry.name == name)
 }
 
-fn run_json<O: Operation>(cx: &mut Cx<'_>, arguments: Value) -> Result<Value> {
+fn run_json<O: Operation>(cx: &mut OpContext<'_>, arguments: Value) -> Result<Value> {
     encode::<O>(&decode::<O>(arguments)?.run(cx)?)
 }
 
 fn step_json<O: Operation>(
-    turn: &mut Turn<'_>,
+    turn: &mut WriteTransaction<'_>,
     caller: &Caller,
     entropy: &mut dyn Entropy,
     key: Option<&str>,

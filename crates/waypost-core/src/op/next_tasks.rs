@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::op::TaskList;
 use crate::work::{agents, claim, find, view};
@@ -25,7 +25,7 @@ impl Operation for NextTasks {
     const EFFECT: Effect = Effect::Read;
     type Answer = TaskList;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<TaskList> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<TaskList> {
         let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
         // Somebody new may claim whatever asks for nothing special.
         let agent = match agents::known_caller(cx)? {

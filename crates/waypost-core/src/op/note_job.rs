@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::work::{check_name, jobs};
@@ -41,7 +41,7 @@ impl Operation for NoteJob {
     const EFFECT: Effect = Effect::Write;
     type Answer = JobView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<JobView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         // Of a job that has ended, only what is found while tidying up is noted.
         if before.status.is_final() && (self.phase.is_some() || self.output.is_some()) {

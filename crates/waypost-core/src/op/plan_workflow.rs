@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Workflow, WorkflowStatus, kind};
 use crate::work::find;
@@ -28,7 +28,7 @@ impl Operation for PlanWorkflow {
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let workflow = plan(cx, &workflow, &self.plan)?;
         view::workflow(cx, workflow)
@@ -36,7 +36,7 @@ impl Operation for PlanWorkflow {
 }
 
 /// Stores the plan of a workflow that has none.
-pub(crate) fn plan(cx: &mut Cx<'_>, workflow: &Workflow, plan: &Plan) -> Result<Workflow> {
+pub(crate) fn plan(cx: &mut OpContext<'_>, workflow: &Workflow, plan: &Plan) -> Result<Workflow> {
     if workflow.status != WorkflowStatus::Planning {
         return Err(Error::conflict(format!(
             "workflow {} is {} and has a plan already",

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::work::agents;
 use crate::work::context::{self, Context};
@@ -29,7 +29,7 @@ impl Operation for Prime {
     const EFFECT: Effect = Effect::Read;
     type Answer = Context;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Context> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Context> {
         let agent = agents::known_caller(cx)?;
         let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
         context::prime(cx, agent.as_ref(), &name, &self.ready, self.budget.unwrap_or(BUDGET), self.tools)

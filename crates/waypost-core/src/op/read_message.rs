@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{MessageState, kind};
@@ -24,7 +24,7 @@ impl Operation for ReadMessage {
     const EFFECT: Effect = Effect::Write;
     type Answer = Letter;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Letter> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Letter> {
         let reader = agents::caller(cx)?;
         let message = inbox::own(cx, &reader, &self.message)?;
         if let Some(expires_at) = message.expires_at.filter(|moment| *moment <= cx.now)

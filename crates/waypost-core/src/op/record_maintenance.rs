@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::kind;
 
@@ -41,7 +41,7 @@ impl Operation for RecordMaintenance {
     const EFFECT: Effect = Effect::Write;
     type Answer = Recorded;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Recorded> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Recorded> {
         let kind = match self.what {
             Maintenance::Vacuumed => kind::STORE_VACUUMED,
             Maintenance::Probed => kind::STORE_PROBED,

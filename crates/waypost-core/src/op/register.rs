@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Repository, Worktree, kind};
 
@@ -28,7 +28,7 @@ impl Operation for Register {
     const EFFECT: Effect = Effect::Write;
     type Answer = Registered;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Registered> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Registered> {
         // The engine has done it already, as before every write.
         let worktree = cx.tx.worktree_get(&cx.caller.worktree.id)?.unwrap_or_else(|| cx.caller.worktree.clone());
         Ok(Registered { repository: cx.caller.repository.clone(), worktree })
@@ -36,7 +36,7 @@ impl Operation for Register {
 }
 
 /// Writes what is new about the caller's repository and worktree, with an event for each change.
-pub(crate) fn bring_up_to_date(cx: &mut Cx<'_>) -> Result<()> {
+pub(crate) fn bring_up_to_date(cx: &mut OpContext<'_>) -> Result<()> {
     let Repository { id, .. } = &cx.caller.repository;
     let known_repository = cx.tx.repository_get(id)?;
     if known_repository.as_ref() != Some(&cx.caller.repository) {

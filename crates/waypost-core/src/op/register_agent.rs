@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Agent, ProcessIdentity, Role, kind};
 use crate::work::{agents, changes, described};
@@ -48,7 +48,7 @@ impl Operation for RegisterAgent {
     const EFFECT: Effect = Effect::Write;
     type Answer = Agent;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Agent> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Agent> {
         if self.timeout_ms.is_some_and(|timeout| timeout < SHORTEST_MS) {
             return Err(Error::invalid("an agent that may be silent for less than a second is never there")
                 .hint("--timeout 15m is usual"));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::work::{agents, lease};
@@ -37,7 +37,7 @@ impl Operation for ReleaseIssue {
     const USES_RESERVE: bool = true;
     type Answer = ReleasedIssue;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<ReleasedIssue> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<ReleasedIssue> {
         let mut agent = agents::asking(cx)?;
         let Some(held) = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some()) else {
             agents::touch(cx, &mut agent)?;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::create_workflow::find_repository;
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Repository, WorkflowQuery, kind};
 
@@ -23,7 +23,7 @@ impl Operation for RemoveRepository {
     const EFFECT: Effect = Effect::Write;
     type Answer = Repository;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Repository> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Repository> {
         let id = find_repository(cx, &self.repository)?;
         let Some(repository) = cx.tx.repository_get(&id)? else {
             return Err(Error::not_found(format!("no repository {id}")));

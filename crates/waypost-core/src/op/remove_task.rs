@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Dependency, DependencyKind, TaskStatus, kind};
 use crate::work::view::{self, TaskView};
@@ -27,7 +27,7 @@ impl Operation for RemoveTask {
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         let was_begun = task.status != TaskStatus::Pending
             || task.attempts > 0
@@ -72,7 +72,7 @@ impl Operation for RemoveTask {
         cx.tx.message_detach(&task.id)?;
         cx.tx.task_remove(&task.id)?;
         cx.event(kind::TASK_REMOVED, task.id.as_str(), json!({ "before": task }))?;
-        progress::look(cx, &task.workflow_id)?;
+        progress::complete_or_fail_workflow(cx, &task.workflow_id)?;
         Ok(seen)
     }
 }

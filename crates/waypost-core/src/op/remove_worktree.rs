@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::WorktreeId;
 use crate::model::{Worktree, kind};
@@ -30,7 +30,7 @@ impl Operation for RemoveWorktree {
     const EFFECT: Effect = Effect::Write;
     type Answer = Removed;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Removed> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Removed> {
         let Some(known) = cx.tx.worktree_get(&self.id)? else {
             return Err(Error::not_found(format!("no worktree {}", self.id)));
         };

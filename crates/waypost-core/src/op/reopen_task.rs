@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{TaskStatus, WorkflowStatus, kind};
 use crate::work::find;
@@ -30,7 +30,7 @@ impl Operation for ReopenTask {
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         if !task.status.is_final() {
             return Err(Error::conflict(format!("task {} is {}, and not over", task.name, task.status)));

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Effect, Operation};
 use crate::clock;
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::time::Timestamp;
@@ -33,7 +33,7 @@ impl Operation for RepairClock {
     const EFFECT: Effect = Effect::Write;
     type Answer = ClockRepaired;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<ClockRepaired> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<ClockRepaired> {
         let reading = cx.tx.clock()?;
         let (before, after) = (cx.now, reading.wall());
         let by_ms = after.as_millis().saturating_sub(before.as_millis());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::TaskId;
 use crate::model::{Dependency, DependencyKind, Task, TaskStatus, Workflow, WorkflowStatus, kind};
@@ -47,7 +47,7 @@ impl Operation for ReplanWorkflow {
     const EFFECT: Effect = Effect::Write;
     type Answer = Replanned;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Replanned> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Replanned> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         if workflow.status.is_final() || workflow.status == WorkflowStatus::Planning {
             return Err(Error::conflict(format!(
@@ -127,7 +127,7 @@ impl Operation for ReplanWorkflow {
         cx.tx.workflow_put(&after)?;
         let data = described(changes(&workflow, &after), json!({ "reason": self.reason }));
         cx.event(kind::WORKFLOW_REPLANNED, after.id.as_str(), data)?;
-        progress::look(cx, &after.id)?;
+        progress::complete_or_fail_workflow(cx, &after.id)?;
         let after = find::workflow(cx, after.id.as_str())?;
         let kept = kept_names.into_iter().chain(unchanged).collect::<BTreeSet<_>>().into_iter().collect();
         Ok(Replanned { workflow: view::workflow(cx, after)?, added, changed, removed, kept })
@@ -162,7 +162,7 @@ struct Rest {
 
 /// Makes tasks that are there what the plan says now.
 fn carry_over(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     workflow: &Workflow,
     tasks: &[Task],
     planned: &[PlannedTask],
@@ -202,7 +202,7 @@ fn carry_over(
 }
 
 /// Returns what must stay: whatever was ever begun, and everything that it waits for.
-fn kept(cx: &mut Cx<'_>, tasks: &[Task], dependencies: &[Dependency]) -> Result<BTreeSet<TaskId>> {
+fn kept(cx: &mut OpContext<'_>, tasks: &[Task], dependencies: &[Dependency]) -> Result<BTreeSet<TaskId>> {
     let mut kept = BTreeSet::new();
     for task in tasks {
         let was_begun = task.status != TaskStatus::Pending

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{WorkflowStatus, kind};
 use crate::work::view::{self, WorkflowView};
@@ -23,7 +23,7 @@ impl Operation for ResumeWorkflow {
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         if workflow.status != WorkflowStatus::Paused {
             return Err(Error::conflict(format!("workflow {} is {}, not paused", workflow.name, workflow.status)));
@@ -31,7 +31,7 @@ impl Operation for ResumeWorkflow {
         let mut after = workflow.clone();
         after.move_to(WorkflowStatus::InProgress, cx.now)?;
         cx.change_workflow(kind::WORKFLOW_RESUMED, &workflow, &after)?;
-        progress::look(cx, &after.id)?;
+        progress::complete_or_fail_workflow(cx, &after.id)?;
         let after = find::workflow(cx, after.id.as_str())?;
         view::workflow(cx, after)
     }

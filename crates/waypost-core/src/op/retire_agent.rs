@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Agent, AgentStatus, TaskStatus, kind};
 use crate::work::{agents, attempt, changes, described, find, lease};
@@ -24,7 +24,7 @@ impl Operation for RetireAgent {
     const EFFECT: Effect = Effect::Write;
     type Answer = Agent;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Agent> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Agent> {
         let caller = agents::caller(cx)?;
         let mut agent = match &self.agent {
             Some(reference) => find::agent(cx, reference)?,

@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::WorkflowId;
 use crate::model::{MessageState, TaskStatus, WorkflowStatus, kind};
 use crate::work::view::{self, WorkflowView};
-use crate::work::{attempt, find, inbox, moving};
+use crate::work::{attempt, find, inbox, transfer};
 
 /// Ends a workflow here that went to another store. Its rows and its history stay.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -24,9 +24,9 @@ impl Operation for RetireWorkflow {
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow(cx, self.workflow.as_str())?;
-        if moving::mark(&workflow).is_none() {
+        if transfer::mark(&workflow).is_none() {
             return Err(Error::conflict(format!("workflow {} was not moved", workflow.name)));
         }
         if workflow.status.is_final() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{TaskId, TemplateId};
 use crate::model::{DependencyKind, Template, Variable, Workflow, kind};
@@ -39,7 +39,7 @@ impl Operation for SaveTemplate {
     const EFFECT: Effect = Effect::Write;
     type Answer = Template;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Template> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Template> {
         check_name("template", &self.name)?;
         let body = match (self.body, &self.from) {
             (Some(body), None) => body,
@@ -83,7 +83,7 @@ impl Operation for SaveTemplate {
 }
 
 /// Returns the plan of a workflow as somebody would write it.
-pub(crate) fn planned(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Value> {
+pub(crate) fn planned(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Value> {
     let seen = view::tasks(cx, workflow)?;
     let names: BTreeMap<_, _> = seen.iter().map(|seen| (seen.task.id.clone(), seen.task.name.clone())).collect();
     let informs: Vec<_> =

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{Message, MessageKind, Urgency};
@@ -48,7 +48,7 @@ impl Operation for SendMessage {
     const EFFECT: Effect = Effect::Write;
     type Answer = Message;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Message> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Message> {
         let sender = agents::caller(cx)?;
         let answered = match &self.reply_to {
             None => None,
@@ -85,7 +85,7 @@ impl Operation for SendMessage {
 /// Makes a draft of what was said.
 #[expect(clippy::too_many_arguments, reason = "they are the fields of two operations")]
 pub(crate) fn draft(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     kind: MessageKind,
     priority: Option<Urgency>,
     subject: Option<String>,

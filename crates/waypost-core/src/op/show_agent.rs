@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::op::AgentView;
 use crate::work::find;
@@ -22,7 +22,7 @@ impl Operation for ShowAgent {
     const EFFECT: Effect = Effect::Read;
     type Answer = AgentView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<AgentView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<AgentView> {
         let agent = find::agent(cx, &self.agent)?;
         AgentView::of(cx, agent)
     }

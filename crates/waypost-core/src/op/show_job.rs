@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::work::jobs;
 
@@ -22,7 +22,7 @@ impl Operation for ShowJob {
     const EFFECT: Effect = Effect::Read;
     type Answer = JobView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<JobView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let job = jobs::find_job(cx, &self.job)?;
         JobView::of(cx, job)
     }

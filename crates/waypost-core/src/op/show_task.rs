@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Checkpoint, Event, EventQuery};
 use crate::work::find;
@@ -38,7 +38,7 @@ impl Operation for ShowTask {
     const EFFECT: Effect = Effect::Read;
     type Answer = TaskPage;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<TaskPage> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<TaskPage> {
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let checkpoints = cx.tx.checkpoint_list(&task.id, None, 5)?;
         let query = EventQuery { subject: Some(task.id.to_string()), limit: 10, ..EventQuery::default() };

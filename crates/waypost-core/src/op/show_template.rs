@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::Template;
 use crate::nearest;
@@ -22,13 +22,13 @@ impl Operation for ShowTemplate {
     const EFFECT: Effect = Effect::Read;
     type Answer = Template;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Template> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Template> {
         find(cx, &self.name)
     }
 }
 
 /// Finds the latest version of a template.
-pub(crate) fn find(cx: &mut Cx<'_>, name: &str) -> Result<Template> {
+pub(crate) fn find(cx: &mut OpContext<'_>, name: &str) -> Result<Template> {
     if let Some(template) = cx.tx.template_list(Some(name))?.into_iter().next() {
         return Ok(template);
     }

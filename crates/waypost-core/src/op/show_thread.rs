@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{Message, Role};
@@ -31,7 +31,7 @@ impl Operation for ShowThread {
     const EFFECT: Effect = Effect::Read;
     type Answer = Thread;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Thread> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Thread> {
         let Some(message) = cx.tx.message_get(&self.message)? else {
             return Err(Error::not_found(format!("no message {}", self.message)));
         };

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::work::find;
 use crate::work::view::{self, TaskView, WorkflowView};
@@ -32,7 +32,7 @@ impl Operation for ShowWorkflow {
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkflowPage;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowPage> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowPage> {
         let workflow = find::workflow(cx, &self.workflow)?;
         let tasks = view::tasks(cx, &workflow)?;
         Ok(WorkflowPage { workflow: view::workflow(cx, workflow)?, tasks })

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list_workspaces::WorkspaceView;
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::work::jobs;
 
@@ -22,7 +22,7 @@ impl Operation for ShowWorkspace {
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkspaceView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkspaceView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkspaceView> {
         let workspace = jobs::find_workspace(cx, &self.workspace)?;
         WorkspaceView::of(cx, workspace)
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Task, TaskStatus, WorkflowStatus, kind};
 use crate::work::view::{self, TaskView};
@@ -29,7 +29,7 @@ impl Operation for SkipTask {
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<TaskView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let agent = agents::caller(cx)?;
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         let held = cx.tx.lease_get(task.id.as_str())?.and_then(|lease| lease.holder);
@@ -39,13 +39,13 @@ impl Operation for SkipTask {
         let reason = self.reason.unwrap_or_default();
         let task = attempt::withdraw(cx, &task, TaskStatus::Skipped, kind::TASK_SKIPPED, &reason)?;
         revive(cx, &task)?;
-        progress::look(cx, &task.workflow_id)?;
+        progress::complete_or_fail_workflow(cx, &task.workflow_id)?;
         view::task(cx, task)
     }
 }
 
 /// Lets a workflow go on that failed because of this task. If something else stands in its way, it fails again.
-fn revive(cx: &mut Cx<'_>, task: &Task) -> Result<()> {
+fn revive(cx: &mut OpContext<'_>, task: &Task) -> Result<()> {
     let workflow = find::workflow_of(cx, task)?;
     if workflow.status != WorkflowStatus::Failed {
         return Ok(());

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{TaskStatus, Workflow, WorkflowStatus, kind};
 use crate::work::view::{self, WorkflowView};
@@ -24,7 +24,7 @@ impl Operation for StartWorkflow {
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let workflow = start(cx, &workflow)?;
         view::workflow(cx, workflow)
@@ -32,7 +32,7 @@ impl Operation for StartWorkflow {
 }
 
 /// Starts a workflow. From now on its tasks count as waiting to be claimed.
-pub(crate) fn start(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Workflow> {
+pub(crate) fn start(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Workflow> {
     if workflow.status == WorkflowStatus::Planning {
         return Err(Error::conflict(format!("workflow {} has no plan yet", workflow.name))
             .hint(format!("way workflow plan {} --plan FILE", workflow.id)));
@@ -56,6 +56,6 @@ pub(crate) fn start(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Workflow> {
         }
     }
     // All of it may have been skipped before.
-    progress::look(cx, &after.id)?;
+    progress::complete_or_fail_workflow(cx, &after.id)?;
     find::workflow(cx, after.id.as_str())
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::TaskStatus;
 use crate::work::find;
@@ -47,7 +47,7 @@ impl Operation for SummarizeWorkflow {
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkflowSummary;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<WorkflowSummary> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowSummary> {
         let workflow = find::workflow(cx, &self.workflow)?;
         let tasks = view::tasks(cx, &workflow)?;
         let workflow = view::workflow(cx, workflow)?;

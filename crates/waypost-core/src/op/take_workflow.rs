@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::create_workflow::check_several;
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, CheckpointId, TaskId};
 use crate::model::{Agent, AgentStatus, Checkpoint, Event, Lease, Message, NewEvent, Task, WorkflowQuery, kind};
-use crate::work::moving::{self, WorkflowDump};
+use crate::work::transfer::{self, WorkflowDump};
 
 /// Takes in a workflow of another store, with its ids, its epochs and its history. Doing it twice is doing it once.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ impl Operation for TakeWorkflow {
     const EFFECT: Effect = Effect::Write;
     type Answer = Taken;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Taken> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Taken> {
         self.take(cx).map_err(|error| match error.kind() {
             // What comes from outside may be something that no store has.
             Kind::Internal => Error::invalid("no store has such a workflow").because(error.full_message()),
@@ -51,14 +51,14 @@ impl Operation for TakeWorkflow {
 }
 
 impl TakeWorkflow {
-    fn take(self, cx: &mut Cx<'_>) -> Result<Taken> {
+    fn take(self, cx: &mut OpContext<'_>) -> Result<Taken> {
         let TakeWorkflow { mut dump, from, into, rehearse } = self;
         let id = dump.workflow.id.clone();
         let known = cx.tx.workflow_get(&id)?;
         if let Some(known) = &known {
             // One that went on from here comes back only from where it was later.
-            let moves = moving::moves(&id, &moving::history(cx, id.as_str())?);
-            if moving::mark(known).is_none() || moving::moves(&id, &dump.events) < moves {
+            let moves = transfer::moves(&id, &transfer::history(cx, id.as_str())?);
+            if transfer::mark(known).is_none() || transfer::moves(&id, &dump.events) < moves {
                 return Ok(Taken { is_new: false });
             }
         }
@@ -99,7 +99,7 @@ impl TakeWorkflow {
         if known.is_some() {
             let subjects: BTreeSet<&str> = dump.events.iter().map(|event| event.subject.as_str()).collect();
             for subject in subjects {
-                told.extend(moving::history(cx, subject)?.iter().map(|event| origin(event, &into)));
+                told.extend(transfer::history(cx, subject)?.iter().map(|event| origin(event, &into)));
             }
         }
         for event in dump.events.iter().filter(|event| !told.contains(&origin(event, &from))) {
@@ -117,7 +117,7 @@ impl TakeWorkflow {
 }
 
 /// Refuses a name that a live workflow of the same worktree has here.
-fn check_name(cx: &mut Cx<'_>, dump: &WorkflowDump) -> Result<()> {
+fn check_name(cx: &mut OpContext<'_>, dump: &WorkflowDump) -> Result<()> {
     let query = WorkflowQuery {
         name: Some(dump.workflow.name.clone()),
         worktree_id: Some(dump.workflow.worktree_id.clone()),
@@ -135,7 +135,7 @@ fn check_name(cx: &mut Cx<'_>, dump: &WorkflowDump) -> Result<()> {
 }
 
 /// Makes the agents known, and calls those that are known here by another id by that one: names are what agents go by.
-fn rename(cx: &mut Cx<'_>, dump: &mut WorkflowDump) -> Result<()> {
+fn rename(cx: &mut OpContext<'_>, dump: &mut WorkflowDump) -> Result<()> {
     let mut ids: BTreeMap<AgentId, AgentId> = BTreeMap::new();
     for agent in &dump.agents {
         if let Some(known) = cx.tx.agent_named(&agent.name)? {
@@ -161,7 +161,7 @@ fn rename(cx: &mut Cx<'_>, dump: &mut WorkflowDump) -> Result<()> {
 }
 
 /// Stores the tasks and what they wait for, and nothing else of the workflow.
-fn tasks(cx: &mut Cx<'_>, dump: &WorkflowDump) -> Result<()> {
+fn tasks(cx: &mut OpContext<'_>, dump: &WorkflowDump) -> Result<()> {
     for old in cx.tx.dependency_list(&dump.workflow.id)? {
         cx.tx.dependency_remove(&old.task_id, &old.depends_on)?;
     }
@@ -181,7 +181,7 @@ fn tasks(cx: &mut Cx<'_>, dump: &WorkflowDump) -> Result<()> {
     Ok(())
 }
 
-fn checkpoints(cx: &mut Cx<'_>, checkpoints: &[Checkpoint]) -> Result<()> {
+fn checkpoints(cx: &mut OpContext<'_>, checkpoints: &[Checkpoint]) -> Result<()> {
     let mut known: BTreeMap<&TaskId, BTreeSet<CheckpointId>> = BTreeMap::new();
     for checkpoint in checkpoints {
         if !known.contains_key(&checkpoint.task_id) {
@@ -196,7 +196,7 @@ fn checkpoints(cx: &mut Cx<'_>, checkpoints: &[Checkpoint]) -> Result<()> {
 }
 
 /// Puts messages into the inboxes here, in their order. What was dealt with anywhere is dealt with.
-fn messages(cx: &mut Cx<'_>, messages: &[Message]) -> Result<()> {
+fn messages(cx: &mut OpContext<'_>, messages: &[Message]) -> Result<()> {
     for message in messages {
         let mut message = message.clone();
         match cx.tx.message_get(&message.id)? {
@@ -223,7 +223,7 @@ fn origin(event: &Event, store: &str) -> (String, u64) {
 }
 
 /// Appends what happened elsewhere, with when and as which event that was.
-fn replay(cx: &mut Cx<'_>, event: &Event, from: &str) -> Result<()> {
+fn replay(cx: &mut OpContext<'_>, event: &Event, from: &str) -> Result<()> {
     let Some(kind) = kind::ALL.iter().find(|kind| **kind == event.kind) else { return Ok(()) };
     let mut data = if event.data.is_object() { event.data.clone() } else { json!({ "data": event.data }) };
     if data.get("moved").is_none() {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::check_name;
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::AgentId;
 use crate::model::{Agent, AgentStatus, Role, kind};
@@ -12,14 +12,14 @@ use crate::model::{Agent, AgentStatus, Role, kind};
 pub(crate) const TIMEOUT_MS: u64 = 15 * 60 * 1000;
 
 /// Returns the agent who asks, and notes its sign of life, as any write is.
-pub(crate) fn caller(cx: &mut Cx<'_>) -> Result<Agent> {
+pub(crate) fn caller(cx: &mut OpContext<'_>) -> Result<Agent> {
     let mut agent = asking(cx)?;
     touch(cx, &mut agent)?;
     Ok(agent)
 }
 
 /// Returns the agent who asks, for those who [`touch`] it after all else. On first use it becomes known.
-pub(crate) fn asking(cx: &mut Cx<'_>) -> Result<Agent> {
+pub(crate) fn asking(cx: &mut OpContext<'_>) -> Result<Agent> {
     let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
     let role = if cx.caller.agent.is_some() { Role::Worker } else { Role::Human };
     let known = cx.tx.agent_named(&name)?;
@@ -32,13 +32,13 @@ pub(crate) fn asking(cx: &mut Cx<'_>) -> Result<Agent> {
 }
 
 /// Returns the agent who asks, if it is known. For questions, which make nobody known.
-pub(crate) fn known_caller(cx: &mut Cx<'_>) -> Result<Option<Agent>> {
+pub(crate) fn known_caller(cx: &mut OpContext<'_>) -> Result<Option<Agent>> {
     let name = cx.caller.agent.as_ref().unwrap_or(&cx.caller.actor);
     cx.tx.agent_named(name)
 }
 
 /// Makes an agent known.
-pub(crate) fn new(cx: &mut Cx<'_>, name: &str, role: Role) -> Result<Agent> {
+pub(crate) fn new(cx: &mut OpContext<'_>, name: &str, role: Role) -> Result<Agent> {
     check_name("agent", name)?;
     if name.parse::<AgentId>().is_ok() {
         return Err(Error::not_found(format!("no agent {name}")));
@@ -50,12 +50,12 @@ pub(crate) fn new(cx: &mut Cx<'_>, name: &str, role: Role) -> Result<Agent> {
 }
 
 /// Returns what somebody would be who is not known yet. It is not stored.
-pub(crate) fn stranger(cx: &mut Cx<'_>) -> Agent {
+pub(crate) fn stranger(cx: &mut OpContext<'_>) -> Agent {
     let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
     fresh(cx, &name, Role::Worker)
 }
 
-fn fresh(cx: &mut Cx<'_>, name: &str, role: Role) -> Agent {
+fn fresh(cx: &mut OpContext<'_>, name: &str, role: Role) -> Agent {
     Agent {
         id: AgentId::generate(cx.entropy),
         name: name.to_owned(),
@@ -78,7 +78,7 @@ fn fresh(cx: &mut Cx<'_>, name: &str, role: Role) -> Agent {
 
 /// Notes a sign of life, from which silence is counted. Who set a timeout is offline exactly after it, and its leases
 /// with it; the usual one gives way to leases that were granted for longer.
-pub(crate) fn touch(cx: &mut Cx<'_>, agent: &mut Agent) -> Result<()> {
+pub(crate) fn touch(cx: &mut OpContext<'_>, agent: &mut Agent) -> Result<()> {
     let held = cx.tx.lease_list(Some(&agent.id))?;
     let patience = match agent.timeout_ms {
         TIMEOUT_MS => held.iter().map(|lease| lease.ttl_ms).fold(TIMEOUT_MS, u64::max),

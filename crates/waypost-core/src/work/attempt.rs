@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{lease, progress};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Lease, News, Notice, Task, TaskStatus, kind};
 
@@ -22,7 +22,7 @@ pub(crate) enum End {
 }
 
 /// Ends an attempt that did not succeed: the next one follows, at once or after a pause, or it was the last.
-pub(crate) fn fail(cx: &mut Cx<'_>, task: &Task, held: Option<Lease>, end: End, error: &str) -> Result<Task> {
+pub(crate) fn fail(cx: &mut OpContext<'_>, task: &Task, held: Option<Lease>, end: End, error: &str) -> Result<Task> {
     let holder = held.as_ref().and_then(|lease| lease.holder.clone());
     let epoch = held.as_ref().map(|lease| lease.epoch);
     if let Some(held) = held {
@@ -53,12 +53,12 @@ pub(crate) fn fail(cx: &mut Cx<'_>, task: &Task, held: Option<Lease>, end: End, 
     } else {
         after
     };
-    progress::look(cx, &after.workflow_id)?;
+    progress::complete_or_fail_workflow(cx, &after.workflow_id)?;
     Ok(after)
 }
 
 /// Makes a failed task claimable again.
-pub(crate) fn requeue(cx: &mut Cx<'_>, failed: &Task) -> Result<Task> {
+pub(crate) fn requeue(cx: &mut OpContext<'_>, failed: &Task) -> Result<Task> {
     let mut after = failed.clone();
     after.move_to(TaskStatus::Pending, cx.now)?;
     cx.change_task(kind::TASK_REQUEUED, failed, &after, json!({}))?;
@@ -67,7 +67,7 @@ pub(crate) fn requeue(cx: &mut Cx<'_>, failed: &Task) -> Result<Task> {
 
 /// Ends an attempt that succeeded.
 pub(crate) fn complete(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     task: &Task,
     held: Lease,
     outcome: &str,
@@ -94,13 +94,13 @@ pub(crate) fn complete(
         })?;
         cx.event(kind::ISSUE_FINISHED, issue, json!({ "task": after.id, "reason": outcome }))?;
     }
-    progress::look(cx, &after.workflow_id)?;
+    progress::complete_or_fail_workflow(cx, &after.workflow_id)?;
     Ok(after)
 }
 
 /// Takes a task out of work without counting an attempt.
 pub(crate) fn withdraw(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     task: &Task,
     status: TaskStatus,
     kind: &'static str,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::{agents, find, lease};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{RepositoryId, WorkflowId};
 use crate::model::{
@@ -17,7 +17,7 @@ use crate::model::{
 const PAGE: u32 = 50;
 
 /// Why a task cannot be claimed by an agent, beyond waiting for others.
-fn objection(cx: &mut Cx<'_>, task: &Task, agent: &Agent) -> Result<Option<String>> {
+fn objection(cx: &mut OpContext<'_>, task: &Task, agent: &Agent) -> Result<Option<String>> {
     if let Some(assignee) = task.assignee.clone().filter(|assignee| *assignee != agent.id) {
         return Ok(Some(format!("is assigned to {}", lease::name(cx, &assignee)?)));
     }
@@ -39,7 +39,7 @@ fn objection(cx: &mut Cx<'_>, task: &Task, agent: &Agent) -> Result<Option<Strin
 }
 
 /// Why no further task of a workflow can be claimed.
-fn fullness(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Option<String>> {
+fn fullness(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Option<String>> {
     let Some(most) = workflow.max_parallel else { return Ok(None) };
     let counts = cx.tx.task_count(&workflow.id)?.into_iter();
     let running: u64 = counts.filter(|(status, _)| *status == TaskStatus::InProgress).map(|(_, count)| count).sum();
@@ -48,7 +48,7 @@ fn fullness(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Option<String>> {
 }
 
 /// Refuses an agent that holds as much as it may.
-pub(crate) fn check_cap(cx: &mut Cx<'_>, agent: &Agent) -> Result<()> {
+pub(crate) fn check_cap(cx: &mut OpContext<'_>, agent: &Agent) -> Result<()> {
     let Some(most) = agent.max_claims else { return Ok(()) };
     let held = cx.tx.lease_list(Some(&agent.id))?.len();
     if held < usize::try_from(most).unwrap_or(usize::MAX) {
@@ -59,7 +59,12 @@ pub(crate) fn check_cap(cx: &mut Cx<'_>, agent: &Agent) -> Result<()> {
 }
 
 /// Claims a task, or renews the claim of whoever holds it already.
-pub(crate) fn task(cx: &mut Cx<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u64>) -> Result<(Task, Lease)> {
+pub(crate) fn task(
+    cx: &mut OpContext<'_>,
+    task: &Task,
+    agent: &mut Agent,
+    ttl_ms: Option<u64>,
+) -> Result<(Task, Lease)> {
     let known = cx.tx.lease_get(task.id.as_str())?.filter(|lease| lease.holder.is_some());
     match known {
         Some(mut held) if held.holder.as_ref() == Some(&agent.id) => {
@@ -115,7 +120,7 @@ pub(crate) fn task(cx: &mut Cx<'_>, task: &Task, agent: &mut Agent, ttl_ms: Opti
 
 /// Claims the first task that the agent may have.
 pub(crate) fn next(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     workflow: Option<&Workflow>,
     repositories: &[RepositoryId],
     agent: &mut Agent,
@@ -129,7 +134,7 @@ pub(crate) fn next(
 }
 
 /// Returns the repository that a task is worked on in: its own, else that of the worktree its workflow was made in.
-pub(crate) fn repository_of(cx: &mut Cx<'_>, task: &Task) -> Result<Option<RepositoryId>> {
+pub(crate) fn repository_of(cx: &mut OpContext<'_>, task: &Task) -> Result<Option<RepositoryId>> {
     match &task.repository_id {
         Some(id) => Ok(Some(id.clone())),
         None => Ok(cx.tx.worktree_get(&task.worktree_id)?.map(|worktree| worktree.repository_id)),
@@ -138,7 +143,7 @@ pub(crate) fn repository_of(cx: &mut Cx<'_>, task: &Task) -> Result<Option<Repos
 
 /// Returns what the agent may have, the most urgent first; only in these repositories, if any are named.
 pub(crate) fn candidates(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     workflow: Option<&Workflow>,
     repositories: &[RepositoryId],
     agent: &Agent,
@@ -153,7 +158,7 @@ pub(crate) fn candidates(
         let page = cx.tx.task_list_claimable(&query)?;
         let is_last = page.len() < query.limit as usize;
         if let Some(first) = page.first() {
-            cx.tx.foresee(&mut |tx| {
+            cx.tx.prefetch(&mut |tx| {
                 tx.workflow_get(&first.workflow_id)?;
                 if let Some(issue) = &first.issue {
                     tx.lease_get(issue)?;
@@ -184,7 +189,7 @@ pub(crate) fn candidates(
 }
 
 /// Says why there is nothing to claim.
-pub(crate) fn nothing(cx: &mut Cx<'_>, workflow: Option<&Workflow>) -> Result<Error> {
+pub(crate) fn nothing(cx: &mut OpContext<'_>, workflow: Option<&Workflow>) -> Result<Error> {
     let within = workflow.map_or_else(String::new, |workflow| format!(" in {}", workflow.name));
     let error = Error::new(Kind::NothingToDo, format!("no task can be claimed now{within}"));
     let workflows = match workflow {
@@ -220,7 +225,7 @@ pub(crate) fn nothing(cx: &mut Cx<'_>, workflow: Option<&Workflow>) -> Result<Er
     })
 }
 
-fn take(cx: &mut Cx<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u64>) -> Result<(Task, Lease)> {
+fn take(cx: &mut OpContext<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u64>) -> Result<(Task, Lease)> {
     let mut lease = lease::grant(cx, task.id.as_str(), agent, ttl_ms)?;
     lease.run_until = task.run_timeout_ms.map(|timeout| cx.now.plus(timeout));
     lease.stall_at = task.stall_timeout_ms.map(|timeout| cx.now.plus(timeout));
@@ -237,7 +242,7 @@ fn take(cx: &mut Cx<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u64>) ->
 }
 
 /// Returns what a task waits for.
-pub(crate) fn blockers(cx: &mut Cx<'_>, task: &Task) -> Result<Vec<Task>> {
+pub(crate) fn blockers(cx: &mut OpContext<'_>, task: &Task) -> Result<Vec<Task>> {
     let mut blockers = Vec::new();
     for dependency in cx.tx.dependency_list_of(&task.id)? {
         if dependency.kind == DependencyKind::Blocks

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{agents, claim, find};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::model::{Agent, Checkpoint, DependencyKind, Task, TaskStatus, Workflow};
@@ -128,11 +128,11 @@ fn shorten(text: &str, most: usize) -> String {
 }
 
 /// Packs what whoever works on a task has to know.
-pub(crate) fn pack(cx: &mut Cx<'_>, task: &Task, reader: Option<&AgentId>, budget: u32) -> Result<Context> {
+pub(crate) fn pack(cx: &mut OpContext<'_>, task: &Task, reader: Option<&AgentId>, budget: u32) -> Result<Context> {
     let sections = [TASK, WORKFLOW, CHECKPOINTS, OUTCOMES, MESSAGES, OTHERS];
     let mut packer = Packer::new(budget, &sections)?;
     let now = cx.now;
-    cx.tx.foresee(&mut |tx| {
+    cx.tx.prefetch(&mut |tx| {
         tx.workflow_get(&task.workflow_id)?;
         tx.checkpoint_list(&task.id, None, LATEST)?;
         tx.task_count(&task.workflow_id)?;
@@ -199,7 +199,7 @@ fn about_task(packer: &mut Packer, task: &Task) {
 }
 
 /// Returns how many tasks the workflow has.
-fn about_workflow(cx: &mut Cx<'_>, packer: &mut Packer, workflow: &Workflow) -> Result<u64> {
+fn about_workflow(cx: &mut OpContext<'_>, packer: &mut Packer, workflow: &Workflow) -> Result<u64> {
     let counts = cx.tx.task_count(&workflow.id)?;
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     let done: u64 = counts.iter().filter(|(status, _)| status.satisfies()).map(|(_, count)| count).sum();
@@ -219,7 +219,7 @@ fn checkpoints(packer: &mut Packer, checkpoints: &[Checkpoint]) {
     }
 }
 
-fn earlier_checkpoints(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task, mut before: u32) -> Result<()> {
+fn earlier_checkpoints(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task, mut before: u32) -> Result<()> {
     while before > 1 {
         let page = cx.tx.checkpoint_list(&task.id, Some(before), 64)?;
         if page.is_empty() {
@@ -248,7 +248,7 @@ fn shown(checkpoint: &Checkpoint) -> String {
 }
 
 /// What came out of those the task depends on, and of those it wants to know of.
-fn outcomes(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
+fn outcomes(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
     let mut known = Vec::new();
     for dependency in cx.tx.dependency_list_of(&task.id)? {
         known.extend(cx.tx.task_get(&dependency.depends_on)?.map(|task| (dependency.kind, task)));
@@ -272,7 +272,7 @@ fn outcomes(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
     Ok(())
 }
 
-fn messages(cx: &mut Cx<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> Result<()> {
+fn messages(cx: &mut OpContext<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> Result<()> {
     let Some(reader) = reader else { return Ok(()) };
     let waiting = cx.tx.message_list(reader, cx.now, MOST_MESSAGES)?;
     if waiting.len() == MOST_MESSAGES as usize {
@@ -290,7 +290,7 @@ fn messages(cx: &mut Cx<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> R
     Ok(())
 }
 
-fn siblings(cx: &mut Cx<'_>, packer: &mut Packer, task: &Task, total: u64) -> Result<()> {
+fn siblings(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task, total: u64) -> Result<()> {
     let mut shown = 0;
     for (id, name, status) in cx.tx.task_list_names(&task.workflow_id, MOST_OTHERS)? {
         if id == task.id {
@@ -329,7 +329,7 @@ const HOW_WITH_TOOLS: [&str; 5] = [
 
 /// Packs what an agent that knows nothing has to know: who it is, what it holds, what waits.
 pub(crate) fn prime(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     agent: Option<&Agent>,
     name: &str,
     ready: &[String],

@@ -2,18 +2,18 @@
 
 use std::str::FromStr;
 
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorkflowId};
 use crate::model::{Agent, Task, Workflow, WorkflowQuery};
 use crate::nearest;
-use crate::work::moving;
+use crate::work::transfer;
 
 /// How many of one name are looked at.
 const MANY: u32 = 100;
 
 /// Finds a workflow by id, or by name: one of this worktree before others, a live one before those that are over.
-pub(crate) fn workflow(cx: &mut Cx<'_>, reference: &str) -> Result<Workflow> {
+pub(crate) fn workflow(cx: &mut OpContext<'_>, reference: &str) -> Result<Workflow> {
     if let Ok(id) = WorkflowId::from_str(reference) {
         return cx.tx.workflow_get(&id)?.ok_or_else(|| Error::not_found(format!("no workflow {reference}")));
     }
@@ -43,21 +43,21 @@ pub(crate) fn workflow(cx: &mut Cx<'_>, reference: &str) -> Result<Workflow> {
 }
 
 /// Finds a workflow that is about to be changed. One that went to another store is changed there.
-pub(crate) fn workflow_to_change(cx: &mut Cx<'_>, reference: &str) -> Result<Workflow> {
+pub(crate) fn workflow_to_change(cx: &mut OpContext<'_>, reference: &str) -> Result<Workflow> {
     let workflow = workflow(cx, reference)?;
-    moving::check_here(&workflow)?;
+    transfer::check_here(&workflow)?;
     Ok(workflow)
 }
 
 /// Finds a task that is about to be changed, or claimed.
-pub(crate) fn task_to_change(cx: &mut Cx<'_>, reference: &str, within: Option<&str>) -> Result<Task> {
+pub(crate) fn task_to_change(cx: &mut OpContext<'_>, reference: &str, within: Option<&str>) -> Result<Task> {
     let task = task(cx, reference, within)?;
-    moving::check_here(&workflow_of(cx, &task)?)?;
+    transfer::check_here(&workflow_of(cx, &task)?)?;
     Ok(task)
 }
 
 /// Finds a task by id, by `workflow/name`, or by its name in one workflow or in all live ones.
-pub(crate) fn task(cx: &mut Cx<'_>, reference: &str, within: Option<&str>) -> Result<Task> {
+pub(crate) fn task(cx: &mut OpContext<'_>, reference: &str, within: Option<&str>) -> Result<Task> {
     if let Ok(id) = TaskId::from_str(reference) {
         return cx.tx.task_get(&id)?.ok_or_else(|| Error::not_found(format!("no task {reference}")));
     }
@@ -95,7 +95,7 @@ pub(crate) fn task(cx: &mut Cx<'_>, reference: &str, within: Option<&str>) -> Re
     }
 }
 
-fn task_of(cx: &mut Cx<'_>, workflow: &Workflow, name: &str) -> Result<Task> {
+fn task_of(cx: &mut OpContext<'_>, workflow: &Workflow, name: &str) -> Result<Task> {
     let tasks = cx.tx.task_list(&workflow.id)?;
     if let Some(task) = tasks.iter().find(|task| task.name == name) {
         return Ok(task.clone());
@@ -125,7 +125,7 @@ pub(crate) fn beginning(what: &str, prefix: &str, reference: &str, ids: &[&str])
 }
 
 /// Finds an agent by id or name.
-pub(crate) fn agent(cx: &mut Cx<'_>, reference: &str) -> Result<Agent> {
+pub(crate) fn agent(cx: &mut OpContext<'_>, reference: &str) -> Result<Agent> {
     let found = match AgentId::from_str(reference) {
         Ok(id) => cx.tx.agent_get(&id)?,
         Err(_) => cx.tx.agent_named(reference)?,
@@ -142,7 +142,7 @@ pub(crate) fn agent(cx: &mut Cx<'_>, reference: &str) -> Result<Agent> {
 }
 
 /// Returns the workflow a task is a part of.
-pub(crate) fn workflow_of(cx: &mut Cx<'_>, task: &Task) -> Result<Workflow> {
+pub(crate) fn workflow_of(cx: &mut OpContext<'_>, task: &Task) -> Result<Workflow> {
     cx.tx.workflow_get(&task.workflow_id)?.ok_or_else(|| lost_workflow_error(task))
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, MessageId, TaskId, WorkflowId};
 use crate::model::{Agent, Message, MessageKind, MessageState, Urgency, kind};
@@ -24,7 +24,7 @@ pub(crate) struct Draft {
 }
 
 /// Puts a message into an inbox.
-pub(crate) fn send(cx: &mut Cx<'_>, sender: &Agent, recipient: &AgentId, draft: &Draft) -> Result<Message> {
+pub(crate) fn send(cx: &mut OpContext<'_>, sender: &Agent, recipient: &AgentId, draft: &Draft) -> Result<Message> {
     if draft.body.len() > LONGEST {
         return Err(Error::invalid(format!("a message of {} bytes is too long", draft.body.len()))
             .hint("put it into a file, and name the file"));
@@ -65,7 +65,7 @@ pub(crate) fn send(cx: &mut Cx<'_>, sender: &Agent, recipient: &AgentId, draft: 
 
 /// Moves messages of an inbox forward. One that is further already stays where it is.
 pub(crate) fn advance(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     messages: &mut [Message],
     state: MessageState,
     event: &'static str,
@@ -81,7 +81,7 @@ pub(crate) fn advance(
 }
 
 /// Finds a message of the caller's own inbox.
-pub(crate) fn own(cx: &mut Cx<'_>, reader: &Agent, id: &MessageId) -> Result<Message> {
+pub(crate) fn own(cx: &mut OpContext<'_>, reader: &Agent, id: &MessageId) -> Result<Message> {
     match cx.tx.message_get(id)? {
         Some(message) if message.recipient == reader.id => Ok(message),
         Some(_) => Err(Error::refused(format!("message {id} is not in the inbox of {}", reader.name))),

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::attempt::{self, End};
 use super::{agents, changes, described, find};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{JobId, WorkspaceId};
 use crate::model::{
@@ -32,7 +32,7 @@ pub(crate) enum Ending {
 /// Ends a job, and the attempt on its task with it.
 ///
 /// A command that ends well without having finished its task did not do what it was started for.
-pub(crate) fn finish(cx: &mut Cx<'_>, job: &Job, ending: Ending, error: Option<String>) -> Result<Job> {
+pub(crate) fn finish(cx: &mut OpContext<'_>, job: &Job, ending: Ending, error: Option<String>) -> Result<Job> {
     let mut after = job.clone();
     let held = held(cx, job)?;
     let (status, error) = if job.cancelled_at.is_some() {
@@ -80,7 +80,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>, job: &Job, ending: Ending, error: Option<S
 }
 
 /// Returns a job's task and its lease, if the job's agent still holds that very lease.
-fn held(cx: &mut Cx<'_>, job: &Job) -> Result<Option<(Task, Lease)>> {
+fn held(cx: &mut OpContext<'_>, job: &Job) -> Result<Option<(Task, Lease)>> {
     let (Some(task), Some(epoch)) = (&job.task_id, job.epoch) else { return Ok(None) };
     let lease = cx.tx.lease_get(task.as_str())?;
     let lease = lease.filter(|lease| lease.epoch == epoch && lease.holder.is_some() && lease.holder == job.agent_id);
@@ -89,7 +89,7 @@ fn held(cx: &mut Cx<'_>, job: &Job) -> Result<Option<(Task, Lease)>> {
 }
 
 /// Says what is missing from a job whose command ended well.
-fn unfinished(cx: &mut Cx<'_>, job: &Job, is_held: bool) -> Result<Option<String>> {
+fn unfinished(cx: &mut OpContext<'_>, job: &Job, is_held: bool) -> Result<Option<String>> {
     let Some(id) = &job.task_id else { return Ok(None) };
     let Some(task) = cx.tx.task_get(id)? else { return Ok(None) };
     if is_held {
@@ -107,7 +107,7 @@ fn unfinished(cx: &mut Cx<'_>, job: &Job, is_held: bool) -> Result<Option<String
 }
 
 /// Stores a changed job, with the event that says what changed.
-pub(crate) fn put(cx: &mut Cx<'_>, kind: &'static str, before: &Job, after: &Job) -> Result<()> {
+pub(crate) fn put(cx: &mut OpContext<'_>, kind: &'static str, before: &Job, after: &Job) -> Result<()> {
     cx.tx.job_put(after)?;
     let mut data = changes(before, after);
     // Each phase is told once, not all of them every time.
@@ -122,7 +122,7 @@ pub(crate) fn put(cx: &mut Cx<'_>, kind: &'static str, before: &Job, after: &Job
 }
 
 /// Appends to what a job went through.
-pub(crate) fn push_phase(job: &mut Job, name: &str, detail: Option<String>, cx: &Cx<'_>) {
+pub(crate) fn push_phase(job: &mut Job, name: &str, detail: Option<String>, cx: &OpContext<'_>) {
     if job.phases.len() >= PHASES {
         job.phases.remove(1);
     }
@@ -131,7 +131,7 @@ pub(crate) fn push_phase(job: &mut Job, name: &str, detail: Option<String>, cx: 
 }
 
 /// Finds a job by its id, or the beginning of one.
-pub(crate) fn find_job(cx: &mut Cx<'_>, reference: &str) -> Result<Job> {
+pub(crate) fn find_job(cx: &mut OpContext<'_>, reference: &str) -> Result<Job> {
     if let Ok(id) = reference.parse::<JobId>() {
         return cx.tx.job_get(&id)?.ok_or_else(|| Error::not_found(format!("no job {reference}")));
     }
@@ -142,7 +142,7 @@ pub(crate) fn find_job(cx: &mut Cx<'_>, reference: &str) -> Result<Job> {
 }
 
 /// Finds a workspace by its id, the beginning of one, or its job.
-pub(crate) fn find_workspace(cx: &mut Cx<'_>, reference: &str) -> Result<Workspace> {
+pub(crate) fn find_workspace(cx: &mut OpContext<'_>, reference: &str) -> Result<Workspace> {
     if let Ok(id) = reference.parse::<WorkspaceId>() {
         return cx.tx.workspace_get(&id)?.ok_or_else(|| Error::not_found(format!("no workspace {reference}")));
     }
@@ -163,7 +163,7 @@ pub(crate) fn find_workspace(cx: &mut Cx<'_>, reference: &str) -> Result<Workspa
 
 /// Notes where a job works from now on, and its task with it.
 pub(crate) fn enter_workspace(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     job: &Job,
     workspace: &Workspace,
     context: Option<PathBuf>,
@@ -182,7 +182,7 @@ pub(crate) fn enter_workspace(
 }
 
 /// Lets a workspace be used by its job no more.
-pub(crate) fn leave_workspace(cx: &mut Cx<'_>, job: &Job) -> Result<()> {
+pub(crate) fn leave_workspace(cx: &mut OpContext<'_>, job: &Job) -> Result<()> {
     let Some(id) = &job.workspace_id else { return Ok(()) };
     let Some(before) = cx.tx.workspace_get(id)?.filter(|workspace| workspace.status == WorkspaceStatus::Active) else {
         return Ok(());
@@ -193,7 +193,7 @@ pub(crate) fn leave_workspace(cx: &mut Cx<'_>, job: &Job) -> Result<()> {
 }
 
 /// Stores a changed workspace, with the event that says what changed.
-pub(crate) fn change_workspace(cx: &mut Cx<'_>, before: &Workspace, after: &Workspace) -> Result<()> {
+pub(crate) fn change_workspace(cx: &mut OpContext<'_>, before: &Workspace, after: &Workspace) -> Result<()> {
     cx.tx.workspace_put(after)?;
     let data = described(changes(before, after), json!({ "job": after.job_id }));
     cx.event(kind::WORKSPACE_CHANGED, after.id.as_str(), data)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, TaskId};
 use crate::model::{Agent, EventQuery, Lease, Task, kind};
@@ -17,7 +17,7 @@ const CLAIMS_READ: u32 = 1_000;
 const LONGEST_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Grants a lease that nobody holds. Its epoch is higher than any before it.
-pub(crate) fn grant(cx: &mut Cx<'_>, subject: &str, agent: &Agent, ttl_ms: Option<u64>) -> Result<Lease> {
+pub(crate) fn grant(cx: &mut OpContext<'_>, subject: &str, agent: &Agent, ttl_ms: Option<u64>) -> Result<Lease> {
     let ttl_ms = ttl_ms.unwrap_or(TTL_MS);
     check_ttl(ttl_ms)?;
     let before = cx.tx.lease_get(subject)?.map_or(0, |before| before.epoch);
@@ -46,20 +46,20 @@ pub(crate) fn check_ttl(ttl_ms: u64) -> Result<()> {
 }
 
 /// Lets a lease last for its whole time from now on.
-pub(crate) fn renew(cx: &mut Cx<'_>, lease: &mut Lease) -> Result<()> {
+pub(crate) fn renew(cx: &mut OpContext<'_>, lease: &mut Lease) -> Result<()> {
     lease.expires_at = lease.expires_at.max(cx.now.plus(lease.ttl_ms));
     cx.tx.lease_put(lease)
 }
 
 /// Ends a lease. The row stays: the next grant must be able to count on.
-pub(crate) fn end(cx: &mut Cx<'_>, mut lease: Lease) -> Result<()> {
+pub(crate) fn end(cx: &mut OpContext<'_>, mut lease: Lease) -> Result<()> {
     lease.holder = None;
     (lease.run_until, lease.stall_at) = (None, None);
     cx.tx.lease_put(&lease)
 }
 
 /// Returns the caller's lease on a task, or says who has it now. Everything a holder writes passes here.
-pub(crate) fn require(cx: &mut Cx<'_>, task: &Task, agent: &Agent, epoch: Option<u64>) -> Result<Lease> {
+pub(crate) fn require(cx: &mut OpContext<'_>, task: &Task, agent: &Agent, epoch: Option<u64>) -> Result<Lease> {
     let lost = |why: String| Error::new(Kind::LeaseLost, why).hint("stop working on it: somebody else may be");
     let Some(lease) = cx.tx.lease_get(task.id.as_str())? else {
         return Err(
@@ -83,20 +83,20 @@ pub(crate) fn require(cx: &mut Cx<'_>, task: &Task, agent: &Agent, epoch: Option
 }
 
 /// Returns the lease of another agent on an issue, if one holds it.
-pub(crate) fn of_another(cx: &mut Cx<'_>, issue: &str, agent: &Agent) -> Result<Option<Lease>> {
+pub(crate) fn of_another(cx: &mut OpContext<'_>, issue: &str, agent: &Agent) -> Result<Option<Lease>> {
     let now = cx.now;
     let is_anothers = |lease: &Lease| lease.holder.as_ref().is_some_and(|holder| *holder != agent.id);
     Ok(cx.tx.lease_get(issue)?.filter(|lease| is_anothers(lease) && lease.deadline() > now))
 }
 
 /// Returns the lease of another agent on a task that stands for an issue, if one holds such a task.
-pub(crate) fn of_another_on_task(cx: &mut Cx<'_>, issue: &str, agent: &Agent) -> Result<Option<Lease>> {
+pub(crate) fn of_another_on_task(cx: &mut OpContext<'_>, issue: &str, agent: &Agent) -> Result<Option<Lease>> {
     let now = cx.now;
     let is_anothers = |lease: &Lease| lease.holder.as_ref() != Some(&agent.id) && lease.deadline() > now;
     let leases = cx.tx.lease_list(None)?.into_iter().filter(is_anothers);
     let on_tasks: Vec<(TaskId, Lease)> =
         leases.filter_map(|lease| Some((lease.subject.parse::<TaskId>().ok()?, lease))).collect();
-    cx.tx.foresee(&mut |tx| on_tasks.iter().try_for_each(|(id, _)| tx.task_get(id).map(drop)))?;
+    cx.tx.prefetch(&mut |tx| on_tasks.iter().try_for_each(|(id, _)| tx.task_get(id).map(drop)))?;
     for (id, lease) in on_tasks {
         if cx.tx.task_get(&id)?.is_some_and(|task| task.issue.as_deref() == Some(issue)) {
             return Ok(Some(lease));
@@ -106,7 +106,7 @@ pub(crate) fn of_another_on_task(cx: &mut Cx<'_>, issue: &str, agent: &Agent) ->
 }
 
 /// Refuses what belongs to the holder of an issue to an agent, while another one holds it.
-pub(crate) fn require_issue(cx: &mut Cx<'_>, issue: &str, agent: &Agent) -> Result<()> {
+pub(crate) fn require_issue(cx: &mut OpContext<'_>, issue: &str, agent: &Agent) -> Result<()> {
     let Some(lease) = of_another(cx, issue, agent)? else { return Ok(()) };
     let (holder, until) = (holder_name(cx, &lease)?, lease.expires_at);
     let (kind, subject) = (Some(kind::ISSUE_CLAIMED.to_owned()), Some(issue.to_owned()));
@@ -122,12 +122,12 @@ pub(crate) fn require_issue(cx: &mut Cx<'_>, issue: &str, agent: &Agent) -> Resu
 }
 
 /// Returns what an agent is called.
-pub(crate) fn name(cx: &mut Cx<'_>, id: &AgentId) -> Result<String> {
+pub(crate) fn name(cx: &mut OpContext<'_>, id: &AgentId) -> Result<String> {
     Ok(cx.tx.agent_get(id)?.map_or_else(|| id.to_string(), |agent| agent.name))
 }
 
 /// Returns the tasks that leases are on.
-pub(crate) fn tasks_of(cx: &mut Cx<'_>, leases: &[Lease]) -> Result<BTreeMap<TaskId, Task>> {
+pub(crate) fn tasks_of(cx: &mut OpContext<'_>, leases: &[Lease]) -> Result<BTreeMap<TaskId, Task>> {
     let ids: Vec<TaskId> = leases.iter().filter_map(|lease| lease.subject.parse().ok()).collect();
     Ok(cx.tx.task_list_by_id(&ids)?.into_iter().map(|task| (task.id.clone(), task)).collect())
 }
@@ -147,6 +147,6 @@ impl Names {
 }
 
 /// Returns what the holder of a lease is called.
-pub(crate) fn holder_name(cx: &mut Cx<'_>, lease: &Lease) -> Result<String> {
+pub(crate) fn holder_name(cx: &mut OpContext<'_>, lease: &Lease) -> Result<String> {
     lease.holder.as_ref().map_or_else(|| Ok("nobody".to_owned()), |holder| name(cx, holder))
 }

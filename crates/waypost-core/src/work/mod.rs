@@ -1,28 +1,28 @@
 //! The rules of work: what the operations on workflows, tasks, agents and leases share.
 //!
 //! Nothing here begins or ends a transaction. `lease.rs` says who may write, `attempt.rs` how attempts end, `progress.rs`
-//! what becomes of the workflow, `settle.rs` what happens by itself when time passes.
+//! what becomes of the workflow, `expire_due.rs` what happens by itself when time passes.
 
 pub(crate) mod agents;
 pub(crate) mod attempt;
 pub(crate) mod claim;
 pub mod context;
+pub(crate) mod expire_due;
 pub(crate) mod find;
 pub mod import;
 pub(crate) mod inbox;
 pub(crate) mod jobs;
 pub(crate) mod lease;
-pub mod moving;
 pub mod plan;
 pub(crate) mod progress;
-pub(crate) mod settle;
 pub mod template;
+pub mod transfer;
 pub mod view;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Task, Workflow};
 
@@ -40,7 +40,7 @@ pub(crate) fn changes(before: &impl Serialize, after: &impl Serialize) -> Value 
     Value::Object(changed.collect::<Map<_, _>>())
 }
 
-impl Cx<'_> {
+impl OpContext<'_> {
     /// Stores a changed task, with the event that says what changed.
     pub(crate) fn change_task(&mut self, kind: &'static str, before: &Task, after: &Task, more: Value) -> Result<()> {
         let changed = if after.has_plan_of(before) {

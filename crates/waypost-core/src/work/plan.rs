@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::check_name;
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, TaskId};
 use crate::ledger::cycle;
@@ -361,7 +361,7 @@ impl Graph {
 }
 
 /// Makes a stored task of a planned one.
-pub(crate) fn task(cx: &mut Cx<'_>, workflow: &Workflow, planned: &PlannedTask, sequence: u32) -> Result<Task> {
+pub(crate) fn task(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &PlannedTask, sequence: u32) -> Result<Task> {
     let repository_id = repository(cx, workflow, planned)?;
     let p = planned.clone();
     let queue_timeout = p.queue_timeout;
@@ -408,7 +408,7 @@ pub(crate) fn task(cx: &mut Cx<'_>, workflow: &Workflow, planned: &PlannedTask, 
 }
 
 /// Returns the repository of a planned task. Where a workflow has several, none is inherited.
-fn repository(cx: &mut Cx<'_>, workflow: &Workflow, planned: &PlannedTask) -> Result<Option<RepositoryId>> {
+fn repository(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &PlannedTask) -> Result<Option<RepositoryId>> {
     let concerned = cx.tx.workflow_repository_list(&workflow.id)?;
     let Some(named) = &planned.repository else {
         return match concerned.as_slice() {
@@ -439,7 +439,12 @@ fn repository(cx: &mut Cx<'_>, workflow: &Workflow, planned: &PlannedTask) -> Re
 }
 
 /// Stores new tasks of a workflow and what they depend on. The names were checked before.
-pub(crate) fn store(cx: &mut Cx<'_>, workflow: &Workflow, planned: &[PlannedTask], first: u32) -> Result<Vec<Task>> {
+pub(crate) fn store(
+    cx: &mut OpContext<'_>,
+    workflow: &Workflow,
+    planned: &[PlannedTask],
+    first: u32,
+) -> Result<Vec<Task>> {
     let mut ids: BTreeMap<String, TaskId> =
         cx.tx.task_list(&workflow.id)?.into_iter().map(|task| (task.name, task.id)).collect();
     let mut stored = Vec::new();
@@ -458,7 +463,7 @@ pub(crate) fn store(cx: &mut Cx<'_>, workflow: &Workflow, planned: &[PlannedTask
 
 /// Stores what a task depends on.
 pub(crate) fn depend(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     task: &Task,
     planned: &PlannedTask,
     ids: &BTreeMap<String, TaskId>,

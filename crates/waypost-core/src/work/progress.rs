@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::id::{TaskId, WorkflowId};
 use crate::model::{DependencyKind, TaskStatus, WorkflowStatus, kind};
 
 /// Completes or fails a workflow, if its tasks say so.
-pub(crate) fn look(cx: &mut Cx<'_>, id: &WorkflowId) -> Result<()> {
+pub(crate) fn complete_or_fail_workflow(cx: &mut OpContext<'_>, id: &WorkflowId) -> Result<()> {
     let Some(workflow) = cx.tx.workflow_get(id)? else { return Ok(()) };
     if !matches!(workflow.status, WorkflowStatus::InProgress | WorkflowStatus::Paused) {
         return Ok(());
@@ -38,7 +38,7 @@ pub(crate) fn look(cx: &mut Cx<'_>, id: &WorkflowId) -> Result<()> {
 }
 
 /// Returns the names of the dead tasks, if nothing that is pending can ever run.
-fn dead_of(cx: &mut Cx<'_>, id: &WorkflowId) -> Result<Option<String>> {
+fn dead_of(cx: &mut OpContext<'_>, id: &WorkflowId) -> Result<Option<String>> {
     let tasks = cx.tx.task_list(id)?;
     let mut stuck: BTreeSet<TaskId> = tasks
         .iter()

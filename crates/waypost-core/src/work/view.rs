@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lease::Names;
 use super::{find, lease};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId};
 use crate::model::{DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowStatus};
@@ -54,14 +54,14 @@ pub struct WorkflowView {
 }
 
 /// Shows a workflow.
-pub(crate) fn workflow(cx: &mut Cx<'_>, workflow: Workflow) -> Result<WorkflowView> {
+pub(crate) fn workflow(cx: &mut OpContext<'_>, workflow: Workflow) -> Result<WorkflowView> {
     let repositories = cx.tx.workflow_repository_list(&workflow.id)?;
     let counts = cx.tx.task_count(&workflow.id)?.into_iter().collect();
     Ok(counted(workflow, repositories, counts))
 }
 
 /// Shows workflows, with as many statements for many as for one.
-pub(crate) fn workflows(cx: &mut Cx<'_>, workflows: Vec<Workflow>) -> Result<Vec<WorkflowView>> {
+pub(crate) fn workflows(cx: &mut OpContext<'_>, workflows: Vec<Workflow>) -> Result<Vec<WorkflowView>> {
     let ids: Vec<_> = workflows.iter().map(|workflow| workflow.id.clone()).collect();
     let mut repositories: BTreeMap<WorkflowId, Vec<RepositoryId>> = BTreeMap::new();
     for (workflow, repository) in cx.tx.workflow_repository_list_in(&ids)? {
@@ -86,14 +86,14 @@ fn counted(workflow: Workflow, repositories: Vec<RepositoryId>, counts: BTreeMap
 }
 
 /// Shows all tasks of a workflow, in the order of the plan.
-pub(crate) fn tasks(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<Vec<TaskView>> {
+pub(crate) fn tasks(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Vec<TaskView>> {
     tasks_in(cx, std::slice::from_ref(workflow))
 }
 
 /// Shows all tasks of workflows, in the order of these and of their plans, with as many statements for many as for one.
-pub(crate) fn tasks_in(cx: &mut Cx<'_>, workflows: &[Workflow]) -> Result<Vec<TaskView>> {
+pub(crate) fn tasks_in(cx: &mut OpContext<'_>, workflows: &[Workflow]) -> Result<Vec<TaskView>> {
     let ids: Vec<_> = workflows.iter().map(|workflow| workflow.id.clone()).collect();
-    cx.tx.foresee(&mut |tx| {
+    cx.tx.prefetch(&mut |tx| {
         tx.task_list_in_workflows(&ids)?;
         tx.dependency_list_in_workflows(&ids)?;
         tx.lease_list_in_workflows(&ids)?;
@@ -128,7 +128,7 @@ pub(crate) fn tasks_in(cx: &mut Cx<'_>, workflows: &[Workflow]) -> Result<Vec<Ta
 
 /// Shows tasks of these workflows in their order, with as many statements for many as for one.
 pub(crate) fn some_tasks(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     tasks: Vec<Task>,
     workflows: &BTreeMap<WorkflowId, Workflow>,
     names: &Names,
@@ -158,7 +158,7 @@ pub(crate) fn some_tasks(
 
 /// Returns the workflows that tasks are parts of.
 pub(crate) fn workflows_of<'t>(
-    cx: &mut Cx<'_>,
+    cx: &mut OpContext<'_>,
     tasks: impl IntoIterator<Item = &'t Task>,
 ) -> Result<BTreeMap<WorkflowId, Workflow>> {
     let ids: BTreeSet<WorkflowId> = tasks.into_iter().map(|task| task.workflow_id.clone()).collect();
@@ -167,7 +167,7 @@ pub(crate) fn workflows_of<'t>(
 }
 
 /// Shows one task.
-pub(crate) fn task(cx: &mut Cx<'_>, task: Task) -> Result<TaskView> {
+pub(crate) fn task(cx: &mut OpContext<'_>, task: Task) -> Result<TaskView> {
     let workflow = find::workflow_of(cx, &task)?;
     let mut on = Vec::new();
     for dependency in cx.tx.dependency_list_of(&task.id)? {

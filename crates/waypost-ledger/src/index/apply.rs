@@ -17,7 +17,7 @@ use waypost_core::ledger::ready::{self, Facts, Hold, Inherit as _, Inherited, Is
 use waypost_core::ledger::record::{Fields, Record};
 use waypost_core::ledger::vocabulary::{Category, DependencyKind, Terms};
 use waypost_core::time::Timestamp;
-use waypost_fs::{Seen, Stamp};
+use waypost_fs::{FileVersion, Stamp};
 
 use super::Index;
 use crate::file::LedgerFile;
@@ -28,7 +28,7 @@ pub(crate) struct Source<'a> {
     /// Its lines; merged, if a merge left conflict markers in it.
     pub(crate) document: Document,
     pub(crate) is_conflicted: bool,
-    pub(crate) seen: Seen,
+    pub(crate) seen: FileVersion,
 }
 
 /// What is remembered of a line: its hash, and its row. Row 0 is no issue, row -1 could not be read.
@@ -389,7 +389,7 @@ impl Index {
         })
     }
 
-    fn take(&self, number: usize, mut news: News, path: &Path, seen: &Seen) -> Result<Followed> {
+    fn take(&self, number: usize, mut news: News, path: &Path, seen: &FileVersion) -> Result<Followed> {
         // As many more lines as there were already are faster read into an index that is made anew.
         if news.new.len() > 500 && news.new.len() * 3 > news.head + news.marks.len() {
             return Ok(Followed::TooFar);
@@ -764,7 +764,7 @@ impl Issues for Index {
 }
 
 /// What is kept of a file's stamp: empty if there was no file, nothing if a change might not show in it.
-fn kept(seen: &Seen) -> Option<Vec<u8>> {
+fn kept(seen: &FileVersion) -> Option<Vec<u8>> {
     if seen.exists() { seen.stamp().map(Stamp::to_bytes) } else { Some(Vec::new()) }
 }
 

@@ -18,7 +18,7 @@ use waypost_core::ledger::vocabulary::Terms;
 use waypost_core::{Error, Result};
 
 pub(crate) use apply::{Followed, Marks, Source};
-pub use query::{Counts, Entry, Filter, Range, Sort, Summary};
+pub use query::{Counts, Filter, IndexedIssue, Range, Sort, Summary};
 
 /// Is raised when tables or their meaning change.
 const FORMAT: u32 = 3;

@@ -73,7 +73,7 @@ pub(super) fn at_most(limit: Option<usize>) -> i64 {
 
 /// An issue, whole.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct IndexedIssue {
     /// The issue.
     pub issue: Issue,
     /// Its record.
@@ -284,7 +284,7 @@ impl Index {
     }
 
     /// Returns an issue by its whole id.
-    pub fn get(&self, id: &str) -> Result<Option<Entry>> {
+    pub fn get(&self, id: &str) -> Result<Option<IndexedIssue>> {
         let found =
             self.one("SELECT raw, issue.ledger FROM issue JOIN line USING (line) WHERE issue.id = ?1", [id], |row| {
                 Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?))
@@ -294,7 +294,7 @@ impl Index {
 
     /// Returns the copy of an issue that is in one ledger, by its whole id; what its lines say together, if there are
     /// several.
-    pub fn in_ledger(&self, id: &str, ledger: usize) -> Result<Option<Entry>> {
+    pub fn in_ledger(&self, id: &str, ledger: usize) -> Result<Option<IndexedIssue>> {
         let mut lines = self.versions(id, ledger)?;
         let united = if lines.len() > 1 { unite(lines.iter().map(String::as_str)) } else { lines.pop() };
         united.map(|raw| self.entry(raw, ledger)).transpose()
@@ -306,18 +306,18 @@ impl Index {
     }
 
     /// Returns the issues of a ledger that are proposed, as they are in it.
-    pub fn proposed_in(&self, ledger: usize) -> Result<Vec<Entry>> {
+    pub fn proposed_in(&self, ledger: usize) -> Result<Vec<IndexedIssue>> {
         // No spelling of the word goes without these letters, and few records have them.
         let lines =
             self.all("SELECT raw FROM line WHERE ledger = ?1 AND instr(raw, '\"visibility\"') > 0", [ledger], |row| {
                 row.get::<_, String>(0)
             })?;
-        let entries = lines.into_iter().map(|raw| self.entry(raw, ledger)).collect::<Result<Vec<Entry>>>()?;
+        let entries = lines.into_iter().map(|raw| self.entry(raw, ledger)).collect::<Result<Vec<IndexedIssue>>>()?;
         Ok(entries.into_iter().filter(|entry| entry.issue.visibility() == Visibility::Proposed).collect())
     }
 
     /// Returns the issue that somebody means, by its id or the unique beginning of it.
-    pub fn entry_of(&self, wanted: &str) -> Result<Entry> {
+    pub fn entry_of(&self, wanted: &str) -> Result<IndexedIssue> {
         let id = self.find(wanted)?;
         self.get(&id)?.ok_or_else(|| Error::not_found(format!("there is no issue {wanted:?}")))
     }
@@ -450,7 +450,7 @@ impl Index {
 
     /// Returns closed issues that nothing open depends on, the first closed first: those closed before a moment, but not
     /// the `keep` that were closed last.
-    pub fn prunable(&self, before: Timestamp, keep: usize) -> Result<Vec<Entry>> {
+    pub fn prunable(&self, before: Timestamp, keep: usize) -> Result<Vec<IndexedIssue>> {
         let found = self.all(
             &format!(
                 "WITH last AS (SELECT id FROM issue WHERE category = 3{only} ORDER BY closed_at DESC, id LIMIT ?2) \
@@ -572,10 +572,10 @@ impl Index {
         Ok(revision.unwrap_or_default().cast_unsigned())
     }
 
-    fn entry(&self, raw: String, ledger: usize) -> Result<Entry> {
+    fn entry(&self, raw: String, ledger: usize) -> Result<IndexedIssue> {
         let record = Record::parse(&raw).map_err(|_| self.torn())?;
         let (issue, _) = Issue::read(&record).ok_or_else(|| self.torn())?;
-        Ok(Entry { issue, record, ledger, raw })
+        Ok(IndexedIssue { issue, record, ledger, raw })
     }
 
     /// The index contradicts itself.

@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use serde_json::json;
 use waypost_core::Error;
 
-use super::guard::Way;
+use super::guard::Transport;
 use super::text::{hash, hex, pairs};
 use super::{Shared, answer, blocking, guard, lock};
 use crate::access::Grant;
@@ -41,7 +41,7 @@ pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request
         Ok(None) => (None, next.run(request).await),
         Ok(Some((grant, shown))) => {
             let token = grant.token.clone();
-            let turn = Turn::take(&shared, &token);
+            let turn = RequestPermit::take(&shared, &token);
             let response = if turn.is_some() {
                 request.extensions_mut().insert(grant);
                 request.extensions_mut().insert(shown);
@@ -98,24 +98,24 @@ impl Shown {
 }
 
 /// One of the requests that a token may have at once.
-struct Turn<'a> {
+struct RequestPermit<'a> {
     shared: &'a Shared,
     token: &'a str,
 }
 
-impl<'a> Turn<'a> {
-    fn take(shared: &'a Shared, token: &'a str) -> Option<Turn<'a>> {
+impl<'a> RequestPermit<'a> {
+    fn take(shared: &'a Shared, token: &'a str) -> Option<RequestPermit<'a>> {
         let mut busy = lock(&shared.busy);
         let count = busy.entry(token.to_owned()).or_default();
         if *count >= OF_ONE_TOKEN {
             return None;
         }
         *count += 1;
-        Some(Turn { shared, token })
+        Some(RequestPermit { shared, token })
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
         let mut busy = lock(&self.shared.busy);
         if let Some(count) = busy.get_mut(self.token) {
@@ -148,7 +148,7 @@ async fn admit_by_store(shared: &Arc<Shared>, token: String) -> Result<Option<(G
 
 /// Finds out who asks. Nothing but a token, a logged in browser or the socket says it.
 fn admit(shared: &Shared, request: &Request) -> Result<Admitted, Box<Response<Body>>> {
-    let way = request.extensions().get::<Way>().copied().unwrap_or(Way::Network);
+    let way = request.extensions().get::<Transport>().copied().unwrap_or(Transport::Network);
     let headers = request.headers();
     if let Err((status, message)) = guard::check(&shared.names, way, request.method(), request.uri(), headers) {
         let code = if status == 415 { "invalid" } else { "refused" };
@@ -164,7 +164,7 @@ fn admit(shared: &Shared, request: &Request) -> Result<Admitted, Box<Response<Bo
             Err(error) => Err(Box::new(answer::error(&error))),
         };
     }
-    if way == Way::Socket && !headers.contains_key(header::AUTHORIZATION) {
+    if way == Transport::Socket && !headers.contains_key(header::AUTHORIZATION) {
         return Ok(Admitted::As(Grant::owner("socket"), Shown::Socket));
     }
     if let Some(cookie) = cookie(shared, headers) {

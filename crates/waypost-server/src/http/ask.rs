@@ -127,7 +127,7 @@ async fn ask(
         };
         let (sender, answer) = oneshot::channel();
         // Whoever asked may have gone.
-        match host.take_over(call, Box::new(move |answer| drop(sender.send(answer)))) {
+        match host.submit(call, Box::new(move |answer| drop(sender.send(answer)))) {
             None => answer.await.unwrap_or_else(|_| Err(ended())),
             Some(call) => blocking(move || host.call(call)).await,
         }

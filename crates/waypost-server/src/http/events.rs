@@ -141,7 +141,7 @@ fn within_page(events: impl Iterator<Item = Arc<Encoded>>) -> Vec<Arc<Encoded>> 
 }
 
 /// Which events a listener wants.
-pub(crate) struct Wanted {
+pub(crate) struct EventRequest {
     pub(crate) client: Client,
     pub(crate) since: Option<u64>,
     pub(crate) kinds: Vec<String>,
@@ -149,7 +149,7 @@ pub(crate) struct Wanted {
     pub(crate) worktree_id: Option<String>,
 }
 
-impl Wanted {
+impl EventRequest {
     fn has(&self, event: &Encoded) -> bool {
         let fits = |kind: &String| event.kind == *kind || event.kind.split('.').next() == Some(kind);
         (self.kinds.is_empty() || self.kinds.iter().any(fits))
@@ -348,7 +348,7 @@ async fn read(shared: &Arc<Shared>, query: EventQuery) -> Result<Vec<Arc<Encoded
 }
 
 /// Tells a listener what happens, from a moment of the past on.
-pub(crate) fn tell(shared: &Arc<Shared>, wanted: Wanted) -> Response<Body> {
+pub(crate) fn tell(shared: &Arc<Shared>, wanted: EventRequest) -> Response<Body> {
     let (behind, counted) = (Arc::clone(shared), Arc::clone(&shared.events.listeners));
     sse::stream(shared, wanted.client.clone(), move |listener| async move {
         let told = tell_all(&behind, wanted, listener).await;
@@ -357,7 +357,7 @@ pub(crate) fn tell(shared: &Arc<Shared>, wanted: Wanted) -> Response<Body> {
     })
 }
 
-async fn tell_all(shared: &Arc<Shared>, wanted: Wanted, mut listener: Listener) -> Result<(), Gone> {
+async fn tell_all(shared: &Arc<Shared>, wanted: EventRequest, mut listener: Listener) -> Result<(), Gone> {
     let (mut position, mut state) = (shared.events.position.subscribe(), shared.events.state.subscribe());
     let started = state.wait_for(|state| *state != State::Starting).await.map(drop);
     started.map_err(|_| Gone)?;

@@ -45,7 +45,7 @@ impl Names {
 
 /// How a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Transport {
     /// Over the network, be it that of this machine alone.
     Network,
     /// Over the socket, from a process of the same user.
@@ -55,7 +55,7 @@ pub(crate) enum Way {
 /// Returns why a request is not even looked at.
 pub(crate) fn check(
     names: &Names,
-    way: Way,
+    way: Transport,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
@@ -66,8 +66,8 @@ pub(crate) fn check(
     };
     let Ok(host) = host.to_str() else { return Err((403, "the Host is not a name")) };
     let is_ours = |name: &str| match way {
-        Way::Network => names.has(name),
-        Way::Socket => name.eq_ignore_ascii_case("localhost"),
+        Transport::Network => names.has(name),
+        Transport::Socket => name.eq_ignore_ascii_case("localhost"),
     };
     if !is_ours(host) || uri.authority().is_some_and(|authority| !is_ours(authority.as_str())) {
         return Err((403, "the Host is not one of this server"));
@@ -79,7 +79,7 @@ pub(crate) fn check(
             let origin = origin.to_str().unwrap_or_default();
             let name = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
             // On the socket there are no pages.
-            if way == Way::Socket || !name.is_some_and(|name| name.eq_ignore_ascii_case(host)) {
+            if way == Transport::Socket || !name.is_some_and(|name| name.eq_ignore_ascii_case(host)) {
                 return Err((403, "the Origin is not this server"));
             }
         }
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    fn checked(way: Way, uri: &str, headers: &[(&str, &str)]) -> Result<(), (u16, &'static str)> {
+    fn checked(way: Transport, uri: &str, headers: &[(&str, &str)]) -> Result<(), (u16, &'static str)> {
         let names = Names::new(Some(7777), &["way.example.org".to_owned()]);
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn t1_only_our_own_names_are_answered() {
         for host in ["127.0.0.1:7777", "localhost:7777", "LOCALHOST:7777", "[::1]:7777", "way.example.org"] {
-            assert_eq!(checked(Way::Network, "/", &[("host", host)]), Ok(()), "{host}");
+            assert_eq!(checked(Transport::Network, "/", &[("host", host)]), Ok(()), "{host}");
         }
         for host in [
             "",
@@ -168,21 +168,21 @@ mod tests {
             "localhost:7777,evil.com",
             "localhost:7777/evil.com",
         ] {
-            assert!(checked(Way::Network, "/", &[("host", host)]).is_err(), "{host:?}");
+            assert!(checked(Transport::Network, "/", &[("host", host)]).is_err(), "{host:?}");
         }
-        assert!(checked(Way::Network, "/", &[]).is_err(), "none");
+        assert!(checked(Transport::Network, "/", &[]).is_err(), "none");
         let twice = [("host", "localhost:7777"), ("host", "evil.com")];
-        assert!(checked(Way::Network, "/", &twice).is_err(), "two");
+        assert!(checked(Transport::Network, "/", &twice).is_err(), "two");
         let ours = [("host", "localhost:7777")];
-        assert!(checked(Way::Network, "http://evil.com/", &ours).is_err(), "an absolute address");
-        assert_eq!(checked(Way::Network, "http://localhost:7777/", &ours), Ok(()));
-        assert_eq!(checked(Way::Socket, "/", &[("host", "localhost")]), Ok(()));
-        assert!(checked(Way::Socket, "/", &[("host", "evil.com")]).is_err());
+        assert!(checked(Transport::Network, "http://evil.com/", &ours).is_err(), "an absolute address");
+        assert_eq!(checked(Transport::Network, "http://localhost:7777/", &ours), Ok(()));
+        assert_eq!(checked(Transport::Socket, "/", &[("host", "localhost")]), Ok(()));
+        assert!(checked(Transport::Socket, "/", &[("host", "evil.com")]).is_err());
     }
 
     #[test]
     fn t3_pages_of_others_are_not_answered() {
-        let with = |origin: &str| checked(Way::Network, "/", &[("host", "localhost:7777"), ("origin", origin)]);
+        let with = |origin: &str| checked(Transport::Network, "/", &[("host", "localhost:7777"), ("origin", origin)]);
         assert_eq!(with("http://localhost:7777"), Ok(()));
         for origin in [
             "null",
@@ -199,7 +199,7 @@ mod tests {
             assert!(with(origin).is_err(), "{origin:?}");
         }
         let of_socket = [("host", "localhost"), ("origin", "http://localhost")];
-        assert!(checked(Way::Socket, "/", &of_socket).is_err());
+        assert!(checked(Transport::Socket, "/", &of_socket).is_err());
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         for (site, is_answered) in [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)]
         {
             let headers = [("host", "localhost:7777"), ("sec-fetch-site", site)];
-            assert_eq!(checked(Way::Network, "/", &headers).is_ok(), is_answered, "{site}");
+            assert_eq!(checked(Transport::Network, "/", &headers).is_ok(), is_answered, "{site}");
         }
         let names = Names::new(Some(1), &[]);
         let post = |kind: Option<&'static str>| {
@@ -216,7 +216,7 @@ mod tests {
             if let Some(kind) = kind {
                 headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
             }
-            check(&names, Way::Network, &Method::POST, &Uri::from_static("/"), &headers).is_ok()
+            check(&names, Transport::Network, &Method::POST, &Uri::from_static("/"), &headers).is_ok()
         };
         assert!(post(Some("application/json")) && post(Some("Application/JSON; charset=utf-8")));
         for kind in [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("multipart/form-data")] {

@@ -44,8 +44,8 @@ use crate::host::{Host, Measure};
 use crate::mcp;
 use admit::{login, pass};
 use ask::{Address, operate};
-use events::{Events, LISTENERS, Wanted};
-use guard::{Names, Way};
+use events::{EventRequest, Events, LISTENERS};
+use guard::{Names, Transport};
 use metrics::Metrics;
 use readiness::Readiness;
 use route::{Op, ROOT};
@@ -163,7 +163,7 @@ pub fn openapi(host: &dyn Host) -> Value {
 }
 
 fn ops(host: &dyn Host) -> Vec<Op> {
-    let beside = host.beside().iter().copied();
+    let beside = host.app_operations().iter().copied();
     TABLE.iter().map(Into::into).chain(beside).map(Op::new).collect()
 }
 
@@ -246,7 +246,7 @@ async fn accept_tcp(
         match accepted {
             Ok((stream, _)) => {
                 let _ = stream.set_nodelay(true);
-                let talk = talk(stream, Way::Network, router.clone(), Arc::clone(&shared));
+                let talk = talk(stream, Transport::Network, router.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {
                     talk.await;
                     drop(permit);
@@ -277,7 +277,7 @@ async fn accept_unix(
                     shared.log(&json!({ "level": "warn", "event": "foreign_user" }));
                     continue;
                 }
-                let talk = talk(stream, Way::Socket, router.clone(), Arc::clone(&shared));
+                let talk = talk(stream, Transport::Socket, router.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {
                     talk.await;
                     drop(permit);
@@ -289,7 +289,7 @@ async fn accept_unix(
 }
 
 /// Talks with one client, until it goes or the server ends.
-async fn talk<S>(stream: S, way: Way, router: Router, shared: Arc<Shared>)
+async fn talk<S>(stream: S, way: Transport, router: Router, shared: Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -439,13 +439,13 @@ async fn stream(State(shared): State<Arc<Shared>>, request: Request) -> Response
 }
 
 fn tell(shared: &Arc<Shared>, request: &Request) -> Response<Body> {
-    let wanted = || -> Result<Wanted> {
+    let wanted = || -> Result<EventRequest> {
         watch_only(request)?;
         if shared.events.listeners() >= LISTENERS {
             return Err(Error::unavailable("too many listen"));
         }
         let client = sse::client(request)?;
-        let mut wanted = Wanted { client, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
+        let mut wanted = EventRequest { client, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
         for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
             match name.as_str() {
                 "since" => wanted.since = Some(number(&name, &value)?),

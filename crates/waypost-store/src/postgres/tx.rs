@@ -6,7 +6,7 @@ use waypost_core::{Error, Result};
 
 use super::client::Failed;
 use super::connection::{Begun, Effect};
-use super::known::Known;
+use super::statement_cache::Known;
 use super::{PostgresStore, error};
 use crate::cell::{Cell, Row};
 use crate::sql;
@@ -89,7 +89,7 @@ impl Database for PostgresTx<'_> {
         true
     }
 
-    fn foresee(&mut self, mut questions: Vec<Question>) -> Result<()> {
+    fn prefetch(&mut self, mut questions: Vec<Question>) -> Result<()> {
         questions.retain(|(sql, parameters)| self.known.get(sql, parameters).is_none());
         if questions.is_empty() {
             return Ok(());

@@ -76,7 +76,7 @@ conformance! {
         verbs::a_task_that_something_refers_to_is_not_removed,
         verbs::sequences_have_no_gaps_after_a_rollback,
         verbs::a_part_that_is_undone_leaves_nothing_and_the_rest_stays,
-        verbs::what_is_foreseen_is_answered_as_it_is_when_it_is_asked,
+        verbs::a_prefetched_read_returns_the_same_as_a_plain_one,
         verbs::events_are_listed_by_every_filter,
         verbs::time_never_goes_back,
         verbs::paths_of_any_bytes_survive,

@@ -230,11 +230,11 @@ pub(crate) fn a_failure_that_is_undone_does_not_hinder_the_rest(store: &mut dyn 
     assert_eq!(read(store, |tx| tx.worktree_list().unwrap().len()), 1);
 }
 
-pub(crate) fn what_is_foreseen_is_answered_as_it_is_when_it_is_asked(store: &mut dyn Store) {
+pub(crate) fn a_prefetched_read_returns_the_same_as_a_plain_one(store: &mut dyn Store) {
     let repository = repository(1);
     let worktree = worktree(2, &repository);
-    let foresee = |tx: &mut dyn Tx| {
-        tx.foresee(&mut |tx| {
+    let prefetch = |tx: &mut dyn Tx| {
+        tx.prefetch(&mut |tx| {
             tx.now()?;
             tx.event_last()?;
             tx.repository_list()?;
@@ -244,13 +244,13 @@ pub(crate) fn what_is_foreseen_is_answered_as_it_is_when_it_is_asked(store: &mut
         .unwrap();
     };
     write(store, |tx| {
-        foresee(tx);
+        prefetch(tx);
         assert_eq!(tx.worktree_get(&worktree.id).unwrap(), None);
         tx.repository_put(&repository).unwrap();
         tx.worktree_put(&worktree).unwrap();
         assert_eq!(tx.event_append(&event(&worktree, "one")).unwrap(), 1);
         assert_eq!(tx.worktree_get(&worktree.id).unwrap().as_ref(), Some(&worktree), "it is there since");
-        foresee(tx);
+        prefetch(tx);
         assert_eq!(tx.event_append(&event(&worktree, "two")).unwrap(), 2, "only asked, it changes nothing");
         assert_eq!(tx.event_list(&all()).unwrap().len(), 2);
         assert_eq!(tx.repository_list().unwrap(), std::slice::from_ref(&repository));

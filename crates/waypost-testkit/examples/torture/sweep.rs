@@ -81,7 +81,7 @@ pub(crate) fn kills(torture: &Torture) -> Tally {
 type Ways = fn(&(&'static str, &[&str])) -> Vec<(&'static str, String)>;
 
 /// A case, and the faults of it that are still to be tried. None until it was watched once.
-type Turn = (&'static Case, Option<Vec<Fault>>);
+type SweepStep = (&'static Case, Option<Vec<Fault>>);
 
 fn sweep(torture: &Torture, ways: Ways) -> Tally {
     let mut tally = Tally::default();
@@ -89,7 +89,7 @@ fn sweep(torture: &Torture, ways: Ways) -> Tally {
         tally.violation("strace is missing, or may not watch processes here; leave this part out with --without");
         return tally;
     }
-    let mut turns: Vec<Turn> = CASES.iter().map(|case| (case, None)).collect();
+    let mut turns: Vec<SweepStep> = CASES.iter().map(|case| (case, None)).collect();
     torture.dice().shuffle(&mut turns);
     let (queue, results) = (Mutex::new(VecDeque::from(turns)), Mutex::new(tally));
     std::thread::scope(|scope| {
@@ -185,7 +185,7 @@ const HANGS: i32 = -2;
 struct Sweeper<'a> {
     torture: &'a Torture,
     ways: Ways,
-    queue: &'a Mutex<VecDeque<Turn>>,
+    queue: &'a Mutex<VecDeque<SweepStep>>,
     dice: Dice,
     tally: Tally,
 }

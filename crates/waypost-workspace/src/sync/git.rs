@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use waypost_core::{Error, Result, url_text};
 
 use super::locks::OwnLocks;
-use super::objects::{Entry, Objects, Record, Remote};
+use super::objects::{Objects, Record, Remote, TreeEntry};
 use super::{Adapter, Round, Work};
 use crate::git_layout;
 use crate::is_same_place;
@@ -36,9 +36,9 @@ struct Here {
     /// The commit of the branch; none before the first one.
     head: Option<String>,
     /// What that has at the ledger's path.
-    entry: Option<Entry>,
+    entry: Option<TreeEntry>,
     /// What the index has there.
-    staged: Option<Entry>,
+    staged: Option<TreeEntry>,
 }
 
 /// What is to be done with the commits of both sides.
@@ -112,7 +112,7 @@ impl Adapter for GitSync<'_> {
         let here = self.look()?;
         let theirs = self.upstream.as_deref().map(|commit| self.objects.entry(commit)).transpose()?.flatten();
         let base = self.objects.base(&self.branch, here.head.as_deref(), self.upstream.as_deref())?;
-        let content = |entry: &Option<Entry>| entry.as_ref().map(|entry| self.objects.content(entry)).transpose();
+        let content = |entry: &Option<TreeEntry>| entry.as_ref().map(|entry| self.objects.content(entry)).transpose();
         let merged = self.work.merge(content(&base)?.as_deref(), content(&theirs)?.as_deref())?;
         let Some(merged) = merged else {
             self.work.note("there is no ledger yet".to_owned());
@@ -123,7 +123,7 @@ impl Adapter for GitSync<'_> {
         }
         let known = theirs.as_ref().or(here.entry.as_ref());
         let mode = known.map_or_else(|| "100644".to_owned(), |entry| entry.mode.clone());
-        let ledger = Entry { mode, blob: self.objects.keep(&merged)? };
+        let ledger = TreeEntry { mode, blob: self.objects.keep(&merged)? };
         self.commit(&here, theirs.as_ref(), &ledger)
     }
 
@@ -148,13 +148,13 @@ impl GitSync<'_> {
     }
 
     /// Returns what the index has at the ledger's path.
-    fn staged(&self) -> Result<Option<Entry>> {
+    fn staged(&self) -> Result<Option<TreeEntry>> {
         let path = format!(":(top,literal){}", self.work.request.path);
         let said = self.objects.look().args(["ls-files", "--stage", "-z", "--", &path]).stdout()?;
         let mut entries = said.split('\0').filter_map(|entry| entry.split_once('\t')).map(|(facts, _)| facts);
         let Some(facts) = entries.next() else { return Ok(None) };
         match facts.split(' ').collect::<Vec<_>>().as_slice() {
-            [mode, blob, "0"] => Ok(Some(Entry { mode: (*mode).to_owned(), blob: (*blob).to_owned() })),
+            [mode, blob, "0"] => Ok(Some(TreeEntry { mode: (*mode).to_owned(), blob: (*blob).to_owned() })),
             _ => Err(Error::refused(format!("{} has a conflict that waits to be resolved", self.work.request.path))
                 .hint(format!("git add {} takes what is in the file", self.work.request.path))),
         }
@@ -181,7 +181,7 @@ impl GitSync<'_> {
     }
 
     /// Tells whether a sync that did not come to its end staged this.
-    fn is_staged_by_us(&self, staged: &Entry) -> bool {
+    fn is_staged_by_us(&self, staged: &TreeEntry) -> bool {
         self.objects.record(&self.branch).is_some_and(|record| record.staged.contains(&staged.blob))
     }
 
@@ -276,8 +276,8 @@ impl GitSync<'_> {
         Ok(Plan::Apart { head: head.clone(), upstream: upstream.clone() })
     }
 
-    fn commit(&self, here: &Here, theirs: Option<&Entry>, ledger: &Entry) -> Result<Round> {
-        let is_same = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.blob == ledger.blob);
+    fn commit(&self, here: &Here, theirs: Option<&TreeEntry>, ledger: &TreeEntry) -> Result<Round> {
+        let is_same = |entry: Option<&TreeEntry>| entry.is_some_and(|entry| entry.blob == ledger.blob);
         // The ledger of a commit that we know already.
         let entry_of = |commit: &str| if here.head.as_deref() == Some(commit) { here.entry.as_ref() } else { theirs };
         let (local, remote) = match self.plan(here)? {
@@ -293,7 +293,7 @@ impl GitSync<'_> {
                 (commit.clone(), commit)
             }
             Plan::Apart { head, upstream } => {
-                let make = |on: String, entry: Option<&Entry>| {
+                let make = |on: String, entry: Option<&TreeEntry>| {
                     if is_same(entry) {
                         return Ok(on);
                     }
@@ -348,7 +348,7 @@ impl GitSync<'_> {
     }
 
     /// Moves the branch to a commit whose files are the same but for the ledger. Returns whether it was where it was seen.
-    fn move_branch(&self, here: &Here, to: &str, ledger: &Entry) -> Result<bool> {
+    fn move_branch(&self, here: &Here, to: &str, ledger: &TreeEntry) -> Result<bool> {
         // The index first: whoever commits in this moment commits the ledger as it should be, and not as it was.
         self.stage(Some(ledger))?;
         let from = here.head.as_deref().unwrap_or_default();
@@ -364,7 +364,7 @@ impl GitSync<'_> {
     }
 
     /// Gives the ledger's path another entry in the user's index, and touches no other.
-    fn stage(&self, entry: Option<&Entry>) -> Result<()> {
+    fn stage(&self, entry: Option<&TreeEntry>) -> Result<()> {
         if self.staged()?.as_ref() == entry {
             return Ok(());
         }
@@ -373,7 +373,9 @@ impl GitSync<'_> {
         loop {
             let update = self.objects.look().arg("update-index");
             let update = match entry {
-                Some(Entry { mode, blob }) => update.args(["--add", "--cacheinfo", &format!("{mode},{blob},{path}")]),
+                Some(TreeEntry { mode, blob }) => {
+                    update.args(["--add", "--cacheinfo", &format!("{mode},{blob},{path}")])
+                }
                 None => update.args(["--force-remove", "--", path]),
             };
             let written = self

@@ -5,7 +5,7 @@
 
 use waypost_core::{Error, Result};
 
-use super::objects::{Entry, Objects, Record, Remote};
+use super::objects::{Objects, Record, Remote, TreeEntry};
 use super::{Adapter, MESSAGE, Round, Work};
 use crate::run::{Git, Tool, jj_as_it_is};
 
@@ -69,19 +69,19 @@ impl Adapter for JjSync<'_> {
         let entry = |commit: Option<&str>| commit.map(|commit| self.objects.entry(commit)).transpose();
         let theirs = entry(self.upstream.as_deref())?.flatten();
         let base = self.objects.base(&self.key(), parent.as_deref(), self.upstream.as_deref())?;
-        let content = |entry: &Option<Entry>| entry.as_ref().map(|entry| self.objects.content(entry)).transpose();
+        let content = |entry: &Option<TreeEntry>| entry.as_ref().map(|entry| self.objects.content(entry)).transpose();
         let plan = self.plan(parent.as_deref())?;
         let Some(merged) = self.work.merge(content(&base)?.as_deref(), content(&theirs)?.as_deref())? else {
             self.work.note("there is no ledger yet".to_owned());
             return Ok(Round::Done { committed: None, pushed: None });
         };
-        let ledger = Entry { mode: "100644".to_owned(), blob: self.objects.keep(&merged)? };
+        let ledger = TreeEntry { mode: "100644".to_owned(), blob: self.objects.keep(&merged)? };
         let pushed = match self.push(&plan, theirs.as_ref(), &ledger)? {
             Ok(pushed) => pushed,
             Err(error) => return Ok(Round::NotTaken(error)),
         };
         let remote = pushed.clone().or_else(|| self.upstream.clone());
-        let moved = self.under_lock(&merged, || self.settle(&plan, parent.as_deref(), remote.as_deref()))?;
+        let moved = self.under_lock(&merged, || self.move_to_merged(&plan, parent.as_deref(), remote.as_deref()))?;
         let Some(made) = moved else { return Ok(Round::Moved) };
         if let (Plan::Apart, Some(local), Some(upstream)) = (&plan, made.as_ref().or(parent.as_ref()), remote) {
             let record = Record { local: local.clone(), upstream, staged: Vec::new() };
@@ -169,7 +169,7 @@ impl JjSync<'_> {
     }
 
     /// Makes the commit that the remote gets, and pushes it. Returns it, or why the remote did not take it.
-    fn push(&self, plan: &Plan, theirs: Option<&Entry>, ledger: &Entry) -> Result<Result<Option<String>>> {
+    fn push(&self, plan: &Plan, theirs: Option<&TreeEntry>, ledger: &TreeEntry) -> Result<Result<Option<String>>> {
         let (Some(target), Some(upstream)) = (&self.remote, &self.upstream) else { return Ok(Ok(None)) };
         let on = match plan {
             Plan::Together { on } => on,
@@ -199,7 +199,7 @@ impl JjSync<'_> {
     }
 
     /// Puts the working copy where it belongs. Returns the commit that was made of its change of the ledger, if one was.
-    fn settle(&self, plan: &Plan, parent: Option<&str>, remote: Option<&str>) -> Result<Option<String>> {
+    fn move_to_merged(&self, plan: &Plan, parent: Option<&str>, remote: Option<&str>) -> Result<Option<String>> {
         self.work.change(self.jj().args(["file", "track", "--quiet", "--", &self.fileset()]), "")?;
         if remote.is_some() {
             // What git has got, jj has not seen yet.

@@ -57,7 +57,7 @@ pub(super) struct Record {
 
 /// What a commit has at the ledger's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct TreeEntry {
     pub(super) mode: String,
     pub(super) blob: String,
 }
@@ -107,21 +107,21 @@ impl<'a> Objects<'a> {
     }
 
     /// Returns what a commit has at the ledger's path.
-    pub(super) fn entry(&self, commit: &str) -> Result<Option<Entry>> {
+    pub(super) fn entry(&self, commit: &str) -> Result<Option<TreeEntry>> {
         let path = self.work.request.path;
         let said = self.look().args(["ls-tree", "-z", "--full-tree", commit, "--", path]).stdout()?;
         let Some((facts, _)) = said.trim_end_matches('\0').split_once('\t') else { return Ok(None) };
         let words: Vec<&str> = facts.split(' ').collect();
         match words.as_slice() {
             [mode @ ("100644" | "100755"), "blob", blob] => {
-                Ok(Some(Entry { mode: (*mode).to_owned(), blob: (*blob).to_owned() }))
+                Ok(Some(TreeEntry { mode: (*mode).to_owned(), blob: (*blob).to_owned() }))
             }
             _ => Err(Error::refused(format!("in commit {commit} {path} is not a file"))),
         }
     }
 
     /// Returns what a file with this entry says.
-    pub(super) fn content(&self, entry: &Entry) -> Result<Vec<u8>> {
+    pub(super) fn content(&self, entry: &TreeEntry) -> Result<Vec<u8>> {
         let path = format!("--path={}", self.work.request.path);
         self.look().args(["cat-file", "--filters", &path, &entry.blob]).bytes()
     }
@@ -174,7 +174,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Makes a commit that differs from a tree in the ledger alone.
-    pub(super) fn commit(&self, tree_of: Option<&str>, parents: &[&str], ledger: &Entry) -> Result<String> {
+    pub(super) fn commit(&self, tree_of: Option<&str>, parents: &[&str], ledger: &TreeEntry) -> Result<String> {
         let index = |tool: Tool| tool.env("GIT_INDEX_FILE", &self.index);
         let _ = std::fs::remove_file(&self.index);
         let read = index(self.look()).arg("read-tree").arg(tree_of.unwrap_or("--empty"));
@@ -225,7 +225,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Returns the ledger that a branch and its upstream came from.
-    pub(super) fn base(&self, branch: &str, head: Option<&str>, upstream: Option<&str>) -> Result<Option<Entry>> {
+    pub(super) fn base(&self, branch: &str, head: Option<&str>, upstream: Option<&str>) -> Result<Option<TreeEntry>> {
         let (Some(head), Some(upstream)) = (head, upstream) else { return Ok(None) };
         let mut ours = vec![head];
         let record = self.record(branch);

@@ -8,8 +8,8 @@ use waypost_fs::{Usage, measure_tree};
 
 use super::beside::{Linked, beside};
 use super::copies::is_copied;
-use super::living::{Process, living_in};
 use super::make::source;
+use super::open_processes::{Process, living_in};
 use super::overlay::enter;
 use super::plan::{Plan, Strategy};
 use super::reflog::abandoned;

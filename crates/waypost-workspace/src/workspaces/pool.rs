@@ -13,9 +13,9 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, FileLock, create_private_dir, measure_tree, rename_new};
 
 use super::examine::nested;
-use super::living::{Process, living_in};
 use super::make::{Files, Identity, Made, Means, is_ours, make, mark};
 use super::mirror::{Mirror, remove_if_there};
+use super::open_processes::{Process, living_in};
 use super::plan::{Name, Plan, Strategy, real};
 use super::{git_dir, remove};
 use crate::run::Git;

@@ -140,7 +140,7 @@ pub(super) fn forget(plan: &Plan) -> Result<()> {
 }
 
 fn check(plan: &Plan, work: Work) -> Result<()> {
-    let living = super::living::living_in(&plan.home())?;
+    let living = super::open_processes::living_in(&plan.home())?;
     if let Some(first) = living.first() {
         return Err(Error::refused(format!(
             "process {} ({}) lives in {}",

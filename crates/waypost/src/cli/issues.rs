@@ -13,7 +13,7 @@ use waypost_core::{Error, Result};
 use waypost_ledger::{Index, Summary};
 
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
-use super::{Cx, in_one_line};
+use super::{CommandContext, in_one_line};
 use crate::claims::{self, Held};
 use crate::issue_ops;
 use crate::ledger::{Change, Ledger};
@@ -22,7 +22,7 @@ use crate::prune::prune_large;
 use crate::repos::Repos;
 
 /// The ledger one stands in.
-pub(crate) struct Desk {
+pub(crate) struct LedgerContext {
     pub(crate) place: Place,
     pub(crate) ledger: Ledger,
     pub(crate) now: Timestamp,
@@ -30,7 +30,7 @@ pub(crate) struct Desk {
     pub(crate) held: Held,
 }
 
-impl Desk {
+impl LedgerContext {
     /// Makes several changes, and returns each issue as it is then, with the number of its ledger. The first one in a
     /// clone also tells git how to merge the ledger.
     pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
@@ -63,14 +63,14 @@ impl Desk {
     }
 }
 
-impl Cx {
+impl CommandContext {
     /// Opens the ledgers.
-    pub(crate) fn desk(&mut self) -> Result<Desk> {
+    pub(crate) fn desk(&mut self) -> Result<LedgerContext> {
         self.desk_with(&[])
     }
 
     /// Opens the ledgers, and those of repositories that were named.
-    pub(crate) fn desk_with(&mut self, named: &[Option<&str>]) -> Result<Desk> {
+    pub(crate) fn desk_with(&mut self, named: &[Option<&str>]) -> Result<LedgerContext> {
         let place = self.place()?;
         let (ledger, unreachable) = Ledger::narrowed(&place, self.global.repo.as_deref(), named)?;
         for warning in unreachable {
@@ -78,13 +78,17 @@ impl Cx {
         }
         let now = ledger.now();
         let held = claims::held_by_others(&place)?;
-        Ok(Desk { place, ledger, now, held })
+        Ok(LedgerContext { place, ledger, now, held })
     }
 
     /// Asks about the issues, and says if a part of the ledger could not be read.
-    pub(crate) fn look<T>(&mut self, desk: &Desk, mut look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_index<T>(
+        &mut self,
+        desk: &LedgerContext,
+        mut read: impl FnMut(&Index) -> Result<T>,
+    ) -> Result<T> {
         let (answer, unread, conflicted) =
-            desk.ledger.look(|index| Ok((look(index)?, index.unread()?, index.conflicted()?)))?;
+            desk.ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
         if conflicted > 0 {
             self.ui.warn("the ledger has conflict markers and is read as merged: way resolve");
         }
@@ -99,7 +103,7 @@ impl Cx {
     /// Answers with a list of issues, at most `limit` of them; 0 means all. Returns whether there are any.
     pub(crate) fn list(
         &mut self,
-        desk: &Desk,
+        desk: &LedgerContext,
         limit: usize,
         columns: &[Column],
         mut ask: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
@@ -107,7 +111,7 @@ impl Cx {
         let is_json = self.ui.json;
         // One more than is shown tells whether there are more.
         let asked = (limit > 0).then(|| limit.saturating_add(1));
-        let (mut found, mut records) = self.look(desk, |index| {
+        let (mut found, mut records) = self.with_index(desk, |index| {
             let found = ask(index, asked)?;
             let records = if is_json { found.as_slice() } else { &[] };
             let records = records.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>()?;
@@ -142,7 +146,7 @@ impl Cx {
     }
 
     /// Prunes ledgers that have become large, if the configuration says so.
-    pub(crate) fn prune_if_large(&mut self, desk: &Desk) {
+    pub(crate) fn prune_if_large(&mut self, desk: &LedgerContext) {
         for pruned in prune_large(&desk.place, &desk.ledger) {
             // What was asked for is done; that the ledger stays large is no failure of it.
             match pruned {
@@ -154,14 +158,14 @@ impl Cx {
     }
 
     /// Answers with what became of several issues.
-    pub(crate) fn answer_changed(&self, desk: &Desk, verb: &str, records: &[(Record, usize)]) -> Result<()> {
+    pub(crate) fn answer_changed(&self, desk: &LedgerContext, verb: &str, records: &[(Record, usize)]) -> Result<()> {
         self.answer_each(desk, |_| verb, records)
     }
 
     /// The same with a verb for each, by its id.
     pub(crate) fn answer_each<'a>(
         &self,
-        desk: &Desk,
+        desk: &LedgerContext,
         verb: impl Fn(&str) -> &'a str,
         records: &[(Record, usize)],
     ) -> Result<()> {

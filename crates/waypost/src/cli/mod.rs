@@ -98,17 +98,17 @@ struct GlobalArgs {
 }
 
 /// A command: what it is called, which arguments it takes, and who answers.
-struct Entry {
+struct CommandEntry {
     name: &'static str,
     aliases: &'static [&'static str],
     define: fn(Command) -> Command,
-    run: fn(&mut Cx, &ArgMatches) -> Result<ExitCode>,
+    run: fn(&mut CommandContext, &ArgMatches) -> Result<ExitCode>,
 }
 
 macro_rules! commands {
     ($($name:literal $([$($alias:literal),*])? => $module:ident;)*) => {
         /// All commands, in the order of the help.
-        static COMMANDS: &[Entry] = &[$(Entry {
+        static COMMANDS: &[CommandEntry] = &[$(CommandEntry {
             name: $name,
             aliases: &[$($($alias),*)?],
             define: <commands::$module::Args as clap::Args>::augment_args,
@@ -183,7 +183,7 @@ commands! {
     "merge-driver" => merge_driver;
 }
 
-impl Entry {
+impl CommandEntry {
     fn is_called(&self, name: &OsStr) -> bool {
         self.name == name || self.aliases.iter().any(|alias| *alias == name)
     }
@@ -207,7 +207,7 @@ pub fn main() -> ExitCode {
     }
     let variables = Variables::of_process();
     let ui = Ui::new(global.json, global.quiet, global.color, &variables);
-    let mut cx = Cx { ui, variables, global, place: None, uses_store: false };
+    let mut cx = CommandContext { ui, variables, global, place: None, uses_store: false };
     match enter(cx.global.directory.as_deref()).and_then(|()| run(&mut cx, &matches)) {
         Ok(code) => code,
         Err(error) => {
@@ -229,14 +229,14 @@ pub fn command() -> Command {
 /// Defining all commands takes longer than most of them do. So only those whose name was typed are defined first;
 /// if that does not suffice, be it for help or for an error, everything is.
 fn parse(raw: &[OsString]) -> Result<ArgMatches, clap::Error> {
-    let typed = |entry: &Entry| raw.iter().any(|arg| entry.is_called(arg));
+    let typed = |entry: &CommandEntry| raw.iter().any(|arg| entry.is_called(arg));
     match define(typed).try_get_matches_from(raw) {
         Err(error) if error.kind() != ErrorKind::DisplayVersion => command().try_get_matches_from(raw),
         other => other,
     }
 }
 
-fn define(wanted: impl Fn(&Entry) -> bool) -> Command {
+fn define(wanted: impl Fn(&CommandEntry) -> bool) -> Command {
     let way = Command::new("way")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT.lines().next())
@@ -251,7 +251,7 @@ fn define(wanted: impl Fn(&Entry) -> bool) -> Command {
     )
 }
 
-fn run(cx: &mut Cx, matches: &ArgMatches) -> Result<ExitCode> {
+fn run(cx: &mut CommandContext, matches: &ArgMatches) -> Result<ExitCode> {
     let Some((name, matches)) = matches.subcommand() else {
         return Err(Error::invalid("no command was given").hint("way --help"));
     };
@@ -275,7 +275,7 @@ fn run(cx: &mut Cx, matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 /// What a command works with.
-struct Cx {
+struct CommandContext {
     ui: Ui,
     variables: Variables,
     global: GlobalArgs,
@@ -285,7 +285,7 @@ struct Cx {
     uses_store: bool,
 }
 
-impl Cx {
+impl CommandContext {
     /// Finds out where everything lives. Warnings about it are said once.
     fn place(&mut self) -> Result<Place> {
         let cwd = std::env::current_dir()

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::vocabulary::{Category, DependencyKind, Statuses};
 use waypost_core::time::Timestamp;
-use waypost_ledger::Entry;
+use waypost_ledger::IndexedIssue;
 
 /// A column of a table. It is called as the field of a record; the names of lists are understood too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -81,7 +81,7 @@ impl Field {
 }
 
 /// Makes a table as RFC 4180 has it; of all fields, if none are named.
-pub(crate) fn csv(entries: &[Entry], fields: &[Field]) -> String {
+pub(crate) fn csv(entries: &[IndexedIssue], fields: &[Field]) -> String {
     let fields = if fields.is_empty() { <Field as clap::ValueEnum>::value_variants() } else { fields };
     let mut table = String::new();
     let mut row = |cells: Vec<String>| {
@@ -104,7 +104,7 @@ fn cell(text: &str) -> String {
 }
 
 /// Makes a page, grouped by status.
-pub(crate) fn markdown(entries: &[Entry], statuses: &Statuses) -> String {
+pub(crate) fn markdown(entries: &[IndexedIssue], statuses: &Statuses) -> String {
     let mut groups: BTreeMap<(u8, &str), Vec<&Issue>> = BTreeMap::new();
     for entry in entries {
         let status = entry.issue.status.as_str();

@@ -15,7 +15,7 @@ use waypost_core::{Error, Result};
 
 use super::issues::{file_or_stdin, text_or_stdin};
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
-use super::{Cx, in_one_line};
+use super::{CommandContext, in_one_line};
 use crate::claims;
 use crate::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
 use crate::session::Session;
@@ -52,7 +52,7 @@ pub(crate) struct EpochArg {
 
 impl EpochArg {
     /// Returns the epoch that is meant. A job that lost its lease must not write under the next one of its agent.
-    pub(crate) fn of(&self, cx: &Cx, task: Option<&str>) -> Option<u64> {
+    pub(crate) fn of(&self, cx: &CommandContext, task: Option<&str>) -> Option<u64> {
         let is_own = task.is_some() && task.map(str::to_owned) == cx.variables.text(WAYPOST_TASK);
         self.epoch.or_else(|| cx.variables.text(WAYPOST_EPOCH).filter(|_| is_own)?.parse().ok())
     }
@@ -83,12 +83,12 @@ pub(crate) fn json_or_text(what: &str, given: &str) -> Result<Value> {
     }
 }
 
-impl Cx {
+impl CommandContext {
     /// Opens the store for work, and tells the ledger what it has still to be told. That it could not be told is no
     /// failure of what was asked for; finishing a task warns of it.
     pub(crate) fn work(&mut self) -> Result<Session> {
         let mut session = self.session()?;
-        if let Err(error) = claims::tell(&mut session) {
+        if let Err(error) = claims::deliver_notices(&mut session) {
             log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
         }
         Ok(session)

@@ -13,7 +13,7 @@ use waypost_core::ledger::import::{self, Imported, Note};
 use waypost_core::ledger::issue::{Issue, moment};
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Category;
-use waypost_ledger::{Entry, Filter, Index, Sort};
+use waypost_ledger::{Filter, Index, IndexedIssue, Sort};
 
 use crate::ledger::{Ledger, Transaction};
 
@@ -99,7 +99,7 @@ fn take_ours(
         }
     }
     outcome.others = new.len();
-    let mut older: Vec<(Entry, &Record)> = Vec::new();
+    let mut older: Vec<(IndexedIssue, &Record)> = Vec::new();
     for (id, mut versions) in issues {
         // As in a ledger: of several versions the one that was changed last counts.
         versions.sort_by_key(|record| (record.text("updated_at").and_then(|text| moment(&text)), record.to_line()));
@@ -193,7 +193,7 @@ fn take_theirs(
 /// Changes an issue that is known to what comes in, if that is asked for and newer. What is deleted stays so.
 fn bring_up_to_date(
     transaction: &mut Transaction<'_, '_>,
-    entry: &Entry,
+    entry: &IndexedIssue,
     incoming: &Record,
     item: &str,
     plan: Plan,

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use waypost_core::op::TakeWorkflow;
-use waypost_core::work::import::{Desk, Imported, Note, caw, langgraph};
+use waypost_core::work::import::{ImportContext, Imported, Note, caw, langgraph};
 use waypost_core::{Kind, Result, path_text};
 use waypost_store::foreign;
 
-use crate::moving::{self, Moved};
 use crate::session::Session;
+use crate::transfer::{self, Moved};
 
 /// What a database was written by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,11 @@ pub struct Outcome {
 
 /// Takes the workflows of a database into the store. The database is only read.
 pub fn import(session: &mut Session, program: Program, path: &Path, is_rehearsal: bool) -> Result<Outcome> {
-    let desk =
-        Desk { repository: session.repository().clone(), worktree: session.worktree().clone(), now: session.now()? };
+    let desk = ImportContext {
+        repository: session.repository().clone(),
+        worktree: session.worktree().clone(),
+        now: session.now()?,
+    };
     let scratch = match (&session.place.checkout, &session.place.home) {
         (Some(checkout), _) => checkout.private_dir.clone(),
         (None, Some((home, _))) => home.clone(),
@@ -61,7 +64,7 @@ pub fn import(session: &mut Session, program: Program, path: &Path, is_rehearsal
     let mut outcome = Outcome { notes, ..Outcome::default() };
     let from = format!("{} {}", program.name(), path_text::to_text(path));
     for mut dump in workflows {
-        let into = moving::name(session);
+        let into = transfer::name(session);
         let mut taken = take(session, &dump, &from, &into, is_rehearsal);
         if matches!(&taken, Err(error) if error.kind() == Kind::Conflict) {
             // A live one of the same name is another one.
@@ -87,7 +90,7 @@ pub fn import(session: &mut Session, program: Program, path: &Path, is_rehearsal
 
 fn take(
     session: &mut Session,
-    dump: &waypost_core::work::moving::WorkflowDump,
+    dump: &waypost_core::work::transfer::WorkflowDump,
     from: &str,
     into: &str,
     rehearse: bool,

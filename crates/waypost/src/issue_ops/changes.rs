@@ -10,10 +10,10 @@ use waypost_core::op::Effect;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
-use super::{Desk, IssueRecord, Question};
+use super::{IssueContext, IssueRecord, Question};
 use crate::claims;
 use crate::ledger::{Change, Edit, New};
-use crate::merging::ensure_driver;
+use crate::merge_driver::ensure_driver;
 
 /// What can be said of an issue.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -121,7 +121,7 @@ impl Question for AddIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueRecord> {
         refuse(Self::NAME, &self.unknown)?;
         let edit = self.fields.edit(Some(self.title), Vec::new())?;
         let (blocked_by, discovered_from) = (self.blocked_by, self.discovered_from);
@@ -163,7 +163,7 @@ impl Question for UpdateIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueRecord> {
         refuse(Self::NAME, &self.unknown)?;
         let edit = self.fields.edit(self.title, self.remove_labels)?;
         if edit == Edit::default() {
@@ -201,7 +201,7 @@ macro_rules! change {
                 self.repo.as_deref()
             }
 
-            fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
+            fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueRecord> {
                 let $told = self;
                 desk.change($change)
             }
@@ -306,10 +306,10 @@ impl Question for TakeIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut Desk<'_>) -> Result<TakenIssue> {
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<TakenIssue> {
         let (id, lease) = claims::claim(desk.place, &desk.ledger, self.issue.as_deref(), self.ttl_ms)?;
         ensure_driver(desk.place);
-        let entry = desk.look(|index| index.entry_of(&id))?;
+        let entry = desk.with_index(|index| index.entry_of(&id))?;
         Ok(TakenIssue { issue: desk.shown(&entry.record, entry.ledger)?, lease })
     }
 }

@@ -20,7 +20,7 @@ use waypost_ledger::{Index, Summary};
 use crate::claims;
 use crate::history;
 use crate::ledger::{Change, Ledger};
-use crate::merging::ensure_driver;
+use crate::merge_driver::ensure_driver;
 use crate::place::Place;
 use crate::prune::prune_large;
 use changes::{
@@ -30,7 +30,7 @@ use changes::{
 use questions::{BlockedIssues, ExplainIssue, ListIssues, ReadyIssues, SearchIssues, ShowIssue};
 
 /// One row of the table of operations on issues.
-pub struct Entry {
+pub struct AppEntry {
     /// Its name on every surface.
     pub name: &'static str,
     /// One line for help texts.
@@ -48,8 +48,8 @@ pub struct Entry {
     pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
-const fn entry<Q: Question>() -> Entry {
-    Entry {
+const fn entry<Q: Question>() -> AppEntry {
+    AppEntry {
         name: Q::NAME,
         summary: Q::SUMMARY,
         effect: Q::EFFECT,
@@ -60,7 +60,7 @@ const fn entry<Q: Question>() -> Entry {
 }
 
 /// All operations on issues.
-pub static TABLE: &[Entry] = &[
+pub static TABLE: &[AppEntry] = &[
     entry::<AddIssue>(),
     entry::<BlockedIssues>(),
     entry::<CloseIssue>(),
@@ -80,7 +80,7 @@ pub static TABLE: &[Entry] = &[
 ];
 
 /// Returns the operation with this name.
-pub fn named(name: &str) -> Option<&'static Entry> {
+pub fn named(name: &str) -> Option<&'static AppEntry> {
     TABLE.iter().find(|entry| entry.name == name)
 }
 
@@ -136,7 +136,7 @@ trait Question: DeserializeOwned + JsonSchema {
     /// Returns the only repository that it is about, if it is about one.
     fn repo(&self) -> Option<&str>;
 
-    fn run(self, desk: &mut Desk<'_>) -> Result<Self::Answer>;
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<Self::Answer>;
 }
 
 fn run<Q: Question>(place: &Place, arguments: Value, key: Option<&str>) -> Result<Value> {
@@ -144,7 +144,7 @@ fn run<Q: Question>(place: &Place, arguments: Value, key: Option<&str>) -> Resul
         .map_err(|error| Error::invalid(format!("wrong arguments for {}", Q::NAME)).because(error))?;
     let (ledger, unreachable) = Ledger::narrowed(place, question.repo(), &[])?;
     let warnings = place.warnings.iter().cloned().chain(unreachable).collect();
-    let mut desk = Desk { place, ledger: ledger.once(key), warnings };
+    let mut desk = IssueContext { place, ledger: ledger.once(key), warnings };
     let answer = question.run(&mut desk)?;
     let mut answer = serde_json::to_value(answer)
         .map_err(|error| Error::internal(format!("the answer of {} is not JSON", Q::NAME)).because(error))?;
@@ -155,17 +155,17 @@ fn run<Q: Question>(place: &Place, arguments: Value, key: Option<&str>) -> Resul
 }
 
 /// The ledgers that a request is about, and what is odd about them.
-struct Desk<'a> {
+struct IssueContext<'a> {
     place: &'a Place,
     ledger: Ledger,
     warnings: Vec<String>,
 }
 
-impl Desk<'_> {
+impl IssueContext<'_> {
     /// Asks about the issues, and notes if a part of the ledger could not be read.
-    fn look<T>(&mut self, mut look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+    fn with_index<T>(&mut self, mut read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
         let (answer, unread, conflicted) =
-            self.ledger.look(|index| Ok((look(index)?, index.unread()?, index.conflicted()?)))?;
+            self.ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
         if conflicted > 0 {
             self.warnings.push("the ledger has conflict markers and is read as merged: way resolve".to_owned());
         }
@@ -182,8 +182,9 @@ impl Desk<'_> {
         mut ask: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
     ) -> Result<IssueList> {
         let asked = (limit > 0).then(|| limit.saturating_add(1));
-        let mut records = self
-            .look(|index| ask(index, asked)?.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>())?;
+        let mut records = self.with_index(|index| {
+            ask(index, asked)?.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>()
+        })?;
         let has_more = limit > 0 && records.len() > limit;
         if has_more {
             records.truncate(limit);

@@ -7,7 +7,7 @@ use waypost_core::op::Effect;
 use waypost_core::{Error, Result};
 use waypost_ledger::{Filter, Sort, Summary};
 
-use super::{Desk, IssueList, IssueRecord, Question};
+use super::{IssueContext, IssueList, IssueRecord, Question};
 use crate::claims;
 
 /// Lists issues.
@@ -53,7 +53,7 @@ impl Question for ListIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueList> {
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueList> {
         let filter = Filter {
             statuses: self.statuses,
             types: self.types,
@@ -95,7 +95,7 @@ impl Question for ReadyIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueList> {
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueList> {
         let (held, now) = (claims::held_by_others(desk.place)?, desk.ledger.now());
         desk.list(self.limit.unwrap_or(20), |index, limit| {
             let mut ready = index.ready(now, limit.map(|limit| limit.saturating_add(held.len())))?;
@@ -125,9 +125,9 @@ impl Question for BlockedIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut Desk<'_>) -> Result<BlockedList> {
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<BlockedList> {
         let now = desk.ledger.now();
-        let found = desk.look(|index| {
+        let found = desk.with_index(|index| {
             let blocked = index.blocked(now)?;
             let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), now)?;
             let page = |(summary, reasons): (&Summary, Vec<Reason>)| {
@@ -164,7 +164,7 @@ impl Question for SearchIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueList> {
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueList> {
         let words: Vec<String> = self.text.split_whitespace().map(str::to_owned).collect();
         if words.is_empty() {
             return Err(Error::invalid("a search needs words"));
@@ -195,8 +195,8 @@ impl Question for ShowIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssueRecord> {
-        match desk.look(|index| index.entry_of(&self.issue)) {
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueRecord> {
+        match desk.with_index(|index| index.entry_of(&self.issue)) {
             Ok(entry) => desk.shown(&entry.record, entry.ledger),
             Err(error) => desk.gone(error, &self.issue),
         }
@@ -224,9 +224,9 @@ impl Question for ExplainIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut Desk<'_>) -> Result<IssuePage> {
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssuePage> {
         let (held, now) = (claims::held_by_others(desk.place)?, desk.ledger.now());
-        let found = desk.look(|index| {
+        let found = desk.with_index(|index| {
             let entry = index.entry_of(&self.issue)?;
             let id = &entry.issue.id;
             let mut reasons: Vec<_> = index.obstacles(id, now)?.iter().map(ToString::to_string).collect();

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::{JobId, RepositoryId};
 use waypost_core::model::{EventQuery, Job, JobStatus, ProcessIdentity, Strategy};
-use waypost_core::op::{CancelJob, FinishJob, JobView, ListEvents, ListJobs, RecordJob, ShowJob};
+use waypost_core::op::{CancelJob, CreateJobRecord, FinishJob, JobView, ListEvents, ListJobs, ShowJob};
 use waypost_core::{Error, Result};
 use waypost_fs::create_private_dir;
 use waypost_workspace::{job_log, jobs as processes};
@@ -107,7 +107,7 @@ pub fn create(session: &mut Session, request: Request) -> Result<JobView> {
 /// The same, once per key.
 pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&str>) -> Result<JobView> {
     let settings = serde_json::to_value(&request.settings).map_err(|error| Error::internal(error.to_string()))?;
-    let operation = RecordJob {
+    let operation = CreateJobRecord {
         kind: request.kind,
         description: request.description,
         input: request.input,
@@ -195,7 +195,7 @@ pub fn cancel(session: &mut Session, job: &str, reason: Option<String>) -> Resul
 }
 
 /// Ends what is left of jobs of this machine whose supervisor is gone, and writes down that they were interrupted.
-pub fn look(session: &mut Session) -> Result<()> {
+pub fn reap_orphaned_jobs(session: &mut Session) -> Result<()> {
     let live = session.read(ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) })?.jobs;
     if live.is_empty() {
         return Ok(());
@@ -275,7 +275,7 @@ pub fn usual_settings(session: &Session) -> Settings {
 pub fn begun(session: &mut Session, job: &JobId) -> Result<JobView> {
     loop {
         let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
-        look(session)?;
+        reap_orphaned_jobs(session)?;
         let now = show(session, job.as_str())?;
         match now.job.status {
             JobStatus::Pending => session.wait(last, LOOK)?,

@@ -9,15 +9,17 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use waypost_core::id::Entropy as _;
 use waypost_core::model::{Job, JobStatus, Strategy, Workspace};
-use waypost_core::op::{FinishJob, GetContext, Heartbeat, JobView, NoteJob, ShowJob, StartJob, TakeJob};
+use waypost_core::op::{
+    BeginSupervision, FinishJob, GetContext, Heartbeat, JobView, NoteJob, RecordJobStarted, ShowJob,
+};
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::{create_private_dir, replace};
 use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
 
 use super::{Settings, finished, log_of, records, settings, store_of};
 use crate::session::{Session, SystemEntropy};
-use crate::signals::Told;
-use crate::workspaces::{self, Wanted};
+use crate::signals::ShutdownSignal;
+use crate::workspaces::{self, WorkspaceRequest};
 
 /// How often the store is asked whether somebody called the job off.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -39,7 +41,7 @@ enum Stop {
     /// Somebody called it off.
     Cancelled,
     /// We were told to stop.
-    Told,
+    ShutdownSignal,
     /// It went beyond a limit, or lost its lease.
     Wrong(String),
 }
@@ -48,21 +50,21 @@ enum Stop {
 pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
     processes::detach();
     processes::adopt_orphans();
-    let told = Told::listen()?;
+    let shutdown = ShutdownSignal::listen()?;
     let machine = workspaces::machine(session)?;
     let supervisor = processes::own_identity();
-    let job = session.write(TakeJob { job: id.to_owned(), machine, supervisor })?;
+    let job = session.write(BeginSupervision { job: id.to_owned(), machine, supervisor })?;
     let settings = settings(&job.job)?;
-    let prepared = prepare(session, &job, &settings, &told);
+    let prepared = prepare(session, &job, &settings, &shutdown);
     let (outcome, place) = match prepared {
-        Ok(place) => (run(session, &job, &settings, &place, &told), Some(place)),
+        Ok(place) => (run(session, &job, &settings, &place, &shutdown), Some(place)),
         Err(stop) => (Err(stop), None),
     };
     let mut operation = finished(&job.job.id);
     match outcome {
         Ok(ended) => tell_ending(&mut operation, &ended),
         Err(Stop::Cancelled) => {}
-        Err(Stop::Told) => operation.stopped = true,
+        Err(Stop::ShutdownSignal) => operation.stopped = true,
         Err(Stop::Wrong(why)) => operation.error = Some(why),
     }
     let said = super::tail(&log_of(session, &job.job.id)?, LAST_WORDS);
@@ -76,7 +78,7 @@ pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
 }
 
 /// Where a job runs.
-struct Ground {
+struct JobDirs {
     workspace: Option<Workspace>,
     dir: PathBuf,
     context: PathBuf,
@@ -88,21 +90,26 @@ impl From<Error> for Stop {
     }
 }
 
-/// Makes the workspace and writes down what the job is told. Nothing runs if any of it fails.
-fn prepare(session: &mut Session, view: &JobView, settings: &Settings, told: &Told) -> Result<Ground, Stop> {
+/// Makes the workspace and writes down what the job is shutdown. Nothing runs if any of it fails.
+fn prepare(
+    session: &mut Session,
+    view: &JobView,
+    settings: &Settings,
+    shutdown: &ShutdownSignal,
+) -> Result<JobDirs, Stop> {
     let job = &view.job;
     let ground = if settings.strategy == Some(Strategy::InPlace) {
         let context = records(session, &job.id)?.join("context");
         create_private_dir(&context)
             .map_err(|error| Stop::Wrong(format!("cannot make {}: {error}", context.display())))?;
-        Ground { workspace: None, dir: job.work_dir.clone(), context }
+        JobDirs { workspace: None, dir: job.work_dir.clone(), context }
     } else if let Some(known) = &settings.workspace {
         let known = workspaces::find(session, known)?.workspace;
         let workspace = workspaces::reuse(session, &known, job)?;
         let context = workspaces::plan_of(&workspace)?.context();
-        Ground { dir: workspace.path.clone(), workspace: Some(workspace), context }
+        JobDirs { dir: workspace.path.clone(), workspace: Some(workspace), context }
     } else {
-        let wanted = Wanted {
+        let wanted = WorkspaceRequest {
             job: Some(job),
             strategy: settings.strategy,
             base: settings.base.as_deref(),
@@ -120,14 +127,14 @@ fn prepare(session: &mut Session, view: &JobView, settings: &Settings, told: &To
             operation.detail = Some(detail);
         })?;
         let context = workspaces::plan_of(&created.workspace)?.context();
-        Ground { dir: created.workspace.path.clone(), workspace: Some(created.workspace), context }
+        JobDirs { dir: created.workspace.path.clone(), workspace: Some(created.workspace), context }
     };
     write_context(session, view, &ground)?;
     if session.read(ShowJob { job: job.id.to_string() })?.job.cancelled_at.is_some() {
         return Err(Stop::Cancelled);
     }
-    if told.times() > 0 {
-        return Err(Stop::Told);
+    if shutdown.times() > 0 {
+        return Err(Stop::ShutdownSignal);
     }
     Ok(ground)
 }
@@ -147,7 +154,7 @@ fn note_job(session: &mut Session, job: &Job, set: impl FnOnce(&mut NoteJob)) ->
 }
 
 /// Writes what the job is told into its context directory: its input, its task, and all there is to know about it.
-fn write_context(session: &mut Session, view: &JobView, ground: &Ground) -> Result<()> {
+fn write_context(session: &mut Session, view: &JobView, ground: &JobDirs) -> Result<()> {
     let write = |name: &str, text: &[u8]| {
         let path = ground.context.join(name);
         replace(&path, text, 0o600)
@@ -156,11 +163,11 @@ fn write_context(session: &mut Session, view: &JobView, ground: &Ground) -> Resu
     let pretty = |value: &serde_json::Value| serde_json::to_vec_pretty(value).unwrap_or_default();
     let job = &view.job;
     write("input.json", &pretty(&job.input))?;
-    let told = json!({
+    let shutdown = json!({
         "job": job.id, "type": job.kind, "description": job.description, "task": job.task_id, "task_name": view.task,
         "epoch": job.epoch, "agent": view.agent, "workspace": path_text::to_text(&ground.dir), "repository": view.repository,
     });
-    write("job.json", &pretty(&told))?;
+    write("job.json", &pretty(&shutdown))?;
     if let Some(task) = &job.task_id {
         let context = session.read(GetContext { task: task.to_string(), workflow: None, budget: None })?;
         write("context.md", context.text.as_bytes())?;
@@ -177,7 +184,7 @@ fn variables(
     session: &Session,
     view: &JobView,
     settings: &Settings,
-    ground: &Ground,
+    ground: &JobDirs,
     token: &str,
 ) -> Vec<(OsString, OsString)> {
     let own = &session.place.variables;
@@ -217,8 +224,8 @@ fn run(
     session: &mut Session,
     view: &JobView,
     settings: &Settings,
-    ground: &Ground,
-    told: &Told,
+    ground: &JobDirs,
+    shutdown: &ShutdownSignal,
 ) -> Result<Ended, Stop> {
     let job = &view.job;
     let log = log_of(session, &job.id)?;
@@ -238,7 +245,7 @@ fn run(
     let grace = session.place.config.text("jobs.grace").and_then(|text| text.parse::<SignedDuration>().ok());
     let grace = grace.and_then(|grace| Duration::try_from(grace).ok()).unwrap_or(Duration::from_secs(3));
     let token_hash = hash(&token);
-    let started = StartJob {
+    let started = RecordJobStarted {
         job: job.id.to_string(),
         process: running.identity.clone(),
         log: Some(log),
@@ -246,7 +253,7 @@ fn run(
     };
     let started = session.write(started);
     let watched = match started {
-        Ok(_) => watch(session, view, settings, ground, told, &mut running),
+        Ok(_) => watch(session, view, settings, ground, shutdown, &mut running),
         // Called off in the very last moment, or the store is gone: it does not run unwatched.
         Err(error) => Err(Stop::Wrong(error.full_message())),
     };
@@ -261,7 +268,7 @@ fn run(
 
 /// Returns the command. A program that is named by its place and is not in the workspace is one that whoever asked for the
 /// job sees from where they are.
-fn command(job: &Job, ground: &Ground) -> Vec<String> {
+fn command(job: &Job, ground: &JobDirs) -> Vec<String> {
     let mut command = job.command.clone();
     if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
         let there = job.work_dir.join(&*program);
@@ -277,8 +284,8 @@ fn watch(
     session: &mut Session,
     view: &JobView,
     settings: &Settings,
-    ground: &Ground,
-    told: &Told,
+    ground: &JobDirs,
+    shutdown: &ShutdownSignal,
     running: &mut Running,
 ) -> Result<Ended, Stop> {
     let job = &view.job;
@@ -286,10 +293,10 @@ fn watch(
     let mut next_beat = began;
     let mut next_measure = began + MEASURED;
     loop {
-        if let Some(ended) = running.wait(GLANCE, told)? {
+        if let Some(ended) = running.wait(GLANCE, shutdown)? {
             return Ok(ended);
         }
-        let was_told = told.times() > 0;
+        let was_told = shutdown.times() > 0;
         match session.read(ShowJob { job: job.id.to_string() }) {
             Ok(now) if now.job.cancelled_at.is_some() || now.job.status == JobStatus::Cancelled => {
                 return Err(Stop::Cancelled);
@@ -302,7 +309,7 @@ fn watch(
             Err(error) => log::warn!("{}", error.full_message()),
         }
         if was_told {
-            return Err(Stop::Told);
+            return Err(Stop::ShutdownSignal);
         }
         if let Some(limit) = settings.timeout_ms.map(Duration::from_millis).filter(|limit| began.elapsed() >= *limit) {
             return Err(Stop::Wrong(format!("it ran for longer than {}", shown(limit))));
@@ -371,7 +378,7 @@ fn tell(session: &mut Session, operation: &FinishJob) -> Result<JobView> {
                 log::warn!("{}", error.full_message());
                 let _ = session.wait(u64::MAX, GLANCE);
             }
-            told => return told,
+            outcome => return outcome,
         }
     }
 }

@@ -32,7 +32,7 @@ pub use waypost_core::ledger::change::Edit;
 pub use waypost_core::ledger::issue::{Issue, Visibility};
 pub use waypost_core::ledger::record::Record;
 pub use waypost_core::ledger::vocabulary::DependencyKind;
-pub use waypost_ledger::{Counts, Entry, Filter, Range, Sort, Summary};
+pub use waypost_ledger::{Counts, Filter, IndexedIssue, Range, Sort, Summary};
 
 /// How long a change follows an issue that is moved from ledger to ledger.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -232,10 +232,10 @@ impl Ledger {
 
     /// Asks about the issues as they are now. Everything `look` asks is about one moment; it is asked again if the index
     /// turns out to be damaged. It asks what it is given and not this ledger, which is busy meanwhile.
-    pub fn look<T>(&self, mut look: impl FnMut(&Index) -> Result<T>) -> Result<T> {
-        self.ledgers.look(self.now(), |index| {
+    pub fn with_index<T>(&self, mut read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+        self.ledgers.with_index(self.now(), |index| {
             index.narrow(self.only);
-            let answer = look(index);
+            let answer = read(index);
             index.narrow(None);
             answer
         })
@@ -252,7 +252,7 @@ impl Ledger {
         {
             return Ok(Arc::clone(&ready.issues));
         }
-        let (issues, until) = self.look(|index| {
+        let (issues, until) = self.with_index(|index| {
             let issues = index.ready(now, None)?.iter().map(|summary| index.issue(summary)).collect::<Result<_>>()?;
             Ok((issues, index.next_waking(now)?))
         })?;
@@ -262,18 +262,18 @@ impl Ledger {
 
     /// Returns the issues that fit, in order.
     pub fn list(&self, filter: &Filter, sort: Sort) -> Result<Vec<Summary>> {
-        self.look(|index| index.list(filter, sort, false, None))
+        self.with_index(|index| index.list(filter, sort, false, None))
     }
 
     /// Returns an issue, by its id or the unique beginning of it.
     pub fn get(&self, id: &str) -> Result<Issue> {
-        self.look(|index| index.entry_of(id)).map(|entry| entry.issue)
+        self.with_index(|index| index.entry_of(id)).map(|entry| entry.issue)
     }
 
     /// Returns the issues in which all words stand, in any of their texts; closed ones too.
     pub fn search(&self, words: &str) -> Result<Vec<Summary>> {
         self.make_searchable(|| {})?;
-        self.look(|index| index.search(&[words.to_owned()], None))
+        self.with_index(|index| index.search(&[words.to_owned()], None))
     }
 
     /// Makes the first search fast, which reads the words of all issues; `slow` is called before that.
@@ -374,7 +374,7 @@ impl Ledger {
         if opened.is_empty() {
             return Ok(HashSet::new());
         }
-        let missing = self.look(|index| {
+        let missing = self.with_index(|index| {
             let mut missing = BTreeSet::new();
             for id in &opened {
                 let Ok(id) = index.find(id) else { continue };
@@ -403,7 +403,7 @@ impl Ledger {
         if self.repos.len() == 1 {
             return Ok(vec![0; changes.len()]);
         }
-        self.look(|index| {
+        self.with_index(|index| {
             let mut names: BTreeMap<&str, usize> = BTreeMap::new();
             let mut numbers = Vec::new();
             for (place, change) in changes {
@@ -496,7 +496,11 @@ impl Ledger {
 
     /// Returns the number of the ledger that an issue is in. The only one is not asked whether it has the issue.
     fn number_of(&self, id: &str) -> Result<usize> {
-        if self.repos.len() == 1 { Ok(0) } else { self.look(|index| index.entry_of(id)).map(|entry| entry.ledger) }
+        if self.repos.len() == 1 {
+            Ok(0)
+        } else {
+            self.with_index(|index| index.entry_of(id)).map(|entry| entry.ledger)
+        }
     }
 
     /// Waits for the locks of several ledgers, to change all of them while no other command does.

@@ -11,7 +11,7 @@ use waypost_core::ledger::vocabulary::{DependencyKind, Terms};
 use waypost_core::ledger::{cycle, issue_id};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
-use waypost_ledger::{Draft, Entry, Index};
+use waypost_ledger::{Draft, Index, IndexedIssue};
 
 use super::{Change, Edit, New, Record, Visibility, opened};
 use crate::session::SystemEntropy;
@@ -325,11 +325,11 @@ impl<'a, 'b> Transaction<'a, 'b> {
     /// a size, or all. Returns those that were taken out.
     pub fn prune(
         &mut self,
-        closed: Vec<Entry>,
+        closed: Vec<IndexedIssue>,
         down_to: Option<usize>,
-        is_saved: impl Fn(&Entry) -> bool,
-    ) -> Result<Vec<Entry>> {
-        let mut pruned: Vec<Entry> = Vec::new();
+        is_saved: impl Fn(&IndexedIssue) -> bool,
+    ) -> Result<Vec<IndexedIssue>> {
+        let mut pruned: Vec<IndexedIssue> = Vec::new();
         let mut size = self.draft.size();
         for entry in closed {
             if down_to.is_some_and(|down_to| size <= down_to) {
@@ -349,7 +349,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
     }
 
     /// Returns the copy of an issue that is in this ledger, by its whole id.
-    pub(crate) fn copy_here(&self, id: &str) -> Result<Option<Entry>> {
+    pub(crate) fn copy_here(&self, id: &str) -> Result<Option<IndexedIssue>> {
         self.draft.copy(id)
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use waypost_core::engine::{self, Caller};
 use waypost_core::model::WorkspaceStatus;
-use waypost_core::op::{Effect, Entry, GetStatus, JobView, ListJobs, ListWorkspaces, TABLE};
+use waypost_core::op::{Effect, GetStatus, JobView, ListJobs, ListWorkspaces, OperationEntry, TABLE};
 use waypost_core::{Error, Kind, Result};
 use waypost_server::access::{Grant, Role};
 use waypost_server::{Call, Described, Host, Measure, Origin, Reply, Who};
@@ -23,10 +23,10 @@ use waypost_server::{Call, Described, Host, Measure, Origin, Reply, Who};
 use crate::claims;
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
 use crate::host::{CONCERN_ISSUES, complete_claim, is_claim, tell_of_issue};
+use crate::idempotency;
 use crate::issue_ops;
 use crate::job_ops;
 use crate::jobs;
-use crate::once;
 use crate::place::{Location, Place};
 use crate::session::{Session, SystemEntropy};
 use readers::Readers;
@@ -115,7 +115,7 @@ impl Serving {
         let Call { operation, arguments, who, key } = call;
         if matches!(operation.as_str(), "list_jobs" | "show_job") {
             // A job whose supervisor is gone runs no more, whatever the store says.
-            self.readers.ask(jobs::look)?;
+            self.readers.ask(jobs::reap_orphaned_jobs)?;
         }
         if operation == "get_log" {
             // Asked again and again by those who follow it, so it opens nothing.
@@ -129,15 +129,17 @@ impl Serving {
             };
         }
         match issue_ops::named(&operation).or_else(|| job_ops::named(&operation)) {
-            Some(entry) => self.run_beside(entry, &who, arguments, key.filter(|_| entry.effect == Effect::Write)),
+            Some(entry) => {
+                self.run_app_operation(entry, &who, arguments, key.filter(|_| entry.effect == Effect::Write))
+            }
             None => Err(Error::not_found(format!("there is no operation {operation:?}"))),
         }
     }
 
     /// Does what is not done in the store.
-    fn run_beside(
+    fn run_app_operation(
         &self,
-        entry: &'static issue_ops::Entry,
+        entry: &'static issue_ops::AppEntry,
         who: &Who,
         arguments: Value,
         key: Option<String>,
@@ -148,22 +150,22 @@ impl Serving {
         let answer = {
             // Asked again before it was done, it waits for what was done.
             let _turn = lock(&turn);
-            let ask = |step: once::Step| self.readers.ask(move |session| step.ask(session));
+            let ask = |step: idempotency::Step| self.readers.ask(move |session| step.ask(session));
             let again = arguments.clone();
-            once::once(ask, who, &key, entry.name, &arguments, || (entry.run)(&place, again, Some(&key)))
+            idempotency::once(ask, who, &key, entry.name, &arguments, || (entry.run)(&place, again, Some(&key)))
         };
         drop(turn);
         lock(&self.keys).retain(|_, turn| Arc::strong_count(turn) > 1);
         answer
     }
 
-    fn read(&self, entry: &'static Entry, caller: &Caller, arguments: &Value) -> Result<Value> {
-        let read = |settled: bool| {
+    fn read(&self, entry: &'static OperationEntry, caller: &Caller, arguments: &Value) -> Result<Value> {
+        let read = |is_expired: bool| {
             let (caller, arguments) = (caller.clone(), arguments.clone());
             self.readers.ask(move |session| {
                 let store = session.store()?;
                 // What time has brought about is written first, and not by those who read.
-                if !settled && engine::is_due(store)? {
+                if !is_expired && engine::is_due(store)? {
                     return Ok(None);
                 }
                 engine::read_json(store, &caller, &mut SystemEntropy, entry, arguments).map(Some)
@@ -172,9 +174,9 @@ impl Serving {
         if let Some(answer) = read(false)? {
             return Ok(answer);
         }
-        let settle = TABLE.iter().find(|entry| entry.name == "settle");
-        let settle = settle.ok_or_else(|| Error::internal("settle is not in the table"))?;
-        match self.write(settle, self.own.clone(), json!({}), None) {
+        let expire_due = TABLE.iter().find(|entry| entry.name == "expire_due");
+        let expire_due = expire_due.ok_or_else(|| Error::internal("expire_due is not in the table"))?;
+        match self.write(expire_due, self.own.clone(), json!({}), None) {
             // Whoever writes next does it.
             Err(error) if error.kind() != Kind::Unavailable => return Err(error),
             _ => {}
@@ -183,7 +185,13 @@ impl Serving {
     }
 
     /// Writes something; it is on disk when this returns.
-    fn write(&self, entry: &'static Entry, caller: Caller, arguments: Value, key: Option<String>) -> Result<Value> {
+    fn write(
+        &self,
+        entry: &'static OperationEntry,
+        caller: Caller,
+        arguments: Value,
+        key: Option<String>,
+    ) -> Result<Value> {
         let (sender, receiver) = channel();
         // Whoever asked may have gone.
         let reply = Box::new(move |answer| drop(sender.send(answer)));
@@ -191,7 +199,14 @@ impl Serving {
         receiver.recv().unwrap_or_else(|_| Err(readers::gone()))
     }
 
-    fn write_later(&self, entry: &'static Entry, caller: Caller, arguments: Value, key: Option<String>, reply: Reply) {
+    fn write_later(
+        &self,
+        entry: &'static OperationEntry,
+        caller: Caller,
+        arguments: Value,
+        key: Option<String>,
+        reply: Reply,
+    ) {
         let writer = match &self.urgent {
             Some(urgent) if entry.name == "heartbeat" => urgent,
             _ => &self.writer,
@@ -225,7 +240,7 @@ impl Serving {
                             session.act_as(actor, agent);
                             if is_finished {
                                 tell_of_issue(session, &mut told);
-                            } else if let Err(error) = claims::tell(session) {
+                            } else if let Err(error) = claims::deliver_notices(session) {
                                 let why = error.full_message();
                                 log::debug!("the ledger was not told what became of its issues: {why}");
                             }
@@ -260,7 +275,7 @@ impl Serving {
     fn measures_of_jobs(&self) -> Result<Vec<Measure>> {
         let caller = self.own.clone();
         let (jobs, workspaces) = self.readers.ask(move |session| {
-            jobs::look(session)?;
+            jobs::reap_orphaned_jobs(session)?;
             let store = session.store()?;
             let jobs = ListJobs { status: None, live: false, task: None, limit: Some(LATEST) };
             let jobs = engine::read(store, &caller, &mut SystemEntropy, jobs)?.jobs;
@@ -307,7 +322,7 @@ impl Host for Serving {
         self.run(call, None)
     }
 
-    fn take_over(&self, call: Call, reply: Reply) -> Option<Call> {
+    fn submit(&self, call: Call, reply: Reply) -> Option<Call> {
         let written = TABLE.iter().find(|entry| entry.name == call.operation && entry.effect == Effect::Write);
         let Some(entry) = written else { return Some(call) };
         let caller = self.caller(&call.who, None);
@@ -320,11 +335,11 @@ impl Host for Serving {
         self.run(call, Some(from))
     }
 
-    fn beside(&self) -> &'static [Described] {
+    fn app_operations(&self) -> &'static [Described] {
         static ALL: OnceLock<Vec<Described>> = OnceLock::new();
         ALL.get_or_init(|| {
-            let described = |entry: &issue_ops::Entry| {
-                let issue_ops::Entry { name, summary, effect, schema, answer_schema, .. } = *entry;
+            let described = |entry: &issue_ops::AppEntry| {
+                let issue_ops::AppEntry { name, summary, effect, schema, answer_schema, .. } = *entry;
                 Described { name, summary, effect, schema, answer_schema }
             };
             issue_ops::TABLE.iter().chain(job_ops::TABLE).map(described).collect()

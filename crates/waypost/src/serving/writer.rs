@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use waypost_core::engine::{self, Caller, Turn};
-use waypost_core::op::Entry;
+use waypost_core::engine::{self, Caller, WriteTransaction};
+use waypost_core::op::OperationEntry;
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
 use waypost_server::{Measure, Reply};
@@ -50,7 +50,7 @@ impl Work {
 
 /// Something to write.
 struct Request {
-    entry: &'static Entry,
+    entry: &'static OperationEntry,
     caller: Caller,
     arguments: Value,
     key: Option<String>,
@@ -77,7 +77,7 @@ impl Writer {
     /// Writes something.
     pub(super) fn write(
         &self,
-        entry: &'static Entry,
+        entry: &'static OperationEntry,
         caller: Caller,
         arguments: Value,
         key: Option<String>,
@@ -225,7 +225,7 @@ enum Undo {
 /// Makes all requests one transaction; everything has happened when this returns answers, and nothing if it returns none
 /// because a step would have to be undone, or an error.
 fn together(store: &mut dyn Store, batch: &[Request], undo: Undo) -> Result<Option<Vec<Result<Value>>>> {
-    let mut turn = Turn::begin(store)?;
+    let mut turn = WriteTransaction::begin(store)?;
     let mut answers = Vec::with_capacity(batch.len());
     for Request { entry, caller, arguments, key, .. } in batch {
         if undo == Undo::Steps {

@@ -146,7 +146,7 @@ pub struct Found {
 
 /// A part of a setup as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Wanted {
+pub struct SetupRequest {
     /// The file, from the root of the worktree.
     pub path: &'static str,
     /// What it is.
@@ -156,8 +156,9 @@ pub struct Wanted {
 }
 
 /// Returns what would be written.
-pub fn wanted(agent: Agent) -> Result<Vec<Wanted>> {
-    let shown = |part: &Part| Ok(Wanted { path: part.path, what: part.content.what(), content: part.with(None)? });
+pub fn wanted(agent: Agent) -> Result<Vec<SetupRequest>> {
+    let shown =
+        |part: &Part| Ok(SetupRequest { path: part.path, what: part.content.what(), content: part.with(None)? });
     agent.parts().iter().map(shown).collect()
 }
 
@@ -398,7 +399,7 @@ struct Tree<'a> {
 
 struct File {
     target: PathBuf,
-    seen: waypost_fs::Seen,
+    seen: waypost_fs::FileVersion,
     text: Option<String>,
     is_changed: bool,
 }
@@ -415,7 +416,7 @@ impl<'a> Tree<'a> {
         }
         let target = self.check_inside(path)?;
         let cannot = |error| Error::unavailable(format!("cannot read {path}")).because(error);
-        let (bytes, seen) = waypost_fs::read_seen(&target).map_err(cannot)?;
+        let (bytes, seen) = waypost_fs::read_version(&target).map_err(cannot)?;
         let text = seen.exists().then(|| String::from_utf8(bytes)).transpose();
         let text = text.map_err(|error| unreadable(path, Error::invalid("it is not text").because(error)))?;
         self.files.insert(path, File { target, seen, text: text.clone(), is_changed: false });
@@ -438,7 +439,7 @@ impl<'a> Tree<'a> {
             if let Some(parent) = file.target.parent() {
                 std::fs::create_dir_all(parent).map_err(cannot)?;
             }
-            match waypost_fs::replace_seen(&file.seen, &[text.as_bytes()], 0o644).map_err(cannot)? {
+            match waypost_fs::replace_if_unchanged(&file.seen, &[text.as_bytes()], 0o644).map_err(cannot)? {
                 Replaced::Durably(_) => {}
                 Replaced::Changed => {
                     return Err(

@@ -9,8 +9,8 @@ use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Made, Means, Name, Places, Plan, Request, Source, Trust, Trusted};
 use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, job_log, repository_id};
 
-use super::known::{change, plan_of, write_down};
 use super::places::{machine, mirrors, own, root};
+use super::records::{change, plan_of, write_down};
 use super::rules::make_room;
 use crate::config::Layer;
 use crate::session::{Session, SystemEntropy};
@@ -20,7 +20,7 @@ const SETUP_PATIENCE: Duration = Duration::from_mins(30);
 
 /// A workspace that somebody wants.
 #[derive(Clone, Copy, Default)]
-pub struct Wanted<'a> {
+pub struct WorkspaceRequest<'a> {
     /// The job it is for.
     pub job: Option<&'a Job>,
     /// How it is made; as configured, else as suits the repository.
@@ -45,7 +45,7 @@ pub struct Created {
 }
 
 /// Makes a workspace. If anything fails, nothing of it is left but a row that says so.
-pub fn create(session: &mut Session, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Result<Created> {
+pub fn create(session: &mut Session, wanted: &WorkspaceRequest<'_>, say: &mut dyn FnMut(&str)) -> Result<Created> {
     if wanted.strategy == Some(Strategy::InPlace) {
         return Err(Error::invalid("in-place makes no workspace: it is how a job works in the checkout itself")
             .hint("way job start --strategy in-place -- COMMAND"));
@@ -103,7 +103,7 @@ pub fn create(session: &mut Session, wanted: &Wanted<'_>, say: &mut dyn FnMut(&s
 }
 
 /// Finds the repository that a job works on: the one we stand in, another one on this machine, or its address.
-fn source(session: &mut Session, wanted: &Wanted<'_>) -> Result<(Option<Checkout>, Option<String>)> {
+fn source(session: &mut Session, wanted: &WorkspaceRequest<'_>) -> Result<(Option<Checkout>, Option<String>)> {
     if let Some(url) = wanted.remote {
         return Ok((None, Some(url.to_owned())));
     }

@@ -5,8 +5,8 @@ use waypost_core::model::Workspace;
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Merged};
 
-use super::known::{change, plan_of};
 use super::places::own;
+use super::records::{change, plan_of};
 use crate::session::Session;
 
 /// What was delivered.

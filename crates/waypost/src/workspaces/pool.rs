@@ -6,8 +6,8 @@ use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
 use waypost_fs::FileIdentity;
 use waypost_workspace::workspaces::{self as tools, Means, Name, Places, Plan, Request, Slot, Source, Work};
 
-use super::known::{IN_POOL, REMOVING, change, plan_of, write_down};
 use super::places::{machine, mirror, mirrors, own, root};
+use super::records::{IN_POOL, REMOVING, change, plan_of, write_down};
 use super::remove::{Force, examine, keep_context, remove};
 use crate::session::{Session, SystemEntropy};
 

@@ -8,8 +8,8 @@ use waypost_workspace::workspaces::{self as tools, Findings, Work};
 use waypost_workspace::worktrees::{self, Saved};
 use waypost_workspace::{Environment, detect, worktree_id};
 
-use super::known::{REMOVING, change, plan_of};
 use super::places::root;
+use super::records::{REMOVING, change, plan_of};
 use super::snapshots::{save_files, snapshot};
 use crate::session::Session;
 

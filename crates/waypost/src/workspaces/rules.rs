@@ -6,8 +6,8 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Packed};
 
-use super::known::{heal, is_pooled, list, measure};
 use super::places::{mirrors, root};
+use super::records::{heal, is_pooled, list, measure};
 use super::remove::{Force, Removed, examine, remove};
 use crate::bytes;
 use crate::session::Session;

@@ -6,8 +6,8 @@ use waypost_core::model::Workspace;
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, DamagedMirror, Name, Plan, Restored, Snapshot};
 
-use super::known::{change, plan_of};
 use super::places::{mirror, mirrors, root};
+use super::records::{change, plan_of};
 use crate::session::Session;
 
 /// Saves everything in a workspace.

@@ -87,12 +87,12 @@ fn choose(
     let contenders = standing.values().filter(|candidate| !is_beaten(candidate));
     let winner = contenders.max_by(last).or_else(|| survivors.iter().map(|side| &side.value).max_by(last));
     let winner = winner.or_else(|| [&left.value, &right.value].into_iter().max_by(last)).unwrap_or(&left.value).clone();
-    settle(base, left, right, standing, &winner.meaning)
+    decide_value(base, left, right, standing, &winner.meaning)
 }
 
 /// Merges a field that has no meaning any more. What sides set is a loser.
 pub(super) fn retire(base: Option<&Register>, left: &Register, right: &Register) -> Decision {
-    settle(base, left, right, standing(base, left, right), "")
+    decide_value(base, left, right, standing(base, left, right), "")
 }
 
 /// What is still in the running: the candidates as a set, merged three-way, each with the latest time it was set.
@@ -117,7 +117,7 @@ fn standing(base: Option<&Register>, left: &Register, right: &Register) -> BTree
     standing
 }
 
-fn settle(
+fn decide_value(
     base: Option<&Register>,
     left: &Register,
     right: &Register,

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Desk, Imported, Row, Seeded, Tables, json_of, name_of, number, text};
+use super::{ImportContext, Imported, Row, Seeded, Tables, json_of, name_of, number, text};
 use crate::id::{AgentId, CheckpointId, MessageId, TaskId, WorkflowId};
 use crate::model::{
     Agent, Checkpoint, CheckpointKind, Dependency, DependencyKind, Message, MessageKind, MessageState, Source, Task,
     TaskStatus, Urgency, WorkflowStatus,
 };
 use crate::time::Timestamp;
-use crate::work::moving::WorkflowDump;
+use crate::work::transfer::WorkflowDump;
 
 /// The tables, with the columns that are needed of each.
 pub const TABLES: &[(&str, &[&str])] = &[
@@ -32,7 +32,7 @@ pub const TABLES: &[(&str, &[&str])] = &[
 ];
 
 /// Makes workflows of workflows.
-pub fn read(tables: &Tables, desk: &Desk) -> Imported {
+pub fn read(tables: &Tables, desk: &ImportContext) -> Imported {
     let mut imported = Imported::default();
     let author = super::agent(desk, AgentId::generate(&mut Seeded::of(&["caw"])), "caw");
     let agents = agents(tables, desk, &author);
@@ -60,7 +60,7 @@ pub fn read(tables: &Tables, desk: &Desk) -> Imported {
     checkpoints(&mut imported, tables, desk, &owners, &author);
     messages(&mut imported, tables, desk, &places, &agents, &author);
     for dump in &mut imported.workflows {
-        settle(dump, desk);
+        derive_statuses(dump, desk);
         let named: BTreeSet<&AgentId> = (dump.checkpoints.iter().map(|checkpoint| &checkpoint.agent_id))
             .chain(dump.messages.iter().flat_map(|message| [&message.sender, &message.recipient]))
             .collect();
@@ -91,11 +91,11 @@ fn called(row: &Row) -> String {
     text(row, "name").map_or(id.clone(), |name| format!("{name} {id}"))
 }
 
-fn moment(row: &Row, column: &str, desk: &Desk) -> Timestamp {
+fn moment(row: &Row, column: &str, desk: &ImportContext) -> Timestamp {
     number(row, column).map_or(desk.now, Timestamp::from_millis)
 }
 
-fn agents(tables: &Tables, desk: &Desk, author: &Agent) -> BTreeMap<String, Agent> {
+fn agents(tables: &Tables, desk: &ImportContext, author: &Agent) -> BTreeMap<String, Agent> {
     let mut agents = BTreeMap::new();
     let mut names: BTreeSet<String> = BTreeSet::from([author.name.clone()]);
     for row in rows(tables, "agents") {
@@ -117,7 +117,7 @@ fn agents(tables: &Tables, desk: &Desk, author: &Agent) -> BTreeMap<String, Agen
     agents
 }
 
-fn workflow(imported: &mut Imported, desk: &Desk, row: &Row) -> Option<WorkflowDump> {
+fn workflow(imported: &mut Imported, desk: &ImportContext, row: &Row) -> Option<WorkflowDump> {
     let Some(id) = text(row, "id").and_then(|id| id.parse::<WorkflowId>().ok()) else {
         imported.note(called(row), "a workflow without an id");
         return None;
@@ -147,7 +147,7 @@ fn workflow(imported: &mut Imported, desk: &Desk, row: &Row) -> Option<WorkflowD
     Some(dump)
 }
 
-fn task(imported: &mut Imported, desk: &Desk, place: usize, id: TaskId, row: &Row) {
+fn task(imported: &mut Imported, desk: &ImportContext, place: usize, id: TaskId, row: &Row) {
     let dump = &imported.workflows[place];
     let mut name = name_of(&text(row, "name").unwrap_or_default(), "task");
     let wanted = name.clone();
@@ -258,7 +258,7 @@ fn reaches(on: &BTreeMap<TaskId, Vec<TaskId>>, from: &TaskId, to: &TaskId) -> bo
 fn checkpoints(
     imported: &mut Imported,
     tables: &Tables,
-    desk: &Desk,
+    desk: &ImportContext,
     owners: &BTreeMap<TaskId, usize>,
     author: &Agent,
 ) {
@@ -306,7 +306,7 @@ fn checkpoints(
 fn messages(
     imported: &mut Imported,
     tables: &Tables,
-    desk: &Desk,
+    desk: &ImportContext,
     places: &BTreeMap<WorkflowId, usize>,
     agents: &BTreeMap<String, Agent>,
     author: &Agent,
@@ -363,7 +363,7 @@ fn messages(
 }
 
 /// Makes the workflow what its tasks say, where caw does not look.
-fn settle(dump: &mut WorkflowDump, desk: &Desk) {
+fn derive_statuses(dump: &mut WorkflowDump, desk: &ImportContext) {
     let is_done = dump.tasks.iter().all(|task| task.status.satisfies());
     let workflow = &mut dump.workflow;
     workflow.status = match workflow.status {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Datum, Desk, Imported, Row, Seeded, Tables, msgpack, name_of, text};
+use super::{Datum, ImportContext, Imported, Row, Seeded, Tables, msgpack, name_of, text};
 use crate::id::{AgentId, CheckpointId, TaskId, WorkflowId};
 use crate::model::{Checkpoint, CheckpointKind};
 use crate::time::Timestamp;
@@ -25,7 +25,7 @@ pub const TABLES: &[(&str, &[&str])] = &[
 const LARGEST: usize = 1024 * 1024;
 
 /// Makes workflows of threads.
-pub fn read(tables: &Tables, desk: &Desk) -> Imported {
+pub fn read(tables: &Tables, desk: &ImportContext) -> Imported {
     let mut imported = Imported::default();
     let mut threads: BTreeMap<String, BTreeMap<String, Vec<&Row>>> = BTreeMap::new();
     for row in tables.get("checkpoints").into_iter().flatten() {
@@ -53,7 +53,7 @@ pub fn read(tables: &Tables, desk: &Desk) -> Imported {
 
 fn workflow(
     imported: &mut Imported,
-    desk: &Desk,
+    desk: &ImportContext,
     thread: &str,
     namespaces: BTreeMap<String, Vec<&Row>>,
     writes: &mut BTreeMap<[String; 3], Vec<&Row>>,

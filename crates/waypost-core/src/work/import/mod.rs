@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::moving::WorkflowDump;
+use super::transfer::WorkflowDump;
 use crate::id::{AgentId, Entropy};
 use crate::model::{Agent, AgentStatus, Repository, Role, Source, Workflow, WorkflowStatus, Worktree};
 use crate::time::Timestamp;
@@ -40,7 +40,7 @@ pub type Tables = BTreeMap<String, Vec<Row>>;
 
 /// From where workflows are taken in, and when.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct ImportContext {
     /// The repository that they concern from now on.
     pub repository: Repository,
     /// The worktree that they belong to from now on.
@@ -152,7 +152,7 @@ impl Entropy for Seeded {
 }
 
 /// An agent that stands for another program.
-fn agent(desk: &Desk, id: AgentId, name: &str) -> Agent {
+fn agent(desk: &ImportContext, id: AgentId, name: &str) -> Agent {
     Agent {
         id,
         name: name.to_owned(),
@@ -174,7 +174,7 @@ fn agent(desk: &Desk, id: AgentId, name: &str) -> Agent {
 }
 
 /// A workflow with nothing in it yet.
-fn empty(desk: &Desk, id: crate::id::WorkflowId, name: String) -> WorkflowDump {
+fn empty(desk: &ImportContext, id: crate::id::WorkflowId, name: String) -> WorkflowDump {
     WorkflowDump {
         workflow: Workflow {
             id,
@@ -208,7 +208,13 @@ fn empty(desk: &Desk, id: crate::id::WorkflowId, name: String) -> WorkflowDump {
 }
 
 /// A task that nobody has begun.
-fn task(desk: &Desk, workflow: &Workflow, id: crate::id::TaskId, name: String, sequence: u32) -> crate::model::Task {
+fn task(
+    desk: &ImportContext,
+    workflow: &Workflow,
+    id: crate::id::TaskId,
+    name: String,
+    sequence: u32,
+) -> crate::model::Task {
     crate::model::Task {
         id,
         workflow_id: workflow.id.clone(),

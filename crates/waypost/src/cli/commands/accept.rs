@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::proposals::accept;
 
 /// Accept a proposal, as a maintainer: it is everybody's issue from now on
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     issue: String,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let accepted = accept(&desk.place, &desk.ledger, &args.issue)?;
     cx.answer_changed(&desk, "Accepted", &[accepted])?;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use waypost_core::Result;
 use waypost_core::time::Timestamp;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::{description, moment, priority};
 use crate::ledger::{Change, Edit, New};
 
@@ -85,7 +85,7 @@ impl Args {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     for (record, ledger) in desk.apply(&args.changes(desk.now)?)? {
         // The title was typed a moment ago.

@@ -9,7 +9,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_workspace::jobs::{identity, is_running};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::in_one_line;
 use crate::cli::spans::{ahead, roughly, span};
 use crate::cli::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
@@ -127,7 +127,7 @@ struct RetireArgs {
     target: Option<String>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Register(args) => register(cx, args),
         Command::Heartbeat(args) => heartbeat(cx, args),
@@ -137,7 +137,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn register(cx: &mut Cx, args: &RegisterArgs) -> Result<ExitCode> {
+fn register(cx: &mut CommandContext, args: &RegisterArgs) -> Result<ExitCode> {
     let operation = RegisterAgent {
         name: args.name.clone(),
         runtime: args.runtime.clone(),
@@ -155,7 +155,7 @@ fn register(cx: &mut Cx, args: &RegisterArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn heartbeat(cx: &mut Cx, args: &HeartbeatArgs) -> Result<ExitCode> {
+fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let HeartbeatArgs { task, workflow, epoch } = args;
     let operation = Heartbeat { task: task.clone(), workflow: workflow.clone(), epoch: *epoch };
@@ -182,7 +182,7 @@ fn heartbeat(cx: &mut Cx, args: &HeartbeatArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(cx: &mut Cx, args: &ListArgs) -> Result<ExitCode> {
+fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let operation = ListAgents {
         role: role(args.role.as_deref())?,
@@ -203,7 +203,7 @@ fn list(cx: &mut Cx, args: &ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(cx: &mut Cx, args: &ShowArgs) -> Result<ExitCode> {
+fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let seen = session.read(ShowAgent { agent: args.target.clone() })?;
     let now = session.now()?;
@@ -240,7 +240,7 @@ fn show(cx: &mut Cx, args: &ShowArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn retire(cx: &mut Cx, args: &RetireArgs) -> Result<ExitCode> {
+fn retire(cx: &mut CommandContext, args: &RetireArgs) -> Result<ExitCode> {
     let agent = cx.session()?.write(RetireAgent { agent: args.target.clone() })?;
     cx.ui.answer(&agent, |text| text.line(format!("Retired {} {}", agent.role, agent.name)))?;
     Ok(ExitCode::SUCCESS)

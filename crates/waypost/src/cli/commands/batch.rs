@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::commands::{add, assign, claim, close, comment, delete, dep, label, release, reopen, update};
 use crate::cli::issues::file_or_stdin;
 use crate::issue_ops;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let text = file_or_stdin(&args.file)?;
     let desk = cx.desk()?;
     let changes = read(&text, desk.now)?;

@@ -6,17 +6,17 @@ use serde_json::json;
 use waypost_core::Result;
 use waypost_core::ledger::ready::Reason;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BOLD, DIM, cell, styled};
 
 /// List issues that wait for others, and what for
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let waits = |reason: &Reason| matches!(reason, Reason::BlockedBy(_) | Reason::Unresolved(_) | Reason::Ancestor(_));
-    let blocked = cx.look(&desk, |index| {
+    let blocked = cx.with_index(&desk, |index| {
         let blocked = index.blocked(desk.now)?;
         let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), desk.now)?;
         let reasons = |obstacles: Vec<Reason>| -> Vec<String> {

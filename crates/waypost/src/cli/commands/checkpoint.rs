@@ -7,7 +7,7 @@ use waypost_core::model::Checkpoint;
 use waypost_core::op::ListCheckpoints;
 use waypost_core::time::Timestamp;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{Cell, DIM, cell, styled};
 use crate::cli::work::{TaskArg, first_line};
 
@@ -37,7 +37,7 @@ struct ListArgs {
     before: Option<u32>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let Command::List(args) = &args.command;
     let mut session = cx.work()?;
     let operation = ListCheckpoints {

@@ -6,10 +6,10 @@ use serde_json::json;
 use waypost_core::Result;
 
 use crate::claims;
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::time_span;
 use crate::ledger::Change;
-use crate::merging::ensure_driver;
+use crate::merge_driver::ensure_driver;
 
 /// Take an issue to work on: the one that is named, else the first that is ready
 ///
@@ -32,12 +32,12 @@ impl Args {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let (id, lease) = claims::claim(&desk.place, &desk.ledger, args.issue.as_deref(), args.ttl)?;
     ensure_driver(&desk.place);
     let (mut record, number) =
-        desk.ledger.look(|index| index.entry_of(&id).map(|entry| (entry.record, entry.ledger)))?;
+        desk.ledger.with_index(|index| index.entry_of(&id).map(|entry| (entry.record, entry.ledger)))?;
     record.set("lease", &json!({ "epoch": lease.epoch, "expires_at": lease.expires_at }))?;
     cx.answer_changed(&desk, "Claimed", &[(record, number)])?;
     Ok(ExitCode::SUCCESS)

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::ids;
-use crate::ledger::{Change, Entry};
+use crate::ledger::{Change, IndexedIssue};
 
 /// Close issues; those that waited for them may be ready then
 #[derive(clap::Args)]
@@ -29,15 +29,15 @@ impl Args {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let changes = args.changes()?;
     let desk = cx.desk()?;
-    let before = desk.ledger.look(|index| {
+    let before = desk.ledger.with_index(|index| {
         let named =
             changes.iter().filter_map(|change| if let Change::Close(id, _) = change.plain() { Some(id) } else { None });
         // What is not there, the change itself complains about.
         let found = named.filter_map(|id| index.entry_of(id).ok());
-        let is_over = |entry: &Entry| desk.ledger.terms().statuses.category(&entry.issue.status).is_over();
+        let is_over = |entry: &IndexedIssue| desk.ledger.terms().statuses.category(&entry.issue.status).is_over();
         Ok(found.filter(is_over).map(|entry| entry.issue.id).collect::<Vec<String>>())
     })?;
     let records = desk.apply(&changes)?;

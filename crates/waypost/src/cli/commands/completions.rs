@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::print;
 
 /// Print a completion script for a shell
@@ -16,7 +16,7 @@ pub(crate) struct Args {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn run(_cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(_cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::cli::command(), "way", &mut script);
     print(&String::from_utf8_lossy(&script))?;

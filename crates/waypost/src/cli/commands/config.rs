@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value as Json, json};
 use waypost_core::{Error, Result, path_text};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BOLD, DIM, cell, styled};
 use crate::config::{self, KEYS, Key, Layer, Setting, Value, ValueKind, key_named};
 use crate::place::{Place, expand};
@@ -100,7 +100,7 @@ enum Routing {
     Contributor,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let place = cx.place()?;
     let file = FileArgs { shared: args.shared, user: false };
     match (&args.command, &args.add_repo, &args.remove_repo, args.routing) {
@@ -118,7 +118,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn get(cx: &mut Cx, place: &Place, name: &str) -> Result<ExitCode> {
+fn get(cx: &mut CommandContext, place: &Place, name: &str) -> Result<ExitCode> {
     let key = key_named(name)?;
     let Some(setting) = place.config.get(key.name) else {
         return Err(Error::not_found(format!("{name} is not set, and has no default")));
@@ -130,7 +130,7 @@ fn get(cx: &mut Cx, place: &Place, name: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn set(cx: &mut Cx, place: &Place, name: &str, text: &str, file: FileArgs) -> Result<ExitCode> {
+fn set(cx: &mut CommandContext, place: &Place, name: &str, text: &str, file: FileArgs) -> Result<ExitCode> {
     let key = key_named(name)?;
     let value = key.parse(text)?;
     // In the tracked file a relative path is relative to the repository; elsewhere it is meant as typed, from here.
@@ -140,7 +140,7 @@ fn set(cx: &mut Cx, place: &Place, name: &str, text: &str, file: FileArgs) -> Re
     changed(cx, key, &path, Some(&value))
 }
 
-fn unset(cx: &mut Cx, place: &Place, name: &str, file: FileArgs) -> Result<ExitCode> {
+fn unset(cx: &mut CommandContext, place: &Place, name: &str, file: FileArgs) -> Result<ExitCode> {
     let key = key_named(name)?;
     let (path, lock) = target(place, key, file)?;
     if !config::unset(&path, &lock, key)? {
@@ -150,7 +150,7 @@ fn unset(cx: &mut Cx, place: &Place, name: &str, file: FileArgs) -> Result<ExitC
     changed(cx, key, &path, None)
 }
 
-fn changed(cx: &mut Cx, key: &Key, path: &Path, value: Option<&Value>) -> Result<ExitCode> {
+fn changed(cx: &mut CommandContext, key: &Key, path: &Path, value: Option<&Value>) -> Result<ExitCode> {
     // What was written may not be what counts.
     let place = cx.place()?;
     if let (Some(value), Some(setting)) = (value, place.config.get(key.name))
@@ -164,7 +164,7 @@ fn changed(cx: &mut Cx, key: &Key, path: &Path, value: Option<&Value>) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(cx: &mut Cx, place: &Place, show_origin: bool, all: bool) -> Result<ExitCode> {
+fn list(cx: &mut CommandContext, place: &Place, show_origin: bool, all: bool) -> Result<ExitCode> {
     let settings: Vec<(&Key, Option<Setting>)> = KEYS
         .iter()
         .map(|key| (key, place.config.get(key.name)))
@@ -214,7 +214,13 @@ fn shown(key: &Key, setting: &Setting) -> Json {
     })
 }
 
-fn add_repo(cx: &mut Cx, place: &Place, path: &Path, routing: Option<Routing>, file: FileArgs) -> Result<ExitCode> {
+fn add_repo(
+    cx: &mut CommandContext,
+    place: &Place,
+    path: &Path,
+    routing: Option<Routing>,
+    file: FileArgs,
+) -> Result<ExitCode> {
     let key = key_named("repos.additional")?;
     let (target, lock) = target(place, key, file)?;
     let wanted = typed(place, path)?;
@@ -235,7 +241,7 @@ fn add_repo(cx: &mut Cx, place: &Place, path: &Path, routing: Option<Routing>, f
     Ok(ExitCode::SUCCESS)
 }
 
-fn remove_repo(cx: &mut Cx, place: &Place, path: &Path, file: FileArgs) -> Result<ExitCode> {
+fn remove_repo(cx: &mut CommandContext, place: &Place, path: &Path, file: FileArgs) -> Result<ExitCode> {
     let key = key_named("repos.additional")?;
     let (target, lock) = target(place, key, file)?;
     let wanted = typed(place, path)?;
@@ -248,7 +254,7 @@ fn remove_repo(cx: &mut Cx, place: &Place, path: &Path, file: FileArgs) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
-fn list_repos(cx: &mut Cx, place: &Place) -> Result<ExitCode> {
+fn list_repos(cx: &mut CommandContext, place: &Place) -> Result<ExitCode> {
     let mut repos: Vec<(&str, PathBuf, String)> = Vec::new();
     for (role, key) in [("primary", "repos.primary"), ("additional", "repos.additional")] {
         let Some(setting) = place.config.get(key) else { continue };
@@ -282,7 +288,7 @@ fn list_repos(cx: &mut Cx, place: &Place) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn route(cx: &mut Cx, place: &Place, routing: Routing, file: FileArgs) -> Result<ExitCode> {
+fn route(cx: &mut CommandContext, place: &Place, routing: Routing, file: FileArgs) -> Result<ExitCode> {
     let (path, mode) = set_route(place, routing, file)?;
     changed(cx, key_named("routing.mode")?, &path, mode.map(|mode| Value::Text(mode.to_owned())).as_ref())
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use waypost_core::Result;
 use waypost_core::op::GetContext;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::work::TaskArg;
 
 /// Print what whoever works on a task has to know, within a budget
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     budget: Option<u32>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let (task, workflow) = (args.task.task.clone(), args.task.within.workflow.clone());
     let context = cx.work()?.read(GetContext { task, workflow, budget: args.budget })?;
     cx.answer_context(&context)?;

@@ -10,11 +10,11 @@ use waypost_core::{Error, Kind, Result, path_text};
 use waypost_store::postgres;
 use waypost_store::sqlite::SqliteStore;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
-use crate::moving::{self, Move, Moved, Outcome};
 use crate::place::{Location, StoreChoice};
 use crate::session::{OpenStore, Session};
+use crate::transfer::{self, Move, Moved, Outcome};
 
 /// Look after the store
 #[derive(clap::Args)]
@@ -83,7 +83,7 @@ struct MoveArgs {
     force: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Info => info(cx),
         Command::Check => check(cx),
@@ -95,7 +95,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn info(cx: &mut Cx) -> Result<ExitCode> {
+fn info(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = cx.session()?;
     if let OpenStore::Postgres(store) = session.store()? {
         let (info, url) = (store.info()?, store.url().to_owned());
@@ -132,7 +132,12 @@ fn info(cx: &mut Cx) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn info_of_postgres(cx: &mut Cx, choice: &StoreChoice, info: &postgres::Info, url: &str) -> Result<ExitCode> {
+fn info_of_postgres(
+    cx: &mut CommandContext,
+    choice: &StoreChoice,
+    info: &postgres::Info,
+    url: &str,
+) -> Result<ExitCode> {
     let data = json!({
         "url": url,
         "kind": "postgres",
@@ -178,7 +183,7 @@ fn file<'a>(session: &'a Session, instead: &str) -> Result<&'a SqliteStore> {
     })
 }
 
-fn check(cx: &mut Cx) -> Result<ExitCode> {
+fn check(cx: &mut CommandContext) -> Result<ExitCode> {
     let session = cx.session()?;
     let store = file(&session, "pg_amcheck looks for damage")?;
     let damage: Vec<String> = store.check()?.into_iter().map(|damage| damage.0).collect();
@@ -194,7 +199,7 @@ fn check(cx: &mut Cx) -> Result<ExitCode> {
     Ok(if damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Damaged.exit_code()) })
 }
 
-fn backup(cx: &mut Cx, target: &std::path::Path) -> Result<ExitCode> {
+fn backup(cx: &mut CommandContext, target: &std::path::Path) -> Result<ExitCode> {
     let session = cx.session()?;
     let target = session.place.cwd.join(target);
     file(&session, "pg_dump --schema NAME writes a copy")?.backup(&target)?;
@@ -204,7 +209,7 @@ fn backup(cx: &mut Cx, target: &std::path::Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn vacuum(cx: &mut Cx) -> Result<ExitCode> {
+fn vacuum(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let (before, after) = file(&session, "the server gives back space by itself, with autovacuum")?.vacuum()?;
     let data = json!({ "bytes_before": before, "bytes_after": after });
@@ -213,7 +218,7 @@ fn vacuum(cx: &mut Cx) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn accept_failover(cx: &mut Cx) -> Result<ExitCode> {
+fn accept_failover(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = Session::open_after_failover(cx.place()?)?;
     let accepted = session.write(AcceptFailover {})?;
     cx.ui.answer(&accepted, |text| {
@@ -223,7 +228,7 @@ fn accept_failover(cx: &mut Cx) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn move_to(cx: &mut Cx, args: &MoveArgs) -> Result<ExitCode> {
+fn move_to(cx: &mut CommandContext, args: &MoveArgs) -> Result<ExitCode> {
     let mut source = cx.session()?;
     let place = source.place.with_store(&args.to)?;
     let location = place.store()?.location;
@@ -231,16 +236,16 @@ fn move_to(cx: &mut Cx, args: &MoveArgs) -> Result<ExitCode> {
         !matches!(&location, Location::Sqlite(path) if !path.exists()) && location != Location::UnnamedSqlite;
     // A rehearsal makes no store.
     let mut destination = if args.dry_run && !is_there { None } else { Some(Session::open(place)?) };
-    let from = moving::name(&source);
-    let to = destination.as_ref().map_or_else(|| location.to_string(), moving::name);
+    let from = transfer::name(&source);
+    let to = destination.as_ref().map_or_else(|| location.to_string(), transfer::name);
     if from == to {
         return Err(Error::invalid(format!("{to} is the store that everything is in"))
             .hint("say where to with --to, and where from with --db, --global or --scope"));
     }
     let request = Move { workflows: args.workflows.clone(), force: args.force, delete_source: args.delete_source };
     let outcome = match (&mut destination, args.dry_run) {
-        (Some(destination), false) => moving::run(&mut source, destination, &request)?,
-        (destination, _) => moving::rehearse(&mut source, destination.as_mut(), &request)?,
+        (Some(destination), false) => transfer::run(&mut source, destination, &request)?,
+        (destination, _) => transfer::rehearse(&mut source, destination.as_mut(), &request)?,
     };
     let mut data = serde_json::to_value(&outcome).unwrap_or_default();
     (data["from"], data["to"], data["written"]) = (json!(from), json!(to), json!(!args.dry_run));
@@ -274,7 +279,7 @@ fn move_to(cx: &mut Cx, args: &MoveArgs) -> Result<ExitCode> {
     .hint("when somebody works on it: wait, or take it away with --force"))
 }
 
-fn probe(cx: &mut Cx, writes: u32) -> Result<ExitCode> {
+fn probe(cx: &mut CommandContext, writes: u32) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let mut times: Vec<f64> = Vec::new();
     let start = Instant::now();

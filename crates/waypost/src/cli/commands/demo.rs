@@ -8,7 +8,7 @@ use waypost_core::{Error, Result, path_text};
 use waypost_fs::{FileIdentity, create_private_dir, remove_tree, replace};
 use waypost_workspace::run_step;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BOLD, DIM, styled};
 
 /// Watch agents work: a whole tour in a scratch repository, in a few seconds
@@ -47,7 +47,7 @@ tasks:
   depends_on: [design]
 ";
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let parent = cx.variables.path("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
     let dir = parent.join(format!("waypost-demo-{}", std::process::id()));
     let cannot = |error| Error::unavailable(format!("cannot write in {}", dir.display())).because(error);
@@ -70,13 +70,13 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 
 /// A scratch repository, and what was done in it.
 struct Scratch<'a> {
-    cx: &'a Cx,
+    cx: &'a CommandContext,
     repo: PathBuf,
     variables: Vec<(String, PathBuf)>,
     steps: Vec<serde_json::Value>,
 }
 
-fn tour(cx: &Cx, dir: &Path) -> Result<Vec<serde_json::Value>> {
+fn tour(cx: &CommandContext, dir: &Path) -> Result<Vec<serde_json::Value>> {
     let cannot = |error| Error::unavailable(format!("cannot write in {}", dir.display())).because(error);
     let repo = dir.join("rocket");
     std::fs::create_dir(&repo).map_err(cannot)?;

@@ -6,11 +6,11 @@ use serde_json::json;
 use waypost_core::Result;
 use waypost_core::ledger::vocabulary::DependencyKind;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::graph::{Bounds, Format, Graph};
 use crate::cli::issues::dependency_kind;
 use crate::ledger::Change;
-use crate::merging::ensure_driver;
+use crate::merge_driver::ensure_driver;
 
 /// Say how issues depend on each other
 #[derive(clap::Args)]
@@ -89,7 +89,7 @@ impl Args {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Add { issue, on, blocked_by, kind } => {
             let on = blocked_by.as_ref().or(on.as_ref()).map_or("", String::as_str);
@@ -100,7 +100,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn add(cx: &mut Cx, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitCode> {
+fn add(cx: &mut CommandContext, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let (id, other, is_new) = desk.ledger.transaction_about(issue, |transaction| {
         let (id, other) = (transaction.find(issue)?, transaction.find(on)?);
@@ -122,7 +122,7 @@ fn add(cx: &mut Cx, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-fn rm(cx: &mut Cx, issue: &str, on: &str, kind: Option<DependencyKind>) -> Result<ExitCode> {
+fn rm(cx: &mut CommandContext, issue: &str, on: &str, kind: Option<DependencyKind>) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let (record, other) = desk.ledger.transaction_about(issue, |transaction| transaction.undepend(issue, on, kind))?;
     ensure_driver(&desk.place);
@@ -132,9 +132,9 @@ fn rm(cx: &mut Cx, issue: &str, on: &str, kind: Option<DependencyKind>) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
-fn tree(cx: &mut Cx, args: &Tree) -> Result<ExitCode> {
+fn tree(cx: &mut CommandContext, args: &Tree) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let graph = cx.look(&desk, |index| {
+    let graph = cx.with_index(&desk, |index| {
         let root = args.issue.as_deref().map(|issue| index.find(issue)).transpose()?;
         Graph::of(index, root, args.dependents)
     })?;

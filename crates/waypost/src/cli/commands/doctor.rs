@@ -17,7 +17,7 @@ use waypost_ledger::LedgerFile;
 use waypost_workspace::workspaces::repair_mirror;
 use waypost_workspace::{git_version, restore_ids};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BAD, DIM, GOOD, WARN, cell, styled};
 use crate::ledger::Ledger;
 use crate::place::{DOT_DIR, Place};
@@ -64,7 +64,7 @@ impl Verdict {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let place = cx.place()?;
     place.store()?;
     let own =
@@ -149,7 +149,7 @@ fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> 
     if session.place.home.is_none() {
         return Ok(());
     }
-    crate::jobs::look(session)?;
+    crate::jobs::reap_orphaned_jobs(session)?;
     crate::workspaces::heal(session)?;
     let all = crate::workspaces::list(session)?;
     let mut is_fine = true;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use waypost_core::ledger::issue::Issue;
 use waypost_core::{Error, Kind, Result};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::priority;
 use crate::ledger::{Change, Edit};
 
@@ -29,9 +29,9 @@ pub(crate) struct Args {
 /// The texts of several lines, each under a heading of its own.
 const SECTIONS: &[&str] = &["description", "design", "acceptance_criteria", "notes"];
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let issue = cx.look(&desk, |index| index.entry_of(&args.issue))?.issue;
+    let issue = cx.with_index(&desk, |index| index.entry_of(&args.issue))?.issue;
     let editor = match desk.place.variables.editor() {
         Some(editor) => editor,
         None if std::io::stdin().is_terminal() => "vi".to_owned(),

@@ -9,7 +9,7 @@ use waypost_core::model::{Event, EventQuery, kind};
 use waypost_core::op::{ListAgents, ListEvents, ListWorktrees};
 use waypost_core::{Error, Result};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{self, Cell, DIM, cell, styled};
 use crate::session::Session;
 use crate::survey::{find, survey};
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     follow: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let mut worktree_id = None;
     if let Some(wanted) = &cx.global.worktree {
@@ -79,7 +79,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn follow(cx: &mut Cx, session: &mut Session, mut query: EventQuery) -> Result<ExitCode> {
+fn follow(cx: &mut CommandContext, session: &mut Session, mut query: EventQuery) -> Result<ExitCode> {
     let mut names = Names::of(session)?;
     query.limit = PAGE;
     if query.since.is_none() {

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use serde_json::json;
 use serde_json::value::RawValue;
 use waypost_core::{Error, Result, path_text};
-use waypost_ledger::{Entry, Filter, Sort};
+use waypost_ledger::{Filter, IndexedIssue, Sort};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::filter::{FilterArgs, with_parent};
-use crate::cli::issues::Desk;
+use crate::cli::issues::LedgerContext;
 use crate::cli::pages::{self, Field};
 use crate::cli::ui::print_document;
 
@@ -70,7 +70,7 @@ impl Format {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let format = args.format.unwrap_or(if cx.ui.json { Format::Json } else { Format::Jsonl });
     if !args.columns.is_empty() && format != Format::Csv {
         return Err(Error::invalid("--columns has no meaning for this format").hint("it is for --format csv"));
@@ -79,10 +79,10 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let asked = args.filter.read(desk.now)?;
     let is_copy = format == Format::Jsonl && args.all && asked == Filter::default();
     let filter = Filter { deleted: args.all, ..asked };
-    let entries = cx.look(&desk, |index| {
+    let entries = cx.with_index(&desk, |index| {
         let found = index.list(&with_parent(&filter, index)?, Sort::Id, false, None)?;
         let entries = found.iter().map(|summary| index.get(&summary.id));
-        entries.filter_map(Result::transpose).collect::<Result<Vec<Entry>>>()
+        entries.filter_map(Result::transpose).collect::<Result<Vec<IndexedIssue>>>()
     })?;
     let content = match format {
         Format::Jsonl if is_copy => desk.ledger.copy()?,
@@ -114,11 +114,11 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 }
 
 /// Returns issues as programs see them.
-fn shown(desk: &Desk, entries: &[Entry]) -> Result<Vec<Box<RawValue>>> {
+fn shown(desk: &LedgerContext, entries: &[IndexedIssue]) -> Result<Vec<Box<RawValue>>> {
     entries.iter().map(|entry| desk.json(&entry.record, entry.ledger)).collect()
 }
 
-fn json_list(desk: &Desk, entries: &[Entry]) -> Result<String> {
+fn json_list(desk: &LedgerContext, entries: &[IndexedIssue]) -> Result<String> {
     let records = shown(desk, entries)?;
     let records: Vec<&str> = records.iter().map(|record| record.get()).collect();
     Ok(if records.is_empty() { "[]\n".to_owned() } else { format!("[\n{}\n]\n", records.join(",\n")) })

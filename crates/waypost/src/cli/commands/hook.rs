@@ -10,7 +10,7 @@ use waypost_core::Result;
 use waypost_core::op::{Heartbeat, LeaseView, ListLeases, Prime};
 
 use crate::claims;
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::print;
 use crate::environment::CLAUDE_ENV_FILE;
 use crate::session::Session;
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     target: String,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let agent = args.target.parse().unwrap_or(Agent::Generic);
     let session = session_of_agent();
     let named = session.map(|session| format!("{}-{session}", agent.name()));
@@ -67,14 +67,14 @@ fn session_of_agent() -> Option<String> {
     (!id.is_empty()).then_some(id)
 }
 
-fn answer(cx: &mut Cx, moment: &str, agent: Agent, named: Option<String>) -> Result<String> {
+fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, named: Option<String>) -> Result<String> {
     if let (None, Some(named)) = (cx.place()?.agent(), named) {
         cx.global.agent = Some(named);
     }
     let place = cx.place()?;
     let name = place.agent().unwrap_or_else(|| place.actor());
     let mut session = Session::open(place)?;
-    if let Err(error) = claims::tell(&mut session) {
+    if let Err(error) = claims::deliver_notices(&mut session) {
         log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
     }
     let mut held = session.read(ListLeases {})?.leases;
@@ -93,7 +93,7 @@ fn answer(cx: &mut Cx, moment: &str, agent: Agent, named: Option<String>) -> Res
 }
 
 /// Tells a session what it is called, and how others get to know that.
-fn introduction(cx: &Cx, session: &Session, agent: Agent, name: &str) -> String {
+fn introduction(cx: &CommandContext, session: &Session, agent: Agent, name: &str) -> String {
     if session.place.agent().is_none() {
         return String::new();
     }

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use waypost_core::{Error, Kind, Result};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BOLD, DIM, cell, styled};
 use crate::import::workflows::{self, Program};
 use crate::import::{self, Format, Plan, Taken};
-use crate::moving::Moved;
 use crate::place::expand;
+use crate::transfer::Moved;
 
 /// Take over the issues of another tracker, or the workflows of another program
 ///
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     if let Some(program) = Program::parse(&args.first.to_string_lossy()) {
         match &args.second {
             Some(path) => return workflows(cx, args, program, path),
@@ -142,7 +142,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 }
 
 /// Takes over workflows.
-fn workflows(cx: &mut Cx, args: &Args, program: Program, path: &Path) -> Result<ExitCode> {
+fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path) -> Result<ExitCode> {
     if args.update {
         return Err(
             Error::invalid("workflows are taken over once, and not brought up to date").hint("leave out --update")

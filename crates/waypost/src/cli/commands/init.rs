@@ -10,11 +10,11 @@ use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
 use waypost_workspace::is_same_place;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::config::{self, Config, Files, Value, key_named};
 use crate::environment::Variables;
 use crate::ledger::default_prefix;
-use crate::merging;
+use crate::merge_driver;
 use crate::place::{DOT_DIR, Place, expand};
 use crate::repos::{Repo, role};
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     planning: String,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let prefix_key = key_named("prefix")?;
     if let Some(prefix) = &args.prefix {
         prefix_key.check(prefix)?;
@@ -105,18 +105,18 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
                 .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
             created.push(file);
         }
-        if matches!(checkout.vcs, Vcs::Git | Vcs::Jj) && !merging::asks_for_driver(&attributes) {
+        if matches!(checkout.vcs, Vcs::Git | Vcs::Jj) && !merge_driver::asks_for_driver(&attributes) {
             // Whatever else stands in it stays.
             let mut content = std::fs::read(&attributes).unwrap_or_default();
             if !content.is_empty() && !content.ends_with(b"\n") {
                 content.push(b'\n');
             }
-            content.extend_from_slice(merging::attributes().as_bytes());
+            content.extend_from_slice(merge_driver::attributes().as_bytes());
             waypost_fs::replace(&attributes, &content, 0o644)
                 .map_err(|error| Error::unavailable(format!("cannot write {}", attributes.display())).because(error))?;
             created.push(attributes);
         }
-        merging::ensure_driver(&place);
+        merge_driver::ensure_driver(&place);
     } else if args.prefix.is_some() {
         return Err(Error::invalid("a bare repository has no worktree to keep its prefix in")
             .hint("make one first: way worktree add BRANCH"));
@@ -146,7 +146,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 }
 
 /// On a terminal, asks whoever has a fork how they want to work. Returns where they plan, if they contribute.
-fn asked(cx: &Cx, place: &Place, planning: &str) -> Result<Option<String>> {
+fn asked(cx: &CommandContext, place: &Place, planning: &str) -> Result<Option<String>> {
     let (role, source) = role(place);
     let is_fork = role == Role::Contributor && source.source == "default" && source.because.contains("fork");
     if !is_fork || cx.ui.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
@@ -162,7 +162,7 @@ fn asked(cx: &Cx, place: &Place, planning: &str) -> Result<Option<String>> {
 }
 
 /// Sets a clone up for somebody who contributes: nothing of it is in the project's tree.
-fn contribute(cx: &mut Cx, place: &Place, planning: &str) -> Result<ExitCode> {
+fn contribute(cx: &mut CommandContext, place: &Place, planning: &str) -> Result<ExitCode> {
     let checkout = place.require_checkout()?;
     let path = expand(planning, &place.cwd, &place.variables)?;
     let dir = path.join(DOT_DIR);

@@ -12,7 +12,7 @@ use waypost_workspace::job_log::{self, Part};
 use waypost_workspace::jobs as processes;
 
 use super::ws::{self, amount};
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::spans::{roughly, span};
 use crate::cli::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 use crate::cli::work::{json_or_text, wait_for, word};
@@ -21,7 +21,7 @@ use crate::jobs::{self, Request, Settings};
 use crate::place::expand;
 use crate::repos::Repo;
 use crate::session::{Session, SystemEntropy};
-use crate::signals::Told;
+use crate::signals::ShutdownSignal;
 use crate::workspaces;
 
 /// Run commands in workspaces of their own, and see how they went
@@ -232,14 +232,14 @@ struct DeliverArgs {
     how: ws::DeliveryArgs,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     // Which repository a job works on is said with the flag that says which issues are meant.
     let mut session = cx.work()?;
     if let Command::Supervise(args) = &args.command {
         let ended = jobs::supervise(&mut session, &args.job)?;
         return Ok(ExitCode::from(jobs::exit_code(&ended.job)));
     }
-    jobs::look(&mut session)?;
+    jobs::reap_orphaned_jobs(&mut session)?;
     let session = &mut session;
     match &args.command {
         Command::Start(args) => start(cx, session, args),
@@ -281,7 +281,7 @@ impl HowArgs {
     }
 }
 
-fn start(cx: &mut Cx, session: &mut Session, args: &StartArgs) -> Result<ExitCode> {
+fn start(cx: &mut CommandContext, session: &mut Session, args: &StartArgs) -> Result<ExitCode> {
     let input = args.input.as_deref().map(|given| json_or_text("the input", given)).transpose()?;
     let is_queued = args.queue || args.on.is_some();
     let mut settings = args.how.settings(session);
@@ -321,7 +321,7 @@ fn start(cx: &mut Cx, session: &mut Session, args: &StartArgs) -> Result<ExitCod
 }
 
 /// Starts a job, and stays with it unless that is not wanted.
-fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Result<ExitCode> {
+fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach: bool) -> Result<ExitCode> {
     jobs::launch(session, job)?;
     let id = job.job.id.to_string();
     if detach {
@@ -333,7 +333,7 @@ fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Re
         return Ok(ExitCode::SUCCESS);
     }
     cx.ui.note(&format!("job {id}"));
-    let told = Told::listen()?;
+    let shutdown = ShutdownSignal::listen()?;
     let log = Log::Here(jobs::log_of(session, &job.job.id)?);
     let mut at = 0;
     let mut is_cancelled = false;
@@ -348,8 +348,8 @@ fn launch(cx: &mut Cx, session: &mut Session, job: &JobView, detach: bool) -> Re
         if let Some(now) = now {
             break now;
         }
-        jobs::look(session)?;
-        if !is_cancelled && told.times() > 0 {
+        jobs::reap_orphaned_jobs(session)?;
+        if !is_cancelled && shutdown.times() > 0 {
             is_cancelled = true;
             cx.ui.note("cancelling the job");
             match jobs::cancel(session, &id, Some("its terminal was interrupted".to_owned())) {
@@ -388,7 +388,7 @@ fn ending(job: &JobView) -> String {
     format!("job {} is {}{why}", job.job.id, job.job.status)
 }
 
-fn list(cx: &mut Cx, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
+fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
     let operation = ListJobs { status: args.status, live: args.live, task: args.task.clone(), limit: Some(args.limit) };
     let jobs = session.read(operation)?.jobs;
     let now = session.now()?;
@@ -430,7 +430,7 @@ fn style(status: JobStatus) -> Style {
     }
 }
 
-fn show(cx: &mut Cx, session: &mut Session, args: &OneArgs) -> Result<ExitCode> {
+fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Result<ExitCode> {
     let view = jobs::show(session, &args.job)?;
     let now = session.now()?;
     cx.ui.answer(&view, |text| {
@@ -474,7 +474,7 @@ fn show(cx: &mut Cx, session: &mut Session, args: &OneArgs) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-fn logs(cx: &mut Cx, session: &mut Session, args: &LogsArgs) -> Result<ExitCode> {
+fn logs(cx: &mut CommandContext, session: &mut Session, args: &LogsArgs) -> Result<ExitCode> {
     let (id, log) = match jobs::printed(session, &args.job) {
         Ok((job, log)) => (job.id.to_string(), Log::Here(log)),
         // Where it runs may be where the server does.
@@ -502,7 +502,7 @@ fn logs(cx: &mut Cx, session: &mut Session, args: &LogsArgs) -> Result<ExitCode>
         if now.is_some() || ui::is_closed() {
             return Ok(ExitCode::SUCCESS);
         }
-        jobs::look(session)?;
+        jobs::reap_orphaned_jobs(session)?;
     }
 }
 
@@ -531,7 +531,7 @@ impl Log {
     fn end(&self, session: &mut Session, job: &str, most: Option<u64>) -> Result<Vec<u8>> {
         match (self, most) {
             (Log::Here(file), most) => Ok(jobs::tail(file, most.unwrap_or(u64::MAX))),
-            (Log::There, Some(most)) => told(session, &json!({ "job": job, "tail": most })).map(|(end, _)| end),
+            (Log::There, Some(most)) => fetch_log(session, &json!({ "job": job, "tail": most })).map(|(end, _)| end),
             (Log::There, None) => {
                 let (mut all, mut at) = (Vec::new(), 0);
                 loop {
@@ -554,21 +554,21 @@ impl Log {
                 let next = part.next();
                 Ok((part.bytes, next))
             }
-            Log::There => told(session, &json!({ "job": job, "from": at })),
+            Log::There => fetch_log(session, &json!({ "job": job, "from": at })),
         }
     }
 }
 
 /// Asks the server what a job printed.
-fn told(session: &mut Session, wanted: &Value) -> Result<(Vec<u8>, u64)> {
-    let told = session.ask_server("get_log", wanted)?;
-    let log = told["log"].as_str().unwrap_or_default().as_bytes().to_vec();
-    Ok((log, told["next"].as_u64().unwrap_or_default()))
+fn fetch_log(session: &mut Session, wanted: &Value) -> Result<(Vec<u8>, u64)> {
+    let part = session.ask_server("get_log", wanted)?;
+    let log = part["log"].as_str().unwrap_or_default().as_bytes().to_vec();
+    Ok((log, part["next"].as_u64().unwrap_or_default()))
 }
 
-fn wait(cx: &mut Cx, session: &mut Session, args: &WaitArgs) -> Result<ExitCode> {
+fn wait(cx: &mut CommandContext, session: &mut Session, args: &WaitArgs) -> Result<ExitCode> {
     let ended = wait_for(session, args.timeout, |session| {
-        jobs::look(session)?;
+        jobs::reap_orphaned_jobs(session)?;
         Ok(Some(jobs::show(session, &args.job)?).filter(|now| now.job.status.is_final()))
     })?;
     let Some(ended) = ended else {
@@ -581,15 +581,15 @@ fn wait(cx: &mut Cx, session: &mut Session, args: &WaitArgs) -> Result<ExitCode>
     Ok(ExitCode::from(jobs::exit_code(&ended.job)))
 }
 
-fn cancel(cx: &mut Cx, session: &mut Session, args: &CancelArgs) -> Result<ExitCode> {
+fn cancel(cx: &mut CommandContext, session: &mut Session, args: &CancelArgs) -> Result<ExitCode> {
     let cancelled = jobs::cancel(session, &args.job, args.reason.clone())?;
     let id = cancelled.job.id.to_string();
-    // On this machine it is over when this returns; elsewhere its supervisor was told.
+    // On this machine it is over when this returns; elsewhere its supervisor was shutdown.
     let machine = workspaces::machine(session)?;
     let is_here = cancelled.job.machine.as_ref() == Some(&machine);
     let ended = if is_here {
         wait_for(session, Some(60_000), |session| {
-            jobs::look(session)?;
+            jobs::reap_orphaned_jobs(session)?;
             Ok(Some(jobs::show(session, &id)?).filter(|now| now.job.status.is_final()))
         })?
     } else {
@@ -607,7 +607,7 @@ fn cancel(cx: &mut Cx, session: &mut Session, args: &CancelArgs) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-fn retry(cx: &mut Cx, session: &mut Session, args: &RetryArgs) -> Result<ExitCode> {
+fn retry(cx: &mut CommandContext, session: &mut Session, args: &RetryArgs) -> Result<ExitCode> {
     let before = jobs::show(session, &args.job)?.job;
     if !before.status.is_final() {
         return Err(
@@ -644,7 +644,7 @@ fn retry(cx: &mut Cx, session: &mut Session, args: &RetryArgs) -> Result<ExitCod
     launch(cx, session, &job, args.detach)
 }
 
-fn note(cx: &mut Cx, session: &mut Session, args: &NoteArgs) -> Result<ExitCode> {
+fn note(cx: &mut CommandContext, session: &mut Session, args: &NoteArgs) -> Result<ExitCode> {
     let job = args.job.clone().or_else(|| cx.variables.text(WAYPOST_JOB));
     let job = job.ok_or_else(|| Error::invalid("which job?").hint("--job JOB, or WAYPOST_JOB in the environment"))?;
     let NoteArgs { phase, detail, output, tokens, cost, .. } = args;

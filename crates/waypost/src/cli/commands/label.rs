@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use waypost_core::Result;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::ids;
 use crate::cli::ui::{BOLD, cell, styled};
 use crate::ledger::{Change, Edit};
@@ -52,7 +52,7 @@ impl Args {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match args.changes()?.as_slice() {
         [] => list(cx)?,
         changes => cx.change(changes, "Labelled")?,
@@ -60,9 +60,9 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(cx: &mut Cx) -> Result<()> {
+fn list(cx: &mut CommandContext) -> Result<()> {
     let desk = cx.desk()?;
-    let counts = cx.look(&desk, waypost_ledger::Index::labels)?;
+    let counts = cx.with_index(&desk, waypost_ledger::Index::labels)?;
     let data: Vec<_> = counts.iter().map(|(label, count)| json!({ "label": label, "count": count })).collect();
     cx.ui.answer(&data, |text| {
         text.table(&counts.iter().map(|(label, count)| vec![styled(BOLD, label), cell(count)]).collect::<Vec<_>>());

@@ -7,7 +7,7 @@ use waypost_ledger::{Filter, Sort};
 
 use crate::cli::filter::{FilterArgs, with_parent};
 use crate::cli::issues::Column;
-use crate::cli::{Cx, in_one_line};
+use crate::cli::{CommandContext, in_one_line};
 
 /// List issues; those that are not closed, if nothing else is said
 ///
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     columns: Vec<Column>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let filter = args.filter.read(desk.now)?;
     let filter = Filter { closed: filter.closed || args.all, ..filter };

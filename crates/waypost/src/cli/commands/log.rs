@@ -9,7 +9,7 @@ use waypost_core::ledger::record::Record;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BOLD, DIM, cell, styled};
 use crate::history::{self, Step};
 
@@ -37,10 +37,10 @@ struct Row {
     changes: Vec<Change>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let limit = args.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-    let (id, record) = match cx.look(&desk, |index| index.entry_of(&args.issue)) {
+    let (id, record) = match cx.with_index(&desk, |index| index.entry_of(&args.issue)) {
         Ok(entry) => (entry.issue.id, Some(entry.record)),
         Err(error) => {
             let (record, _) = history::instead_of(error, &desk.place, &args.issue)?;

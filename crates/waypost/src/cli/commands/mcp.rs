@@ -6,7 +6,7 @@ use std::sync::Arc;
 use waypost_core::Result;
 use waypost_server::{Who, mcp};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::host::SingleHost;
 
 /// Serve one agent over MCP, on standard input and output
@@ -18,7 +18,7 @@ use crate::host::SingleHost;
   way mcp --agent alice           calls that do not name an agent are alice's")]
 pub(crate) struct Args {}
 
-pub(crate) fn run(cx: &mut Cx, _: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, _: &Args) -> Result<ExitCode> {
     let place = cx.place()?;
     // Said at once: a client shows it, and would else hear it with every call.
     place.store()?;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use waypost_core::{Error, Result};
 
-use crate::cli::Cx;
-use crate::merging::merge_files;
+use crate::cli::CommandContext;
+use crate::merge_driver::merge_files;
 
 /// Merge three versions of a ledger, for git and other tools; the result is written to OURS
 ///
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-pub(crate) fn run(_: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(_: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let merged = merge_files(&args.base, &args.ours, &args.theirs).map_err(|error| match &args.path {
         Some(path) => error.within(path.display().to_string()),
         None => error,

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use serde_json::json;
 use waypost_core::{Kind, Result};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BOLD, cell, styled};
-use crate::migrate::{Which, migrate};
+use crate::move_issues::{Which, migrate};
 
 /// Move issues from one ledger to another; exits with 6 if none fits
 ///
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let from = cx.global.repo.take();
     let desk = cx.desk_with(&[Some(args.move_to.as_str()), from.as_deref()])?;
     let to = desk.target(Some(&args.move_to))?;
@@ -37,7 +37,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     let moved = migrate(&desk.ledger, from, to, &which, args.dry_run)?;
     let ids: Vec<&str> = moved.iter().map(|entry| entry.issue.id.as_str()).collect();
     cx.ui.answer(&json!({ "moved": ids, "written": !args.dry_run }), |text| {
-        let row = |entry: &waypost_ledger::Entry| vec![styled(BOLD, &entry.issue.id), cell(&entry.issue.title)];
+        let row = |entry: &waypost_ledger::IndexedIssue| vec![styled(BOLD, &entry.issue.id), cell(&entry.issue.title)];
         text.table(&moved.iter().map(row).collect::<Vec<_>>());
     })?;
     match (moved.len(), args.dry_run) {

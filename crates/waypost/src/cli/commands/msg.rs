@@ -16,7 +16,7 @@ use super::agent::role;
 use crate::cli::issues::text_or_stdin;
 use crate::cli::spans::span;
 use crate::cli::ui::{BAD, BOLD, Cell, DIM, PLAIN, Style, Text, WARN, cell, styled};
-use crate::cli::{Cx, in_one_line};
+use crate::cli::{CommandContext, in_one_line};
 use crate::session::Session;
 
 /// Write to other agents, and read what they wrote
@@ -155,7 +155,7 @@ struct ThreadArgs {
     message: MessageId,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Send(args) => send(cx, args),
         Command::Broadcast(args) => broadcast(cx, args),
@@ -166,7 +166,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn send(cx: &mut Cx, args: &SendArgs) -> Result<ExitCode> {
+fn send(cx: &mut CommandContext, args: &SendArgs) -> Result<ExitCode> {
     let (to, body) = match (&args.second, &args.reply_to) {
         (Some(body), _) => (Some(args.first.clone()), body),
         (None, Some(_)) => (None, &args.first),
@@ -192,7 +192,7 @@ fn send(cx: &mut Cx, args: &SendArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn broadcast(cx: &mut Cx, args: &BroadcastArgs) -> Result<ExitCode> {
+fn broadcast(cx: &mut CommandContext, args: &BroadcastArgs) -> Result<ExitCode> {
     let Envelope { subject, kind, priority, task, workflow, ttl, key } = &args.envelope;
     let operation = BroadcastMessage {
         role: role(args.role.as_deref())?,
@@ -214,7 +214,7 @@ fn broadcast(cx: &mut Cx, args: &BroadcastArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn inbox(cx: &mut Cx, args: &InboxArgs) -> Result<ExitCode> {
+fn inbox(cx: &mut CommandContext, args: &InboxArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let operation = ListInbox { limit: args.limit, peek: args.peek };
     let inbox = if args.wait {
@@ -263,7 +263,7 @@ fn wait(session: &mut Session, operation: ListInbox, at_most: Option<Duration>) 
     }
 }
 
-fn read(cx: &mut Cx, args: &ReadArgs) -> Result<ExitCode> {
+fn read(cx: &mut CommandContext, args: &ReadArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let letter = session.write(ReadMessage { message: args.message.clone() })?;
     let now = session.now()?;
@@ -271,7 +271,7 @@ fn read(cx: &mut Cx, args: &ReadArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn ack(cx: &mut Cx, args: &AckArgs) -> Result<ExitCode> {
+fn ack(cx: &mut CommandContext, args: &AckArgs) -> Result<ExitCode> {
     let acked = cx.session()?.write(AckMessage { messages: args.messages.clone() })?;
     cx.ui.answer(&acked, |text| {
         let what = if acked.messages.len() == 1 {
@@ -284,7 +284,7 @@ fn ack(cx: &mut Cx, args: &AckArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn thread(cx: &mut Cx, args: &ThreadArgs) -> Result<ExitCode> {
+fn thread(cx: &mut CommandContext, args: &ThreadArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let letters = session.read(ShowThread { message: args.message.clone() })?.messages;
     let now = session.now()?;

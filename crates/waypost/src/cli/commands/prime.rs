@@ -6,7 +6,7 @@ use waypost_core::Result;
 use waypost_core::op::Prime;
 use waypost_ledger::Summary;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 
 /// Print all that a new agent, or one whose context was cleared, has to know
 ///
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     budget: Option<u32>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.work()?;
     let ready = if session.place.checkout.is_some() { ready(cx)? } else { Vec::new() };
     let context = session.read(Prime { budget: args.budget, ready, tools: false })?;
@@ -32,9 +32,9 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 const SHOWN: usize = 3;
 
 /// Returns the first issues that can be worked on, in words; one more than is shown.
-fn ready(cx: &mut Cx) -> Result<Vec<String>> {
+fn ready(cx: &mut CommandContext) -> Result<Vec<String>> {
     let desk = cx.desk()?;
-    let found = cx.look(&desk, |index| index.ready(desk.now, Some(SHOWN + 1 + desk.held.len())))?;
+    let found = cx.with_index(&desk, |index| index.ready(desk.now, Some(SHOWN + 1 + desk.held.len())))?;
     let is_free = |issue: &&Summary| !desk.held.contains_key(&issue.id);
     let line = |issue: &Summary| format!("{} {}, priority {}", issue.id, issue.title, issue.priority);
     Ok(found.iter().filter(is_free).take(SHOWN + 1).map(line).collect())

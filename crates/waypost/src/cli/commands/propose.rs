@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::proposals::propose;
 
 /// Propose an issue of your planning to a project: it is copied into the project's ledger, for you to commit
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     target: Option<String>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let target = desk.target(args.target.as_deref())?;
     let record = propose(&desk.place, &desk.ledger, &args.issue, target)?;

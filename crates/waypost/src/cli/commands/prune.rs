@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use serde_json::json;
 use waypost_core::{Kind, Result};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::moment_or_age;
 use crate::cli::ui::{BOLD, DIM, cell, styled};
-use crate::merging::ensure_driver;
+use crate::merge_driver::ensure_driver;
 use crate::prune::{Plan, Pruned, prune};
 
 /// Take closed issues out of the ledger that nothing open depends on; exits with 6 if there are none
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let plan = Plan {
         before: moment_or_age(&args.closed_before, desk.now)?,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use waypost_core::{Kind, Result};
 use waypost_ledger::{Filter, Index, Sort};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::Column;
 use crate::cli::ui::{BOLD, GOOD, cell, styled};
 
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     explain: Option<String>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     if let Some(wanted) = &args.explain {
         return explain(cx, wanted);
     }
@@ -40,10 +40,10 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(Kind::NothingToDo.exit_code()))
 }
 
-fn explain(cx: &mut Cx, wanted: &str) -> Result<ExitCode> {
+fn explain(cx: &mut CommandContext, wanted: &str) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let held = &desk.held;
-    let explained = cx.look(&desk, |index| {
+    let explained = cx.with_index(&desk, |index| {
         let found = if wanted.is_empty() {
             index.list(&Filter::default(), Sort::Id, false, None)?
         } else {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::proposals::reject;
 
 /// Reject a proposal, as a maintainer: it is closed, and whoever proposed it is told why
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     reason: String,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let rejected = reject(&desk.place, &desk.ledger, &args.issue, &args.reason)?;
     cx.answer_changed(&desk, "Rejected", &[rejected])?;

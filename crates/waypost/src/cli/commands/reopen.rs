@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::ids;
 use crate::ledger::Change;
 
@@ -25,7 +25,7 @@ impl Args {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     cx.change(&args.changes()?, "Opened")?;
     Ok(ExitCode::SUCCESS)
 }

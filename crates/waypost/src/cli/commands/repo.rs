@@ -7,7 +7,7 @@ use waypost_core::Result;
 use waypost_core::op::{AddRepository, ListRepositories, RemoveRepository};
 use waypost_workspace::ensure_repository_id;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{DIM, GOOD, cell, styled};
 use crate::place::expand;
 use crate::repos::Repo;
@@ -49,7 +49,7 @@ enum Command {
     },
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Add { path } => add(cx, path),
         Command::List => list(cx),
@@ -57,7 +57,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn add(cx: &mut Cx, path: &std::path::Path) -> Result<ExitCode> {
+fn add(cx: &mut CommandContext, path: &std::path::Path) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let path = expand(path, &session.place.cwd, &session.place.variables)?;
     let found = Repo::open(&path, &session.place.variables).map_err(|error| error.within(path.display()))?;
@@ -74,7 +74,7 @@ fn add(cx: &mut Cx, path: &std::path::Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(cx: &mut Cx) -> Result<ExitCode> {
+fn list(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let own = session.repository().id.clone();
     let all = session.read(ListRepositories {})?.repositories;
@@ -97,7 +97,7 @@ fn list(cx: &mut Cx) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn remove(cx: &mut Cx, target: &str) -> Result<ExitCode> {
+fn remove(cx: &mut CommandContext, target: &str) -> Result<ExitCode> {
     let mut session = cx.session()?;
     // A path may be written in many ways; the store knows one.
     let path = session.place.cwd.join(target);

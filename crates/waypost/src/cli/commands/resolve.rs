@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use serde_json::json;
 use waypost_core::{Error, Kind, Result, path_text};
 
-use crate::cli::Cx;
-use crate::merging::resolve;
+use crate::cli::CommandContext;
+use crate::merge_driver::resolve;
 
 /// Merge the versions that conflict markers left in the ledger; exits with 6 if there are none
 ///
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     stage: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let Some(resolved) = resolve(&desk.place, &desk.ledger, args.stage)? else {
         return Err(Error::new(Kind::NothingToDo, "the ledger has no conflict markers"));

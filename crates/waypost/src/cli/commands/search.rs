@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::Column;
 
 /// Find issues in which all words stand, in any of their texts; closed ones too
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     limit: usize,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     desk.ledger.make_searchable(|| cx.ui.note("reading the words of all issues, once"))?;
     if !cx.list(&desk, args.limit, Column::USUAL, |index, limit| index.search(&args.words, limit))? {

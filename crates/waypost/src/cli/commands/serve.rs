@@ -14,7 +14,7 @@ use waypost_core::{Error, Result, path_text};
 use waypost_fs::{FileLock, create_private_dir};
 use waypost_server::http::{Config, Listener, serve};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BOLD, cell, log_line, styled};
 use crate::place::{Place, expand};
 use crate::serving::Serving;
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     open: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     cx.uses_store = true;
     let place = cx.place()?;
     if !args.listen.is_loopback() && args.allowed_hosts.is_empty() {

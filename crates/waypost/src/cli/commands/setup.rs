@@ -7,7 +7,7 @@ use waypost_core::{Error, Kind, Result};
 
 use crate::cli::ui::{BAD, DIM, GOOD, WARN, cell, styled};
 use crate::cli::work::word;
-use crate::cli::{Cx, ui};
+use crate::cli::{CommandContext, ui};
 use crate::setup::{self, Agent, Found, State};
 
 /// Tell a coding agent about Waypost, in the files that it reads
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     check: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     if args.print {
         return print(cx, args.target);
     }
@@ -88,7 +88,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(cx: &Cx, agent: Agent) -> Result<ExitCode> {
+fn print(cx: &CommandContext, agent: Agent) -> Result<ExitCode> {
     let wanted = setup::wanted(agent)?;
     if cx.ui.json {
         cx.ui.answer(&json!({ "agent": agent.name(), "parts": wanted }), |_| {})?;

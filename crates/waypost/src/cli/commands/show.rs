@@ -9,7 +9,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_ledger::{Index, Summary};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::{OneOrMany, ids};
 use crate::cli::ui::{BOLD, DIM, Text, cell, styled};
 use crate::history;
@@ -45,12 +45,12 @@ impl Page {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let ids = ids(&args.issues)?;
     let mut pages = Vec::new();
     for wanted in &ids {
-        pages.push(match cx.look(&desk, |index| look(index, wanted, desk.now)) {
+        pages.push(match cx.with_index(&desk, |index| look(index, wanted, desk.now)) {
             Ok(page) => page,
             Err(error) => {
                 let (record, commit) = history::instead_of(error, &desk.place, wanted)?;

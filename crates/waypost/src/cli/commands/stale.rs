@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use waypost_core::Result;
 use waypost_core::time::Timestamp;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::Column;
 
 /// List open issues that nobody touched for a while, the longest first
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     limit: usize,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let since = Timestamp::from_millis(desk.now.as_millis() - i64::from(args.days) * 86_400_000);
     cx.list(&desk, args.limit, Column::USUAL, |index, limit| index.stale(since, limit))?;

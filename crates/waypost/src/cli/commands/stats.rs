@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use serde_json::{Map, Value, json};
 use waypost_core::Result;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BOLD, cell, styled};
 
 /// Count issues by status, type and priority
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let counts = cx.look(&desk, |index| index.counts(desk.now))?;
+    let counts = cx.with_index(&desk, |index| index.counts(desk.now))?;
     let by_priority: Vec<(String, usize)> =
         counts.open_by_priority.iter().map(|(priority, count)| (format!("P{priority}"), *count)).collect();
     let object = |counts: &[(String, usize)]| -> Map<String, Value> {

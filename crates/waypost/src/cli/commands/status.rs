@@ -12,7 +12,7 @@ use waypost_core::work::view::{TaskView, WorkflowView};
 use waypost_core::{Error, Result};
 
 use super::events::{Names, summary};
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::spans::{ahead, roughly};
 use crate::cli::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, ending, styled};
 use crate::jobs;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     limit: u32,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let all = survey(&mut session)?;
     let mut worktrees = all.clone();
@@ -49,7 +49,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         worktree_id.clone_from(&one.id);
         worktrees = vec![one];
     }
-    jobs::look(&mut session)?;
+    jobs::reap_orphaned_jobs(&mut session)?;
     let mut running = session.read(ListJobs { status: None, live: true, task: None, limit: Some(args.limit) })?.jobs;
     running.retain(|view| worktree_id.as_ref().is_none_or(|wanted| view.job.worktree_id == *wanted));
     let status = session.read(GetStatus { worktree_id: worktree_id.clone(), limit: args.limit })?;
@@ -389,7 +389,7 @@ fn issues(session: &Session, now: Timestamp) -> Result<Option<Value>> {
     if session.place.ledger().is_none_or(|(path, _)| !path.exists()) {
         return Ok(None);
     }
-    let counts = Ledger::of(&session.place)?.look(|index| index.counts(now))?;
+    let counts = Ledger::of(&session.place)?.with_index(|index| index.counts(now))?;
     let of = |status: &str| counts.by_status.iter().find(|(known, _)| known == status).map_or(0, |(_, count)| *count);
     let counts = json!({
         "ready": counts.ready,

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use waypost_core::{Kind, Result, path_text};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::escape::escape;
-use crate::cli::issues::Desk;
+use crate::cli::issues::LedgerContext;
 use crate::cli::ui::Text;
-use crate::proposals::{Outcome, settle};
+use crate::proposals::{Outcome, merge_answered_proposals};
 use crate::repos::Repo;
 use crate::sync::{Fetched, Options, Synced, fetch_project, limit, sync};
 
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     no_push: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let options = Options { push: !args.no_push, is_rehearsal: args.dry_run, limit: limit(&desk.place) };
     let numbers = desk.ledger.numbers();
@@ -85,7 +85,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
         .collect();
     let data = if is_one { data.into_iter().next().unwrap_or_default() } else { Value::Array(data) };
     // What the planning says of them is committed now, so nothing is lost with a copy that is retired.
-    let outcomes = if args.dry_run { Vec::new() } else { settle(&desk.ledger, 0)? };
+    let outcomes = if args.dry_run { Vec::new() } else { merge_answered_proposals(&desk.ledger, 0)? };
     for outcome in &outcomes {
         let words = match outcome {
             Outcome::Accepted(id) => format!("{id} was accepted: it is the project's now"),
@@ -107,7 +107,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
 }
 
 /// Fetches the project that proposals go to. If that fails, the rest is synced all the same.
-fn fetch(cx: &mut Cx, desk: &Desk, options: Options) -> Result<Option<Fetched>> {
+fn fetch(cx: &mut CommandContext, desk: &LedgerContext, options: Options) -> Result<Option<Fetched>> {
     let project = &desk.ledger.repos()[0];
     if !options.is_rehearsal {
         cx.ui.progress(&escape(&format!("Fetching {}", project.path().display())))?;

@@ -11,8 +11,8 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 
 use super::{checkpoint, context};
-use crate::claims::{self, CLOSED, Told};
-use crate::cli::Cx;
+use crate::claims::{self, CLOSED, NoticeOutcome};
+use crate::cli::CommandContext;
 use crate::cli::issues::text_or_stdin;
 use crate::cli::ui::{BOLD, DIM, Text, cell, styled};
 use crate::cli::work::{
@@ -297,7 +297,7 @@ struct WaitArgs {
     timeout: Option<u64>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::List(args) => list(cx, args)?,
         Command::Next(args) => {
@@ -372,7 +372,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(cx: &mut Cx, args: &ListArgs) -> Result<()> {
+fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     let mut session = cx.work()?;
     let operation = ListTasks {
         workflow: args.within.workflow.clone(),
@@ -395,7 +395,7 @@ fn list(cx: &mut Cx, args: &ListArgs) -> Result<()> {
     Ok(())
 }
 
-fn answer_list(cx: &Cx, list: &TaskList, of_several: bool) -> Result<()> {
+fn answer_list(cx: &CommandContext, list: &TaskList, of_several: bool) -> Result<()> {
     cx.ui.answer(&list.tasks, |text| {
         if !list.tasks.is_empty() {
             text.table(&task_table(&list.tasks, of_several));
@@ -403,7 +403,7 @@ fn answer_list(cx: &Cx, list: &TaskList, of_several: bool) -> Result<()> {
     })
 }
 
-fn show(cx: &mut Cx, args: &ShowArgs) -> Result<()> {
+fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<()> {
     let mut session = cx.work()?;
     let operation = ShowTask { task: args.task.task.clone(), workflow: args.task.within.workflow.clone() };
     let page = session.read(operation)?;
@@ -486,7 +486,7 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
     text.table(&rows);
 }
 
-fn claim(cx: &mut Cx, args: &ClaimArgs) -> Result<()> {
+fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
     let mut session = cx.work()?;
     // The task may stand for an issue, which is nobody else's then.
     claims::set_mark(&session.place)?;
@@ -554,7 +554,7 @@ fn claim_what_is_there(session: &mut Session, operation: &ClaimTask) -> Result<C
     session.write(operation.clone())
 }
 
-fn note(cx: &mut Cx, args: &CheckpointArgs) -> Result<()> {
+fn note(cx: &mut CommandContext, args: &CheckpointArgs) -> Result<()> {
     let operation = CheckpointTask {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
@@ -591,7 +591,7 @@ fn unread(count: u64) -> String {
     }
 }
 
-fn heartbeat(cx: &mut Cx, args: &HeartbeatArgs) -> Result<()> {
+fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<()> {
     let operation = Heartbeat {
         task: args.task.clone(),
         workflow: args.within.workflow.clone(),
@@ -613,7 +613,7 @@ fn write_alive(text: &mut Text, alive: &Alive) {
     text.table(&alive.leases.iter().map(row).collect::<Vec<_>>());
 }
 
-fn done(cx: &mut Cx, args: &DoneArgs) -> Result<()> {
+fn done(cx: &mut CommandContext, args: &DoneArgs) -> Result<()> {
     let mut session = cx.work()?;
     claims::set_mark(&session.place)?;
     let operation = FinishTask {
@@ -626,9 +626,9 @@ fn done(cx: &mut Cx, args: &DoneArgs) -> Result<()> {
     let task = session.write_once(args.key.as_deref(), operation)?;
     // It is done whatever becomes of its issue.
     let mut closed = None;
-    match (claims::tell(&mut session), &task.task.issue) {
+    match (claims::deliver_notices(&mut session), &task.task.issue) {
         (Ok(told), Some(issue)) => {
-            for Told { result, .. } in told.into_iter().filter(|told| told.notice.issue == *issue) {
+            for NoticeOutcome { result, .. } in told.into_iter().filter(|told| told.notice.issue == *issue) {
                 match result {
                     Ok(done) if done == CLOSED => closed = Some(issue),
                     Ok(why) => cx.ui.warn(&format!("issue {issue} was not closed: {why}")),
@@ -649,7 +649,7 @@ fn done(cx: &mut Cx, args: &DoneArgs) -> Result<()> {
     })
 }
 
-fn fail(cx: &mut Cx, args: &FailArgs) -> Result<()> {
+fn fail(cx: &mut CommandContext, args: &FailArgs) -> Result<()> {
     let mut session = cx.work()?;
     let operation = FailTask {
         task: args.task.task.clone(),
@@ -671,7 +671,7 @@ fn fail(cx: &mut Cx, args: &FailArgs) -> Result<()> {
     })
 }
 
-fn wait(cx: &mut Cx, args: &WaitArgs) -> Result<()> {
+fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
     let mut session = cx.work()?;
     let operation = ShowTask { task: args.task.task.clone(), workflow: args.task.within.workflow.clone() };
     // By its id from here on: a name may come to mean another.

@@ -8,7 +8,7 @@ use waypost_core::model::Variable;
 use waypost_core::op::{ApplyTemplate, ListTemplates, SaveTemplate, ShowTemplate, TemplateContent};
 use waypost_core::{Error, Kind, Result};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::file_or_stdin;
 use crate::cli::ui::{BOLD, DIM, cell, styled};
 use crate::templates::{self, Content, Found};
@@ -89,7 +89,7 @@ struct SaveArgs {
     defaults: Vec<(String, String)>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::List => list(cx),
         Command::Show { name } => show(cx, name),
@@ -98,7 +98,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn list(cx: &mut Cx) -> Result<ExitCode> {
+fn list(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let (mut all, unreadable) = templates::list(&session.place)?;
     for error in unreadable {
@@ -132,7 +132,7 @@ fn list(cx: &mut Cx) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(cx: &mut Cx, name: &str) -> Result<ExitCode> {
+fn show(cx: &mut CommandContext, name: &str) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let found = match templates::find(&session.place, name)? {
         Some(found) => found,
@@ -170,7 +170,7 @@ fn show(cx: &mut Cx, name: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn apply(cx: &mut Cx, args: &ApplyArgs) -> Result<ExitCode> {
+fn apply(cx: &mut CommandContext, args: &ApplyArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let content = templates::find(&session.place, &args.template)?.map(|found| TemplateContent {
         origin: format!("{} file {}", found.origin, found.path.unwrap_or_default()),
@@ -196,7 +196,7 @@ fn apply(cx: &mut Cx, args: &ApplyArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn save(cx: &mut Cx, args: &SaveArgs) -> Result<ExitCode> {
+fn save(cx: &mut CommandContext, args: &SaveArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let content = match &args.plan {
         None => None,

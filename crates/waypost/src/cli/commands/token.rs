@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use waypost_core::Result;
 use waypost_server::access::Role;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::spans::span;
 use crate::cli::ui::{BOLD, DIM, cell, styled};
-use crate::tokens::{OWN, Token, Tokens, Wanted};
+use crate::tokens::{OWN, Token, TokenRequest, Tokens};
 
 /// Make and end tokens, with which others use way serve
 ///
@@ -58,14 +58,14 @@ struct CreateArgs {
     expires: Option<u64>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let place = cx.place()?;
     let tokens = Tokens::of(&place)?;
     match &args.command {
         Command::Create(args) => {
             let role = args.role.as_deref().map_or(Ok(Role::Agent), str::parse)?;
             let agent = matches!(role, Role::Agent | Role::Job).then(|| place.agent()).flatten();
-            let wanted = Wanted { role, agent, task: args.task.clone(), lasts: args.expires };
+            let wanted = TokenRequest { role, agent, task: args.task.clone(), lasts: args.expires };
             let (token, secret) = tokens.create(wanted)?;
             show(cx, &token, &secret)?;
         }
@@ -102,7 +102,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(cx: &mut Cx, token: &Token, secret: &str) -> Result<()> {
+fn show(cx: &mut CommandContext, token: &Token, secret: &str) -> Result<()> {
     let mut data = public(token);
     data["token"] = json!(secret);
     cx.ui.answer(&data, |text| text.line(secret))?;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::{description, ids, moment, priority};
 use crate::ledger::{Change, Edit};
 
@@ -109,7 +109,7 @@ impl Args {
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let records = desk.apply(&args.changes(desk.now)?)?;
     cx.prune_if_large(&desk);

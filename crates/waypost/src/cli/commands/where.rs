@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use waypost_core::{Result, path_text};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BOLD, Cell, DIM, cell, styled};
 use crate::place::{Location, Place, Source};
 use crate::repos::{Repos, Route, role};
@@ -17,7 +17,7 @@ use crate::repos::{Repos, Route, role};
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(cx: &mut Cx, _args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
     let place = cx.place()?;
     let store = place.store()?;
     let mut rows: Vec<Vec<Cell>> = Vec::new();

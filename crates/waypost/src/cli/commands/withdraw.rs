@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::proposals::withdraw;
 
 /// Take a proposal back: its copy leaves the project's ledger, and yours is local again
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     target: Option<String>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let target = desk.target(args.target.as_deref())?;
     let record = withdraw(&desk.place, &desk.ledger, &args.issue, target)?;

@@ -7,7 +7,7 @@ use waypost_core::op::ListRepositories;
 use waypost_core::{Error, Result};
 
 use super::job::HowArgs;
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::spans::span;
 use crate::worker::{News, Worker};
 
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.work()?;
     let mut repositories = Vec::new();
     if let Some(wanted) = &cx.global.repo {

@@ -15,7 +15,7 @@ use waypost_core::work::plan::PlannedTask;
 use waypost_core::work::view::WorkflowView;
 use waypost_core::{Error, Kind, Result, path_text};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::issues::text_or_stdin;
 use crate::cli::ui::{BOLD, Cell, DIM, Text, cell, styled};
 use crate::cli::work::{
@@ -317,7 +317,7 @@ struct FromIssueArgs {
     key: Option<String>,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Create(args) => create(cx, args)?,
         Command::Plan(args) => plan(cx, args)?,
@@ -362,7 +362,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn create(cx: &mut Cx, args: &CreateArgs) -> Result<()> {
+fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
     let config = match &args.config_json {
         None => Value::Null,
         Some(text) => {
@@ -388,7 +388,7 @@ fn create(cx: &mut Cx, args: &CreateArgs) -> Result<()> {
 }
 
 /// Says what a workflow that nobody can work on yet needs.
-fn say_next(cx: &Cx, made: &WorkflowView) {
+fn say_next(cx: &CommandContext, made: &WorkflowView) {
     let name = &made.workflow.name;
     match made.workflow.status {
         WorkflowStatus::Planning => cx.ui.note(&format!("it has no tasks yet: way workflow plan {name} --plan FILE")),
@@ -397,7 +397,7 @@ fn say_next(cx: &Cx, made: &WorkflowView) {
     }
 }
 
-fn plan(cx: &mut Cx, args: &PlanArgs) -> Result<()> {
+fn plan(cx: &mut CommandContext, args: &PlanArgs) -> Result<()> {
     let plan = plans::read_file(&args.plan)?;
     let planned = cx.work()?.write(PlanWorkflow { workflow: args.workflow.clone(), plan })?;
     cx.answer_workflow("Planned", &planned)?;
@@ -405,7 +405,7 @@ fn plan(cx: &mut Cx, args: &PlanArgs) -> Result<()> {
     Ok(())
 }
 
-fn list(cx: &mut Cx, args: &ListArgs) -> Result<()> {
+fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     let mut session = cx.work()?;
     let statuses = match (args.all, args.status.as_slice()) {
         (true, _) => Vec::new(),
@@ -459,7 +459,7 @@ fn workflow_table(workflows: &[WorkflowView], now: Timestamp) -> Vec<Vec<Cell>> 
     std::iter::once(Vec::from(header)).chain(rows).collect()
 }
 
-fn show(cx: &mut Cx, args: &NamedArgs) -> Result<()> {
+fn show(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
     let mut session = cx.work()?;
     let page = session.read(ShowWorkflow { workflow: args.workflow.clone() })?;
     let now = session.now()?;
@@ -494,7 +494,7 @@ fn write_facts(text: &mut Text, view: &WorkflowView, now: Timestamp) {
     text.table(&rows);
 }
 
-fn summary(cx: &mut Cx, args: &NamedArgs) -> Result<()> {
+fn summary(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
     let mut session = cx.work()?;
     let summary = session.read(SummarizeWorkflow { workflow: args.workflow.clone() })?;
     let now = session.now()?;
@@ -553,7 +553,7 @@ fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
     text.table(&rows);
 }
 
-fn replan(cx: &mut Cx, args: &ReplanArgs) -> Result<()> {
+fn replan(cx: &mut CommandContext, args: &ReplanArgs) -> Result<()> {
     let plan = plans::read_file(&args.plan)?;
     let operation = ReplanWorkflow { workflow: args.workflow.clone(), plan, reason: args.reason.clone() };
     let replanned = cx.work()?.write(operation)?;
@@ -573,7 +573,7 @@ fn replan(cx: &mut Cx, args: &ReplanArgs) -> Result<()> {
     })
 }
 
-fn add_task(cx: &mut Cx, args: &AddTaskArgs) -> Result<()> {
+fn add_task(cx: &mut CommandContext, args: &AddTaskArgs) -> Result<()> {
     let value = |what: &str, given: Option<&str>| {
         given.map(|given| json_or_text(what, given)).transpose().map(Option::unwrap_or_default)
     };
@@ -604,7 +604,7 @@ fn add_task(cx: &mut Cx, args: &AddTaskArgs) -> Result<()> {
     cx.answer_task("Added", &added)
 }
 
-fn repos(cx: &mut Cx, args: &ReposArgs) -> Result<()> {
+fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
     let mut session = cx.work()?;
     let concerned = match &args.add {
         Some(repository) => {
@@ -624,7 +624,7 @@ fn repos(cx: &mut Cx, args: &ReposArgs) -> Result<()> {
     })
 }
 
-fn wait(cx: &mut Cx, args: &WaitArgs) -> Result<()> {
+fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
     let mut session = cx.work()?;
     // By its id from here on: another one may get its name.
     let id = session.read(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.workflow.id;
@@ -651,9 +651,9 @@ fn wait(cx: &mut Cx, args: &WaitArgs) -> Result<()> {
     }
 }
 
-fn from_issue(cx: &mut Cx, args: &FromIssueArgs) -> Result<()> {
+fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
     let desk = cx.desk()?;
-    let made = cx.look(&desk, |index| epics::plan(index, desk.ledger.terms(), &args.issue, desk.now))?;
+    let made = cx.with_index(&desk, |index| epics::plan(index, desk.ledger.terms(), &args.issue, desk.now))?;
     for warning in &made.warnings {
         cx.ui.warn(warning);
     }

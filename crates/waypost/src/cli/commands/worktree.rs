@@ -11,7 +11,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result, path_text};
 use waypost_workspace::worktrees;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BAD, Cell, DIM, GOOD, PLAIN, WARN, cell, styled};
 use crate::place::{DOT_DIR, Scope};
 use crate::session::Session;
@@ -70,7 +70,7 @@ struct RmArgs {
     force: bool,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Add(args) => add(cx, args),
         Command::List(args) => list(cx, args),
@@ -78,7 +78,7 @@ pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn add(cx: &mut Cx, args: &AddArgs) -> Result<ExitCode> {
+fn add(cx: &mut CommandContext, args: &AddArgs) -> Result<ExitCode> {
     let session = cx.session()?;
     let checkout = session.place.require_checkout()?.clone();
     let path = args.path.as_deref().map(|path| session.place.cwd.join(path));
@@ -107,7 +107,7 @@ fn add(cx: &mut Cx, args: &AddArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(cx: &mut Cx, _args: &ListArgs) -> Result<ExitCode> {
+fn list(cx: &mut CommandContext, _args: &ListArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let mut all = survey(&mut session)?;
     if let Some(wanted) = &cx.global.worktree {
@@ -118,7 +118,7 @@ fn list(cx: &mut Cx, _args: &ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn rm(cx: &mut Cx, args: &RmArgs) -> Result<ExitCode> {
+fn rm(cx: &mut CommandContext, args: &RmArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let checkout = session.place.require_checkout()?.clone();
     let all = survey(&mut session)?;

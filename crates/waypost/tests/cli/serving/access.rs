@@ -266,8 +266,8 @@ fn t6_a_browser_is_let_in_by_a_code_that_is_good_once() {
     let cookie = cookie.split(';').next().unwrap();
     let page = |method: &str, path: &str| ask(&server, method, path).with("Authorization", "").with("Cookie", cookie);
     assert_eq!(page("GET", "/api/v1/status").send().status, 200);
-    assert_eq!(page("POST", "/api/v1/settle").send().fails(403), "refused", "a form can send the cookie, too");
-    assert_eq!(page("POST", "/api/v1/settle").with("Waypost-Page", "1").send().status, 200);
+    assert_eq!(page("POST", "/api/v1/expire-due").send().fails(403), "refused", "a form can send the cookie, too");
+    assert_eq!(page("POST", "/api/v1/expire-due").with("Waypost-Page", "1").send().status, 200);
     let wrong = cookie.replace(|digit: char| digit.is_ascii_digit(), "0");
     assert_eq!(page("GET", "/api/v1/status").with("Cookie", &wrong).send().status, 401);
     let code = login.split('=').nth(1).unwrap();

@@ -8,7 +8,7 @@ use waypost_core::model::Workspace;
 use waypost_core::op::{CompleteMerge, WorkspaceView};
 use waypost_workspace::workspaces::Merged;
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{DIM, GOOD, WARN, cell, styled};
 use crate::jobs;
 use crate::session::Session;
@@ -44,14 +44,14 @@ pub(super) struct MergedArgs {
     workspace: Option<String>,
 }
 
-pub(super) fn push(cx: &mut Cx, session: &mut Session, args: &PushArgs) -> Result<ExitCode> {
+pub(super) fn push(cx: &mut CommandContext, session: &mut Session, args: &PushArgs) -> Result<ExitCode> {
     let workspace = workspaces::find(session, &args.workspace)?.workspace;
     deliver(cx, session, &workspace, &args.how)
 }
 
 /// Commits, pushes and, if that was wanted, opens a pull request.
 pub(crate) fn deliver(
-    cx: &mut Cx,
+    cx: &mut CommandContext,
     session: &mut Session,
     workspace: &Workspace,
     how: &DeliveryArgs,
@@ -93,7 +93,7 @@ fn compare_url(remote: &str, branch: &str) -> Option<String> {
     ))
 }
 
-pub(super) fn merged(cx: &mut Cx, session: &mut Session, args: &MergedArgs) -> Result<ExitCode> {
+pub(super) fn merged(cx: &mut CommandContext, session: &mut Session, args: &MergedArgs) -> Result<ExitCode> {
     let wanted = match &args.workspace {
         Some(one) => vec![workspaces::find(session, one)?],
         None => workspaces::list(session)?,

@@ -11,7 +11,7 @@ use waypost_core::{Error, Result, path_text};
 
 use super::count;
 use crate::bytes;
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, ending, styled};
 use crate::session::Session;
 use crate::workspaces;
@@ -40,7 +40,7 @@ pub(super) struct DuArgs {
     workspace: Option<String>,
 }
 
-pub(super) fn list(cx: &mut Cx, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
+pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
     let machine = if args.everywhere { None } else { Some(workspaces::machine(session)?) };
     let all = session.read(ListWorkspaces { machine, all: args.all, limit: Some(u32::MAX) })?.workspaces;
     let now = session.now()?;
@@ -91,7 +91,7 @@ fn style(status: WorkspaceStatus) -> Style {
     }
 }
 
-pub(super) fn show(cx: &mut Cx, session: &mut Session, reference: &str) -> Result<ExitCode> {
+pub(super) fn show(cx: &mut CommandContext, session: &mut Session, reference: &str) -> Result<ExitCode> {
     let seen = workspaces::find(session, reference)?;
     let examined = match seen.workspace.status {
         WorkspaceStatus::Kept => Some(workspaces::examine(&seen.workspace)?),
@@ -134,7 +134,7 @@ pub(super) fn show(cx: &mut Cx, session: &mut Session, reference: &str) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn whose(cx: &mut Cx, session: &mut Session, args: &WhoseArgs) -> Result<ExitCode> {
+pub(super) fn whose(cx: &mut CommandContext, session: &mut Session, args: &WhoseArgs) -> Result<ExitCode> {
     let found = workspaces::whose(session, &args.path)?;
     let Some(seen) = found else {
         return Err(Error::not_found(format!("{} is in no workspace that this store knows", args.path.display())));
@@ -148,7 +148,7 @@ pub(super) fn whose(cx: &mut Cx, session: &mut Session, args: &WhoseArgs) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn du(cx: &mut Cx, session: &mut Session, args: &DuArgs) -> Result<ExitCode> {
+pub(super) fn du(cx: &mut CommandContext, session: &mut Session, args: &DuArgs) -> Result<ExitCode> {
     let wanted = match &args.workspace {
         Some(one) => vec![workspaces::find(session, one)?],
         None => workspaces::list(session)?,
@@ -176,7 +176,7 @@ pub(super) fn du(cx: &mut Cx, session: &mut Session, args: &DuArgs) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn pool(cx: &mut Cx, session: &Session) -> Result<ExitCode> {
+pub(super) fn pool(cx: &mut CommandContext, session: &Session) -> Result<ExitCode> {
     let slots = workspaces::pool(session)?;
     cx.ui.answer(&slots, |text| {
         let rows: Vec<_> = slots

@@ -7,9 +7,9 @@ use waypost_core::model::Strategy;
 use waypost_core::{Error, Result};
 
 use super::count;
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::session::Session;
-use crate::workspaces::{self, Wanted};
+use crate::workspaces::{self, WorkspaceRequest};
 
 /// Make a workspace by hand, without a job
 #[derive(clap::Args)]
@@ -50,8 +50,8 @@ pub(super) struct TrustArgs {
     remove: bool,
 }
 
-pub(super) fn new(cx: &mut Cx, session: &mut Session, args: &NewArgs) -> Result<ExitCode> {
-    let wanted = Wanted {
+pub(super) fn new(cx: &mut CommandContext, session: &mut Session, args: &NewArgs) -> Result<ExitCode> {
+    let wanted = WorkspaceRequest {
         job: None,
         strategy: args.strategy,
         base: args.start.base.as_deref(),
@@ -69,7 +69,7 @@ pub(super) fn new(cx: &mut Cx, session: &mut Session, args: &NewArgs) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn warm(cx: &mut Cx, session: &mut Session, args: &WarmArgs) -> Result<ExitCode> {
+pub(super) fn warm(cx: &mut CommandContext, session: &mut Session, args: &WarmArgs) -> Result<ExitCode> {
     let configured = session.place.config.text("workspaces.pool").and_then(|text| text.parse().ok());
     let number = args.number.or(configured).unwrap_or_default();
     if number == 0 {
@@ -84,7 +84,7 @@ pub(super) fn warm(cx: &mut Cx, session: &mut Session, args: &WarmArgs) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn enter(cx: &mut Cx, session: &mut Session, reference: &str) -> Result<ExitCode> {
+pub(super) fn enter(cx: &mut CommandContext, session: &mut Session, reference: &str) -> Result<ExitCode> {
     let workspace = workspaces::find(session, reference)?.workspace;
     if !workspace.status.is_live() {
         return Err(Error::conflict(format!("workspace {} is {}", workspace.id, workspace.status)));
@@ -94,7 +94,7 @@ pub(super) fn enter(cx: &mut Cx, session: &mut Session, reference: &str) -> Resu
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn trust(cx: &mut Cx, session: &mut Session, args: &TrustArgs) -> Result<ExitCode> {
+pub(super) fn trust(cx: &mut CommandContext, session: &mut Session, args: &TrustArgs) -> Result<ExitCode> {
     let repository = session.place.require_checkout()?.repository_path().to_owned();
     let trust = workspaces::trust(session)?;
     if args.remove {

@@ -14,7 +14,7 @@ pub(crate) use deliver::{DeliveryArgs, deliver};
 pub(crate) use make::StartingPoint;
 
 use crate::bytes;
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::{jobs, workspaces};
 
 /// Isolated directories for jobs: list, look into, save and remove them
@@ -75,9 +75,9 @@ struct OneArgs {
     workspace: String,
 }
 
-pub(crate) fn run(cx: &mut Cx, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    jobs::look(&mut session)?;
+    jobs::reap_orphaned_jobs(&mut session)?;
     workspaces::heal(&mut session)?;
     let session = &mut session;
     match &args.command {

@@ -7,7 +7,7 @@ use waypost_core::Result;
 use waypost_core::model::WorkspaceStatus;
 
 use super::{amount, count};
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::spans::span;
 use crate::cli::ui::{DIM, GOOD, WARN, cell, ending, styled};
 use crate::session::Session;
@@ -56,7 +56,7 @@ pub(super) struct GcArgs {
     dry_run: bool,
 }
 
-pub(super) fn pin(cx: &mut Cx, session: &mut Session, reference: &str, pinned: bool) -> Result<ExitCode> {
+pub(super) fn pin(cx: &mut CommandContext, session: &mut Session, reference: &str, pinned: bool) -> Result<ExitCode> {
     let workspace = workspaces::find(session, reference)?.workspace;
     let workspace = workspaces::pin(session, &workspace, pinned)?;
     cx.ui.answer(&workspace, |text| {
@@ -65,7 +65,7 @@ pub(super) fn pin(cx: &mut Cx, session: &mut Session, reference: &str, pinned: b
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn rm(cx: &mut Cx, session: &mut Session, args: &RmArgs) -> Result<ExitCode> {
+pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) -> Result<ExitCode> {
     let force = match (args.force, args.discard) {
         (_, true) => Force::Discard,
         (true, false) => Force::Save,
@@ -120,7 +120,7 @@ pub(super) fn rm(cx: &mut Cx, session: &mut Session, args: &RmArgs) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn gc(cx: &mut Cx, session: &mut Session, args: &GcArgs) -> Result<ExitCode> {
+pub(super) fn gc(cx: &mut CommandContext, session: &mut Session, args: &GcArgs) -> Result<ExitCode> {
     let said = Rules { older_than: args.older_than, keep: args.keep, most_bytes: args.max_bytes };
     let is_said = said.older_than.is_some() || said.keep.is_some() || said.most_bytes.is_some();
     let rules = if is_said { said } else { workspaces::usual_rules(session)? };

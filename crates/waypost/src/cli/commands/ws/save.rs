@@ -7,10 +7,10 @@ use serde_json::json;
 use waypost_core::{Result, path_text};
 use waypost_workspace::workspaces::{Name, Snapshot};
 
-use crate::cli::Cx;
+use crate::cli::CommandContext;
 use crate::cli::ui::{DIM, cell, styled};
 use crate::session::Session;
-use crate::workspaces::{self, Wanted};
+use crate::workspaces::{self, WorkspaceRequest};
 
 /// Get back what was saved: in a new workspace, or in one that is there
 #[derive(clap::Args)]
@@ -31,7 +31,7 @@ pub(super) struct ExportArgs {
     file: PathBuf,
 }
 
-pub(super) fn snapshot(cx: &mut Cx, session: &mut Session, reference: &str) -> Result<ExitCode> {
+pub(super) fn snapshot(cx: &mut CommandContext, session: &mut Session, reference: &str) -> Result<ExitCode> {
     let workspace = workspaces::find(session, reference)?.workspace;
     let saved = workspaces::snapshot(session, &workspace)?;
     for path in &saved.left_out {
@@ -43,7 +43,7 @@ pub(super) fn snapshot(cx: &mut Cx, session: &mut Session, reference: &str) -> R
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn snapshots(cx: &mut Cx, session: &Session) -> Result<ExitCode> {
+pub(super) fn snapshots(cx: &mut CommandContext, session: &Session) -> Result<ExitCode> {
     let all = workspaces::snapshots(session)?;
     cx.ui.answer(&all, |text| {
         let place = |one: &Snapshot| match (&one.commit, &one.path) {
@@ -65,14 +65,14 @@ pub(super) fn snapshots(cx: &mut Cx, session: &Session) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn restore(cx: &mut Cx, session: &mut Session, args: &RestoreArgs) -> Result<ExitCode> {
+pub(super) fn restore(cx: &mut CommandContext, session: &mut Session, args: &RestoreArgs) -> Result<ExitCode> {
     let name = Name::try_from(args.snapshot.clone())?;
     let workspace = if let Some(into) = &args.into {
         workspaces::find(session, into)?.workspace
     } else {
         let saved = workspaces::saved(session, &name)?;
         // The commit may be nowhere but in the snapshot, so it starts from what is here.
-        let wanted = Wanted { strategy: Some(saved.strategy), ..Wanted::default() };
+        let wanted = WorkspaceRequest { strategy: Some(saved.strategy), ..WorkspaceRequest::default() };
         workspaces::create(session, &wanted, &mut |step| cx.ui.note(step))?.workspace
     };
     let restored = workspaces::restore(&workspace, &name, args.into.is_none())?;
@@ -88,7 +88,7 @@ pub(super) fn restore(cx: &mut Cx, session: &mut Session, args: &RestoreArgs) ->
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn export(cx: &mut Cx, session: &Session, args: &ExportArgs) -> Result<ExitCode> {
+pub(super) fn export(cx: &mut CommandContext, session: &Session, args: &ExportArgs) -> Result<ExitCode> {
     let name = Name::try_from(args.snapshot.clone())?;
     workspaces::export(session, &name, &args.file)?;
     cx.ui.answer(&json!({ "snapshot": name, "file": path_text::to_text(&args.file) }), |text| {

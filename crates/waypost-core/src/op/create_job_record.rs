@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::list_jobs::JobView;
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{JobId, RepositoryId};
 use crate::model::{Job, JobStatus, kind};
@@ -17,7 +17,7 @@ use crate::work::{agents, check_name, claim, find, jobs, lease};
 
 /// Writes a job down. What it works on is claimed for it; nothing runs yet.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct RecordJob {
+pub struct CreateJobRecord {
     /// What kind of work it is.
     #[serde(rename = "type", default = "usual_kind")]
     pub kind: String,
@@ -69,13 +69,13 @@ fn usual_kind() -> String {
     "agent".to_owned()
 }
 
-impl Operation for RecordJob {
-    const NAME: &'static str = "record_job";
+impl Operation for CreateJobRecord {
+    const NAME: &'static str = "create_job_record";
     const SUMMARY: &'static str = "Write a job down";
     const EFFECT: Effect = Effect::Write;
     type Answer = JobView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<JobView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         if self.command.first().is_none_or(String::is_empty) {
             return Err(Error::invalid("a job needs a command").hint("way job start -- COMMAND ARGUMENTS"));
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{JobStatus, ProcessIdentity, kind};
 use crate::path_text;
@@ -15,7 +15,7 @@ use crate::work::jobs;
 
 /// Notes that the command of a job was started.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct StartJob {
+pub struct RecordJobStarted {
     /// Which one: its id, or the beginning of it.
     pub job: String,
     /// The process of its command.
@@ -29,13 +29,13 @@ pub struct StartJob {
     pub token_hash: Option<String>,
 }
 
-impl Operation for StartJob {
-    const NAME: &'static str = "start_job";
+impl Operation for RecordJobStarted {
+    const NAME: &'static str = "record_job_started";
     const SUMMARY: &'static str = "Note that the command of a job was started";
     const EFFECT: Effect = Effect::Write;
     type Answer = JobView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<JobView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         let mut after = before.clone();
         after.move_to(JobStatus::Running, cx.now)?;

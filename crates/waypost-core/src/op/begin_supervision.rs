@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{JobStatus, ProcessIdentity, kind};
 use crate::work::jobs;
 
 /// Begins to watch over a job: from now on somebody answers for it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct TakeJob {
+pub struct BeginSupervision {
     /// Which one: its id, or the beginning of it.
     pub job: String,
     /// The machine it will run on.
@@ -21,13 +21,13 @@ pub struct TakeJob {
     pub supervisor: ProcessIdentity,
 }
 
-impl Operation for TakeJob {
-    const NAME: &'static str = "take_job";
+impl Operation for BeginSupervision {
+    const NAME: &'static str = "begin_supervision";
     const SUMMARY: &'static str = "Begin to watch over a job";
     const EFFECT: Effect = Effect::Write;
     type Answer = JobView;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<JobView> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         if before.status != JobStatus::Pending {
             return Err(Error::conflict(format!("job {} is {}", before.id, before.status)));

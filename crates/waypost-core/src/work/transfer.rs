@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId, WorktreeId};
 use crate::model::{
@@ -81,7 +81,7 @@ pub(crate) fn check_here(workflow: &Workflow) -> Result<()> {
 }
 
 /// Marks a workflow, so that nothing happens to it here any more, and returns it as it is now.
-pub(crate) fn freeze(cx: &mut Cx<'_>, workflow: &Workflow, to: &str) -> Result<Workflow> {
+pub(crate) fn freeze(cx: &mut OpContext<'_>, workflow: &Workflow, to: &str) -> Result<Workflow> {
     let mut due = BTreeMap::new();
     for task in cx.tx.task_list(&workflow.id)? {
         if let Some(moment) = task.due_at {
@@ -109,7 +109,7 @@ pub(crate) fn freeze(cx: &mut Cx<'_>, workflow: &Workflow, to: &str) -> Result<W
 }
 
 /// Collects everything that belongs to a workflow. One that is marked is shown as it was before.
-pub(crate) fn dump(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<WorkflowDump> {
+pub(crate) fn dump(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<WorkflowDump> {
     let mut workflow = workflow.clone();
     let mut tasks = cx.tx.task_list(&workflow.id)?;
     if let Some(mark) = mark(&workflow) {
@@ -156,7 +156,7 @@ pub(crate) fn dump(cx: &mut Cx<'_>, workflow: &Workflow) -> Result<WorkflowDump>
 }
 
 /// Returns all that happened to something here, oldest first.
-pub(crate) fn history(cx: &mut Cx<'_>, subject: &str) -> Result<Vec<Event>> {
+pub(crate) fn history(cx: &mut OpContext<'_>, subject: &str) -> Result<Vec<Event>> {
     let mut events: Vec<Event> = Vec::new();
     loop {
         let since = Some(events.last().map_or(0, |event| event.sequence));
@@ -177,7 +177,7 @@ pub(crate) fn moves(workflow: &WorkflowId, history: &[Event]) -> usize {
 }
 
 /// Adds what the parts of a dump refer to.
-fn refer(cx: &mut Cx<'_>, dump: &mut WorkflowDump) -> Result<()> {
+fn refer(cx: &mut OpContext<'_>, dump: &mut WorkflowDump) -> Result<()> {
     let agents: BTreeSet<AgentId> = (dump.tasks.iter().filter_map(|task| task.assignee.clone()))
         .chain(dump.checkpoints.iter().map(|checkpoint| checkpoint.agent_id.clone()))
         .chain(dump.messages.iter().flat_map(|message| [message.sender.clone(), message.recipient.clone()]))

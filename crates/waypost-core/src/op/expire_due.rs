@@ -4,28 +4,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 
 /// Lets happen what time has brought about.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Settle {}
+pub struct ExpireDue {}
 
-/// The answer to [`Settle`].
+/// The answer to [`ExpireDue`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Settled {
+pub struct ExpiredDue {
     /// The sequence of the newest event.
     pub last: u64,
 }
 
-impl Operation for Settle {
-    const NAME: &'static str = "settle";
+impl Operation for ExpireDue {
+    const NAME: &'static str = "expire_due";
     const SUMMARY: &'static str = "Let happen what time has brought about";
     const EFFECT: Effect = Effect::Write;
-    type Answer = Settled;
+    type Answer = ExpiredDue;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Settled> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<ExpiredDue> {
         // The engine has done it already, as before every write.
-        Ok(Settled { last: cx.tx.event_last()? })
+        Ok(ExpiredDue { last: cx.tx.event_last()? })
     }
 }

@@ -7,7 +7,7 @@ use waypost_core::ledger::document::Document;
 use waypost_core::ledger::merge::merge;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
-use waypost_workspace::merging;
+use waypost_workspace::merge_driver;
 
 use crate::environment::Variables;
 use crate::ledger::Ledger;
@@ -22,7 +22,7 @@ pub(crate) fn ensure_driver(place: &Place) {
     let (Some(checkout), Some((ledger, _))) = (&place.checkout, place.ledger()) else { return };
     let (Some(directory), Some(root)) = (ledger.parent(), root_of(&ledger)) else { return };
     let home = place.variables.home();
-    let ensured = merging::ensure_driver(checkout, root, directory, home.as_deref(), || program(&place.variables));
+    let ensured = merge_driver::ensure_driver(checkout, root, directory, home.as_deref(), || program(&place.variables));
     if let Err(error) = ensured {
         log::debug!("git was not told how to merge the ledger: {}", error.full_message());
     }
@@ -30,12 +30,12 @@ pub(crate) fn ensure_driver(place: &Place) {
 
 /// Returns the line of attributes that asks git for our driver.
 pub(crate) fn attributes() -> String {
-    format!("issues.jsonl {}\n", merging::ATTRIBUTE)
+    format!("issues.jsonl {}\n", merge_driver::ATTRIBUTE)
 }
 
 /// Tells whether attributes ask git for our driver.
 pub(crate) fn asks_for_driver(attributes: &Path) -> bool {
-    merging::asks_for_driver(attributes)
+    merge_driver::asks_for_driver(attributes)
 }
 
 /// Returns how a shell calls the program that runs: by its name, if that finds it, else by its path.
@@ -91,7 +91,7 @@ pub(crate) fn resolve(place: &Place, ledger: &Ledger, stage: bool) -> Result<Opt
     let Some((path, _)) = place.ledger() else { return Ok(None) };
     let root = root_of(&path).unwrap_or(&path);
     let name = path_text::to_text(path.strip_prefix(root).unwrap_or(&path));
-    let unmerged = merging::unmerged(checkout, root, &name)?;
+    let unmerged = merge_driver::unmerged(checkout, root, &name)?;
     let base = unmerged.as_ref().and_then(|unmerged| unmerged.base.clone()).map(Document::parse);
     let merged = ledger.rewrite(|document| {
         let versions = conflict::versions(document);
@@ -107,7 +107,7 @@ pub(crate) fn resolve(place: &Place, ledger: &Ledger, stage: bool) -> Result<Opt
     }
     let is_staged = stage && unmerged.is_some();
     if is_staged {
-        merging::stage(root, &name)?;
+        merge_driver::stage(root, &name)?;
     }
     Ok(Some(Resolved { path, merged, next: next.filter(|_| !is_staged), is_staged }))
 }

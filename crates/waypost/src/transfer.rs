@@ -6,7 +6,7 @@ use waypost_core::model::{Workflow, WorkflowQuery, WorkflowStatus};
 use waypost_core::op::{
     DumpWorkflow, FreezeWorkflow, ListLeases, ListWorkflows, RetireWorkflow, ShowWorkflow, TakeWorkflow,
 };
-use waypost_core::work::moving::{WorkflowDump, mark};
+use waypost_core::work::transfer::{WorkflowDump, mark};
 use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::place::Location;

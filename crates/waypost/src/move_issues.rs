@@ -10,7 +10,7 @@ use waypost_core::ledger::issue::Issue;
 use waypost_core::{Error, Result};
 use waypost_ledger::LedgerLocks;
 
-use crate::ledger::{Entry, Filter, Ledger, Record, Sort};
+use crate::ledger::{Filter, IndexedIssue, Ledger, Record, Sort};
 
 /// How long issues are copied again that another program changes meanwhile.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,7 +59,13 @@ impl Which {
 }
 
 /// Moves issues into a ledger from all others, or from one. Returns those that were moved, or would be.
-pub fn migrate(ledger: &Ledger, from: Option<usize>, to: usize, which: &Which, rehearse: bool) -> Result<Vec<Entry>> {
+pub fn migrate(
+    ledger: &Ledger,
+    from: Option<usize>,
+    to: usize,
+    which: &Which,
+    rehearse: bool,
+) -> Result<Vec<IndexedIssue>> {
     let sources: Vec<usize> =
         (0..ledger.repos().len()).filter(|number| *number != to && from.is_none_or(|from| from == *number)).collect();
     let mut moved = Vec::new();
@@ -86,9 +92,9 @@ pub fn migrate(ledger: &Ledger, from: Option<usize>, to: usize, which: &Which, r
 }
 
 /// Returns the issues of a ledger that fit.
-fn select(ledger: &Ledger, source: usize, which: &Which) -> Result<Vec<Entry>> {
+fn select(ledger: &Ledger, source: usize, which: &Which) -> Result<Vec<IndexedIssue>> {
     let all = Filter { closed: true, ..Filter::default() };
-    ledger.look(|index| {
+    ledger.with_index(|index| {
         let mut found = Vec::new();
         for summary in index.list(&all, Sort::Id, false, None)? {
             if let Some(entry) = index.in_ledger(&summary.id, source)?
@@ -105,7 +111,7 @@ fn select(ledger: &Ledger, source: usize, which: &Which) -> Result<Vec<Entry>> {
 ///
 /// Git knows none of our locks and may replace either file between the two writes. So an issue is taken out only as it
 /// was copied, and while the target has it; else it is copied again.
-fn transfer(ledger: &Ledger, locks: &LedgerLocks, source: usize, to: usize, mut left: Vec<Entry>) -> Result<()> {
+fn transfer(ledger: &Ledger, locks: &LedgerLocks, source: usize, to: usize, mut left: Vec<IndexedIssue>) -> Result<()> {
     let deadline = Instant::now() + TRANSFER_TIMEOUT;
     let mut bases: BTreeMap<String, Record> = BTreeMap::new();
     while !left.is_empty() {

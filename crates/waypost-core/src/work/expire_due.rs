@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{attempt, find, lease};
-use crate::engine::Cx;
+use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{AgentStatus, DependencyKind, Lease, News, Notice, Task, TaskStatus, WorkflowStatus, kind};
 use crate::time::Timestamp;
@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 const MANY: u32 = 1_000;
 
 /// Brings everything up to the present: leases that ended, agents that fell silent, attempts that are due.
-pub(crate) fn settle(cx: &mut Cx<'_>) -> Result<()> {
+pub(crate) fn expire_due(cx: &mut OpContext<'_>) -> Result<()> {
     if cx.tx.due_count(cx.now)? == 0 {
         return Ok(());
     }
@@ -63,7 +63,7 @@ pub(crate) fn settle(cx: &mut Cx<'_>) -> Result<()> {
 }
 
 /// Returns since when a task could have been claimed: those it waited for are done. None if it cannot be yet.
-fn waiting_since(cx: &mut Cx<'_>, task: &Task) -> Result<Option<Timestamp>> {
+fn waiting_since(cx: &mut OpContext<'_>, task: &Task) -> Result<Option<Timestamp>> {
     if find::workflow_of(cx, task)?.status != WorkflowStatus::InProgress {
         return Ok(None);
     }
@@ -82,7 +82,7 @@ fn waiting_since(cx: &mut Cx<'_>, task: &Task) -> Result<Option<Timestamp>> {
     Ok(Some(since.min(cx.now)))
 }
 
-fn why_it_ended(cx: &mut Cx<'_>, held: &Lease) -> Result<String> {
+fn why_it_ended(cx: &mut OpContext<'_>, held: &Lease) -> Result<String> {
     let has_passed = |moment: Option<Timestamp>| moment.is_some_and(|moment| moment <= cx.now);
     let (ran_long, stalled) = (has_passed(held.run_until), has_passed(held.stall_at));
     let who = lease::holder_name(cx, held)?;
@@ -96,7 +96,7 @@ fn why_it_ended(cx: &mut Cx<'_>, held: &Lease) -> Result<String> {
 }
 
 /// Takes a lease away.
-pub(crate) fn expire(cx: &mut Cx<'_>, held: Lease, why: &str) -> Result<()> {
+pub(crate) fn expire(cx: &mut OpContext<'_>, held: Lease, why: &str) -> Result<()> {
     let task = match held.subject.parse() {
         Ok(id) => cx.tx.task_get(&id)?,
         Err(_) => None,

@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use waypost_core::engine::Cx;
+use waypost_core::engine::OpContext;
 use waypost_core::model::SavedAnswer;
 use waypost_core::op::{Effect, Operation};
 use waypost_core::{Error, Kind, Result};
@@ -109,7 +109,7 @@ impl Operation for Recall {
     const EFFECT: Effect = Effect::Read;
     type Answer = Recalled;
 
-    fn run(self, cx: &mut Cx<'_>) -> Result<Recalled> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Recalled> {
         let Some(SavedAnswer { operation, request, answer, .. }) = cx.tx.answer_get(&self.key)? else {
             return Ok(Recalled { answered: None });
         };
@@ -135,7 +135,7 @@ impl Operation for Keep {
     type Answer = Keep;
 
     /// Has no event of its own: what it is about has one where it was done, or stands in a ledger.
-    fn run(self, _: &mut Cx<'_>) -> Result<Keep> {
+    fn run(self, _: &mut OpContext<'_>) -> Result<Keep> {
         Ok(self)
     }
 }
