@@ -100,8 +100,8 @@ fn ci() -> Result {
 fn docs() -> Result {
     let tools = tools::install();
     run(tools
-        .for_tests(cargo(["test", "--package", "waypost", "--test", "cli", "--locked"]))
-        .arg("outputs::")
+        .for_tests(cargo(["test", "--package", "waypost-cli", "--test", "cli", "--locked"]))
+        .args(["--", "outputs::", "describing::"])
         .env("UPDATE_EXPECT", "1"))?;
     run(&mut cargo(["fmt", "--all"]))?;
     run(&mut cargo(["doc", "--workspace", "--no-deps", "--locked"]))

@@ -17,7 +17,7 @@ const UNITS: &[(&str, u64)] = &[
 ];
 
 /// Reads an amount: `500MB`, `20GiB`, `1.5g`, or a plain number.
-pub(crate) fn parse(text: &str) -> Option<u64> {
+pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
     let (number, unit) = (text[..end].parse::<f64>().ok()?, text[end..].trim().to_ascii_lowercase());
@@ -29,7 +29,7 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
 }
 
 /// Says how much it is, in three digits.
-pub(crate) fn shown(bytes: u64) -> String {
+pub fn shown(bytes: u64) -> String {
     let (unit, size) = match bytes {
         ..1_000 => return format!("{bytes} B"),
         1_000..1_000_000 => ("KB", 1_000_u64),

@@ -5,6 +5,7 @@
 //! under it. All other changes to issues say what is to be, so made twice they come to the same, or are refused: an issue
 //! that was given back cannot be given back again.
 
+use crate::host::Who;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,7 +13,6 @@ use waypost_core::engine::OpContext;
 use waypost_core::model::SavedAnswer;
 use waypost_core::op::{Effect, Operation};
 use waypost_core::{Error, Kind, Result};
-use waypost_server::Who;
 
 use crate::session::Session;
 use crate::tokens::hash;

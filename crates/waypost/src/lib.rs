@@ -1,14 +1,14 @@
-//! Waypost as a library, and the parts of the `way` program.
+//! Waypost as a library: the application behind every surface.
 //!
 //! Programs that work with issues start at [`ledger::Ledger`].
 //!
 //! [`place`] answers where everything lives and why; [`session`] opens the store that was chosen and runs
-//! operations on it in the name of the worktree the caller stands in. The program itself is `cli`.
+//! operations on it in the name of the worktree the caller stands in. The program `way` is the crate `waypost-cli`.
 
-mod bytes;
+pub mod access;
+pub mod bytes;
 pub mod claims;
-#[doc(hidden)]
-pub mod cli;
+pub mod client;
 pub mod config;
 pub mod environment;
 pub mod epics;
@@ -20,8 +20,9 @@ pub mod issue_ops;
 pub mod job_ops;
 pub mod jobs;
 pub mod ledger;
-mod merge_driver;
+pub mod merge_driver;
 pub mod move_issues;
+pub mod origin;
 pub mod place;
 pub mod plans;
 pub mod proposals;
@@ -29,13 +30,14 @@ pub mod prune;
 pub mod repos;
 pub mod serving;
 pub mod session;
-pub mod setup;
-mod signals;
+pub mod signals;
+pub mod single_host;
 pub mod survey;
 pub mod sync;
 pub mod templates;
 pub mod tokens;
 pub mod transfer;
+pub mod wire;
 pub mod worker;
 pub mod workspaces;
 mod yaml;

@@ -18,7 +18,7 @@ use crate::place::Place;
 ///
 /// It is done on the way, by whoever writes first. Where it cannot be, a merge leaves conflict markers, and those are
 /// read.
-pub(crate) fn ensure_driver(place: &Place) {
+pub fn ensure_driver(place: &Place) {
     let (Some(checkout), Some((ledger, _))) = (&place.checkout, place.ledger()) else { return };
     let (Some(directory), Some(root)) = (ledger.parent(), root_of(&ledger)) else { return };
     let home = place.variables.home();
@@ -29,12 +29,12 @@ pub(crate) fn ensure_driver(place: &Place) {
 }
 
 /// Returns the line of attributes that asks git for our driver.
-pub(crate) fn attributes() -> String {
+pub fn attributes() -> String {
     format!("issues.jsonl {}\n", merge_driver::ATTRIBUTE)
 }
 
 /// Tells whether attributes ask git for our driver.
-pub(crate) fn asks_for_driver(attributes: &Path) -> bool {
+pub fn asks_for_driver(attributes: &Path) -> bool {
     merge_driver::asks_for_driver(attributes)
 }
 
@@ -59,7 +59,7 @@ fn root_of(ledger: &Path) -> Option<&Path> {
 }
 
 /// Merges three files of ledgers.
-pub(crate) fn merge_files(base: &Path, ours: &Path, theirs: &Path) -> Result<Vec<u8>> {
+pub fn merge_files(base: &Path, ours: &Path, theirs: &Path) -> Result<Vec<u8>> {
     let read = |path: &Path| {
         let bytes = std::fs::read(path)
             .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
@@ -72,21 +72,21 @@ pub(crate) fn merge_files(base: &Path, ours: &Path, theirs: &Path) -> Result<Vec
 
 /// What came of resolving.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Resolved {
+pub struct Resolved {
     /// The ledger's file.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// How many issues had several versions; none if there were no markers.
-    pub(crate) merged: Option<usize>,
+    pub merged: Option<usize>,
     /// What is still to be said to the version control, as one would type it.
-    pub(crate) next: Option<String>,
+    pub next: Option<String>,
     /// Whether it was said.
-    pub(crate) is_staged: bool,
+    pub is_staged: bool,
 }
 
 /// Merges the versions that conflict markers in the ledger hold, and writes the result.
 ///
 /// With `stage`, git is told that the file is merged. None if there are no markers, and nothing to tell.
-pub(crate) fn resolve(place: &Place, ledger: &Ledger, stage: bool) -> Result<Option<Resolved>> {
+pub fn resolve(place: &Place, ledger: &Ledger, stage: bool) -> Result<Option<Resolved>> {
     let checkout = place.require_checkout()?;
     let Some((path, _)) = place.ledger() else { return Ok(None) };
     let root = root_of(&path).unwrap_or(&path);

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::client::{self, Client};
+use crate::origin::Origin;
 use jiff::SignedDuration;
 use serde_json::Value;
 use waypost_core::clock::Reading;
@@ -14,8 +16,6 @@ use waypost_core::store::{Store, Tx};
 use waypost_core::time::{Clock, FixedClock, Timestamp};
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::{FileIdentity, boot_clock};
-use waypost_server::Origin;
-use waypost_server::client::{self, Client};
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;
 use waypost_store::{postgres, sqlite};

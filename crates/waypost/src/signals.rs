@@ -11,14 +11,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use waypost_core::{Error, Result};
 
 /// Counts how often this process was asked to stop. It has something to read when it is asked.
-pub(crate) struct ShutdownSignal {
+pub struct ShutdownSignal {
     reader: UnixStream,
     times: Cell<usize>,
 }
 
 impl ShutdownSignal {
     /// Listens from now on: for the terminal's interruption, and for whoever ends processes.
-    pub(crate) fn listen() -> Result<ShutdownSignal> {
+    pub fn listen() -> Result<ShutdownSignal> {
         let cannot = |error| Error::unavailable("cannot listen for signals").because(error);
         let (reader, writer) = UnixStream::pair().map_err(cannot)?;
         reader.set_nonblocking(true).map_err(cannot)?;
@@ -29,7 +29,7 @@ impl ShutdownSignal {
     }
 
     /// Returns how often it was asked so far.
-    pub(crate) fn times(&self) -> usize {
+    pub fn times(&self) -> usize {
         if let Ok(count) = (&self.reader).read(&mut [0; 16]) {
             self.times.set(self.times.get() + count);
         }

@@ -7,13 +7,13 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::access::{Grant, Role};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use waypost_core::id::Entropy;
 use waypost_core::time::{Clock, Timestamp};
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, check_private, create_private_dir, create_private_file, replace};
-use waypost_server::access::{Grant, Role};
 
 use crate::environment::WAYPOST_TOKEN;
 use crate::place::{Location, Place};
@@ -268,13 +268,14 @@ fn draw_secret() -> String {
 }
 
 /// Returns random bytes as text, two characters each.
-pub(crate) fn draw(bytes: usize) -> String {
+pub fn draw(bytes: usize) -> String {
     let mut drawn = vec![0; bytes];
     SystemEntropy.fill(&mut drawn);
     hex(&drawn)
 }
 
-pub(crate) fn hash(secret: &str) -> String {
+/// Returns the SHA-256 of a secret in hexadecimal, which is what files and stores keep of it.
+pub fn hash(secret: &str) -> String {
     hex(&Sha256::digest(secret.as_bytes()))
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Builds the programs and makes the directories.
     pub(super) fn prepare() -> Result<Self> {
-        run(&mut cargo(["build", "--release", "--locked", "--package", "waypost"]))?;
+        run(&mut cargo(["build", "--release", "--locked", "--package", "waypost-cli"]))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
         let (dir, release) = (target.join("bench"), target.join("release"));
         let (home, way) = (dir.join("home"), release.join("way"));

@@ -14,7 +14,7 @@ use waypost_core::Error;
 use super::guard::Transport;
 use super::text::{hash, hex, pairs};
 use super::{Shared, answer, blocking, guard, lock};
-use crate::access::Grant;
+use waypost::access::Grant;
 
 /// How many requests of one token are worked on at once.
 const OF_ONE_TOKEN: usize = 256;

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use waypost_core::Error;
 
-use crate::wire;
+use waypost::wire;
 
 /// Answers with something.
 pub(crate) fn data(data: &Value) -> Response<Body> {

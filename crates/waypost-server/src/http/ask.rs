@@ -15,9 +15,9 @@ use waypost_core::{Error, Result};
 use super::route::Op;
 use super::text::{hash, hex, pairs, text_header};
 use super::{PATIENCE, Shared, answer, blocking, ended, logs, sse, tell};
-use crate::access::{Grant, Role};
-use crate::host::{Call, Who};
-use crate::origin::{self, Origin};
+use waypost::access::{Grant, Role};
+use waypost::host::{Call, Who};
+use waypost::origin::{self, Origin};
 
 /// How large a request may be.
 const LARGEST: usize = 4 * 1024 * 1024;

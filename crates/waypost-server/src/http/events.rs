@@ -19,7 +19,7 @@ use waypost_core::{Error, Result};
 
 use super::sse::{self, Client, Gone, KEEPALIVE_INTERVAL, Listener};
 use super::{Shared, lock};
-use crate::host::{Call, Measure, Who};
+use waypost::host::{Call, Measure, Who};
 
 /// How many of the newest events are kept for listeners, and how many bytes of them.
 const MAX_RECENT_EVENTS: usize = 1_024;

@@ -16,8 +16,8 @@ use waypost_core::{Error, Result};
 use super::sse::{self, Client, Gone, Listener};
 use super::text::pairs;
 use super::{Shared, answer, ask, blocking, number};
-use crate::access::Grant;
-use crate::host::{Call, Who};
+use waypost::access::Grant;
+use waypost::host::{Call, Who};
 
 /// The operation that reads a part of it.
 pub(super) const OPERATION: &str = "get_log";

@@ -39,8 +39,6 @@ use waypost_core::op::TABLE;
 use waypost_core::{Error, Result};
 use waypost_fs::check_threads;
 
-use crate::access::{Grant, Role};
-use crate::host::{Host, Measure};
 use crate::mcp;
 use admit::{login, pass};
 use ask::{Address, operate};
@@ -51,6 +49,8 @@ use readiness::Readiness;
 use route::{Op, ROOT};
 use sse::{Budget, Hangup};
 use text::{hash, pairs};
+use waypost::access::{Grant, Role};
+use waypost::host::{Host, Measure};
 
 /// How many connections there may be at once.
 const CONNECTIONS: u32 = 1_024;

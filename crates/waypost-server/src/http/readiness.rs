@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use waypost_core::Error;
 
 use super::lock;
-use crate::host::Host;
+use waypost::host::Host;
 
 /// How long a probe may take before the store counts as out of reach.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);

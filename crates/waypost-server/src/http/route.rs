@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use waypost_core::op::Effect;
 use waypost_core::{Error, Result, nearest};
 
-use crate::host::Described;
+use waypost::host::Described;
 
 /// What every address of an operation begins with.
 pub(crate) const ROOT: &str = "/api/v1";

@@ -4,7 +4,7 @@ use axum::http::HeaderMap;
 use sha2::{Digest as _, Sha256};
 use waypost_core::{Error, Result};
 
-use crate::origin;
+use waypost::origin;
 
 pub(super) fn hash(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()

@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use waypost_core::{Error, Result};
 use waypost_fs::check_threads;
 
-use crate::host::{Call, Host, Who};
 use answers::Answer;
 use stdin::Stdin;
+use waypost::host::{Call, Host, Who};
 
 /// How long answers may still be written after nobody asks any more.
 const FAREWELL: Duration = Duration::from_millis(700);

@@ -94,7 +94,7 @@ pub fn apply(place: &Place, ledger: &Ledger, changes: &[Change]) -> Result<Vec<(
 }
 
 /// Does what [`apply`] does with changes that have a place in a file, or only sees whether they are possible.
-pub(crate) fn apply_placed(
+pub fn apply_placed(
     place: &Place,
     ledger: &Ledger,
     changes: &[(&str, &Change)],

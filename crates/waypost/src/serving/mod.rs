@@ -12,23 +12,24 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crate::access::{Grant, Role};
+use crate::host::{Call, Described, Host, Measure, Reply, Who};
+use crate::origin::Origin;
 use serde_json::{Value, json};
 use waypost_core::engine::{self, Caller};
 use waypost_core::model::WorkspaceStatus;
 use waypost_core::op::{Effect, GetStatus, JobView, ListJobs, ListWorkspaces, OperationEntry, TABLE};
 use waypost_core::{Error, Kind, Result};
-use waypost_server::access::{Grant, Role};
-use waypost_server::{Call, Described, Host, Measure, Origin, Reply, Who};
 
 use crate::claims;
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
-use crate::host::{CONCERN_ISSUES, complete_claim, is_claim, tell_of_issue};
 use crate::idempotency;
 use crate::issue_ops;
 use crate::job_ops;
 use crate::jobs;
 use crate::place::{Location, Place};
 use crate::session::{Session, SystemEntropy};
+use crate::single_host::{CONCERN_ISSUES, complete_claim, is_claim, tell_of_issue};
 use readers::Readers;
 use writer::Writer;
 

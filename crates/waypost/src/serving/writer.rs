@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
+use crate::host::{Measure, Reply};
 use serde_json::Value;
 use waypost_core::engine::{self, Caller, WriteTransaction};
 use waypost_core::op::OperationEntry;
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
-use waypost_server::{Measure, Reply};
 
 use super::readers::{gone, spawn, too_many};
 use crate::place::Place;

@@ -1,0 +1,302 @@
+//! `way agent`
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+use waypost_core::model::{Agent, AgentStatus, ProcessIdentity, Role};
+use waypost_core::op::{AgentView, Alive, Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent};
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+use waypost_workspace::jobs::{identity, is_running};
+
+use crate::CommandContext;
+use crate::in_one_line;
+use crate::spans::{ahead, roughly, span};
+use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
+
+/// Say who works here: agents, coordinators and people
+///
+/// Whoever writes with --agent NAME is known from then on, as a worker; registering says more. An agent that is silent
+/// for its timeout is offline, and what it holds goes back.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way agent register builder --capability rust,sql --timeout 10m
+  way agent register lead --role coordinator --runtime claude-code
+  way --agent builder agent heartbeat
+  way agent list --capability rust --status online")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Register(RegisterArgs),
+    Heartbeat(HeartbeatArgs),
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    Show(ShowArgs),
+    Retire(RetireArgs),
+}
+
+/// Make an agent known, or say what is new about it
+///
+/// What is not said stays as it was. An agent that retired comes back.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way agent register builder --runtime codex --capability rust --capability sql
+  way agent register builder --pid $$ --max-claims 2
+  way agent register                          you, as a person")]
+struct RegisterArgs {
+    /// What others call it [default: --agent, else you]
+    name: Option<String>,
+    /// What it runs on, for example claude-code
+    #[arg(long)]
+    runtime: Option<String>,
+    /// coordinator, worker or human
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// What it can do; several with commas, or said several times. Replaces what was said before
+    #[arg(long = "capability", value_name = "CAPABILITY", value_delimiter = ',')]
+    capabilities: Option<Vec<String>>,
+    /// How long it may be silent before it counts as offline
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    timeout: Option<u64>,
+    /// How much it may hold at once
+    #[arg(long, value_name = "N")]
+    max_claims: Option<u32>,
+    /// Whatever else is worth knowing, as a JSON object
+    #[arg(long, value_name = "JSON", value_parser = object)]
+    metadata: Option<Value>,
+    /// The process that it is
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+}
+
+/// Say that the caller is alive; what it holds is renewed
+///
+/// Answers when to be heard of next, how many messages wait, and whether the task was called off.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way --agent builder agent heartbeat
+  way --agent builder agent heartbeat --task release/build --epoch 3")]
+struct HeartbeatArgs {
+    /// Renew only this task's lease
+    #[arg(long)]
+    task: Option<String>,
+    /// The workflow it is in, if its name alone does not say
+    #[arg(long)]
+    workflow: Option<String>,
+    /// The epoch of the caller's lease
+    #[arg(long)]
+    epoch: Option<u64>,
+}
+
+/// List agents
+#[derive(clap::Args)]
+struct ListArgs {
+    /// Only coordinators, workers or humans
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// Only those that can do this
+    #[arg(long)]
+    capability: Option<String>,
+    /// Only those that are online, busy or offline
+    #[arg(long, value_parser = |text: &str| text.parse::<AgentStatus>().map_err(in_one_line))]
+    status: Option<AgentStatus>,
+    /// Those that retired, too
+    #[arg(long)]
+    all: bool,
+}
+
+/// Show an agent with what it holds
+#[derive(clap::Args)]
+struct ShowArgs {
+    /// Its name or id
+    #[arg(value_name = "AGENT")]
+    target: String,
+}
+
+/// Let an agent leave for good; what it holds goes back at once
+///
+/// Others may be retired by coordinators and people alone.
+#[derive(clap::Args)]
+struct RetireArgs {
+    /// Its name or id [default: the caller]
+    #[arg(value_name = "AGENT")]
+    target: Option<String>,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Command::Register(args) => register(cx, args),
+        Command::Heartbeat(args) => heartbeat(cx, args),
+        Command::List(args) => list(cx, args),
+        Command::Show(args) => show(cx, args),
+        Command::Retire(args) => retire(cx, args),
+    }
+}
+
+fn register(cx: &mut CommandContext, args: &RegisterArgs) -> Result<ExitCode> {
+    let operation = RegisterAgent {
+        name: args.name.clone(),
+        runtime: args.runtime.clone(),
+        role: role(args.role.as_deref())?,
+        capabilities: args.capabilities.clone(),
+        metadata: args.metadata.clone().unwrap_or_default(),
+        process: args.pid.map(process).transpose()?,
+        timeout_ms: args.timeout,
+        max_claims: args.max_claims,
+    };
+    let agent = cx.session()?.write(operation)?;
+    cx.ui.answer(&agent, |text| {
+        text.line(format!("Registered {} {} as {}", agent.role, agent.name, agent.id));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let HeartbeatArgs { task, workflow, epoch } = args;
+    let operation = Heartbeat { task: task.clone(), workflow: workflow.clone(), epoch: *epoch };
+    let alive: Alive = session.write(operation)?;
+    let now = session.now()?;
+    cx.ui.answer(&alive, |text| {
+        if alive.is_cancelled {
+            text.line("The task was called off: stop working on it.");
+        }
+        let rows: Vec<_> = alive
+            .leases
+            .iter()
+            .map(|lease| {
+                vec![
+                    cell("holds"),
+                    cell(&lease.subject),
+                    styled(DIM, format!("epoch {}, ends {}", lease.epoch, ahead(lease.expires_at, now))),
+                ]
+            })
+            .collect();
+        text.table(&rows);
+        text.line(format!("{}; be heard of again within {}", waiting(alive.unread), roughly(alive.next_ms)));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let operation = ListAgents {
+        role: role(args.role.as_deref())?,
+        capability: args.capability.clone(),
+        status: args.status,
+        retired: args.all,
+    };
+    let agents = session.read(operation)?.agents;
+    let now = session.now()?;
+    cx.ui.answer(&agents, |text| {
+        if !agents.is_empty() {
+            text.table(&table_of(&agents, now));
+        }
+    })?;
+    if agents.is_empty() {
+        cx.ui.note("no agent fits");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let seen = session.read(ShowAgent { agent: args.target.clone() })?;
+    let now = session.now()?;
+    cx.ui.answer(&seen, |text| {
+        let Agent { id, name, runtime, role, capabilities, .. } = &seen.agent;
+        let field = |label: &str, value: Cell| vec![styled(BOLD, label), value];
+        let mut rows = vec![
+            field("agent", cell(format!("{name} {id}"))),
+            field("role", cell(role)),
+            field("status", styled(color(&seen.agent), status(&seen.agent))),
+            field("heard of", cell(seen.agent.last_heartbeat.ago(now))),
+            field("timeout", cell(roughly(seen.agent.timeout_ms))),
+        ];
+        rows.extend(runtime.as_ref().map(|runtime| field("runtime", cell(runtime))));
+        if !capabilities.is_empty() {
+            rows.push(field("can", cell(capabilities.join(", "))));
+        }
+        rows.extend(seen.agent.max_claims.map(|most| field("holds at most", cell(most))));
+        if let Some(process) = &seen.agent.process {
+            let style = if is_running(process) { GOOD } else { BAD };
+            let state = if is_running(process) { "running" } else { "gone, or of another machine" };
+            rows.push(field("process", styled(style, format!("{} is {state}", process.pid))));
+        }
+        if seen.agent.metadata.as_object().is_some_and(|fields| !fields.is_empty()) {
+            rows.push(field("metadata", cell(&seen.agent.metadata)));
+        }
+        rows.push(field("messages", cell(waiting(seen.unread))));
+        for held in &seen.holds {
+            let until = format!("{} epoch {}, ends {}", held.name, held.epoch, ahead(held.expires_at, now));
+            rows.push(field("holds", cell(until)));
+        }
+        text.table(&rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn retire(cx: &mut CommandContext, args: &RetireArgs) -> Result<ExitCode> {
+    let agent = cx.session()?.write(RetireAgent { agent: args.target.clone() })?;
+    cx.ui.answer(&agent, |text| text.line(format!("Retired {} {}", agent.role, agent.name)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a role of agents. The flag is a text, because all commands have one of the same name.
+pub(crate) fn role(said: Option<&str>) -> Result<Option<Role>> {
+    said.map(str::parse).transpose()
+}
+
+/// The table of agents, as `status` shows it too.
+pub(crate) fn table_of(agents: &[AgentView], now: Timestamp) -> Vec<Vec<Cell>> {
+    let header = ["NAME", "ROLE", "STATUS", "HEARD", "UNREAD", "HOLDS", "CAN"].map(|title| styled(DIM, title));
+    let rows = agents.iter().map(|seen| {
+        let holds: Vec<_> = seen.holds.iter().map(|held| held.name.as_str()).collect();
+        vec![
+            cell(&seen.agent.name),
+            cell(seen.agent.role),
+            styled(color(&seen.agent), status(&seen.agent)),
+            styled(DIM, seen.agent.last_heartbeat.ago(now)),
+            cell(if seen.unread == 0 { "-".to_owned() } else { seen.unread.to_string() }),
+            cell(if holds.is_empty() { "-".to_owned() } else { holds.join(", ") }),
+            styled(DIM, seen.agent.capabilities.join(",")),
+        ]
+    });
+    std::iter::once(Vec::from(header)).chain(rows).collect()
+}
+
+fn status(agent: &Agent) -> &'static str {
+    if agent.retired_at.is_some() { "retired" } else { agent.status.as_str() }
+}
+
+fn color(agent: &Agent) -> Style {
+    match agent.status {
+        AgentStatus::Online | AgentStatus::Busy => GOOD,
+        AgentStatus::Offline if agent.retired_at.is_some() => DIM,
+        AgentStatus::Offline => WARN,
+    }
+}
+
+fn waiting(unread: u64) -> String {
+    match unread {
+        0 => "no messages wait".to_owned(),
+        1 => "1 message waits".to_owned(),
+        many => format!("{many} messages wait"),
+    }
+}
+
+fn process(pid: u32) -> Result<ProcessIdentity> {
+    identity(pid).ok_or_else(|| Error::not_found(format!("no process {pid} on this machine")))
+}
+
+fn object(text: &str) -> Result<Value, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => Ok(Value::Object(fields)),
+        Ok(_) => Err("it is not a JSON object".to_owned()),
+        Err(error) => Err(format!("it is not JSON: {error}")),
+    }
+}

@@ -1,0 +1,207 @@
+//! `way batch`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Command, FromArgMatches};
+use serde_json::{Value, json};
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Kind, Result};
+
+use crate::CommandContext;
+use crate::commands::{add, assign, claim, close, comment, delete, dep, label, release, reopen, update};
+use crate::issues::file_or_stdin;
+use waypost::issue_ops;
+use waypost::ledger::Change;
+
+/// Make many changes as one write: all of them, or none
+///
+/// A file has one change a line, written as a command without the way, or as a JSON object. A file that is one JSON list
+/// of objects is understood too. Empty lines and lines that begin with # are skipped.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way batch plan.txt
+  printf 'add \"Lay the base\" --as base\\nadd \"Build on it\" --blocked-by $base\\n' | way batch -
+  echo '[{\"op\":\"close\",\"id\":\"way-1a2b\",\"reason\":\"done\"}]' | way batch -
+
+Commands: add, update, claim, release, close, reopen, delete, comment, label, assign, dep.
+JSON: op is add, update, claim, release, close, reopen, delete, comment, depend or undepend; the other keys are its
+fields: id, title, description, type, priority, labels, parent, blocked_by, as, reason, text, on and so on.")]
+pub(crate) struct Args {
+    /// The file; - for standard input
+    file: PathBuf,
+    /// Check everything, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let text = file_or_stdin(&args.file)?;
+    let desk = cx.desk()?;
+    let changes = read(&text, desk.now)?;
+    if changes.is_empty() {
+        return Err(Error::new(Kind::NothingToDo, "there is no change in it"));
+    }
+    let placed: Vec<(&str, &Change)> = changes.iter().map(|(place, change)| (place.as_str(), change)).collect();
+    let records = issue_ops::apply_placed(&desk.place, &desk.ledger, &placed, args.dry_run)?;
+    let verb = |change: &Change| change.verb();
+    let data: Vec<Value> = changes
+        .iter()
+        .zip(&records)
+        .map(|((_, change), (record, _))| json!({ "op": verb(change), "id": record.text("id") }))
+        .collect();
+    cx.ui.answer(&json!({ "changes": data, "written": !args.dry_run }), |text| {
+        for ((_, change), (record, _)) in changes.iter().zip(&records) {
+            let field = |key| record.text(key).unwrap_or_default();
+            text.line(format!("{:<8} {}  {}", verb(change), field("id"), field("title")));
+        }
+    })?;
+    if args.dry_run {
+        cx.ui.note("nothing was written");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the changes of a file, each with the place it stands in.
+fn read(text: &str, now: Timestamp) -> Result<Vec<(String, Change)>> {
+    if text.trim_start().starts_with('[') {
+        let list: Vec<Value> = serde_json::from_str(text)
+            .map_err(|error| Error::invalid("the file is not a JSON list of changes").because(error))?;
+        let change = |(number, value)| {
+            let place = format!("change {}", number + 1);
+            Change::from_json(value).map(|change| (place.clone(), change)).map_err(|error| error.within(place))
+        };
+        return list.into_iter().enumerate().map(change).collect();
+    }
+    let mut changes = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let place = format!("line {}", number + 1);
+        let read =
+            if line.starts_with('{') { from_json(line).map(|change| vec![change]) } else { from_words(line, now) };
+        let read = read.map_err(|error| error.within(&place))?;
+        changes.extend(read.into_iter().map(|change| (place.clone(), change)));
+    }
+    Ok(changes)
+}
+
+fn from_json(line: &str) -> Result<Change> {
+    let value = serde_json::from_str(line).map_err(|error| Error::invalid("not JSON").because(error))?;
+    Change::from_json(value)
+}
+
+/// A command that can stand in a batch.
+struct Verb {
+    name: &'static str,
+    define: fn(Command) -> Command,
+    /// What it changes, typed at some moment.
+    changes: fn(&ArgMatches, Timestamp) -> Result<Vec<Change>>,
+}
+
+/// Lists the commands: those in which times may be said as from now, and the others.
+macro_rules! verbs {
+    ($($timed:ident),*; $($module:ident),*) => {
+        &[$(Verb {
+            name: stringify!($timed),
+            define: <$timed::Args as clap::Args>::augment_args,
+            changes: |matches, now| arguments::<$timed::Args>(matches)?.changes(now),
+        },)*
+        $(Verb {
+            name: stringify!($module),
+            define: <$module::Args as clap::Args>::augment_args,
+            changes: |matches, _| arguments::<$module::Args>(matches)?.changes(),
+        }),*]
+    };
+}
+
+static VERBS: &[Verb] = verbs![add, update; claim, release, close, reopen, delete, comment, label, assign, dep];
+
+fn arguments<A: FromArgMatches>(matches: &ArgMatches) -> Result<A> {
+    A::from_arg_matches(matches).map_err(|error| Error::internal("arguments cannot be read").because(error))
+}
+
+/// Reads a line that is a command without the `way`.
+fn from_words(line: &str, now: Timestamp) -> Result<Vec<Change>> {
+    let words = split(line)?;
+    let Some(name) = words.first() else { return Ok(Vec::new()) };
+    let Some(verb) = VERBS.iter().find(|verb| verb.name == name) else {
+        let error = Error::invalid(format!("{name:?} is not a command that changes issues"));
+        let names = VERBS.iter().map(|verb| verb.name);
+        return Err(match waypost_core::nearest::nearest(name, names.clone()) {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error.hint(format!("it is one of {}", names.collect::<Vec<_>>().join(", "))),
+        });
+    };
+    let command = (verb.define)(Command::new(verb.name).no_binary_name(true).disable_help_flag(true));
+    let matches = command.try_get_matches_from(&words[1..]).map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        Error::invalid(first.trim_start_matches("error: ").to_owned())
+    })?;
+    let changes = (verb.changes)(&matches, now)?;
+    if changes.is_empty() {
+        return Err(Error::invalid("it changes nothing"));
+    }
+    Ok(changes)
+}
+
+/// Splits a line into words as a shell does: quotes hold words together, a backslash takes what follows as it is.
+fn split(line: &str) -> Result<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = line.chars();
+    while let Some(char) = chars.next() {
+        match (char, quote) {
+            (quoted, Some(open)) if quoted == open => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(char);
+                word.get_or_insert_default();
+            }
+            ('\\', None | Some('"')) => match chars.next() {
+                Some('n') if quote.is_some() => word.get_or_insert_default().push('\n'),
+                Some(next) => word.get_or_insert_default().push(next),
+                None => return Err(Error::invalid("a backslash at the end of the line")),
+            },
+            (space, None) if space.is_whitespace() => words.extend(word.take()),
+            (other, _) => word.get_or_insert_default().push(other),
+        }
+    }
+    if quote.is_some() {
+        return Err(Error::invalid("a quote is not closed"));
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_in_a_shell() {
+        for (line, words) in [
+            ("close a b", vec!["close", "a", "b"]),
+            ("  add  'a \"b\" c'\t-p 1 ", vec!["add", "a \"b\" c", "-p", "1"]),
+            (r#"add "it's \"so\"\nit is" ''"#, vec!["add", "it's \"so\"\nit is", ""]),
+            (r"a\ b c'd'e", vec!["a b", "cde"]),
+            ("", vec![]),
+        ] {
+            assert_eq!(split(line).unwrap(), words, "{line}");
+        }
+        for bad in ["add 'x", "add \"x", "add x\\"] {
+            assert!(split(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn each_verb_is_a_command() {
+        let command = crate::command();
+        for verb in VERBS {
+            assert!(command.find_subcommand(verb.name).is_some(), "{}", verb.name);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `way checkpoint`
+
+use std::process::ExitCode;
+
+use waypost_core::Result;
+use waypost_core::model::Checkpoint;
+use waypost_core::op::ListCheckpoints;
+use waypost_core::time::Timestamp;
+
+use crate::CommandContext;
+use crate::ui::{Cell, DIM, cell, styled};
+use crate::work::{TaskArg, first_line};
+
+/// Look at the checkpoints of tasks; way task checkpoint makes one
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+}
+
+/// List the checkpoints of a task, latest first
+#[derive(clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    task: TaskArg,
+    /// At most this many; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: u32,
+    /// Only those before this number
+    #[arg(long, value_name = "N")]
+    before: Option<u32>,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let Command::List(args) = &args.command;
+    let mut session = cx.work()?;
+    let operation = ListCheckpoints {
+        task: args.task.task.clone(),
+        workflow: args.task.within.workflow.clone(),
+        before: args.before,
+        limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit },
+    };
+    let list = session.read(operation)?;
+    // They are numbered without gaps.
+    let more = list
+        .checkpoints
+        .last()
+        .filter(|last| last.sequence > 1)
+        .map(|last| format!("{} of {} are earlier: --before {}", last.sequence - 1, list.total, last.sequence));
+    if let Some(more) = more.as_ref().filter(|_| cx.ui.json) {
+        cx.ui.warn(more);
+    }
+    let now = session.now()?;
+    cx.ui.answer(&list.checkpoints, |text| text.table(&table(&list.checkpoints, now)))?;
+    match more {
+        Some(more) => cx.ui.note(&more),
+        None if list.checkpoints.is_empty() => cx.ui.note("there are none"),
+        None => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A table of checkpoints.
+pub(super) fn table(checkpoints: &[Checkpoint], now: Timestamp) -> Vec<Vec<Cell>> {
+    let row = |checkpoint: &Checkpoint| {
+        vec![
+            cell(checkpoint.sequence),
+            styled(DIM, checkpoint.kind),
+            cell(first_line(&checkpoint.summary, 100)),
+            styled(DIM, checkpoint.files.join(", ")),
+            styled(DIM, format!("epoch {}", checkpoint.epoch)),
+            styled(DIM, checkpoint.created_at.ago(now)),
+        ]
+    };
+    checkpoints.iter().map(row).collect()
+}

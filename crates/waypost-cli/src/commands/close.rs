@@ -1,0 +1,48 @@
+//! `way close`
+
+use std::process::ExitCode;
+
+use waypost_core::Result;
+
+use crate::CommandContext;
+use crate::issues::ids;
+use waypost::ledger::{Change, IndexedIssue};
+
+/// Close issues; those that waited for them may be ready then
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The issues: ids, or the beginnings of ids; - for standard input
+    #[arg(required = true, value_name = "ISSUE")]
+    issues: Vec<String>,
+    /// Why
+    #[arg(short, long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Do it although another agent holds the issue
+    #[arg(long)]
+    force: bool,
+}
+
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        let close = |id| Change::Close(id, self.reason.clone()).forced(self.force);
+        Ok(ids(&self.issues)?.into_iter().map(close).collect())
+    }
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let changes = args.changes()?;
+    let desk = cx.desk()?;
+    let before = desk.ledger.with_index(|index| {
+        let named =
+            changes.iter().filter_map(|change| if let Change::Close(id, _) = change.plain() { Some(id) } else { None });
+        // What is not there, the change itself complains about.
+        let found = named.filter_map(|id| index.entry_of(id).ok());
+        let is_over = |entry: &IndexedIssue| desk.ledger.terms().statuses.category(&entry.issue.status).is_over();
+        Ok(found.filter(is_over).map(|entry| entry.issue.id).collect::<Vec<String>>())
+    })?;
+    let records = desk.apply(&changes)?;
+    cx.prune_if_large(&desk);
+    let verb = |id: &str| if before.iter().any(|known| known == id) { "Already closed" } else { "Closed" };
+    cx.answer_each(&desk, verb, &records)?;
+    Ok(ExitCode::SUCCESS)
+}

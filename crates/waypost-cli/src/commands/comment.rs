@@ -1,0 +1,30 @@
+//! `way comment`
+
+use std::process::ExitCode;
+
+use waypost_core::Result;
+
+use crate::CommandContext;
+use crate::issues::text_or_stdin;
+use waypost::ledger::Change;
+
+/// Say something about an issue
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The issue: an id, or the beginning of one
+    #[arg(value_name = "ISSUE")]
+    issue: String,
+    /// What to say; - for standard input
+    text: String,
+}
+
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        Ok(vec![Change::Comment(self.issue.clone(), text_or_stdin(&self.text)?)])
+    }
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    cx.change(&args.changes()?, "Commented")?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,24 @@
+//! `way completions`
+
+use std::process::ExitCode;
+
+use waypost_core::Result;
+
+use crate::CommandContext;
+use crate::ui::print;
+
+/// Print a completion script for a shell
+///
+/// For bash: way completions bash > ~/.local/share/bash-completion/completions/way
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The shell
+    shell: clap_complete::Shell,
+}
+
+pub(crate) fn run(_cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::command(), "way", &mut script);
+    print(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
+}

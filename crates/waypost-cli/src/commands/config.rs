@@ -1,0 +1,381 @@
+//! `way config`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::{Value as Json, json};
+use waypost_core::{Error, Result, path_text};
+
+use crate::CommandContext;
+use crate::ui::{BOLD, DIM, cell, styled};
+use waypost::config::{self, KEYS, Key, Layer, Setting, Value, ValueKind, key_named};
+use waypost::place::{Place, expand};
+
+/// Read and change the configuration
+///
+/// Layers, later ones counting over earlier ones: yours (--user), the repository's tracked file (--shared),
+/// this clone's private file, environment variables (scope is WAYPOST_SCOPE), --config flags.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  way config list --show-origin          what is in force, and who says so
+  way config set scope global            for this clone
+  way config set --shared prefix way     for everybody, in the tracked file
+  way config --add-repo ~/planning       read another repository's ledger too")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Read this repository's ledger too
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["remove_repo", "list_repos"])]
+    add_repo: Option<PathBuf>,
+    /// No longer read this repository's ledger
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["list_repos", "routing"])]
+    remove_repo: Option<PathBuf>,
+    /// List the repositories whose ledgers are read
+    #[arg(long, conflicts_with = "routing")]
+    list_repos: bool,
+    /// Choose how the ledger of a new issue is found
+    #[arg(long, value_name = "MODE")]
+    routing: Option<Routing>,
+    /// Write the tracked file, for everybody
+    #[arg(long)]
+    shared: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Print the value of a key
+    Get {
+        /// The key, for example scope
+        key: String,
+    },
+    /// Set a key
+    Set {
+        /// The key, for example scope
+        key: String,
+        /// Its value; paths of a list are separated by colons
+        value: String,
+        #[command(flatten)]
+        file: FileArgs,
+    },
+    /// Take a key out of a file, so that the layers below it count again
+    Unset {
+        /// The key, for example scope
+        key: String,
+        #[command(flatten)]
+        file: FileArgs,
+    },
+    /// List what is set
+    List {
+        /// Show which file, variable or flag says so
+        #[arg(long)]
+        show_origin: bool,
+        /// Show every key there is, with what it means
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+#[derive(clap::Args, Clone, Copy)]
+struct FileArgs {
+    /// Write the tracked file, for everybody
+    #[arg(long, conflicts_with = "user")]
+    shared: bool,
+    /// Write your own file, for all your repositories
+    #[arg(long)]
+    user: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
+enum Routing {
+    /// Everything goes to the primary repository
+    Single,
+    /// By your role, which is detected
+    Auto,
+    /// Only where --repo says
+    Explicit,
+    /// By your role, which is maintainer
+    Maintainer,
+    /// By your role, which is contributor
+    Contributor,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let place = cx.place()?;
+    let file = FileArgs { shared: args.shared, user: false };
+    match (&args.command, &args.add_repo, &args.remove_repo, args.routing) {
+        (Some(Command::Get { key }), ..) => get(cx, &place, key),
+        (Some(Command::Set { key, value, file }), ..) => set(cx, &place, key, value, *file),
+        (Some(Command::Unset { key, file }), ..) => unset(cx, &place, key, *file),
+        (Some(Command::List { show_origin, all }), ..) => list(cx, &place, *show_origin, *all),
+        (None, Some(path), _, routing) => add_repo(cx, &place, path, routing, file),
+        (None, None, Some(path), _) => remove_repo(cx, &place, path, file),
+        (None, None, None, Some(routing)) => route(cx, &place, routing, file),
+        (None, None, None, None) if args.list_repos => list_repos(cx, &place),
+        (None, None, None, None) => {
+            Err(Error::invalid("nothing was asked of the configuration").hint("way config --help"))
+        }
+    }
+}
+
+fn get(cx: &mut CommandContext, place: &Place, name: &str) -> Result<ExitCode> {
+    let key = key_named(name)?;
+    let Some(setting) = place.config.get(key.name) else {
+        return Err(Error::not_found(format!("{name} is not set, and has no default")));
+    };
+    cx.ui.answer(&shown(key, &setting), |text| match &setting.value {
+        Value::Text(value) => text.line(value),
+        Value::List(values) => values.iter().for_each(|value| text.line(value)),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn set(cx: &mut CommandContext, place: &Place, name: &str, text: &str, file: FileArgs) -> Result<ExitCode> {
+    let key = key_named(name)?;
+    let value = key.parse(text)?;
+    // In the tracked file a relative path is relative to the repository; elsewhere it is meant as typed, from here.
+    let value = if file.shared { value } else { absolute(place, key, value)? };
+    let (path, lock) = target(place, key, file)?;
+    config::set(&path, &lock, key, &value)?;
+    changed(cx, key, &path, Some(&value))
+}
+
+fn unset(cx: &mut CommandContext, place: &Place, name: &str, file: FileArgs) -> Result<ExitCode> {
+    let key = key_named(name)?;
+    let (path, lock) = target(place, key, file)?;
+    if !config::unset(&path, &lock, key)? {
+        return Err(Error::not_found(format!("{name} is not set in {}", path.display()))
+            .hint("way config list --show-origin says where it is"));
+    }
+    changed(cx, key, &path, None)
+}
+
+fn changed(cx: &mut CommandContext, key: &Key, path: &Path, value: Option<&Value>) -> Result<ExitCode> {
+    // What was written may not be what counts.
+    let place = cx.place()?;
+    if let (Some(value), Some(setting)) = (value, place.config.get(key.name))
+        && matches!(value, Value::Text(_))
+        && setting.value != *value
+    {
+        cx.ui.warn(&format!("{} stays {}, because {} says so", key.name, setting.value, setting.origin));
+    }
+    let data = json!({ "key": key.name, "value": value, "path": path_text::to_text(path) });
+    cx.ui.answer(&data, |_| {})?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(cx: &mut CommandContext, place: &Place, show_origin: bool, all: bool) -> Result<ExitCode> {
+    let settings: Vec<(&Key, Option<Setting>)> = KEYS
+        .iter()
+        .map(|key| (key, place.config.get(key.name)))
+        .filter(|(_, setting)| all || setting.as_ref().is_some_and(|setting| setting.layer != Layer::Default))
+        .collect();
+    let data: Vec<Json> = settings
+        .iter()
+        .map(|(key, setting)| match setting {
+            Some(setting) => shown(key, setting),
+            None => json!({ "key": key.name, "value": null, "layer": null, "origin": "", "help": key.help }),
+        })
+        .collect();
+    cx.ui.answer(&data, |text| {
+        let rows: Vec<_> = settings
+            .iter()
+            .map(|(key, setting)| {
+                let value = setting.as_ref().map_or_else(|| "-".to_owned(), |setting| setting.value.to_string());
+                let mut row = vec![styled(BOLD, key.name), cell(value)];
+                if show_origin {
+                    row.push(styled(DIM, setting.as_ref().map_or("", origin)));
+                }
+                if all {
+                    row.push(styled(DIM, key.help));
+                }
+                row
+            })
+            .collect();
+        text.table(&rows);
+    })?;
+    if settings.is_empty() {
+        cx.ui.note("nothing is set; way config list --all shows every key");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn origin(setting: &Setting) -> &str {
+    if setting.layer == Layer::Default { "default" } else { &setting.origin }
+}
+
+fn shown(key: &Key, setting: &Setting) -> Json {
+    json!({
+        "key": key.name,
+        "value": setting.value,
+        "layer": setting.layer,
+        "origin": origin(setting),
+        "help": key.help,
+    })
+}
+
+fn add_repo(
+    cx: &mut CommandContext,
+    place: &Place,
+    path: &Path,
+    routing: Option<Routing>,
+    file: FileArgs,
+) -> Result<ExitCode> {
+    let key = key_named("repos.additional")?;
+    let (target, lock) = target(place, key, file)?;
+    let wanted = typed(place, path)?;
+    if !wanted.is_dir() {
+        cx.ui.warn(&format!("{} is not there yet", wanted.display()));
+    }
+    let added =
+        config::add_to_list(&target, &lock, key, &path_text::to_text(&wanted), |known| is_same(place, known, &wanted))?;
+    if let Some(routing) = routing {
+        set_route(place, routing, file)?;
+    }
+    let data = json!({ "path": path_text::to_text(&wanted), "added": added, "file": path_text::to_text(&target) });
+    cx.ui.answer(&data, |text| {
+        if !added {
+            text.line(format!("{} is on the list already", wanted.display()));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove_repo(cx: &mut CommandContext, place: &Place, path: &Path, file: FileArgs) -> Result<ExitCode> {
+    let key = key_named("repos.additional")?;
+    let (target, lock) = target(place, key, file)?;
+    let wanted = typed(place, path)?;
+    if !config::remove_from_list(&target, &lock, key, |known| is_same(place, known, &wanted))? {
+        return Err(Error::not_found(format!("{} is not on the list in {}", wanted.display(), target.display()))
+            .hint("way config --list-repos shows the list; --shared changes the tracked one"));
+    }
+    let data = json!({ "path": path_text::to_text(&wanted), "removed": true, "file": path_text::to_text(&target) });
+    cx.ui.answer(&data, |_| {})?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list_repos(cx: &mut CommandContext, place: &Place) -> Result<ExitCode> {
+    let mut repos: Vec<(&str, PathBuf, String)> = Vec::new();
+    for (role, key) in [("primary", "repos.primary"), ("additional", "repos.additional")] {
+        let Some(setting) = place.config.get(key) else { continue };
+        let paths = match &setting.value {
+            Value::Text(path) => std::slice::from_ref(path),
+            Value::List(paths) => paths,
+        };
+        for path in paths {
+            let path = configured(place, path)?;
+            if !repos.iter().any(|(_, known, _)| *known == path) {
+                repos.push((role, path, origin(&setting).to_owned()));
+            }
+        }
+    }
+    let data: Vec<Json> = repos
+        .iter()
+        .map(|(role, path, origin)| {
+            json!({ "role": role, "path": path_text::to_text(path), "exists": path.is_dir(), "origin": origin })
+        })
+        .collect();
+    cx.ui.answer(&data, |text| {
+        let rows: Vec<_> = repos
+            .iter()
+            .map(|(role, path, origin)| {
+                let state = if path.is_dir() { "" } else { "not there" };
+                vec![styled(BOLD, role), cell(path.display()), cell(state), styled(DIM, origin)]
+            })
+            .collect();
+        text.table(&rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn route(cx: &mut CommandContext, place: &Place, routing: Routing, file: FileArgs) -> Result<ExitCode> {
+    let (path, mode) = set_route(place, routing, file)?;
+    changed(cx, key_named("routing.mode")?, &path, mode.map(|mode| Value::Text(mode.to_owned())).as_ref())
+}
+
+/// Writes how the ledger of a new issue is found. Returns the file that says it, and the mode.
+fn set_route(place: &Place, routing: Routing, file: FileArgs) -> Result<(PathBuf, Option<&'static str>)> {
+    let (mode, role) = match routing {
+        Routing::Single => (None, None),
+        Routing::Auto => (Some("auto"), None),
+        Routing::Explicit => (Some("explicit"), None),
+        Routing::Maintainer => (Some("auto"), Some("maintainer")),
+        Routing::Contributor => (Some("auto"), Some("contributor")),
+    };
+    let key = key_named("routing.mode")?;
+    if let Some(role) = role {
+        let key = key_named("role")?;
+        let (path, lock) = target(place, key, file)?;
+        config::set(&path, &lock, key, &Value::Text(role.to_owned()))?;
+    }
+    let (path, lock) = target(place, key, file)?;
+    if let Some(mode) = mode {
+        config::set(&path, &lock, key, &Value::Text(mode.to_owned()))?;
+    } else {
+        config::unset(&path, &lock, key)?;
+        config::unset(&path, &lock, key_named("routing.default")?)?;
+    }
+    Ok((path, mode))
+}
+
+/// Returns the file to write and the lock that guards it.
+fn target(place: &Place, key: &Key, file: FileArgs) -> Result<(PathBuf, PathBuf)> {
+    if file.user {
+        return match &place.home {
+            Some((home, _)) => Ok((home.join("config.toml"), home.join("lock"))),
+            None => {
+                Err(Error::invalid("there is no home directory for your own file").hint("set HOME or WAYPOST_HOME"))
+            }
+        };
+    }
+    let checkout = place.require_checkout().map_err(|error| error.hint("or write your own file: --user"))?;
+    let lock = checkout.private_dir.join("lock");
+    if !file.shared {
+        return Ok((checkout.private_dir.join("config.toml"), lock));
+    }
+    if key.personal {
+        return Err(Error::refused(format!(
+            "{} is each user's own choice, so the tracked file cannot set it",
+            key.name
+        ))
+        .hint("leave out --shared, or use --user"));
+    }
+    Ok((place.check_tracked("config.toml")?, lock))
+}
+
+/// Makes the paths of a value independent of where one stands.
+fn absolute(place: &Place, key: &Key, value: Value) -> Result<Value> {
+    let one = |path: &str| -> Result<String> {
+        if path == "~" || path.starts_with("~/") {
+            return Ok(path.to_owned());
+        }
+        Ok(path_text::to_text(&expand(path, &place.cwd, &place.variables)?))
+    };
+    match (key.kind, value) {
+        (ValueKind::Path, Value::Text(path)) => Ok(Value::Text(one(&path)?)),
+        (ValueKind::Paths, Value::List(paths)) => {
+            Ok(Value::List(paths.iter().map(|path| one(path)).collect::<Result<_>>()?))
+        }
+        (_, value) => Ok(value),
+    }
+}
+
+/// Returns the one spelling of a path that was typed, so relative to where one is.
+fn typed(place: &Place, path: &Path) -> Result<PathBuf> {
+    expand(path, &place.cwd, &place.variables).map(spelled)
+}
+
+/// Returns the one spelling of a path that stands in a file, so relative to the repository.
+fn configured(place: &Place, path: &str) -> Result<PathBuf> {
+    let root = place.home_worktree.as_deref().unwrap_or(&place.cwd);
+    expand(path, root, &place.variables).map(spelled)
+}
+
+/// Absolute, links resolved as far as it exists.
+fn spelled(path: PathBuf) -> PathBuf {
+    std::fs::canonicalize(&path).unwrap_or(path)
+}
+
+fn is_same(place: &Place, known: &str, wanted: &Path) -> bool {
+    configured(place, known).is_ok_and(|known| known == wanted)
+}

@@ -1,0 +1,325 @@
+//! `way db`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use serde_json::json;
+use waypost_core::op::{AcceptFailover, Maintenance, RecordMaintenance};
+use waypost_core::{Error, Kind, Result, path_text};
+use waypost_store::postgres;
+use waypost_store::sqlite::SqliteStore;
+
+use crate::CommandContext;
+use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
+use waypost::place::{Location, StoreChoice};
+use waypost::session::{OpenStore, Session};
+use waypost::transfer::{self, Move, Moved, Outcome};
+
+/// Look after the store
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Show what the store is and how large
+    Info,
+    /// Look for damage; exits with 9 if there is any
+    Check,
+    /// Write a copy of the store to a new file, while others go on working
+    Backup {
+        /// The file to make; it must not exist
+        file: PathBuf,
+    },
+    /// Give back unused space
+    Vacuum,
+    Move(MoveArgs),
+    /// Let a store on PostgreSQL go on after a failover or a restore
+    ///
+    /// A standby that replicates asynchronously, or a backup, may lack writes that were acknowledged. Therefore every
+    /// command refuses a server with another system identifier or timeline. Before you accept it, check that the former
+    /// server is stopped and cannot come back. All leases end, and every new lease gets an epoch higher than any that the
+    /// former server may have issued.
+    AcceptFailover,
+    /// Measure how long durable writes take here
+    ///
+    /// Each write is one event in the history, on disk before the next begins.
+    Probe {
+        /// How many writes
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        writes: u32,
+    },
+}
+
+/// Move live workflows to another store, with tasks, checkpoints, messages and history
+///
+/// Ids stay, and epochs go on. A workflow that was moved stays in the source too, but nothing can be done with it there,
+/// so that nobody works on one thing in two stores; --delete-source ends it there. Moving again what is there moves
+/// nothing. What somebody works on is not moved.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way db move --to global --dry-run
+  way db move --to global                            the live workflows of this repository's store
+  way --global db move --to repo --workflow release  and back
+  way db move --to postgres://db.example.org/way --delete-source")]
+struct MoveArgs {
+    /// The store to move to: repo, global, a path or a URL
+    #[arg(long, value_name = "STORE")]
+    to: String,
+    /// Only this workflow; may be said several times
+    #[arg(long = "workflow", value_name = "WORKFLOW")]
+    workflows: Vec<String>,
+    /// Show what would be moved, and move nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// End in the source what is in the destination
+    #[arg(long)]
+    delete_source: bool,
+    /// Move also what somebody works on: their leases end
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Command::Info => info(cx),
+        Command::Check => check(cx),
+        Command::Backup { file } => backup(cx, file),
+        Command::Vacuum => vacuum(cx),
+        Command::Move(args) => move_to(cx, args),
+        Command::AcceptFailover => accept_failover(cx),
+        Command::Probe { writes } => probe(cx, *writes),
+    }
+}
+
+fn info(cx: &mut CommandContext) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    if let OpenStore::Postgres(store) = session.store()? {
+        let (info, url) = (store.info()?, store.url().to_owned());
+        return info_of_postgres(cx, &session.choice, &info, &url);
+    }
+    let store = file(&session, "")?;
+    let info = store.info()?;
+    let path = store.path();
+    let data = json!({
+        "path": path_text::to_text(path),
+        "kind": "sqlite",
+        "source": session.choice.source.source,
+        "because": session.choice.source.because,
+        "schema_version": info.schema_version,
+        "sqlite_version": info.sqlite_version,
+        "settings": info.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
+        "bytes": info.bytes,
+        "wal_bytes": info.wal_bytes,
+        "rows": info.rows.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
+        "read_only": store.is_read_only(),
+    });
+    cx.ui.answer(&data, |text| {
+        let mut rows = vec![
+            vec![styled(BOLD, "path"), cell(path.display())],
+            vec![styled(BOLD, "chosen"), cell(&session.choice.source)],
+            vec![styled(BOLD, "schema"), cell(info.schema_version)],
+            vec![styled(BOLD, "sqlite"), cell(info.sqlite_version)],
+            vec![styled(BOLD, "size"), cell(bytes(info.bytes))],
+            vec![styled(BOLD, "log"), cell(bytes(info.wal_bytes))],
+        ];
+        rows.extend(details(&info.settings, &info.rows));
+        text.table(&rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn info_of_postgres(
+    cx: &mut CommandContext,
+    choice: &StoreChoice,
+    info: &postgres::Info,
+    url: &str,
+) -> Result<ExitCode> {
+    let data = json!({
+        "url": url,
+        "kind": "postgres",
+        "source": choice.source.source,
+        "because": choice.source.because,
+        "schema": info.schema,
+        "schema_version": info.schema_version,
+        "server_version": info.server_version,
+        "settings": info.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
+        "bytes": info.bytes,
+        "rows": info.rows.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<serde_json::Map<_, _>>(),
+    });
+    cx.ui.answer(&data, |text| {
+        let mut rows = vec![
+            vec![styled(BOLD, "url"), cell(url)],
+            vec![styled(BOLD, "chosen"), cell(&choice.source)],
+            vec![styled(BOLD, "schema"), cell(format!("{}, version {}", info.schema, info.schema_version))],
+            vec![styled(BOLD, "postgresql"), cell(&info.server_version)],
+            vec![styled(BOLD, "size"), cell(bytes(info.bytes))],
+        ];
+        rows.extend(details(&info.settings, &info.rows));
+        text.table(&rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn details(settings: &[(&'static str, String)], rows: &[(String, u64)]) -> Vec<Vec<Cell>> {
+    let settings = settings.iter().map(|(name, value)| vec![styled(BOLD, name), cell(value)]);
+    let rows = rows.iter().map(|(name, count)| {
+        vec![styled(BOLD, name), cell(if *count == 1 { "1 row".to_owned() } else { format!("{count} rows") })]
+    });
+    settings.chain(rows).collect()
+}
+
+/// Returns the store's file. Other stores are looked after with the tools of their database.
+fn file<'a>(session: &'a Session, instead: &str) -> Result<&'a SqliteStore> {
+    session.sqlite().ok_or_else(|| {
+        let error = Error::refused(format!("{} is not a file", session.choice.location));
+        match session.choice.location {
+            Location::Server(_) => error.hint("do this where the server runs, on the store itself"),
+            _ => error.hint(format!("on PostgreSQL: {instead}")),
+        }
+    })
+}
+
+fn check(cx: &mut CommandContext) -> Result<ExitCode> {
+    let session = cx.session()?;
+    let store = file(&session, "pg_amcheck looks for damage")?;
+    let damage: Vec<String> = store.check()?.into_iter().map(|damage| damage.0).collect();
+    let data = json!({ "ok": damage.is_empty(), "damage": damage });
+    cx.ui.answer(&data, |text| {
+        if damage.is_empty() {
+            text.table(&[vec![styled(GOOD, "ok"), cell(store.path().display())]]);
+        }
+        for line in &damage {
+            text.table(&[vec![styled(BAD, "damaged"), cell(line)]]);
+        }
+    })?;
+    Ok(if damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Damaged.exit_code()) })
+}
+
+fn backup(cx: &mut CommandContext, target: &std::path::Path) -> Result<ExitCode> {
+    let session = cx.session()?;
+    let target = session.place.cwd.join(target);
+    file(&session, "pg_dump --schema NAME writes a copy")?.backup(&target)?;
+    let size = std::fs::metadata(&target).map_or(0, |file| file.len());
+    let data = json!({ "path": path_text::to_text(&target), "bytes": size });
+    cx.ui.answer(&data, |text| text.line(format!("Wrote {} to {}", bytes(size), target.display())))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn vacuum(cx: &mut CommandContext) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let (before, after) = file(&session, "the server gives back space by itself, with autovacuum")?.vacuum()?;
+    let data = json!({ "bytes_before": before, "bytes_after": after });
+    session.write(RecordMaintenance { what: Maintenance::Vacuumed, detail: data.clone() })?;
+    cx.ui.answer(&data, |text| text.line(format!("{} before, {} now", bytes(before), bytes(after))))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn accept_failover(cx: &mut CommandContext) -> Result<ExitCode> {
+    let mut session = Session::open_after_failover(cx.place()?)?;
+    let accepted = session.write(AcceptFailover {})?;
+    cx.ui.answer(&accepted, |text| {
+        let leases = if accepted.leases == 1 { "1 lease".to_owned() } else { format!("{} leases", accepted.leases) };
+        text.line(format!("The store goes on, on {} instead of {}; ended {leases}", accepted.after, accepted.before));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn move_to(cx: &mut CommandContext, args: &MoveArgs) -> Result<ExitCode> {
+    let mut source = cx.session()?;
+    let place = source.place.with_store(&args.to)?;
+    let location = place.store()?.location;
+    let is_there =
+        !matches!(&location, Location::Sqlite(path) if !path.exists()) && location != Location::UnnamedSqlite;
+    // A rehearsal makes no store.
+    let mut destination = if args.dry_run && !is_there { None } else { Some(Session::open(place)?) };
+    let from = transfer::name(&source);
+    let to = destination.as_ref().map_or_else(|| location.to_string(), transfer::name);
+    if from == to {
+        return Err(Error::invalid(format!("{to} is the store that everything is in"))
+            .hint("say where to with --to, and where from with --db, --global or --scope"));
+    }
+    let request = Move { workflows: args.workflows.clone(), force: args.force, delete_source: args.delete_source };
+    let outcome = match (&mut destination, args.dry_run) {
+        (Some(destination), false) => transfer::run(&mut source, destination, &request)?,
+        (destination, _) => transfer::rehearse(&mut source, destination.as_mut(), &request)?,
+    };
+    let mut data = serde_json::to_value(&outcome).unwrap_or_default();
+    (data["from"], data["to"], data["written"]) = (json!(from), json!(to), json!(!args.dry_run));
+    cx.ui.answer(&data, |text| {
+        let Outcome { moved, there, refused, ended } = &outcome;
+        let rows = |word: &'static str, style: Style, list: &[Moved]| -> Vec<Vec<Cell>> {
+            let row = |one: &Moved| {
+                let tasks = if one.tasks == 1 { "1 task".to_owned() } else { format!("{} tasks", one.tasks) };
+                let size = format!("{tasks}, {} checkpoints", one.checkpoints);
+                let why = one.reason.clone().unwrap_or(size);
+                vec![styled(style, word), cell(&one.name), styled(DIM, &one.id), cell(why)]
+            };
+            list.iter().map(row).collect()
+        };
+        let verb = if args.dry_run { "would move" } else { "moved" };
+        let mut all = rows(verb, GOOD, moved);
+        all.extend(rows("there already", DIM, there));
+        all.extend(rows("not moved", WARN, refused));
+        text.table(&all);
+        let ended = if *ended > 0 { format!(", and ended {ended} in the source") } else { String::new() };
+        let verb = if args.dry_run { "Would move" } else { "Moved" };
+        text.line(format!("{verb} {} of {} workflows to {to}{ended}", moved.len(), all.len()));
+    })?;
+    if args.dry_run || outcome.refused.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Error::refused(match outcome.refused.len() {
+        1 => "1 workflow was not moved".to_owned(),
+        many => format!("{many} workflows were not moved"),
+    })
+    .hint("when somebody works on it: wait, or take it away with --force"))
+}
+
+fn probe(cx: &mut CommandContext, writes: u32) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let mut times: Vec<f64> = Vec::new();
+    let start = Instant::now();
+    for number in 1..=writes {
+        let one = Instant::now();
+        let detail = json!({ "number": number, "of": writes });
+        let recorded = session.write(RecordMaintenance { what: Maintenance::Probed, detail })?;
+        let took = one.elapsed().as_secs_f64() * 1000.0;
+        cx.ui.progress(&format!("event {} is on disk after {took:.2} ms", recorded.sequence))?;
+        times.push(took);
+    }
+    let per_second = f64::from(writes) / start.elapsed().as_secs_f64();
+    times.sort_by(f64::total_cmp);
+    let at = |share: usize| times[(times.len() - 1) * share / 100];
+    let data = json!({
+        "writes": writes,
+        "per_second": round(per_second),
+        "ms": { "p50": round(at(50)), "p99": round(at(99)), "max": round(at(100)) },
+    });
+    cx.ui.answer(&data, |text| {
+        text.line(format!(
+            "{writes} writes, {per_second:.0} a second: half within {:.2} ms, 99 of 100 within {:.2} ms, all within {:.2} ms",
+            at(50),
+            at(99),
+            at(100)
+        ));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn round(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn bytes(count: u64) -> String {
+    match count {
+        ..1024 => format!("{count} B"),
+        1024..1_048_576 => format!("{:.1} KiB", count as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", count as f64 / 1_073_741_824.0),
+    }
+}

@@ -1,0 +1,484 @@
+//! `way doctor`
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use waypost_core::clock::{MAX_AHEAD_MS, Reading, TOLERANCE_MS};
+use waypost_core::ledger::audit::{Audit, MARKER};
+use waypost_core::model::{WorkspaceStatus, Worktree};
+use waypost_core::op::{ListWorktrees, RepairClock};
+use waypost_core::store::Store;
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Kind, Result};
+use waypost_fs::{check_private, kernel_time_ms, sweep_temporaries};
+use waypost_ledger::LedgerFile;
+use waypost_workspace::workspaces::repair_mirror;
+use waypost_workspace::{git_version, restore_ids};
+
+use crate::CommandContext;
+use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
+use waypost::ledger::Ledger;
+use waypost::place::{DOT_DIR, Place};
+use waypost::prune::LARGE;
+use waypost::session::{OpenStore, Session};
+use waypost::survey::{State, survey};
+
+/// Check everything, and say what to do about what is found
+///
+/// Exits with 9 if data is damaged, and with 8 if a store or ledger cannot be reached. A fix never loses data.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Put right what can be put right safely
+    #[arg(long)]
+    fix: bool,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    detail: String,
+    /// What to do, or what was done.
+    action: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Fixed,
+    Warning,
+    /// Data is not what was written.
+    Broken,
+    /// Nothing is known about the data, because it cannot be reached.
+    #[serde(rename = "broken")]
+    Unavailable,
+}
+
+impl Verdict {
+    /// Returns the verdict on something that ended with an error.
+    fn of(error: &Error) -> Verdict {
+        if error.kind() == Kind::Unavailable { Verdict::Unavailable } else { Verdict::Broken }
+    }
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let place = cx.place()?;
+    place.store()?;
+    let own =
+        place.checkout.iter().map(|checkout| &checkout.private_dir).chain(place.home.iter().map(|(home, _)| home));
+    own.for_each(|dir| sweep_temporaries(dir));
+    let mut findings = Vec::new();
+    tools(&mut findings, &place);
+    configuration(&mut findings, &place);
+    permissions(&mut findings, &place, args.fix);
+    identity(&mut findings, &place, args.fix);
+    if place.checkout.is_some() {
+        ledgers(&mut findings, &place, args.fix);
+    }
+    // The store is looked into even if it cannot be opened: that is a finding.
+    match Session::open(place.clone()) {
+        Ok(mut session) => {
+            store(&mut findings, &session);
+            server(&mut findings, &mut session)?;
+            clock(&mut findings, &mut session, args.fix)?;
+            worktrees(&mut findings, &mut session, args.fix)?;
+            mirrors(&mut findings, &session, args.fix)?;
+            workspaces(&mut findings, &mut session)?;
+        }
+        Err(error) => findings.push(failed("store", &error)),
+    }
+    let code = exit_code(&findings);
+    cx.ui.answer(&findings, |text| {
+        let mut rows = Vec::new();
+        for finding in &findings {
+            let (style, word) = match finding.verdict {
+                Verdict::Ok => (GOOD, "ok"),
+                Verdict::Fixed => (GOOD, "fixed"),
+                Verdict::Warning => (WARN, "warning"),
+                Verdict::Broken | Verdict::Unavailable => (BAD, "broken"),
+            };
+            rows.push(vec![styled(style, word), cell(finding.check), cell(&finding.detail)]);
+            if let Some(action) = &finding.action {
+                rows.push(vec![cell(""), cell(""), styled(DIM, action)]);
+            }
+        }
+        text.table(&rows);
+    })?;
+    Ok(code)
+}
+
+/// Returns the exit code of the worst finding. Damage comes first: it does not go away by itself.
+fn exit_code(findings: &[Finding]) -> ExitCode {
+    let found = |verdict| findings.iter().any(|finding| finding.verdict == verdict);
+    match (found(Verdict::Broken), found(Verdict::Unavailable)) {
+        (true, _) => ExitCode::from(Kind::Damaged.exit_code()),
+        (false, true) => ExitCode::from(Kind::Unavailable.exit_code()),
+        (false, false) => ExitCode::SUCCESS,
+    }
+}
+
+/// Checks that the mirrors, which hold snapshots, survived the last power cut. Runs before any other use of them.
+fn mirrors(findings: &mut Vec<Finding>, session: &Session, fix: bool) -> Result<()> {
+    if session.place.home.is_none() {
+        return Ok(());
+    }
+    for damaged in waypost::workspaces::damaged_mirrors(session)? {
+        let mirror = damaged.mirror.display();
+        let detail = format!("{mirror} is damaged: {}", damaged.files.join(", "));
+        let (verdict, action) = match fix.then(|| repair_mirror(&damaged.mirror)) {
+            None => (Verdict::Broken, "way doctor --fix repairs it and keeps its snapshots".to_owned()),
+            Some(Err(error)) => (Verdict::Broken, error.full_message()),
+            Some(Ok(lost)) if lost.is_empty() => {
+                (Verdict::Fixed, format!("repaired; the damaged files are in {mirror}/damaged"))
+            }
+            Some(Ok(lost)) => {
+                let lost = lost.join(", ");
+                (Verdict::Broken, format!("repaired, but objects are missing for {lost}; see {mirror}/damaged"))
+            }
+        };
+        findings.push(Finding { check: "mirrors", verdict, detail, action: Some(action) });
+    }
+    Ok(())
+}
+
+/// Checks that workspaces are where they were, and that those which should have gone did.
+fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> {
+    if session.place.home.is_none() {
+        return Ok(());
+    }
+    waypost::jobs::reap_orphaned_jobs(session)?;
+    waypost::workspaces::heal(session)?;
+    let all = waypost::workspaces::list(session)?;
+    let mut is_fine = true;
+    for seen in &all {
+        let workspace = &seen.workspace;
+        let stuck = workspace.note.as_ref().filter(|note| note.starts_with("it could not be removed"));
+        let detail = match (workspace.status, stuck) {
+            (WorkspaceStatus::Lost, _) => format!("{} is not at {} any more", workspace.id, workspace.path.display()),
+            (_, Some(note)) => format!("{}: {note}", workspace.id),
+            _ => continue,
+        };
+        is_fine = false;
+        let action = Some(format!("way ws rm {}", workspace.id));
+        findings.push(Finding { check: "workspaces", verdict: Verdict::Warning, detail, action });
+    }
+    if is_fine && !all.is_empty() {
+        findings.push(ok("workspaces", format!("{} as they were left", all.len())));
+    }
+    Ok(())
+}
+
+fn failed(check: &'static str, error: &Error) -> Finding {
+    let (detail, action) = (error.full_message(), error.hints().first().cloned());
+    Finding { check, verdict: Verdict::of(error), detail, action }
+}
+
+fn ok(check: &'static str, detail: impl Into<String>) -> Finding {
+    Finding { check, verdict: Verdict::Ok, detail: detail.into(), action: None }
+}
+
+fn tools(findings: &mut Vec<Finding>, place: &Place) {
+    use waypost_core::model::Vcs;
+    if !matches!(place.checkout.as_ref().map(|checkout| checkout.vcs), Some(Vcs::Git | Vcs::Jj)) {
+        return;
+    }
+    findings.push(match git_version() {
+        Ok(version) => ok("git", version),
+        Err(error) => Finding {
+            check: "git",
+            verdict: Verdict::Warning,
+            detail: error.full_message(),
+            action: Some("worktrees cannot be added or removed without it".to_owned()),
+        },
+    });
+}
+
+fn configuration(findings: &mut Vec<Finding>, place: &Place) {
+    if place.config.warnings.is_empty() {
+        findings.push(ok("config", "understood"));
+    }
+    for warning in &place.config.warnings {
+        findings.push(Finding {
+            check: "config",
+            verdict: Verdict::Warning,
+            detail: warning.clone(),
+            action: Some("correct the key or take it out".to_owned()),
+        });
+    }
+}
+
+/// Checks that the ids of repository and worktree can be read. The store remembers them by path.
+fn identity(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
+    let (Some(checkout), Err(problem)) =
+        (&place.checkout, place.repository_id().map(drop).and_then(|()| place.worktree_id().map(drop)))
+    else {
+        findings.push(ok("identity", "known"));
+        return;
+    };
+    let remembered = || -> Result<Option<Worktree>> {
+        let known = Session::open(place.clone())?.read(ListWorktrees {})?;
+        let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
+        Ok(known.worktrees.into_iter().rev().find(|row| row.path == here && row.removed_at.is_none()))
+    };
+    let (verdict, action) = match remembered() {
+        Ok(Some(row)) if fix => {
+            let dirs = (&checkout.private_dir, &checkout.worktree_private_dir);
+            match restore_ids(dirs.0, &row.repository_id, dirs.1, &row.id) {
+                Ok(()) => (Verdict::Fixed, format!("it is {} again, as the store remembers", row.id)),
+                Err(error) => (Verdict::of(&error), error.full_message()),
+            }
+        }
+        Ok(Some(row)) => {
+            (Verdict::Broken, format!("way doctor --fix makes it {} again, as the store remembers", row.id))
+        }
+        Ok(None) => {
+            (Verdict::Broken, "the store does not remember this worktree: delete the file to get a new id".to_owned())
+        }
+        Err(error) => (Verdict::Broken, error.full_message()),
+    };
+    findings.push(Finding { check: "identity", verdict, detail: problem.full_message(), action: Some(action) });
+}
+
+/// Checks that nobody else can look into what is private.
+fn permissions(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    if let Some(checkout) = &place.checkout {
+        paths.push(checkout.private_dir.clone());
+        for name in ["state.db", "state.db-wal", "state.db-shm", "index.db"] {
+            paths.push(checkout.private_dir.join(name));
+        }
+    }
+    if let Some((home, _)) = &place.home {
+        paths.push(home.clone());
+        paths.push(home.join("state.db"));
+        paths.push(home.join("token"));
+    }
+    let mut good = true;
+    for path in paths.iter().filter(|path| path.exists()) {
+        let Ok(Some(problem)) = check_private(path) else { continue };
+        good = false;
+        let mode = if path.is_dir() { 0o700 } else { 0o600 };
+        let fixed = fix && std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).is_ok();
+        let fixed = fixed && matches!(check_private(path), Ok(None));
+        findings.push(Finding {
+            check: "private",
+            verdict: if fixed { Verdict::Fixed } else { Verdict::Warning },
+            detail: format!("{} {problem}", path.display()),
+            action: Some(if fixed {
+                format!("set to mode {mode:o}")
+            } else {
+                format!("chmod {mode:o}, or way doctor --fix")
+            }),
+        });
+    }
+    if good {
+        findings.push(ok("private", "nobody else can look into our files"));
+    }
+}
+
+fn store(findings: &mut Vec<Finding>, session: &Session) {
+    let Some(store) = session.sqlite() else {
+        findings.push(ok("store", format!("{} answers", session.choice.location)));
+        return;
+    };
+    let damage = match store.check() {
+        Ok(damage) => damage,
+        Err(error) => return findings.push(failed("store", &error)),
+    };
+    if damage.is_empty() {
+        findings.push(ok("store", format!("{} is whole", store.path().display())));
+    }
+    for damage in damage {
+        findings.push(Finding {
+            check: "store",
+            verdict: Verdict::Broken,
+            detail: damage.0,
+            action: Some("move it away together with its -wal and -shm files, then put a backup there".to_owned()),
+        });
+    }
+}
+
+/// Checks that a failover of the database server would be noticed.
+fn server(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> {
+    if session.is_served() {
+        return Ok(());
+    }
+    let OpenStore::Postgres(store) = session.store()? else { return Ok(()) };
+    if store.server()?.is_none() {
+        findings.push(Finding {
+            check: "failover",
+            verdict: Verdict::Warning,
+            detail: "a failover is not noticed: the role may not ask for the server's system identifier and timeline"
+                .to_owned(),
+            action: Some("grant it pg_control_system(), or run way db accept-failover after every failover".to_owned()),
+        });
+    }
+    Ok(())
+}
+
+/// Checks that the store's time is not ahead of the clock.
+fn clock(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> Result<()> {
+    if session.is_served() {
+        return Ok(());
+    }
+    let is_file = session.sqlite().is_some();
+    let (reading, now) = {
+        let mut tx = session.store()?.begin_read()?;
+        (tx.clock()?, tx.now()?)
+    };
+    let wall = reading.wall();
+    let kernel = Timestamp::from_millis(kernel_time_ms());
+    let is_machine = is_file && matches!(reading, Reading::Machine { .. });
+    let ahead = now.as_millis().saturating_sub(wall.as_millis());
+    let (verdict, detail, action) = if is_machine
+        && wall.as_millis().abs_diff(kernel.as_millis()) > TOLERANCE_MS.unsigned_abs()
+    {
+        let detail = format!("this process is shown {wall}, and the machine's clock shows {kernel}");
+        (Verdict::Warning, detail, "the store does not go by it; run way without a faked clock")
+    } else if ahead > MAX_AHEAD_MS {
+        let detail = format!("the store's time is {now}, and the clock shows {wall}: a wrong clock was believed once");
+        if fix {
+            session.write(RepairClock {})?;
+            (Verdict::Fixed, detail, "it goes on from the clock's time, and leases have their normal length again")
+        } else {
+            (Verdict::Broken, detail, "if the clock is right (see date): way doctor --fix")
+        }
+    } else if ahead < -TOLERANCE_MS {
+        let detail = format!("the clock shows {wall}, and the store's time is {now}");
+        (Verdict::Warning, detail, "the clock is believed once it was seen for 10 minutes")
+    } else {
+        return Ok(());
+    };
+    findings.push(Finding { check: "clock", verdict, detail, action: Some(action.to_owned()) });
+    Ok(())
+}
+
+/// Checks the ledgers line by line. What is odd stays in the file; it is for people to put right.
+fn ledgers(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
+    let (ledger, unreachable) = match Ledger::narrowed(place, None, &[]) {
+        Ok(found) => found,
+        Err(error) => return findings.push(failed("ledger", &error)),
+    };
+    for warning in unreachable {
+        findings.push(Finding {
+            check: "ledger",
+            verdict: Verdict::Warning,
+            detail: warning,
+            action: Some("way config --remove-repo PATH, if it is not needed any more".to_owned()),
+        });
+    }
+    for repo in ledger.repos() {
+        displaced(findings, &repo.file, fix);
+    }
+    for (number, repo) in ledger.repos().iter().enumerate().filter(|(_, repo)| repo.file.path().exists()) {
+        match ledger.audit(number) {
+            Ok(audit) => audited(findings, repo.file.path(), &audit),
+            Err(error) => findings.push(failed("ledger", &error)),
+        }
+    }
+}
+
+/// Checks for versions of the ledger that an interrupted write displaced.
+fn displaced(findings: &mut Vec<Finding>, file: &LedgerFile, fix: bool) {
+    for version in file.displaced() {
+        let detail = format!("{}: another program's version, which a write displaced", version.display());
+        let merged = fix.then(|| file.recover_displaced());
+        let (verdict, action) = match merged {
+            Some(Ok(())) => (Verdict::Fixed, "merged into the ledger".to_owned()),
+            Some(Err(error)) => (Verdict::Warning, error.full_message()),
+            None => (Verdict::Warning, "the next change merges it into the ledger, or way doctor --fix".to_owned()),
+        };
+        findings.push(Finding { check: "ledger", verdict, detail, action: Some(action) });
+    }
+}
+
+/// What to do about conflict markers.
+const RESOLVE: &str = "way resolve merges what the markers enclose";
+/// What to do about other lines that cannot be read.
+const CORRECT: &str = "correct the line by hand; nothing else in the file is affected";
+
+fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
+    if audit.problems.is_empty() && audit.damage.is_empty() {
+        findings.push(ok("ledger", format!("{} issues in {}", audit.issues, path.display())));
+    }
+    let size = std::fs::metadata(path).map_or(0, |file| file.len());
+    if size > LARGE as u64 && audit.closed > 0 {
+        findings.push(Finding {
+            check: "ledger",
+            verdict: Verdict::Warning,
+            detail: format!("{} KB, {} closed issues among them: {}", size / 1024, audit.closed, path.display()),
+            action: Some("way prune takes closed issues out; version control keeps them".to_owned()),
+        });
+    }
+    for (line, damage) in &audit.damage {
+        findings.push(Finding {
+            check: "ledger",
+            verdict: Verdict::Broken,
+            detail: format!("{}:{line}: {damage}", path.display()),
+            action: Some(if damage == MARKER { RESOLVE } else { CORRECT }.to_owned()),
+        });
+    }
+    for (line, problem) in &audit.problems {
+        findings.push(Finding {
+            check: "ledger",
+            verdict: Verdict::Warning,
+            detail: format!("{}:{line}: {problem}", path.display()),
+            action: None,
+        });
+    }
+}
+
+/// Checks the links that were put into worktrees. Only links of our name that lead to a store are ours.
+fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> Result<()> {
+    let all = survey(session)?;
+    let live: Vec<_> = all.iter().filter(|one| one.is_live()).collect();
+    let mut good = true;
+    for one in &live {
+        let link = one.path.join(DOT_DIR).join("state.db");
+        let Ok(target) = std::fs::read_link(&link) else { continue };
+        if target.exists() || target.file_name() != Some("state.db".as_ref()) {
+            continue;
+        }
+        good = false;
+        let store = session.sqlite().filter(|_| fix);
+        let fixed = store.is_some_and(|store| repair_link(&link, store.path()).is_ok());
+        findings.push(Finding {
+            check: "worktrees",
+            verdict: if fixed { Verdict::Fixed } else { Verdict::Warning },
+            detail: format!("{} leads to {}, which is not there", link.display(), target.display()),
+            action: Some(if fixed { "now leads to the store".to_owned() } else { "way doctor --fix".to_owned() }),
+        });
+    }
+    for one in all.iter().filter(|one| one.state == State::Gone) {
+        let is_listed = session
+            .place
+            .checkout
+            .as_ref()
+            .is_some_and(|checkout| checkout.worktrees().iter().any(|listed| listed.path == one.path));
+        if is_listed {
+            good = false;
+            findings.push(Finding {
+                check: "worktrees",
+                verdict: Verdict::Warning,
+                detail: format!("{} is gone, but the version control still lists it", one.path.display()),
+                action: Some(format!("if it was deleted: way worktree rm {}", one.name)),
+            });
+        }
+    }
+    if good {
+        let elsewhere = all.iter().filter(|one| one.state == State::Elsewhere).count();
+        let gone = all.len() - live.len() - elsewhere;
+        let elsewhere = if elsewhere == 0 { String::new() } else { format!(", {elsewhere} on other machines") };
+        findings.push(ok("worktrees", format!("{} on disk, {gone} gone{elsewhere}", live.len())));
+    }
+    Ok(())
+}
+
+fn repair_link(link: &Path, store: &Path) -> Result<()> {
+    let cannot = |error| Error::unavailable(format!("cannot replace {}", link.display())).because(error);
+    std::fs::remove_file(link).map_err(cannot)?;
+    std::os::unix::fs::symlink(store, link).map_err(cannot)
+}

@@ -1,0 +1,177 @@
+//! `way events`
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::Value;
+use waypost_core::model::{Event, EventQuery, kind};
+use waypost_core::op::{ListAgents, ListEvents, ListWorktrees};
+use waypost_core::{Error, Result};
+
+use crate::CommandContext;
+use crate::ui::{self, Cell, DIM, cell, styled};
+use waypost::session::Session;
+use waypost::survey::{find, survey};
+
+/// How many events are read at once while following.
+const PAGE: u32 = 500;
+/// How long to wait at most before looking what time has brought about.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Show the history: every change, who made it and from where
+///
+/// Without --since the newest events, newest first; with it those after that number, oldest first. Numbers have no gaps:
+/// going on with --since and the last number seen, or `next` of the JSON answer, misses none and repeats none.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way events --kind task. --limit 20
+  way events --subject tk_0a1b2c3d4e5f --since 0     the life of one task
+  way events --follow                                what happens from now on
+  way events --follow --since 120 --json             one JSON object a line")]
+pub(crate) struct Args {
+    /// Only those after this number; 0 for all
+    #[arg(long, value_name = "N")]
+    since: Option<u64>,
+    /// Only those whose kind begins so, for example task. or message.sent
+    #[arg(long, value_name = "PREFIX", value_parser = kind_prefix)]
+    kind: Option<String>,
+    /// Only what happened to this: an id
+    #[arg(long, value_name = "ID")]
+    subject: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Go on showing what happens, until interrupted
+    #[arg(long, short, conflicts_with = "limit")]
+    follow: bool,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let mut worktree_id = None;
+    if let Some(wanted) = &cx.global.worktree {
+        let all = survey(&mut session)?;
+        let one = find(&all, wanted, &session.place.cwd)?;
+        if one.last_seen.is_none() {
+            return Err(Error::not_found(format!("worktree {} has never used this store", one.name)));
+        }
+        worktree_id.clone_from(&one.id);
+    }
+    let query = EventQuery {
+        since: args.since,
+        worktree_id,
+        kind: args.kind.clone(),
+        subject: args.subject.clone(),
+        limit: args.limit,
+    };
+    if args.follow {
+        return follow(cx, &mut session, query);
+    }
+    let list = session.read(ListEvents { query })?;
+    let names = Names::of(&mut session)?;
+    cx.ui.answer_page(&list.events, list.next, |text| {
+        text.table(&list.events.iter().map(|event| names.row(event)).collect::<Vec<_>>());
+    })?;
+    if list.events.is_empty() {
+        cx.ui.note("no event fits");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn follow(cx: &mut CommandContext, session: &mut Session, mut query: EventQuery) -> Result<ExitCode> {
+    let mut names = Names::of(session)?;
+    query.limit = PAGE;
+    if query.since.is_none() {
+        let newest = EventQuery { limit: 0, ..query.clone() };
+        query.since = Some(session.read(ListEvents { query: newest })?.last);
+    }
+    loop {
+        let list = session.read(ListEvents { query: query.clone() })?;
+        if list.events.iter().any(|event| event.kind.ends_with(".registered")) {
+            names = Names::of(session)?;
+        }
+        for event in &list.events {
+            if !cx.ui.stream(event, |text| text.line(names.line(event)))? {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        query.since = Some(list.next);
+        if list.events.len() < PAGE as usize {
+            session.wait(list.next, LOOK)?;
+            // Nobody reads any more, and nothing may happen for a long time.
+            if ui::is_closed() {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+    }
+}
+
+/// What worktrees, repositories and agents are called.
+pub(crate) struct Names(BTreeMap<String, String>);
+
+impl Names {
+    pub(crate) fn of(session: &mut Session) -> Result<Names> {
+        let known = session.read(ListWorktrees {})?;
+        let worktrees = known.worktrees.into_iter().map(|worktree| (String::from(worktree.id), worktree.name));
+        let repositories = known.repositories.into_iter().map(|one| (String::from(one.id), one.name));
+        let everybody = ListAgents { role: None, capability: None, status: None, retired: true };
+        let agents = session.read(everybody)?.agents.into_iter();
+        let agents = agents.map(|seen| (String::from(seen.agent.id), seen.agent.name));
+        Ok(Names(repositories.chain(worktrees).chain(agents).collect()))
+    }
+
+    /// Returns what something is called; what has no name is called as it is.
+    pub(crate) fn get<'a>(&'a self, id: &'a str) -> &'a str {
+        self.0.get(id).map_or(id, String::as_str)
+    }
+
+    /// One event, for a table.
+    pub(crate) fn row(&self, event: &Event) -> Vec<Cell> {
+        vec![
+            styled(DIM, event.sequence),
+            styled(DIM, event.time),
+            cell(&event.kind),
+            cell(self.get(&event.subject)),
+            cell(summary(event)),
+            styled(DIM, format!("by {} in {}", event.actor, self.get(event.worktree_id.as_str()))),
+        ]
+    }
+
+    /// One event, as a line whose neighbours are not known.
+    fn line(&self, event: &Event) -> String {
+        let (subject, worktree) = (self.get(&event.subject), self.get(event.worktree_id.as_str()));
+        let summary = summary(event);
+        let gap = if summary.is_empty() { "" } else { "  " };
+        let Event { sequence, time, kind, actor, .. } = event;
+        format!("{sequence:>6}  {time}  {kind:<22}  {subject:<15}{gap}{summary}  by {actor} in {worktree}")
+    }
+}
+
+/// Says in a few words what an event is about: the name of what it happened to, and what that was.
+pub(crate) fn summary(event: &Event) -> String {
+    let data = &event.data;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let move_of = |value: &Value| Some(format!("{} to {}", value[0].as_str()?, value[1].as_str()?));
+    let name = text(&data["name"]).or_else(|| text(&data["after"]["name"]));
+    let what = ["error", "summary", "subject", "reason"].iter().find_map(|field| text(&data[*field]));
+    let what = what.or_else(|| move_of(&data["changed"]["status"])).or_else(|| move_of(&data["changed"]["state"]));
+    let said = match (name, what) {
+        (Some(name), Some(what)) => format!("{name}: {what}"),
+        (one, other) => one.or(other).unwrap_or_default(),
+    };
+    let line = said.lines().next().unwrap_or_default();
+    if line.chars().count() > 60 { line.chars().take(59).chain(['…']).collect() } else { line.to_owned() }
+}
+
+fn kind_prefix(text: &str) -> Result<String, String> {
+    if kind::ALL.iter().any(|kind| kind.starts_with(text)) {
+        return Ok(text.to_owned());
+    }
+    let mut groups: Vec<_> = kind::ALL.iter().filter_map(|kind| kind.split_once('.')).map(|(group, _)| group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let near = waypost_core::nearest::nearest(text, kind::ALL.iter().copied());
+    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    Err(format!("no kind of event begins so{near}; they begin with {}", groups.join(", ")))
+}

@@ -1,0 +1,145 @@
+//! `way export`
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+use waypost_core::{Error, Result, path_text};
+use waypost_ledger::{Filter, IndexedIssue, Sort};
+
+use crate::CommandContext;
+use crate::filter::{FilterArgs, with_parent};
+use crate::issues::LedgerContext;
+use crate::pages::{self, Field};
+use crate::ui::print_document;
+
+/// Write issues out: as they are, for programs, for a spreadsheet, or to be read
+///
+/// Which issues is said as for way list: those that are not closed, if nothing else is said. With --all closed and deleted
+/// ones are written too; and jsonl with --all and nothing else is a copy of the whole ledger, whatever is in it.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way export --all --output backup.jsonl
+  way export --format csv --columns id,title,assignee --assignee ann
+  way export --format markdown --label release > notes.md
+
+Formats:
+  jsonl     one record a line, byte for byte as in the ledger; way import beads reads it
+  json      a list of what --json shows of each issue
+  csv       a table with a header; an apostrophe keeps a cell from being run as a formula
+  markdown  a page, grouped by status")]
+pub(crate) struct Args {
+    /// jsonl, json, csv or markdown; jsonl, if nothing is said
+    #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
+    format: Option<Format>,
+    /// The file to write; it must not exist
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// What a csv has, with commas between; all fields, if nothing is said
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_enum, hide_possible_values = true)]
+    columns: Vec<Field>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Closed and deleted ones too
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Jsonl,
+    Json,
+    Csv,
+    #[value(alias = "md")]
+    Markdown,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Format::Jsonl => "jsonl",
+            Format::Json => "json",
+            Format::Csv => "csv",
+            Format::Markdown => "markdown",
+        }
+    }
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let format = args.format.unwrap_or(if cx.ui.json { Format::Json } else { Format::Jsonl });
+    if !args.columns.is_empty() && format != Format::Csv {
+        return Err(Error::invalid("--columns has no meaning for this format").hint("it is for --format csv"));
+    }
+    let desk = cx.desk()?;
+    let asked = args.filter.read(desk.now)?;
+    let is_copy = format == Format::Jsonl && args.all && asked == Filter::default();
+    let filter = Filter { deleted: args.all, ..asked };
+    let entries = cx.with_index(&desk, |index| {
+        let found = index.list(&with_parent(&filter, index)?, Sort::Id, false, None)?;
+        let entries = found.iter().map(|summary| index.get(&summary.id));
+        entries.filter_map(Result::transpose).collect::<Result<Vec<IndexedIssue>>>()
+    })?;
+    let content = match format {
+        Format::Jsonl if is_copy => desk.ledger.copy()?,
+        Format::Jsonl => entries.iter().flat_map(|entry| [entry.raw.as_str(), "\n"]).collect::<String>().into_bytes(),
+        Format::Json => json_list(&desk, &entries)?.into_bytes(),
+        Format::Csv => pages::csv(&entries, &args.columns).into_bytes(),
+        Format::Markdown => pages::markdown(&entries, &desk.ledger.terms().statuses).into_bytes(),
+    };
+    match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
+        Some(path) => {
+            save(path, &content, args.force)?;
+            let count = entries.len();
+            let data = json!({ "path": path_text::to_text(path), "format": format.name(), "issues": count });
+            cx.ui.answer(&data, |text| {
+                let issues = if count == 1 { "issue" } else { "issues" };
+                text.line(format!("Wrote {count} {issues} to {}", path.display()));
+            })?;
+        }
+        None if cx.ui.json && format == Format::Json => {
+            cx.ui.answer(&shown(&desk, &entries)?, |_| {})?;
+        }
+        None if cx.ui.json => {
+            let content = String::from_utf8_lossy(&content);
+            cx.ui.answer(&json!({ "format": format.name(), "content": content }), |_| {})?;
+        }
+        None => print_document(&content)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns issues as programs see them.
+fn shown(desk: &LedgerContext, entries: &[IndexedIssue]) -> Result<Vec<Box<RawValue>>> {
+    entries.iter().map(|entry| desk.json(&entry.record, entry.ledger)).collect()
+}
+
+fn json_list(desk: &LedgerContext, entries: &[IndexedIssue]) -> Result<String> {
+    let records = shown(desk, entries)?;
+    let records: Vec<&str> = records.iter().map(|record| record.get()).collect();
+    Ok(if records.is_empty() { "[]\n".to_owned() } else { format!("[\n{}\n]\n", records.join(",\n")) })
+}
+
+/// Writes a file durably. One that is there is only replaced if that is said.
+fn save(path: &Path, content: &[u8], force: bool) -> Result<()> {
+    let cannot = |error: std::io::Error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
+    if force {
+        return waypost_fs::replace(path, content, 0o644).map_err(cannot);
+    }
+    let exists = || Error::refused(format!("{} exists already", path.display())).hint("--force replaces it");
+    let (mut file, temporary) = waypost_fs::create_beside(path, 0o644).map_err(cannot)?;
+    let written = file
+        .write_all(content)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| waypost_fs::rename_new(&temporary, path))
+        .and_then(|()| waypost_fs::sync_dir(path));
+    written.map_err(|error| {
+        // After a successful rename there is nothing of this name; before it, this is ours alone.
+        let _ = std::fs::remove_file(&temporary);
+        if error.kind() == std::io::ErrorKind::AlreadyExists { exists() } else { cannot(error) }
+    })
+}

@@ -1,0 +1,156 @@
+//! `way hook`
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use waypost_core::Result;
+use waypost_core::op::{Heartbeat, LeaseView, ListLeases, Prime};
+
+use crate::CommandContext;
+use crate::setup::Agent;
+use crate::ui::print;
+use waypost::claims;
+use waypost::environment::CLAUDE_ENV_FILE;
+use waypost::session::Session;
+
+/// No agent says more about a session than this.
+const MOST: u64 = 1 << 20;
+/// As much of a session's id as tells it from others.
+const ENOUGH: usize = 8;
+
+/// What the hooks of coding agents run; way setup writes them
+///
+/// Reads on standard input what the agent says about its session, and names the agent after it, unless --agent or
+/// WAYPOST_AGENT does. It never fails: whatever goes wrong here must not stop anybody's work.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way hook start --for claude-code       what a new or compacted session has to know
+  way hook compact --for claude-code     what must survive; renews the leases
+  way hook stop --for claude-code        renews the leases")]
+pub(crate) struct Args {
+    /// start, compact or stop; whatever else newer settings name does nothing
+    #[arg(value_name = "MOMENT")]
+    moment: String,
+    /// claude-code, codex, cursor or gemini
+    #[arg(long = "for", value_name = "AGENT")]
+    target: String,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let agent = args.target.parse().unwrap_or(Agent::Generic);
+    let session = session_of_agent();
+    let named = session.map(|session| format!("{}-{session}", agent.name()));
+    let answer = answer(cx, &args.moment, agent, named).unwrap_or_else(|error| {
+        log::debug!("the hook did nothing: {}", error.full_message());
+        nothing(agent)
+    });
+    // It is gone for whoever closed its end.
+    if !answer.is_empty() {
+        print(&format!("{answer}\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns as much of the id of the agent's session as tells it from others, if it says one.
+fn session_of_agent() -> Option<String> {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return None;
+    }
+    // Ends with the value: not every agent closes its end.
+    let said = Value::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock().take(MOST))).ok()?;
+    let id = ["session_id", "conversation_id"].iter().find_map(|key| said[*key].as_str())?;
+    let id: String = id.chars().filter(char::is_ascii_alphanumeric).take(ENOUGH).collect();
+    (!id.is_empty()).then_some(id)
+}
+
+fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, named: Option<String>) -> Result<String> {
+    if let (None, Some(named)) = (cx.place()?.agent(), named) {
+        cx.global.agent = Some(named);
+    }
+    let place = cx.place()?;
+    let name = place.agent().unwrap_or_else(|| place.actor());
+    let mut session = Session::open(place)?;
+    if let Err(error) = claims::deliver_notices(&mut session) {
+        log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
+    }
+    let mut held = session.read(ListLeases {})?.leases;
+    held.retain(|lease| lease.holder_name == name);
+    if !held.is_empty() {
+        session.write(Heartbeat { task: None, workflow: None, epoch: None })?;
+    }
+    Ok(match moment {
+        "start" => {
+            let context = session.read(Prime::default())?;
+            started(agent, &format!("{}{}", context.text, introduction(cx, &session, agent, &name)))
+        }
+        "compact" if !held.is_empty() => compacted(agent, &reminder(&name, &held)),
+        _ => nothing(agent),
+    })
+}
+
+/// Tells a session what it is called, and how others get to know that.
+fn introduction(cx: &CommandContext, session: &Session, agent: Agent, name: &str) -> String {
+    if session.place.agent().is_none() {
+        return String::new();
+    }
+    let file = cx.variables.path(CLAUDE_ENV_FILE).filter(|_| agent == Agent::ClaudeCode);
+    let how = if file.is_some_and(|file| keep_name(&file, name).is_ok()) {
+        "Commands know it; tools are told it as agent."
+    } else {
+        "Say it with every command as --agent, and with every tool as agent."
+    };
+    format!("\nYour name is {name}. {how}\n")
+}
+
+/// Lets the commands that a session runs know its name.
+fn keep_name(file: &Path, name: &str) -> std::io::Result<()> {
+    let line = format!("export WAYPOST_AGENT='{}'\n", name.replace('\'', "'\\''"));
+    let known = std::fs::read_to_string(file).unwrap_or_default();
+    if known.contains(&line) {
+        return Ok(());
+    }
+    let start = if known.is_empty() || known.ends_with('\n') { "" } else { "\n" };
+    std::fs::OpenOptions::new().append(true).create(true).open(file)?.write_all(format!("{start}{line}").as_bytes())
+}
+
+/// What must not be forgotten with the rest.
+fn reminder(name: &str, held: &[LeaseView]) -> String {
+    let held: Vec<_> = held.iter().map(|seen| format!("{} (epoch {})", seen.lease.subject, seen.lease.epoch)).collect();
+    format!(
+        "Waypost: you are {name} and hold {}. Keep that in the summary, and how far you got; note it with way task \
+         checkpoint as soon as you go on.",
+        held.join(", ")
+    )
+}
+
+/// Gives a session something to know, as its agent takes it.
+fn started(agent: Agent, text: &str) -> String {
+    match agent {
+        Agent::Cursor => json!({ "additional_context": text }).to_string(),
+        Agent::Generic => text.trim_end().to_owned(),
+        Agent::ClaudeCode | Agent::Codex | Agent::Gemini => {
+            json!({ "hookSpecificOutput": { "hookEventName": "SessionStart", "additionalContext": text } }).to_string()
+        }
+    }
+}
+
+/// Says something before a session is compacted. No agent promises that its model reads it; some let it.
+fn compacted(agent: Agent, text: &str) -> String {
+    match agent {
+        Agent::ClaudeCode | Agent::Generic => text.to_owned(),
+        Agent::Codex | Agent::Gemini => json!({ "systemMessage": text }).to_string(),
+        Agent::Cursor => json!({ "user_message": text }).to_string(),
+    }
+}
+
+/// Says nothing, as an agent that reads JSON understands it. Codex takes nothing else when it has done its turn.
+fn nothing(agent: Agent) -> String {
+    match agent {
+        Agent::Codex | Agent::Gemini | Agent::Cursor => "{}".to_owned(),
+        Agent::ClaudeCode | Agent::Generic => String::new(),
+    }
+}

@@ -1,0 +1,209 @@
+//! `way init`
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::json;
+use waypost_core::ledger::role::Role;
+use waypost_core::model::Vcs;
+use waypost_core::{Error, Result, path_text};
+use waypost_workspace::is_same_place;
+
+use crate::CommandContext;
+use waypost::config::{self, Config, Files, Value, key_named};
+use waypost::environment::Variables;
+use waypost::ledger::default_prefix;
+use waypost::merge_driver;
+use waypost::place::{DOT_DIR, Place, expand};
+use waypost::repos::{Repo, role};
+
+/// What the tracked directory keeps to itself.
+const GITIGNORE: &str =
+    "# State of this machine. The ledger and the configuration beside it are tracked.\n/local/\n/state.db*\n/.*.tmp\n";
+
+/// Prepare a repository for a team: tracked configuration, and the store
+///
+/// Nobody needs this to use Waypost. It writes .waypost/ for you to commit, so that everybody's issues begin
+/// alike. With --scope, it sets that scope for this clone. Doing it again changes nothing.
+///
+/// As a contributor, nothing is written into the project: your issues go to a repository of your own.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way init                            for a team
+  way init --contributor              keep your planning out of a project you contribute to
+  way init --contributor --planning ~/plans")]
+pub(crate) struct Args {
+    /// What the ids of new issues begin with; by default the repository's name
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<String>,
+    /// You contribute to this project: plan in a repository of your own
+    #[arg(long, conflicts_with_all = ["maintainer", "team", "prefix"])]
+    contributor: bool,
+    /// You maintain this project, whatever its remotes look like
+    #[arg(long, conflicts_with = "team")]
+    maintainer: bool,
+    /// Everybody who has this project writes its issues; the same as no flag, without questions
+    #[arg(long)]
+    team: bool,
+    /// Where a contributor plans
+    #[arg(long, value_name = "PATH", requires = "contributor", default_value = "~/.waypost-planning")]
+    planning: String,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let prefix_key = key_named("prefix")?;
+    if let Some(prefix) = &args.prefix {
+        prefix_key.check(prefix)?;
+    }
+    let mut place = cx.place()?;
+    if place.checkout.is_none() {
+        make_repository_without_vcs(&place)?;
+        place = cx.place()?;
+    }
+    let planning = if args.contributor {
+        Some(args.planning.clone())
+    } else if args.maintainer || args.team || args.prefix.is_some() {
+        None
+    } else {
+        asked(cx, &place, &args.planning)?
+    };
+    if let Some(planning) = planning {
+        return contribute(cx, &place, &planning);
+    }
+    let checkout = place.require_checkout()?.clone();
+    let lock = checkout.private_dir.join("lock");
+    if args.maintainer {
+        let role = Value::Text("maintainer".to_owned());
+        config::set(&checkout.private_dir.join("config.toml"), &lock, key_named("role")?, &role)?;
+    }
+    let mut created: Vec<PathBuf> = Vec::new();
+
+    // Only what the tracked file says counts for the team; a personal prefix is not written for others.
+    let shared = Files { shared: place.files.shared.clone(), ..Files::default() };
+    let mut prefix = Config::load(&shared, &Variables::default(), &[])?.text("prefix");
+    if let Some(root) = &place.home_worktree {
+        let dir = root.join(DOT_DIR);
+        place.check_tracked("config.toml")?;
+        place.check_tracked(".gitignore")?;
+        let attributes = place.check_tracked(".gitattributes")?;
+        waypost_fs::create_durable_dir(&dir)
+            .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
+        let wanted =
+            args.prefix.clone().or_else(|| prefix.is_none().then(|| default_prefix(&checkout.repository_name())));
+        if let Some(wanted) = wanted.filter(|wanted| prefix.as_ref() != Some(wanted)) {
+            let file = dir.join("config.toml");
+            if !file.exists() {
+                created.push(file.clone());
+            }
+            config::set(&file, &lock, prefix_key, &Value::Text(wanted.clone()))?;
+            prefix = Some(wanted);
+        }
+        if matches!(checkout.vcs, Vcs::Git | Vcs::Jj | Vcs::None) && !dir.join(".gitignore").exists() {
+            let file = dir.join(".gitignore");
+            waypost_fs::replace(&file, GITIGNORE.as_bytes(), 0o644)
+                .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
+            created.push(file);
+        }
+        if matches!(checkout.vcs, Vcs::Git | Vcs::Jj) && !merge_driver::asks_for_driver(&attributes) {
+            // Whatever else stands in it stays.
+            let mut content = std::fs::read(&attributes).unwrap_or_default();
+            if !content.is_empty() && !content.ends_with(b"\n") {
+                content.push(b'\n');
+            }
+            content.extend_from_slice(merge_driver::attributes().as_bytes());
+            waypost_fs::replace(&attributes, &content, 0o644)
+                .map_err(|error| Error::unavailable(format!("cannot write {}", attributes.display())).because(error))?;
+            created.push(attributes);
+        }
+        merge_driver::ensure_driver(&place);
+    } else if args.prefix.is_some() {
+        return Err(Error::invalid("a bare repository has no worktree to keep its prefix in")
+            .hint("make one first: way worktree add BRANCH"));
+    }
+    if let Some(scope) = cx.global.scope.or(cx.global.global.then_some(waypost::place::Scope::Global)) {
+        let file = checkout.private_dir.join("config.toml");
+        config::set(&file, &lock, key_named("scope")?, &Value::Text(scope.to_string()))?;
+    }
+    let session = cx.session()?;
+    let store = session.choice.location.to_string();
+    let data = json!({
+        "store": store,
+        "scope": session.choice.scope,
+        "prefix": prefix,
+        "created": created.iter().map(|path| path_text::to_text(path)).collect::<Vec<_>>(),
+    });
+    cx.ui.answer(&data, |text| {
+        for path in &created {
+            text.line(format!("Made {}", path.display()));
+        }
+        text.line(format!("The store is {store}"));
+        if !created.is_empty() && checkout.vcs != Vcs::None {
+            text.line("Commit .waypost to share it with your team.");
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// On a terminal, asks whoever has a fork how they want to work. Returns where they plan, if they contribute.
+fn asked(cx: &CommandContext, place: &Place, planning: &str) -> Result<Option<String>> {
+    let (role, source) = role(place);
+    let is_fork = role == Role::Contributor && source.source == "default" && source.because.contains("fork");
+    if !is_fork || cx.ui.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(None);
+    }
+    cx.ui.note("this looks like a fork of somebody else's project");
+    let answer = cx.ui.ask("Keep your own planning out of it, in a repository of yours? [Y/n] ")?;
+    if matches!(answer.to_lowercase().as_str(), "n" | "no") {
+        return Ok(None);
+    }
+    let answer = cx.ui.ask(&format!("Where? [{planning}] "))?;
+    Ok(Some(if answer.is_empty() { planning.to_owned() } else { answer }))
+}
+
+/// Sets a clone up for somebody who contributes: nothing of it is in the project's tree.
+fn contribute(cx: &mut CommandContext, place: &Place, planning: &str) -> Result<ExitCode> {
+    let checkout = place.require_checkout()?;
+    let path = expand(planning, &place.cwd, &place.variables)?;
+    let dir = path.join(DOT_DIR);
+    let is_new = !dir.is_dir();
+    waypost_fs::create_durable_dir(&dir)
+        .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
+    let path = std::fs::canonicalize(&path)
+        .map_err(|error| Error::unavailable(format!("cannot use {}", path.display())).because(error))?;
+    if is_same_place(&path, checkout.repository_path()) {
+        return Err(Error::invalid("the planning cannot be in the project itself").hint("--planning PATH"));
+    }
+    if Repo::open(&path, &place.variables)?.checkout.vcs == Vcs::None {
+        // A history keeps what is pruned, and lets it be synced.
+        if let Err(error) = waypost_workspace::init_git(&path) {
+            cx.ui.warn(&format!("the planning has no version control: {}", error.full_message()));
+        }
+    }
+    let (file, lock) = (checkout.private_dir.join("config.toml"), checkout.private_dir.join("lock"));
+    let text = path_text::to_text(&path);
+    for (key, value) in [("role", "contributor"), ("routing.mode", "auto"), ("routing.auto.contributor", text.as_str())]
+    {
+        config::set(&file, &lock, key_named(key)?, &Value::Text(value.to_owned()))?;
+    }
+    config::add_to_list(&file, &lock, key_named("repos.additional")?, &text, |known| known == text)?;
+    let data = json!({ "role": "contributor", "planning": text, "created": is_new });
+    cx.ui.answer(&data, |out| {
+        out.line(format!("{} {}", if is_new { "Made" } else { "Using" }, path.display()));
+        out.line("Your issues go there. Propose one to the project with: way propose ID");
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn make_repository_without_vcs(place: &Place) -> Result<()> {
+    let dir = place.cwd.join(DOT_DIR);
+    let is_home = |home: &Path| {
+        home.file_name() == dir.file_name() && home.parent().is_some_and(|parent| is_same_place(parent, &place.cwd))
+    };
+    if place.home.as_ref().is_some_and(|(home, _)| is_home(home)) {
+        return Err(Error::refused(format!("{} is your own directory, not a repository's", dir.display()))
+            .hint("go into a project first"));
+    }
+    waypost_fs::create_durable_dir(&dir)
+        .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))
+}

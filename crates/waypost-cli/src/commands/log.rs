@@ -1,0 +1,112 @@
+//! `way log`
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use waypost_core::ledger::difference::{self, Change};
+use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::record::Record;
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+
+use crate::CommandContext;
+use crate::ui::{BOLD, DIM, cell, styled};
+use waypost::history::{self, Step};
+
+/// Show what happened to an issue, the newest first
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The issue: an id, or the beginning of one; the whole id if it is not in the ledger any more
+    #[arg(value_name = "ISSUE")]
+    issue: String,
+    /// At most this many; 0 for all
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+}
+
+/// One thing that happened.
+#[derive(Serialize)]
+struct Row {
+    /// What people see of the commit.
+    #[serde(skip)]
+    mark: String,
+    commit: Option<String>,
+    when: Option<Timestamp>,
+    who: Option<String>,
+    subject: Option<String>,
+    changes: Vec<Change>,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let desk = cx.desk()?;
+    let limit = args.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let (id, record) = match cx.with_index(&desk, |index| index.entry_of(&args.issue)) {
+        Ok(entry) => (entry.issue.id, Some(entry.record)),
+        Err(error) => {
+            let (record, _) = history::instead_of(error, &desk.place, &args.issue)?;
+            (record.text("id").unwrap_or_default(), None)
+        }
+    };
+    let rows: Vec<Row> = if let Some(steps) = history::steps(&desk.place, &id, record.as_ref(), limit)? {
+        if steps.is_shallow {
+            cx.ui.warn("this clone does not have all commits, so what was before the oldest is not known");
+        }
+        steps.steps.into_iter().map(Row::from).collect()
+    } else {
+        cx.ui.note("without version control only the ledger is left to ask");
+        let record = record.ok_or_else(|| Error::internal("an issue from no history"))?;
+        told_by(&record).into_iter().take(limit).collect()
+    };
+    cx.ui.answer(&rows, |text| {
+        for row in &rows {
+            text.table(&[vec![
+                styled(BOLD, &row.mark),
+                styled(DIM, row.when.map(|when| when.to_string()).unwrap_or_default()),
+                cell(row.who.as_deref().unwrap_or_default()),
+                styled(DIM, row.subject.as_deref().unwrap_or_default()),
+            ]]);
+            for change in &row.changes {
+                text.line(format!("  {change}"));
+            }
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl From<Step> for Row {
+    fn from(step: Step) -> Row {
+        let changes = step.changes;
+        let Some(commit) = step.commit else {
+            return Row {
+                mark: "not committed".to_owned(),
+                commit: None,
+                when: None,
+                who: None,
+                subject: None,
+                changes,
+            };
+        };
+        Row {
+            mark: commit.short_id().to_owned(),
+            commit: Some(commit.id),
+            when: Some(commit.time),
+            who: Some(commit.author),
+            subject: Some(commit.subject),
+            changes,
+        }
+    }
+}
+
+/// What a record tells of its own past.
+fn told_by(record: &Record) -> Vec<Row> {
+    let Some((issue, _)) = Issue::read(record) else { return Vec::new() };
+    let row = |when, who, changes| Row { mark: "-".to_owned(), commit: None, when, who, subject: None, changes };
+    let mut rows = Vec::new();
+    if issue.closed_at.is_some() {
+        let reason = issue.close_reason.iter().map(|reason| Change::to_text("close_reason", reason));
+        let changes = std::iter::once(Change::to_text("status", &issue.status)).chain(reason).collect();
+        rows.push(row(issue.closed_at, None, changes));
+    }
+    rows.push(row(issue.created_at, issue.created_by, difference::between(None, Some(record))));
+    rows
+}

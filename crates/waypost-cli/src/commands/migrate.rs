@@ -1,0 +1,52 @@
+//! `way migrate`
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use waypost_core::{Kind, Result};
+
+use crate::CommandContext;
+use crate::ui::{BOLD, cell, styled};
+use waypost::move_issues::{Which, migrate};
+
+/// Move issues from one ledger to another; exits with 6 if none fits
+///
+/// The other ledger has them before this one loses them. From all ledgers that are read, or with --repo from one.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way migrate --move-to ~/.waypost-planning --filter \"author=me status=open\" --dry-run
+  way migrate --move-to ../docs --filter label=docs --repo .")]
+pub(crate) struct Args {
+    /// Where to: a path, or the name of a repository that is read
+    #[arg(long, value_name = "REPO")]
+    move_to: String,
+    /// Which ones: author=NAME|me, status=, label=, type=, priority=, assignee=, id=; all of them must fit
+    #[arg(long, value_name = "FILTER")]
+    filter: String,
+    /// Show what would be moved, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let from = cx.global.repo.take();
+    let desk = cx.desk_with(&[Some(args.move_to.as_str()), from.as_deref()])?;
+    let to = desk.target(Some(&args.move_to))?;
+    let from = from.as_deref().map(|from| desk.target(Some(from))).transpose()?;
+    let which = Which::parse(&args.filter, desk.ledger.actor())?;
+    let moved = migrate(&desk.ledger, from, to, &which, args.dry_run)?;
+    let ids: Vec<&str> = moved.iter().map(|entry| entry.issue.id.as_str()).collect();
+    cx.ui.answer(&json!({ "moved": ids, "written": !args.dry_run }), |text| {
+        let row = |entry: &waypost_ledger::IndexedIssue| vec![styled(BOLD, &entry.issue.id), cell(&entry.issue.title)];
+        text.table(&moved.iter().map(row).collect::<Vec<_>>());
+    })?;
+    match (moved.len(), args.dry_run) {
+        (0, _) => {
+            cx.ui.note("no issue fits");
+            return Ok(ExitCode::from(Kind::NothingToDo.exit_code()));
+        }
+        (count, true) => cx.ui.note(&format!("{count} would be moved; nothing was written")),
+        (count, false) => cx.ui.note(&format!("{count} moved")),
+    }
+    Ok(ExitCode::SUCCESS)
+}

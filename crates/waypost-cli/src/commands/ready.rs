@@ -1,0 +1,74 @@
+//! `way ready`
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use waypost_core::{Kind, Result};
+use waypost_ledger::{Filter, Index, Sort};
+
+use crate::CommandContext;
+use crate::issues::Column;
+use crate::ui::{BOLD, GOOD, cell, styled};
+
+/// List what can be worked on now, the first one first; exits with 6 if there is nothing
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// At most this many; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// Say why an issue is or is not ready; without one, say it of all that are open
+    #[arg(long, value_name = "ISSUE", num_args = 0..=1, default_missing_value = "")]
+    explain: Option<String>,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    if let Some(wanted) = &args.explain {
+        return explain(cx, wanted);
+    }
+    let desk = cx.desk()?;
+    let held = &desk.held;
+    let ready = |index: &Index, limit: Option<usize>| {
+        let mut ready = index.ready(desk.now, limit.map(|limit| limit.saturating_add(held.len())))?;
+        ready.retain(|issue| !held.contains_key(&issue.id));
+        ready.truncate(limit.unwrap_or(usize::MAX));
+        Ok(ready)
+    };
+    if cx.list(&desk, args.limit, Column::USUAL, ready)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    cx.ui.note("nothing is ready; way ready --explain says why");
+    Ok(ExitCode::from(Kind::NothingToDo.exit_code()))
+}
+
+fn explain(cx: &mut CommandContext, wanted: &str) -> Result<ExitCode> {
+    let desk = cx.desk()?;
+    let held = &desk.held;
+    let explained = cx.with_index(&desk, |index| {
+        let found = if wanted.is_empty() {
+            index.list(&Filter::default(), Sort::Id, false, None)?
+        } else {
+            index.summary(&index.find(wanted)?)?.into_iter().collect()
+        };
+        let obstacles = index.all_obstacles(found.iter().map(|summary| summary.id.as_str()), desk.now)?;
+        let explained = obstacles.iter().zip(found).map(|(obstacles, summary)| {
+            let mut reasons: Vec<_> = obstacles.iter().map(ToString::to_string).collect();
+            let lease = held.get(&summary.id);
+            reasons.extend(lease.map(|(holder, until)| format!("leased to {holder} until {until}")));
+            (reasons, summary)
+        });
+        Ok(explained.collect::<Vec<_>>())
+    })?;
+    let data: Vec<Value> = explained.iter().map(|(reasons, issue)| json!({ "id": issue.id, "title": issue.title, "ready": reasons.is_empty(), "reasons": reasons })).collect();
+    let data = if wanted.is_empty() { Value::Array(data) } else { data.into_iter().next().unwrap_or_default() };
+    cx.ui.answer(&data, |text| {
+        let rows: Vec<_> = explained
+            .iter()
+            .map(|(reasons, issue)| {
+                let verdict = if reasons.is_empty() { styled(GOOD, "ready") } else { cell(reasons.join("; ")) };
+                vec![styled(BOLD, &issue.id), cell(&issue.title), verdict]
+            })
+            .collect();
+        text.table(&rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,26 @@
+//! `way reject`
+
+use std::process::ExitCode;
+
+use waypost_core::Result;
+
+use crate::CommandContext;
+use waypost::proposals::reject;
+
+/// Reject a proposal, as a maintainer: it is closed, and whoever proposed it is told why
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The issue: an id, or the beginning of one
+    #[arg(value_name = "ISSUE")]
+    issue: String,
+    /// Why
+    #[arg(short, long, value_name = "TEXT")]
+    reason: String,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let desk = cx.desk()?;
+    let rejected = reject(&desk.place, &desk.ledger, &args.issue, &args.reason)?;
+    cx.answer_changed(&desk, "Rejected", &[rejected])?;
+    Ok(ExitCode::SUCCESS)
+}

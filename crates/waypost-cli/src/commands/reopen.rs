@@ -1,0 +1,31 @@
+//! `way reopen`
+
+use std::process::ExitCode;
+
+use waypost_core::Result;
+
+use crate::CommandContext;
+use crate::issues::ids;
+use waypost::ledger::Change;
+
+/// Open closed or deleted issues again
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The issues: ids, or the beginnings of ids; - for standard input
+    #[arg(required = true, value_name = "ISSUE")]
+    issues: Vec<String>,
+    /// Do it although another agent holds the issue
+    #[arg(long)]
+    force: bool,
+}
+
+impl Args {
+    pub(crate) fn changes(&self) -> Result<Vec<Change>> {
+        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Reopen(id).forced(self.force)).collect())
+    }
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    cx.change(&args.changes()?, "Opened")?;
+    Ok(ExitCode::SUCCESS)
+}

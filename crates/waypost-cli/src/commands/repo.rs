@@ -1,0 +1,113 @@
+//! `way repo`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use waypost_core::Result;
+use waypost_core::op::{AddRepository, ListRepositories, RemoveRepository};
+use waypost_workspace::ensure_repository_id;
+
+use crate::CommandContext;
+use crate::ui::{DIM, GOOD, cell, styled};
+use waypost::place::expand;
+use waypost::repos::Repo;
+use waypost::session::SystemEntropy;
+
+/// List, add and remove the repositories that the store knows
+///
+/// A repository becomes known to a store by using way in it. Adding one makes it known before that, so that a workflow
+/// over several repositories can name it; this needs a store that repositories share: --global, or a PostgreSQL one.
+///
+/// Issues are another matter: they are in ledgers, not in the store. Which ledgers are read together is configured, with
+/// way config --add-repo PATH. Neither does the other.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way --global repo add ../backend
+  way --global repo list
+  way --global repo remove ../backend")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Make a repository known
+    Add {
+        /// A directory in it
+        path: PathBuf,
+    },
+    /// List the repositories that the store knows
+    #[command(visible_alias = "ls")]
+    List,
+    /// Forget a repository that nothing refers to; the repository itself is not touched
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Its id, name or path
+        #[arg(value_name = "REPOSITORY")]
+        target: String,
+    },
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Command::Add { path } => add(cx, path),
+        Command::List => list(cx),
+        Command::Remove { target } => remove(cx, target),
+    }
+}
+
+fn add(cx: &mut CommandContext, path: &std::path::Path) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let path = expand(path, &session.place.cwd, &session.place.variables)?;
+    let found = Repo::open(&path, &session.place.variables).map_err(|error| error.within(path.display()))?;
+    let id = ensure_repository_id(&found.checkout.private_dir, &mut SystemEntropy)?;
+    let repository = session.write(AddRepository { repository: found.as_known(id) })?;
+    cx.ui.answer(&repository, |text| {
+        text.line(format!(
+            "Repository {} at {} is known as {}",
+            repository.name,
+            repository.path.display(),
+            repository.id
+        ));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(cx: &mut CommandContext) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let own = session.repository().id.clone();
+    let all = session.read(ListRepositories {})?.repositories;
+    cx.ui.answer(&all, |text| {
+        let header = ["  NAME", "VCS", "WORKTREES", "LIVE WORKFLOWS", "ID", "PATH"].map(|title| styled(DIM, title));
+        let rows = all.iter().map(|seen| {
+            let is_own = seen.repository.id == own;
+            let name = format!("{} {}", if is_own { "*" } else { " " }, seen.repository.name);
+            vec![
+                if is_own { styled(GOOD, name) } else { cell(name) },
+                cell(seen.repository.vcs),
+                cell(seen.worktrees),
+                cell(seen.live_workflows),
+                styled(DIM, &seen.repository.id),
+                cell(seen.repository.path.display()),
+            ]
+        });
+        text.table(&std::iter::once(Vec::from(header)).chain(rows).collect::<Vec<_>>());
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(cx: &mut CommandContext, target: &str) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    // A path may be written in many ways; the store knows one.
+    let path = session.place.cwd.join(target);
+    let known = session.read(ListRepositories {})?.repositories;
+    let at = std::fs::canonicalize(&path).unwrap_or(path);
+    let named = known.iter().find(|seen| seen.repository.path == at).map(|seen| seen.repository.id.to_string());
+    let operation = RemoveRepository { repository: named.unwrap_or_else(|| target.to_owned()) };
+    let repository = session.write(operation)?;
+    cx.ui.answer(&repository, |text| {
+        text.line(format!("Forgot repository {} at {}", repository.name, repository.path.display()));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

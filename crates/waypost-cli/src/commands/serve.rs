@@ -1,0 +1,157 @@
+//! `way serve`
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use waypost_core::{Error, Result, path_text};
+use waypost_fs::{FileLock, create_private_dir};
+use waypost_server::http::{Config, Listener, serve};
+
+use crate::CommandContext;
+use crate::ui::{BOLD, cell, log_line, styled};
+use waypost::place::{Place, expand};
+use waypost::serving::Serving;
+use waypost::tokens::{Tokens, draw, hash};
+
+/// The port if nobody says.
+const PORT: u16 = 7717;
+
+/// Serve the store to programs, browsers and other machines, until told to end
+///
+/// Listens on this machine alone, on a port and on a socket that only you can use. Whoever comes over the port shows a
+/// token; yours is made on first use. Other commands use a server that is named with --db or WAYPOST_DB.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way serve
+  way serve --open                        and print an address that lets a browser in, once
+  way serve --port 0 --json               on any free port, and say which
+  WAYPOST_DB=http://127.0.0.1:7717 way status
+  way serve --socket ~/way.sock           then: WAYPOST_DB=unix:~/way.sock way status
+  way serve --listen 10.0.0.5 --allowed-host way.example.org   behind a proxy that speaks TLS")]
+pub(crate) struct Args {
+    /// The port; 0 for any that is free
+    #[arg(long, value_name = "N", default_value_t = PORT)]
+    port: u16,
+    /// The address to listen on; others than this machine's own need --allowed-host
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    listen: IpAddr,
+    /// A name under which others reach the server, with its port if it is not the usual one; may be given several times
+    #[arg(long = "allowed-host", value_name = "HOST")]
+    allowed_hosts: Vec<String>,
+    /// The socket; one for each store in ~/.waypost/run if nobody says
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Print an address that lets a browser in, once
+    #[arg(long)]
+    open: bool,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    cx.uses_store = true;
+    let place = cx.place()?;
+    if !args.listen.is_loopback() && args.allowed_hosts.is_empty() {
+        return Err(Error::refused(format!("{} can be reached from other machines", args.listen))
+            .hint("say under which name they reach it: --allowed-host NAME")
+            .hint("tokens are sent as they are: put a proxy that speaks TLS in front of it"));
+    }
+    if let Some(wrong) = args.allowed_hosts.iter().find(|host| !is_host(host)) {
+        return Err(
+            Error::invalid(format!("{wrong:?} is not the name of a host")).hint("for example way.example.org:8443")
+        );
+    }
+    let serving = Serving::open(&place)?;
+    let tokens = Tokens::of(&place)?;
+    let token_path = tokens.ensure_own()?;
+    let tcp = TcpListener::bind(SocketAddr::new(args.listen, args.port)).map_err(|error| {
+        let taken = error.kind() == ErrorKind::AddrInUse;
+        let error = Error::unavailable(format!("cannot listen on port {}", args.port)).because(error);
+        if taken { error.hint("--port 0 takes any that is free") } else { error }
+    })?;
+    let address = tcp.local_addr().map_err(|error| Error::unavailable("cannot listen").because(error))?;
+    let (unix, path, _lock) = bind_socket(&place, args.socket.as_deref())?;
+    let url = format!("http://{address}");
+    let code = args.open.then(|| draw(32));
+    let login = code.as_ref().map(|code| format!("{url}/login?code={code}"));
+    let data = json!({
+        "url": url,
+        "socket": path_text::to_text(&path),
+        "token": path_text::to_text(&token_path),
+        "login": login,
+        "store": place.store()?.location.to_string(),
+        "pid": std::process::id(),
+    });
+    cx.ui.answer(&data, |text| {
+        let mut rows = vec![
+            vec![styled(BOLD, "url"), cell(&url)],
+            vec![styled(BOLD, "socket"), cell(format!("unix:{}", path.display()))],
+            vec![styled(BOLD, "token"), cell(format!("in {}", token_path.display()))],
+        ];
+        rows.extend(login.as_ref().map(|login| vec![styled(BOLD, "browser"), cell(login)]));
+        text.table(&rows);
+    })?;
+    let serving = Arc::new(serving);
+    let jobs = Arc::clone(&serving);
+    let served = serve(
+        serving,
+        Config {
+            listeners: vec![Listener::Tcp(tcp), Listener::Unix(unix)],
+            allowed_hosts: args.allowed_hosts.clone(),
+            lookup: Box::new(move |secret| Ok(tokens.lookup(secret))),
+            lookup_in_store: Box::new(move |secret| jobs.grant_of_job(secret)),
+            actor: place.actor(),
+            uid: rustix::process::geteuid().as_raw(),
+            code,
+            log: Box::new(log_line),
+        },
+    );
+    // Whoever starts the next one finds it gone, or takes its place.
+    let _ = std::fs::remove_file(&path);
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+/// Tells whether a text can be the name of a host, with or without a port.
+fn is_host(text: &str) -> bool {
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_sign)
+}
+
+/// Makes the socket, in a directory that nobody else can enter. The lock goes with it: two servers cannot have one.
+fn bind_socket(place: &Place, named: Option<&Path>) -> Result<(UnixListener, PathBuf, FileLock)> {
+    let path = if let Some(path) = named {
+        expand(path, &place.cwd, &place.variables)?
+    } else {
+        let store = place.store()?.location.to_string();
+        let name = format!("run/{}.sock", &hash(&store)[..12]);
+        let no_home = || Error::invalid("the socket needs a home directory").hint("set HOME, or say --socket PATH");
+        place.in_home(&name).ok_or_else(no_home)?.0
+    };
+    let cannot =
+        |error: std::io::Error| Error::unavailable(format!("cannot listen on {}", path.display())).because(error);
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    create_private_dir(dir).map_err(cannot)?;
+    let lock = FileLock::acquire(&path.with_extension("lock"), Duration::ZERO).map_err(|_| {
+        Error::conflict(format!("another server has {}", path.display())).hint("end it, or say --socket PATH")
+    })?;
+    // Nobody has the lock, so nobody listens on what is left there. A link or a file is not ours to take away.
+    match std::fs::symlink_metadata(&path) {
+        Ok(found) if std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => {
+            std::fs::remove_file(&path).map_err(cannot)?;
+        }
+        Ok(_) => return Err(Error::refused(format!("{} is there, and is no socket", path.display()))),
+        Err(_) => {}
+    }
+    // Bound without rights for others: a later change of mode would leave a moment.
+    let usual = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let bound = UnixListener::bind(&path);
+    rustix::process::umask(usual);
+    let listener = bound.map_err(cannot)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(cannot)?;
+    Ok((listener, path, lock))
+}

@@ -1,0 +1,102 @@
+//! `way setup`
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use waypost_core::{Error, Kind, Result};
+
+use crate::setup::{self, Agent, Found, State};
+use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
+use crate::work::word;
+use crate::{CommandContext, ui};
+
+/// Tell a coding agent about Waypost, in the files that it reads
+///
+/// Writes a marked block into its instructions, starts way mcp for it, and runs way hook when a session begins, is
+/// compacted and has done its turn. Everything else in these files stays as it is; doing it again changes nothing.
+///
+/// claude-code: CLAUDE.md, .mcp.json, .claude/settings.json. codex: AGENTS.md, .codex/config.toml, .codex/hooks.json.
+/// cursor: .cursor/rules/waypost.mdc, .cursor/mcp.json, .cursor/hooks.json. gemini: GEMINI.md, .gemini/settings.json.
+/// generic: AGENTS.md.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way setup claude-code            then commit what it wrote, for the whole team
+  way setup codex --print          what it would write
+  way setup gemini --check         exits with 4 if something is missing or outdated
+  way setup cursor --remove        takes away exactly what is ours")]
+pub(crate) struct Args {
+    /// claude-code, codex, cursor, gemini or generic
+    #[arg(value_name = "AGENT", value_parser = word::<Agent>)]
+    target: Agent,
+    /// Print what would be written, and write nothing
+    #[arg(long, conflicts_with_all = ["remove", "check"])]
+    print: bool,
+    /// Take it away again
+    #[arg(long, conflicts_with = "check")]
+    remove: bool,
+    /// Only tell whether all of it is there and up to date
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    if args.print {
+        return print(cx, args.target);
+    }
+    let place = cx.place()?;
+    let Some(root) = place.require_checkout()?.root.clone() else {
+        return Err(Error::invalid("a bare repository has no files that an agent could read")
+            .hint("go to one of its worktrees"));
+    };
+    let found = match (args.check, args.remove) {
+        (true, _) => setup::check(&root, args.target),
+        (false, true) => setup::remove(&root, args.target),
+        (false, false) => setup::set_up(&root, args.target),
+    }?;
+    let verb = |found: &Found| match (found.state, args.check, args.remove) {
+        (State::InOrder, true, _) => (GOOD, "in order"),
+        (State::Missing, true, _) => (BAD, "missing"),
+        (State::Outdated, true, _) => (WARN, "outdated"),
+        (State::Missing, false, true) => (DIM, "not there"),
+        (_, false, true) => (GOOD, "removed"),
+        (State::InOrder, false, false) => (DIM, "as it was"),
+        (State::Missing, false, false) => (GOOD, "added"),
+        (State::Outdated, false, false) => (GOOD, "updated"),
+    };
+    let parts: Vec<_> = found
+        .iter()
+        .map(|part| json!({ "path": part.path, "what": part.what, "state": verb(part).1.replace(' ', "_") }))
+        .collect();
+    cx.ui.answer(&json!({ "agent": args.target.name(), "parts": parts }), |text| {
+        let row = |part: &Found| {
+            let (style, word) = verb(part);
+            vec![styled(style, word), cell(part.path), styled(DIM, part.what)]
+        };
+        text.table(&found.iter().map(row).collect::<Vec<_>>());
+    })?;
+    let is_complete = found.iter().all(|part| part.state == State::InOrder);
+    if args.check && !is_complete {
+        cx.ui.note(&format!("way setup {} puts it in order", args.target.name()));
+        return Ok(ExitCode::from(Kind::Conflict.exit_code()));
+    }
+    if !args.check && !args.remove && !is_complete {
+        cx.ui.note("commit it to share it with your team; agents see it in their next session");
+        if let Some(condition) = args.target.condition() {
+            cx.ui.note(condition);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(cx: &CommandContext, agent: Agent) -> Result<ExitCode> {
+    let wanted = setup::wanted(agent)?;
+    if cx.ui.json {
+        cx.ui.answer(&json!({ "agent": agent.name(), "parts": wanted }), |_| {})?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (number, part) in wanted.iter().enumerate() {
+        let gap = if number > 0 { "\n" } else { "" };
+        ui::print(&format!("{gap}{} ({}):\n\n{}", part.path, part.what, part.content))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

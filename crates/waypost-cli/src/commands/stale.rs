@@ -1,0 +1,27 @@
+//! `way stale`
+
+use std::process::ExitCode;
+
+use waypost_core::Result;
+use waypost_core::time::Timestamp;
+
+use crate::CommandContext;
+use crate::issues::Column;
+
+/// List open issues that nobody touched for a while, the longest first
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// For how many days
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    days: u32,
+    /// At most this many; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let desk = cx.desk()?;
+    let since = Timestamp::from_millis(desk.now.as_millis() - i64::from(args.days) * 86_400_000);
+    cx.list(&desk, args.limit, Column::USUAL, |index, limit| index.stale(since, limit))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,401 @@
+//! `way status`
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use waypost_core::id::WorktreeId;
+use waypost_core::model::{EventQuery, JobStatus, TaskStatus, WorkflowStatus};
+use waypost_core::op::{GetStatus, JobView, ListEvents, ListJobs, Status};
+use waypost_core::time::Timestamp;
+use waypost_core::work::view::{TaskView, WorkflowView};
+use waypost_core::{Error, Result};
+
+use super::events::{Names, summary};
+use crate::CommandContext;
+use crate::spans::{ahead, roughly};
+use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, ending, styled};
+use waypost::jobs;
+use waypost::ledger::Ledger;
+use waypost::session::Session;
+use waypost::survey::{State, Surveyed, find, survey};
+
+/// How much of the history is shown.
+const RECENT: u32 = 5;
+
+/// Show what is there, across all worktrees: what needs you first
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way status
+  way status --worktree topic      only what belongs to it
+  way --global status              over all repositories of the global store
+  way status --limit 50 --json")]
+pub(crate) struct Args {
+    /// At most this many lines of each kind
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let all = survey(&mut session)?;
+    let mut worktrees = all.clone();
+    let mut worktree_id = None;
+    if let Some(wanted) = &cx.global.worktree {
+        let one = find(&worktrees, wanted, &session.place.cwd)?.clone();
+        if one.last_seen.is_none() {
+            return Err(Error::not_found(format!("worktree {} has never used this store", one.name)));
+        }
+        worktree_id.clone_from(&one.id);
+        worktrees = vec![one];
+    }
+    jobs::reap_orphaned_jobs(&mut session)?;
+    let mut running = session.read(ListJobs { status: None, live: true, task: None, limit: Some(args.limit) })?.jobs;
+    running.retain(|view| worktree_id.as_ref().is_none_or(|wanted| view.job.worktree_id == *wanted));
+    let status = session.read(GetStatus { worktree_id: worktree_id.clone(), limit: args.limit })?;
+    let history =
+        session.read(ListEvents { query: EventQuery { worktree_id, limit: RECENT, ..EventQuery::default() } })?;
+    let names = Names::of(&mut session)?;
+    let now = session.now()?;
+    let issues = issues(&session, now)?;
+    let choice = &session.choice;
+    let Status { questions, dead, messages, stuck, working, ready, waiting, workflows, agents, .. } = &status;
+    let data = json!({
+        "questions": questions,
+        "dead": dead,
+        "messages": messages,
+        "stuck": stuck,
+        "working": working,
+        "ready": ready,
+        "waiting": waiting,
+        "workflows": workflows,
+        "agents": agents,
+        "jobs": running,
+        "issues": issues,
+        "issues_in_work": status.issues,
+        "totals": status.totals,
+        "worktrees": worktrees,
+        "store": {
+            "path": choice.location.to_string(),
+            "kind": choice.location.kind(),
+            "scope": choice.scope,
+            "source": choice.source.source,
+            "because": choice.source.because,
+            "events": history.last,
+        },
+        "events": history.events,
+    });
+    let page = Page { status: &status, places: places(&all), now };
+    cx.ui.answer(&data, |text| {
+        page.attention(text);
+        page.work(text);
+        if !running.is_empty() {
+            text.heading("Jobs");
+            let rows = running.iter().map(|view| page.job(view)).collect();
+            text.fitted(rows, 4);
+            text.gap();
+        }
+        if issues.is_some() || !status.issues.is_empty() {
+            page.issues(text, issues.as_ref());
+        }
+        page.worktrees(text, &worktrees, cx.global.worktree.is_some());
+        text.heading("Store");
+        text.fitted(vec![vec![cell(""), ending(&choice.location), styled(DIM, format!("{} events", history.last))]], 1);
+        if !history.events.is_empty() {
+            text.gap();
+            text.heading("Latest");
+            let rows: Vec<_> = history
+                .events
+                .iter()
+                .map(|event| {
+                    let said = summary(event);
+                    let what = if said.is_empty() { names.get(&event.subject).to_owned() } else { said };
+                    vec![
+                        styled(DIM, format!("  {}", event.sequence)),
+                        cell(&event.kind),
+                        cell(what),
+                        styled(DIM, format!("by {} in {}", event.actor, names.get(event.worktree_id.as_str()))),
+                        styled(DIM, event.time.ago(now)),
+                    ]
+                })
+                .collect();
+            text.fitted(rows, 2);
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is shown, part by part.
+struct Page<'a> {
+    status: &'a Status,
+    /// What worktrees are called here: with their repository, if there are several.
+    places: BTreeMap<WorktreeId, String>,
+    now: Timestamp,
+}
+
+impl Page<'_> {
+    fn job(&self, view: &JobView) -> Vec<Cell> {
+        let job = &view.job;
+        vec![
+            cell(format!("  {}", job.id)),
+            styled(if job.status == JobStatus::Running { GOOD } else { WARN }, job.status),
+            cell(view.task.as_deref().unwrap_or("-")),
+            styled(DIM, job.started_at.unwrap_or(job.created_at).ago(self.now)),
+            cell(job.command.join(" ")),
+        ]
+    }
+
+    /// What needs whoever looks.
+    fn attention(&self, text: &mut Text) {
+        let Status { questions, dead, messages, stuck, totals, .. } = self.status;
+        let mut rows: Vec<Vec<Cell>> = Vec::new();
+        let mut add = |style: Style, what: &str, of: String, says: &str, place: &str, when: String| {
+            rows.push(vec![
+                styled(style, format!("  {what}")),
+                cell(of),
+                cell(says.lines().next().unwrap_or_default()),
+                styled(DIM, place),
+                styled(DIM, when),
+            ]);
+        };
+        for seen in questions {
+            let says = seen.task.question.as_deref().unwrap_or_default();
+            add(WARN, "question", name(seen), says, self.place(seen), seen.task.updated_at.ago(self.now));
+        }
+        for seen in dead {
+            let says = seen.task.error.as_deref().unwrap_or_default();
+            add(BAD, "dead", name(seen), says, self.place(seen), seen.task.updated_at.ago(self.now));
+        }
+        for letter in messages {
+            let message = &letter.message;
+            let place = self.places.get(&message.worktree_id).map_or("", String::as_str);
+            add(
+                WARN,
+                "message",
+                format!("from {}", letter.from),
+                &message.subject,
+                place,
+                message.created_at.ago(self.now),
+            );
+        }
+        for seen in stuck {
+            let holder = seen.holder.as_deref().unwrap_or("nobody");
+            let left = seen.expires_at.map_or_else(String::new, |moment| ahead(moment, self.now));
+            add(
+                BAD,
+                "stuck",
+                name(seen),
+                &format!("{holder} is silent, its lease ends {left}"),
+                self.place(seen),
+                String::new(),
+            );
+        }
+        if rows.is_empty() {
+            return;
+        }
+        text.heading("Needs attention");
+        text.fitted(rows, 2);
+        let shown = [questions.len(), dead.len(), messages.len(), stuck.len()].iter().sum::<usize>() as u64;
+        more(text, totals.questions + totals.dead + totals.messages + totals.stuck, shown, "way status --limit 50");
+        text.gap();
+    }
+
+    /// What goes on, what could, and who is there.
+    fn work(&self, text: &mut Text) {
+        let Status { working, ready, waiting, workflows, agents, totals, .. } = self.status;
+        self.section(text, "Working", working, totals.working, "way task list", |seen| {
+            let since = seen.task.started_at.map_or_else(String::new, |moment| moment.ago(self.now));
+            let left = seen.expires_at.map_or_else(String::new, |moment| format!("ends {}", ahead(moment, self.now)));
+            vec![cell(seen.holder.as_deref().unwrap_or("-")), styled(DIM, since), styled(DIM, left)]
+        });
+        self.section(text, "Ready", ready, totals.ready, "way task list", |seen| {
+            vec![
+                styled(DIM, format!("P{}", seen.task.priority)),
+                styled(DIM, format!("since {}", seen.task.queued_at.ago(self.now))),
+            ]
+        });
+        self.section(text, "Waiting", waiting, totals.waiting, "way task list", |seen| {
+            let why = match (seen.task.status, seen.task.due_at) {
+                (TaskStatus::Failed, Some(due)) => format!("next attempt {}", ahead(due, self.now)),
+                (status, _) => status.to_string(),
+            };
+            vec![styled(WARN, why), styled(DIM, seen.task.updated_at.ago(self.now))]
+        });
+        if !workflows.is_empty() {
+            text.heading("Workflows");
+            let rows: Vec<_> = workflows.iter().map(|seen| self.workflow(seen)).collect();
+            text.fitted(rows, 1);
+            more(text, totals.workflows, workflows.len() as u64, "way workflow list");
+            text.gap();
+        }
+        if !agents.is_empty() {
+            text.heading("Agents");
+            let rows: Vec<_> = agents
+                .iter()
+                .map(|seen| {
+                    let holds: Vec<_> = seen.holds.iter().map(|held| held.name.as_str()).collect();
+                    vec![
+                        cell(format!("  {}", seen.agent.name)),
+                        cell(seen.agent.role),
+                        styled(GOOD, seen.agent.status),
+                        cell(if holds.is_empty() { String::new() } else { format!("holds {}", holds.join(", ")) }),
+                        styled(DIM, self.places.get(&seen.agent.worktree_id).map_or("", String::as_str)),
+                        styled(DIM, seen.agent.last_heartbeat.ago(self.now)),
+                    ]
+                })
+                .collect();
+            text.fitted(rows, 3);
+            more(text, totals.agents, agents.len() as u64, "way agent list");
+            text.gap();
+        }
+    }
+
+    fn section(
+        &self,
+        text: &mut Text,
+        title: &str,
+        tasks: &[TaskView],
+        total: u64,
+        all: &str,
+        detail: impl Fn(&TaskView) -> Vec<Cell>,
+    ) {
+        if tasks.is_empty() {
+            return;
+        }
+        text.heading(title);
+        let rows: Vec<_> = tasks
+            .iter()
+            .map(|seen| {
+                let mut row = vec![cell(""), cell(name(seen))];
+                row.extend(detail(seen));
+                row.push(styled(DIM, self.place(seen)));
+                row
+            })
+            .collect();
+        text.fitted(rows, 1);
+        more(text, total, tasks.len() as u64, all);
+        text.gap();
+    }
+
+    fn workflow(&self, seen: &WorkflowView) -> Vec<Cell> {
+        const WIDTH: u64 = 10;
+        let filled = usize::try_from((seen.done * WIDTH).checked_div(seen.total).unwrap_or(0)).unwrap_or(0);
+        let bar: String = (0..10).map(|at| if at < filled { '█' } else { '░' }).collect();
+        let style = match seen.workflow.status {
+            WorkflowStatus::InProgress => GOOD,
+            WorkflowStatus::Paused | WorkflowStatus::AwaitingMerge => WARN,
+            _ => PLAIN,
+        };
+        let age = roughly(self.now.since(seen.workflow.created_at));
+        vec![
+            cell(""),
+            cell(&seen.workflow.name),
+            styled(style, seen.workflow.status),
+            styled(style, bar),
+            cell(format!("{}/{}", seen.done, seen.total)),
+            styled(DIM, age),
+            styled(DIM, self.places.get(&seen.workflow.worktree_id).map_or("", String::as_str)),
+        ]
+    }
+
+    fn issues(&self, text: &mut Text, counts: Option<&Value>) {
+        text.heading("Issues");
+        if let Some(counts) = counts {
+            let counts = ["ready", "open", "in_progress", "closed"]
+                .map(|key| cell(format!("  {} {}", counts[key], key.replace('_', " "))));
+            text.table(&[Vec::from(counts)]);
+        }
+        let rows: Vec<_> = self
+            .status
+            .issues
+            .iter()
+            .map(|seen| {
+                vec![
+                    cell(""),
+                    cell(&seen.lease.subject),
+                    cell(&seen.holder_name),
+                    styled(DIM, format!("ends {}", ahead(seen.lease.expires_at, self.now))),
+                    styled(DIM, self.places.get(&seen.lease.worktree_id).map_or("", String::as_str)),
+                ]
+            })
+            .collect();
+        text.fitted(rows, 1);
+        more(text, self.status.totals.issues, self.status.issues.len() as u64, "way list --status in_progress");
+        text.gap();
+    }
+
+    fn worktrees(&self, text: &mut Text, worktrees: &[Surveyed], is_filtered: bool) {
+        text.heading("Worktrees");
+        let shown = worktrees.iter().filter(|one| is_filtered || one.state != State::Removed);
+        let rows: Vec<_> = shown
+            .map(|one| {
+                let (mark, style) = match one.state {
+                    State::Here => ("*", GOOD),
+                    State::Present => (" ", PLAIN),
+                    State::New | State::Elsewhere => (" ", DIM),
+                    State::Gone | State::Unreachable => (" ", BAD),
+                    State::Removed => (" ", WARN),
+                };
+                let place = one.id.as_ref().and_then(|id| self.places.get(id)).unwrap_or(&one.name);
+                vec![
+                    styled(style, format!("{mark} {place}")),
+                    cell(one.branch.as_deref().unwrap_or("-")),
+                    styled(style, one.state.as_str()),
+                    styled(DIM, one.last_seen.map_or_else(|| "-".to_owned(), |seen| seen.ago(self.now))),
+                    ending(one.path.display()),
+                ]
+            })
+            .collect();
+        let hidden = worktrees.len() - rows.len();
+        text.fitted(rows, 4);
+        if hidden > 0 {
+            text.line(format!("  and {hidden} removed: way worktree list"));
+        }
+        text.gap();
+    }
+
+    fn place(&self, seen: &TaskView) -> &str {
+        self.places.get(&seen.task.worktree_id).map_or("", String::as_str)
+    }
+}
+
+/// What a task is called among those of all workflows.
+fn name(seen: &TaskView) -> String {
+    format!("{}/{}", seen.workflow, seen.task.name)
+}
+
+fn more(text: &mut Text, total: u64, shown: u64, command: &str) {
+    if total > shown {
+        text.line(format!("  and {} more: {command}", total - shown));
+    }
+}
+
+/// Returns what worktrees are called: with their repository, if there are several.
+fn places(worktrees: &[Surveyed]) -> BTreeMap<WorktreeId, String> {
+    let several = worktrees.iter().any(|one| one.repository_id != worktrees[0].repository_id);
+    let named = worktrees.iter().filter_map(|one| {
+        let name = if several && one.repository != one.name {
+            format!("{}/{}", one.repository, one.name)
+        } else {
+            one.name.clone()
+        };
+        Some((one.id.clone()?, name))
+    });
+    named.collect()
+}
+
+/// Counts the issues, if there is a ledger.
+fn issues(session: &Session, now: Timestamp) -> Result<Option<Value>> {
+    if session.place.ledger().is_none_or(|(path, _)| !path.exists()) {
+        return Ok(None);
+    }
+    let counts = Ledger::of(&session.place)?.with_index(|index| index.counts(now))?;
+    let of = |status: &str| counts.by_status.iter().find(|(known, _)| known == status).map_or(0, |(_, count)| *count);
+    let counts = json!({
+        "ready": counts.ready,
+        "open": of("open"),
+        "in_progress": of("in_progress"),
+        "closed": of("closed"),
+    });
+    Ok(Some(counts))
+}

@@ -1,0 +1,143 @@
+//! `way sync`
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use waypost_core::{Kind, Result, path_text};
+
+use crate::CommandContext;
+use crate::escape::escape;
+use crate::issues::LedgerContext;
+use crate::ui::Text;
+use waypost::proposals::{Outcome, merge_answered_proposals};
+use waypost::repos::Repo;
+use waypost::sync::{Fetched, Options, Synced, fetch_project, limit, sync};
+
+/// Bring ledgers together with those of their remotes: fetch, merge, commit, push
+///
+/// Only the ledger is committed, and only commits of the ledger are pushed. Other files, staged or not, the branch one
+/// is on, stashes and unpushed commits stay as they are. Every repository whose ledger is read is synced, or with --repo
+/// one of them. Of a project that a contributor only proposes to, the default branch is fetched, and what became of
+/// proposals is told.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way sync
+  way sync --dry-run
+  way sync --no-push --repo ~/.waypost-planning")]
+pub(crate) struct Args {
+    /// Show every command that would be run, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Fetch, merge and commit, but push nothing
+    #[arg(long)]
+    no_push: bool,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let desk = cx.desk()?;
+    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run, limit: limit(&desk.place) };
+    let numbers = desk.ledger.numbers();
+    let is_one = numbers.len() == 1;
+    // Without any planning there are no proposals either.
+    let mut fetched = if desk.ledger.may_write(0) || numbers.is_empty() { None } else { fetch(cx, &desk, options)? };
+    let mut synced: Vec<(&Repo, Synced)> = Vec::new();
+    for number in numbers {
+        let repo = &desk.ledger.repos()[number];
+        if !is_one {
+            cx.ui.progress(&escape(&format!("{}:", repo.path().display())))?;
+        }
+        let one = {
+            let ui = &cx.ui;
+            // A closed stdout is said with the answer.
+            sync(repo, &desk.place.variables, options, &|step| drop(ui.progress(&escape(step))))
+        };
+        match one {
+            Ok(mut one) => {
+                let before = fetched.take().map(|fetched| fetched.commands).unwrap_or_default();
+                one.commands.splice(..0, before);
+                synced.push((repo, one));
+            }
+            // Of several, one that has nothing to be synced with is no reason to stop.
+            Err(error) if !is_one && error.kind() == Kind::NothingToDo => cx.ui.note(&error.full_message()),
+            Err(error) if !is_one => return Err(error.within(repo.path().display())),
+            Err(error) => return Err(error),
+        }
+    }
+    for note in synced.iter().flat_map(|(_, one)| &one.notes) {
+        if cx.ui.json {
+            cx.ui.warn(note);
+        } else {
+            cx.ui.note(note);
+        }
+    }
+    let data: Vec<Value> = synced
+        .iter()
+        .map(|(repo, one)| {
+            json!({
+                "repo": path_text::to_text(repo.path()),
+                "upstream": one.upstream,
+                "merged": one.is_merged,
+                "committed": one.committed,
+                "pushed": one.pushed,
+                "commands": args.dry_run.then_some(&one.commands),
+            })
+        })
+        .collect();
+    let data = if is_one { data.into_iter().next().unwrap_or_default() } else { Value::Array(data) };
+    // What the planning says of them is committed now, so nothing is lost with a copy that is retired.
+    let outcomes = if args.dry_run { Vec::new() } else { merge_answered_proposals(&desk.ledger, 0)? };
+    for outcome in &outcomes {
+        let words = match outcome {
+            Outcome::Accepted(id) => format!("{id} was accepted: it is the project's now"),
+            Outcome::AcceptedInPart(id) => {
+                format!("{id} was accepted, but your planning has changes that it lacks: way propose {id}")
+            }
+            Outcome::Rejected(id, None) => format!("{id} was rejected"),
+            Outcome::Rejected(id, Some(reason)) => format!("{id} was rejected: {reason}"),
+            Outcome::Dropped(id, how) => format!("{id} was dropped: {how}; it is your planning again"),
+        };
+        if cx.ui.json {
+            cx.ui.warn(&words);
+        } else {
+            cx.ui.note(&words);
+        }
+    }
+    cx.ui.answer(&data, |text| synced.iter().for_each(|(_, one)| tell(text, one, args.dry_run)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fetches the project that proposals go to. If that fails, the rest is synced all the same.
+fn fetch(cx: &mut CommandContext, desk: &LedgerContext, options: Options) -> Result<Option<Fetched>> {
+    let project = &desk.ledger.repos()[0];
+    if !options.is_rehearsal {
+        cx.ui.progress(&escape(&format!("Fetching {}", project.path().display())))?;
+    }
+    match fetch_project(project, &desk.place.variables, options) {
+        Ok(fetched) => Ok(fetched),
+        Err(error) => {
+            let what = "what became of proposals is as the last fetch saw it";
+            cx.ui.warn(&format!("{what}: {}", error.full_message()));
+            Ok(None)
+        }
+    }
+}
+
+fn tell(text: &mut Text, synced: &Synced, is_rehearsal: bool) {
+    for command in &synced.commands {
+        text.line(command);
+    }
+    if is_rehearsal {
+        return;
+    }
+    match (&synced.committed, &synced.pushed) {
+        (Some(commit), Some(_)) => text.line(format!("Committed and pushed the ledger as {}", short(commit))),
+        (Some(commit), None) => text.line(format!("Committed the ledger as {}", short(commit))),
+        (None, Some(commit)) => text.line(format!("Pushed the ledger as {}", short(commit))),
+        (None, None) if synced.is_merged => text.line("The ledger has what the remote has now"),
+        (None, None) => text.line("The ledger was in sync already"),
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}

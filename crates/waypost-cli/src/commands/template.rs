@@ -1,0 +1,253 @@
+//! `way template`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::Value;
+use waypost_core::model::Variable;
+use waypost_core::op::{ApplyTemplate, ListTemplates, SaveTemplate, ShowTemplate, TemplateContent};
+use waypost_core::{Error, Kind, Result};
+
+use crate::CommandContext;
+use crate::issues::file_or_stdin;
+use crate::ui::{BOLD, DIM, cell, styled};
+use waypost::templates::{self, Content, Found};
+
+/// Reuse plans: {{variables}} are filled in, and a workflow comes out
+///
+/// A template is a file in .waypost/templates of the repository, a file in ~/.waypost/templates, or saved in the store;
+/// of two with one name the first of these counts. A file is a plan in JSON, YAML or the short form, or JSON or
+/// YAML with description, variables and plan. Files are only data: nothing in them is run.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way template list
+  way template apply release --var version=1.2 --name release-1.2 --start
+  way template save release --plan release.json --var-default branch=main
+  way template save release --from release-1.2      the plan of a finished workflow")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// List templates, with where they are from
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show a template with its variables and its plan
+    Show {
+        /// What it is called
+        name: String,
+    },
+    Apply(ApplyArgs),
+    Save(SaveArgs),
+}
+
+/// Make a workflow from a template
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way template apply bugfix --var issue=way-1a2b --start
+  way template apply release --var version=1.2 --var branch=main --name release-1.2")]
+struct ApplyArgs {
+    /// What the template is called
+    #[arg(value_name = "TEMPLATE")]
+    template: String,
+    /// What to fill in; said once for each variable
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = pair)]
+    values: Vec<(String, String)>,
+    /// What to call the workflow [default: like the template]
+    #[arg(long, value_name = "WORKFLOW")]
+    name: Option<String>,
+    /// Let its tasks be claimed at once
+    #[arg(long)]
+    start: bool,
+    /// Do it once, however often this is run with the same key
+    #[arg(long)]
+    key: Option<String>,
+}
+
+/// Save a template in the store, as a new version if there is one of the name
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way template save bugfix --plan bugfix.json --description 'Reproduce, fix, test'
+  way template save bugfix --plan - --var-default reviewer=lead < bugfix.txt
+  way template save release --from release-1.2")]
+struct SaveArgs {
+    /// What to call it
+    name: String,
+    /// The plan: a file, or - for standard input
+    #[arg(long, value_name = "FILE|-", required_unless_present = "from", conflicts_with = "from")]
+    plan: Option<PathBuf>,
+    /// The workflow whose plan it is
+    #[arg(long, value_name = "WORKFLOW")]
+    from: Option<String>,
+    /// What it is good for
+    #[arg(long)]
+    description: Option<String>,
+    /// What a variable is if nobody says
+    #[arg(long = "var-default", value_name = "NAME=VALUE", value_parser = pair)]
+    defaults: Vec<(String, String)>,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Command::List => list(cx),
+        Command::Show { name } => show(cx, name),
+        Command::Apply(args) => apply(cx, args),
+        Command::Save(args) => save(cx, args),
+    }
+}
+
+fn list(cx: &mut CommandContext) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let (mut all, unreadable) = templates::list(&session.place)?;
+    for error in unreadable {
+        cx.ui.warn(&error.full_message());
+    }
+    for stored in session.read(ListTemplates {})?.templates {
+        if !all.iter().any(|known| known.name == stored.name) {
+            all.push(Found::from(stored));
+        }
+    }
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    cx.ui.answer(&all, |text| {
+        let header = ["NAME", "FROM", "TASKS", "VARIABLES", "DESCRIPTION"].map(|title| styled(DIM, title));
+        let rows = all.iter().map(|template| {
+            let names: Vec<_> = template.variables.iter().map(|variable| variable.name.as_str()).collect();
+            vec![
+                cell(&template.name),
+                styled(DIM, from(template)),
+                cell(tasks(&template.body).len()),
+                cell(if names.is_empty() { "-".to_owned() } else { names.join(",") }),
+                cell(&template.description),
+            ]
+        });
+        if !all.is_empty() {
+            text.table(&std::iter::once(Vec::from(header)).chain(rows).collect::<Vec<_>>());
+        }
+    })?;
+    if all.is_empty() {
+        cx.ui.note("there are no templates; make one with way template save NAME --plan FILE");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(cx: &mut CommandContext, name: &str) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let found = match templates::find(&session.place, name)? {
+        Some(found) => found,
+        None => Found::from(session.read(ShowTemplate { name: name.to_owned() })?),
+    };
+    cx.ui.answer(&found, |text| {
+        let field = |label: &str, value: String| vec![styled(BOLD, label), cell(value)];
+        let mut rows = vec![field("template", found.name.clone()), field("from", from(&found))];
+        rows.extend(found.path.clone().map(|path| field("file", path)));
+        if !found.description.is_empty() {
+            rows.push(field("description", found.description.clone()));
+        }
+        for Variable { name, description, default } in &found.variables {
+            let default =
+                default.as_ref().map_or_else(|| "must be given".to_owned(), |value| format!("else {value:?}"));
+            let description = description.as_ref().map_or_else(String::new, |text| format!(": {text}"));
+            rows.push(field("variable", format!("{name}, {default}{description}")));
+        }
+        text.table(&rows);
+        text.gap();
+        let steps: Vec<_> = tasks(&found.body)
+            .iter()
+            .map(|task| {
+                let word = |key: &str| task[key].as_str().unwrap_or_default().to_owned();
+                let on: Vec<_> = match &task["depends_on"] {
+                    Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+                    other => other.as_str().into_iter().collect(),
+                };
+                let after = if on.is_empty() { String::new() } else { format!("after {}", on.join(", ")) };
+                vec![cell(format!("  {}", word("name"))), styled(DIM, after), cell(word("description"))]
+            })
+            .collect();
+        text.table(&steps);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn apply(cx: &mut CommandContext, args: &ApplyArgs) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let content = templates::find(&session.place, &args.template)?.map(|found| TemplateContent {
+        origin: format!("{} file {}", found.origin, found.path.unwrap_or_default()),
+        body: found.body,
+        variables: found.variables,
+    });
+    let operation = ApplyTemplate {
+        template: args.template.clone(),
+        content,
+        name: args.name.clone(),
+        values: args.values.iter().cloned().collect(),
+        start: args.start,
+    };
+    let seen = session.write_once(args.key.as_deref(), operation).map_err(|error| match error.kind() {
+        Kind::Conflict => error.hint("or call this one otherwise: --name WORKFLOW"),
+        _ => error,
+    })?;
+    cx.ui.answer(&seen, |text| {
+        let workflow = &seen.workflow;
+        let tasks = if seen.total == 1 { "1 task".to_owned() } else { format!("{} tasks", seen.total) };
+        text.line(format!("Made workflow {} with {tasks}, {}: {}", workflow.name, workflow.status, workflow.id));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn save(cx: &mut CommandContext, args: &SaveArgs) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let content = match &args.plan {
+        None => None,
+        Some(path) => {
+            let named = if path.as_os_str() == "-" { path.clone() } else { session.place.cwd.join(path) };
+            let content = templates::content(&file_or_stdin(&named)?, path);
+            Some(content.map_err(|error| error.within(path.display()))?)
+        }
+    };
+    let (description, mut variables, body) = match content {
+        Some(Content { description, variables, body }) => (description, variables, Some(body)),
+        None => (None, Vec::new(), None),
+    };
+    for (name, default) in &args.defaults {
+        match variables.iter_mut().find(|variable| variable.name == *name) {
+            Some(known) => known.default = Some(default.clone()),
+            None => variables.push(Variable { name: name.clone(), description: None, default: Some(default.clone()) }),
+        }
+    }
+    let operation = SaveTemplate {
+        name: args.name.clone(),
+        description: args.description.clone().or(description),
+        body,
+        from: args.from.clone(),
+        variables,
+    };
+    let template = session.write(operation)?;
+    if let Ok(Some(file)) = templates::find(&session.place, &args.name) {
+        let path = file.path.unwrap_or_default();
+        cx.ui.warn(&format!("{path} has the same name, and counts before the store"));
+    }
+    cx.ui.answer(&template, |text| text.line(format!("Saved {} as version {}", template.name, template.version)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn from(template: &Found) -> String {
+    match template.version {
+        Some(version) => format!("{}, version {version}", template.origin),
+        None => template.origin.to_string(),
+    }
+}
+
+/// The tasks of a plan, written with or without what stands around them.
+fn tasks(body: &Value) -> Vec<Value> {
+    let list = if body.is_array() { body } else { &body["tasks"] };
+    list.as_array().cloned().unwrap_or_default()
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.to_owned())),
+        _ => Err(crate::in_one_line(Error::invalid("it is not NAME=VALUE"))),
+    }
+}

@@ -1,0 +1,119 @@
+//! `way token`
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use waypost::access::Role;
+use waypost_core::Result;
+
+use crate::CommandContext;
+use crate::spans::span;
+use crate::ui::{BOLD, DIM, cell, styled};
+use waypost::tokens::{OWN, Token, TokenRequest, Tokens};
+
+/// Make and end tokens, with which others use way serve
+///
+/// A token says who its bearer is: whatever is done with that of an agent is done by that agent. It is shown once; only
+/// its hash is kept, beside the store.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way token create --agent builder                 for one agent
+  way token create --agent builder --expires 12h
+  way token create --role read-only                for a dashboard, or Prometheus
+  way token revoke tok_1a2b3c4d
+  way token rotate own                             your own, kept in ~/.waypost/token")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Make a token, and print it
+    Create(CreateArgs),
+    /// List tokens
+    List,
+    /// End a token at once
+    Revoke {
+        /// The token, by its id
+        id: String,
+    },
+    /// Give a token another secret; the old one ends at once
+    Rotate {
+        /// The token, by its id; own for your own
+        id: String,
+    },
+}
+
+#[derive(clap::Args)]
+struct CreateArgs {
+    /// What its bearer is: admin, agent, job or read-only [default: agent]
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// The only task that it is for, by its id; for jobs
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// How long it lasts; for ever if nobody says
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    expires: Option<u64>,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let place = cx.place()?;
+    let tokens = Tokens::of(&place)?;
+    match &args.command {
+        Command::Create(args) => {
+            let role = args.role.as_deref().map_or(Ok(Role::Agent), str::parse)?;
+            let agent = matches!(role, Role::Agent | Role::Job).then(|| place.agent()).flatten();
+            let wanted = TokenRequest { role, agent, task: args.task.clone(), lasts: args.expires };
+            let (token, secret) = tokens.create(wanted)?;
+            show(cx, &token, &secret)?;
+        }
+        Command::List => {
+            let all = tokens.list()?;
+            cx.ui.answer(&all.iter().map(public).collect::<Vec<_>>(), |text| {
+                let row = |token: &Token| {
+                    vec![
+                        styled(BOLD, &token.id),
+                        cell(token.role.as_str()),
+                        cell(token.agent.as_deref().unwrap_or_default()),
+                        cell(token.task.as_deref().unwrap_or_default()),
+                        styled(DIM, token.expires_at.map_or("for ever".to_owned(), |end| format!("until {end}"))),
+                    ]
+                };
+                text.table(&all.iter().map(row).collect::<Vec<_>>());
+            })?;
+        }
+        Command::Revoke { id } => {
+            let token = tokens.revoke(id)?;
+            cx.ui.answer(&public(&token), |text| text.line(format!("Revoked {id}")))?;
+        }
+        Command::Rotate { id } if id == OWN => {
+            let path = tokens.rotate_own()?;
+            cx.ui.answer(&json!({ "id": OWN, "path": path }), |text| {
+                text.line(format!("Wrote another token to {}", path.display()));
+            })?;
+        }
+        Command::Rotate { id } => {
+            let (token, secret) = tokens.rotate(id)?;
+            show(cx, &token, &secret)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(cx: &mut CommandContext, token: &Token, secret: &str) -> Result<()> {
+    let mut data = public(token);
+    data["token"] = json!(secret);
+    cx.ui.answer(&data, |text| text.line(secret))?;
+    cx.ui.note(&format!("this is {}, shown now and never again; whoever has it shows it in WAYPOST_TOKEN", token.id));
+    Ok(())
+}
+
+/// What may be shown of a token.
+fn public(token: &Token) -> Value {
+    let Token { id, role, agent, task, created_at, expires_at, .. } = token;
+    json!({
+        "id": id, "role": role, "agent": agent, "task": task, "created_at": created_at, "expires_at": expires_at,
+    })
+}

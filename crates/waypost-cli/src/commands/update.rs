@@ -1,0 +1,118 @@
+//! `way update`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
+
+use crate::CommandContext;
+use crate::issues::{description, ids, moment, priority};
+use waypost::ledger::{Change, Edit};
+
+/// Change fields of issues; an empty text takes a field out
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way update way-1a2b -p 0 --add-label urgent
+  way update way-1a2b way-3c4d --defer 3d
+  way update way-1a2b --status deferred --defer-until 2026-12-01
+  way list --label later | way update - -p 4")]
+pub(crate) struct Args {
+    /// The issues: ids, or the beginnings of ids; - for standard input
+    #[arg(required = true, value_name = "ISSUE")]
+    issues: Vec<String>,
+    /// One line that says what should be done
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// What it is about; - for standard input
+    #[arg(short, long, value_name = "TEXT")]
+    description: Option<String>,
+    /// A file that says what it is about; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "description")]
+    description_file: Option<PathBuf>,
+    /// How it is to be done
+    #[arg(long, value_name = "TEXT")]
+    design: Option<String>,
+    /// When it is done
+    #[arg(long, value_name = "TEXT")]
+    acceptance: Option<String>,
+    /// What was noted on the way
+    #[arg(long, value_name = "TEXT")]
+    notes: Option<String>,
+    /// open, in_progress, blocked, deferred, closed, or your own
+    #[arg(short, long, value_name = "STATUS")]
+    status: Option<String>,
+    /// 0 (highest) to 4
+    #[arg(short, long, value_name = "N", value_parser = priority)]
+    priority: Option<u8>,
+    /// bug, feature, task, epic, chore, or your own
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    issue_type: Option<String>,
+    /// Who does it
+    #[arg(short, long, value_name = "NAME")]
+    assignee: Option<String>,
+    /// Whose it is
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+    /// The issue it is a part of
+    #[arg(long, value_name = "ISSUE")]
+    parent: Option<String>,
+    /// Its name in another tracker
+    #[arg(long, value_name = "TEXT")]
+    external_ref: Option<String>,
+    /// Set it aside until a time or a day, or for so long: 3d; an empty text ends that
+    #[arg(long, visible_alias = "defer", value_name = "TIME")]
+    defer_until: Option<String>,
+    /// When it should be done: a time or a day, or in how long: 14d
+    #[arg(long, value_name = "TIME")]
+    due: Option<String>,
+    /// How many minutes it should take; 0 takes that out
+    #[arg(long, value_name = "MINUTES")]
+    estimate: Option<u32>,
+    /// Put a label on; may be given several times
+    #[arg(long = "add-label", value_name = "LABEL")]
+    add_labels: Vec<String>,
+    /// Take a label off; may be given several times
+    #[arg(long = "remove-label", value_name = "LABEL")]
+    remove_labels: Vec<String>,
+    /// Set the status although another agent holds the issue
+    #[arg(long)]
+    force: bool,
+}
+
+impl Args {
+    pub(crate) fn changes(&self, now: Timestamp) -> Result<Vec<Change>> {
+        let description = description(self.description.as_deref(), self.description_file.as_deref())?;
+        let edit = Edit {
+            title: self.title.clone(),
+            description,
+            design: self.design.clone(),
+            acceptance_criteria: self.acceptance.clone(),
+            notes: self.notes.clone(),
+            status: self.status.clone(),
+            priority: self.priority,
+            issue_type: self.issue_type.clone(),
+            assignee: self.assignee.clone(),
+            owner: self.owner.clone(),
+            parent_id: self.parent.clone(),
+            external_ref: self.external_ref.clone(),
+            defer_until: self.defer_until.as_deref().map(|text| moment(text, now)).transpose()?,
+            due_at: self.due.as_deref().map(|text| moment(text, now)).transpose()?,
+            estimated_minutes: self.estimate,
+            add_labels: self.add_labels.clone(),
+            remove_labels: self.remove_labels.clone(),
+        };
+        if edit == Edit::default() {
+            return Err(Error::invalid("nothing to change was given").hint("way update --help lists the fields"));
+        }
+        Ok(ids(&self.issues)?.into_iter().map(|id| Change::Update(id, edit.clone()).forced(self.force)).collect())
+    }
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    let desk = cx.desk()?;
+    let records = desk.apply(&args.changes(desk.now)?)?;
+    cx.prune_if_large(&desk);
+    cx.answer_changed(&desk, "Changed", &records)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,166 @@
+//! `way where`
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use waypost_core::{Result, path_text};
+
+use crate::CommandContext;
+use crate::ui::{BOLD, Cell, DIM, cell, styled};
+use waypost::place::{Location, Place, Source};
+use waypost::repos::{Repos, Route, role};
+
+/// Show where everything lives, and why
+///
+/// Only looks: nothing is created.
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
+    let place = cx.place()?;
+    let store = place.store()?;
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    let mut data = json!({
+        "repository": repository(&place, &mut rows)?,
+        "worktree": worktree(&place, &mut rows)?,
+    });
+
+    let (path, exists) = match &store.location {
+        Location::Sqlite(path) => (json!(path_text::to_text(path)), path.exists()),
+        Location::UnnamedSqlite => (Value::Null, false),
+        Location::Postgres(_) | Location::Server(_) => (json!(store.location.to_string()), true),
+    };
+    rows.push(row("store", &store.location, &store.source.to_string(), exists));
+    data["store"] = json!({
+        "path": path,
+        "kind": store.location.kind(),
+        "scope": store.scope,
+        "source": store.source.source,
+        "because": store.source.because,
+        "exists": exists,
+    });
+
+    let in_private = |name: &str| {
+        let source = Source { source: "default", because: "private to this clone".to_owned() };
+        place.checkout.as_ref().map(|checkout| (checkout.private_dir.join(name), source))
+    };
+    let config = |path: &Option<std::path::PathBuf>, rule: &str| {
+        let source = Source { source: "default", because: rule.to_owned() };
+        path.clone().map(|path| (path, source))
+    };
+    for (name, label, found) in [
+        ("index", "index", in_private("index.db")),
+        ("ledger", "ledger", place.ledger()),
+        ("config_shared", "config, shared", config(&place.files.shared, "tracked with the repository")),
+        ("config_private", "config, private", in_private("config.toml")),
+        ("config_user", "config, user", config(&place.files.user, "yours, for all repositories")),
+        ("home", "home", place.home.clone()),
+        ("workspaces", "workspaces", place.workspaces()?),
+        ("mirrors", "mirrors", place.in_home("mirrors")),
+        ("token", "token", place.in_home("token")),
+    ] {
+        data[name] = match found {
+            Some((path, source)) => {
+                rows.push(row(label, path.display(), &source.to_string(), path.exists()));
+                known(&path, &source)
+            }
+            None => Value::Null,
+        };
+    }
+    if place.checkout.is_some() {
+        routing(&place, &mut rows, &mut data);
+    }
+    cx.ui.answer(&data, |text| text.table(&rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says who one is here, which other ledgers are read, and where new issues go.
+fn routing(place: &Place, rows: &mut Vec<Vec<Cell>>, data: &mut Value) {
+    let (role, source) = role(place);
+    rows.push(vec![styled(BOLD, "role"), cell(role), styled(DIM, &source)]);
+    data["role"] = json!({ "role": role, "source": source.source, "because": source.because });
+    let Ok(repos) = Repos::of(place) else { return };
+    let named: Vec<Value> = repos.all.iter().map(|repo| json!(path_text::to_text(repo.path()))).collect();
+    data["repos"] = json!({ "read": named, "unreachable": repos.unreachable });
+    for repo in &repos.all[1..] {
+        rows.push(row("also read", repo.file.path().display(), "configured", repo.file.path().exists()));
+    }
+    for warning in &repos.unreachable {
+        rows.push(vec![styled(BOLD, "not read"), cell(warning)]);
+    }
+    match Route::of(place, &repos) {
+        Ok(route) => {
+            let path = repos.all[route.number].path();
+            rows.push(vec![styled(BOLD, "new issues"), cell(path.display()), styled(DIM, &route.because)]);
+            data["route"] = json!({
+                "path": path_text::to_text(path),
+                "because": route.because,
+                "primary_protected": route.is_protected,
+            });
+        }
+        Err(error) => {
+            rows.push(vec![styled(BOLD, "new issues"), cell(error.full_message())]);
+            data["route"] = json!({ "path": null, "because": error.full_message() });
+        }
+    }
+}
+
+fn repository(place: &Place, rows: &mut Vec<Vec<Cell>>) -> Result<Value> {
+    let Some(checkout) = &place.checkout else { return Ok(Value::Null) };
+    let id = place.repository_id()?;
+    let what = format!("{}, {}", checkout.repository_name(), checkout.vcs);
+    rows.push(vec![
+        styled(BOLD, "repository"),
+        cell(checkout.repository_path().display()),
+        styled(DIM, id.as_ref().map_or_else(|| what.clone(), |id| format!("{what}, {id}"))),
+    ]);
+    Ok(json!({
+        "id": id,
+        "name": checkout.repository_name(),
+        "vcs": checkout.vcs,
+        "path": path_text::to_text(checkout.repository_path()),
+        "shared_dir": path_text::to_text(&checkout.shared_dir),
+        "private_dir": path_text::to_text(&checkout.private_dir),
+        "remote_url": checkout.remote_url,
+        "default_branch": checkout.default_branch,
+    }))
+}
+
+fn worktree(place: &Place, rows: &mut Vec<Vec<Cell>>) -> Result<Value> {
+    let Some(checkout) = &place.checkout else { return Ok(Value::Null) };
+    let Some(root) = &checkout.root else { return Ok(Value::Null) };
+    let id = place.worktree_id()?;
+    let what = match (&checkout.branch, checkout.is_main()) {
+        (Some(branch), true) => format!("main worktree, on {branch}"),
+        (None, true) => "main worktree".to_owned(),
+        (Some(branch), false) => format!("{}, on {branch}", checkout.name),
+        (None, false) => checkout.name.clone(),
+    };
+    rows.push(vec![
+        styled(BOLD, "worktree"),
+        cell(root.display()),
+        styled(DIM, id.as_ref().map_or_else(|| what.clone(), |id| format!("{what}, {id}"))),
+    ]);
+    Ok(json!({
+        "id": id,
+        "name": checkout.name,
+        "path": path_text::to_text(root),
+        "branch": checkout.branch,
+        "main": checkout.is_main(),
+    }))
+}
+
+fn row(label: &str, path: impl std::fmt::Display, why: &str, exists: bool) -> Vec<Cell> {
+    let why = if exists { why.to_owned() } else { format!("{why}; not there yet") };
+    vec![styled(BOLD, label), cell(path), styled(DIM, why)]
+}
+
+fn known(path: &Path, source: &Source) -> Value {
+    json!({
+        "path": path_text::to_text(path),
+        "source": source.source,
+        "because": source.because,
+        "exists": path.exists(),
+    })
+}

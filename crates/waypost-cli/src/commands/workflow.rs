@@ -1,0 +1,677 @@
+//! `way workflow`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::Value;
+use waypost_core::model::{Source, WorkflowQuery, WorkflowStatus};
+use waypost_core::op::{
+    AddTask, AddWorkflowRepository, CancelWorkflow, CompleteMerge, CreateWorkflow, ListRepositories, ListWorkflows,
+    PauseWorkflow, PlanWorkflow, RemoveTask, ReplanWorkflow, ResumeWorkflow, ShowWorkflow, StartWorkflow,
+    SummarizeWorkflow, WorkflowSummary,
+};
+use waypost_core::time::Timestamp;
+use waypost_core::work::plan::PlannedTask;
+use waypost_core::work::view::WorkflowView;
+use waypost_core::{Error, Kind, Result, path_text};
+
+use crate::CommandContext;
+use crate::issues::text_or_stdin;
+use crate::ui::{BOLD, Cell, DIM, Text, cell, styled};
+use crate::work::{
+    TaskArg, first_line, json_or_text, lasting, progress, said, shortened_list, span, task_table, wait_for, word,
+    workflow_line, workflow_style,
+};
+use waypost::epics;
+use waypost::plans;
+
+/// Plan work as tasks with dependencies, and follow it
+///
+/// A workflow is one execution of a plan. Its tasks become claimable once it is started, each as soon as those it needs
+/// are done.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way workflow create release --plan plan.yaml --start
+  way workflow create release --plan - <<'END'
+  # Ship it
+  build: Compile everything
+  test: Run the tests
+      needs: build
+  END
+  way workflow from-issue way-12 --start   the open parts of an epic
+  way workflow summary release             how far it got
+  way workflow wait release --timeout 2h   until it is over
+
+A plan is JSON, YAML, or the short form above. The name of its file says which (.json, .yaml, .yml), or else its look: \
+JSON begins with a bracket, YAML has a line that begins with `tasks:` or `- name:`. In JSON:
+  {\"summary\": \"Ship it\", \"tasks\": [{\"name\": \"build\"}, {\"name\": \"test\", \"depends_on\": [\"build\"]}]}
+
+A task has a name, and may have: description, depends_on (in the short form: needs), informed_by, context_from, \
+parallel_group, priority, plan, acceptance, context, capabilities, files, repository, issue, max_attempts, backoff, \
+timeout, queue_timeout, stall_timeout, needs_evidence. Time spans are written 90s, 10m, 2h or 1d.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    #[command(visible_alias = "new")]
+    Create(CreateArgs),
+    Plan(PlanArgs),
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Show a workflow with its tasks
+    Show(NamedArgs),
+    /// Tell in a few facts how far a workflow got
+    Summary(NamedArgs),
+    /// Let the tasks of a workflow be claimed
+    Start(NamedArgs),
+    /// Let nothing more of a workflow be claimed; what is claimed goes on
+    Pause(NamedArgs),
+    /// Let a paused workflow go on
+    Resume(NamedArgs),
+    /// Record that what a workflow delivered is merged
+    ///
+    /// A workflow whose settings have "awaits_merge": true is over only then: after its last task it awaits its merge.
+    Merged(NamedArgs),
+    Cancel(CancelArgs),
+    Replan(ReplanArgs),
+    AddTask(Box<AddTaskArgs>),
+    RemoveTask(RemoveTaskArgs),
+    Repos(ReposArgs),
+    Wait(WaitArgs),
+    FromIssue(FromIssueArgs),
+}
+
+/// Make a workflow, with or without a plan
+#[derive(clap::Args)]
+struct CreateArgs {
+    /// What to call it; unique among the live ones of this worktree
+    name: String,
+    /// Its plan: a file, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Let its tasks be claimed at once
+    #[arg(long, requires = "plan")]
+    start: bool,
+    /// The plan in a few words
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    summary: Option<String>,
+    /// What it was made from: prompt, issue, template, github or custom
+    #[arg(long, value_name = "SOURCE", value_parser = word::<Source>)]
+    source: Option<Source>,
+    /// Which issue, template or page that was
+    #[arg(long, value_name = "REF")]
+    source_ref: Option<String>,
+    /// What it said there; - for standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    source_content: Option<String>,
+    /// How many of its tasks may be worked on at once
+    #[arg(long, value_name = "N")]
+    max_parallel: Option<u32>,
+    /// A repository it concerns, by id, name or path; this one if none is named. Several need a shared store
+    #[arg(long, value_name = "REPO")]
+    repo_of: Vec<String>,
+    /// Settings of its own, for whoever drives it; "awaits_merge": true lets it end only when it is merged
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    config_json: Option<String>,
+    /// Do it once: the same key gives the same answer, also after a crash
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+/// Give a workflow its tasks
+#[derive(clap::Args)]
+struct PlanArgs {
+    /// The workflow: an id or a name
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+    /// Its plan: a file, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    plan: PathBuf,
+}
+
+/// List workflows: those that are not over, newest first
+#[derive(clap::Args)]
+struct ListArgs {
+    /// Only those with this status
+    #[arg(long, value_name = "STATUS", value_parser = word::<WorkflowStatus>)]
+    status: Vec<WorkflowStatus>,
+    /// Those that are over, too
+    #[arg(long, conflicts_with = "status")]
+    all: bool,
+    /// At most this many; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u32,
+}
+
+#[derive(clap::Args)]
+struct NamedArgs {
+    /// The workflow: an id or a name
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+}
+
+/// Call a workflow off, with all of it that is not done
+#[derive(clap::Args)]
+struct CancelArgs {
+    /// The workflow: an id or a name
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+    /// Why
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    reason: Option<String>,
+}
+
+/// Plan the rest of a workflow anew
+///
+/// What was begun stays as it is, with everything it waits for. Tasks that nobody began are changed, added and removed
+/// until they are as the new plan says.
+#[derive(clap::Args)]
+struct ReplanArgs {
+    /// The workflow: an id or a name
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+    /// The new plan: a file, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    plan: PathBuf,
+    /// Why the plan changes
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    reason: String,
+}
+
+/// Add a task to a workflow
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way workflow add-task release docs --description 'Write the notes' --needs build --before publish
+  way workflow add-task release bench --capability gpu --timeout 1h --needs-evidence")]
+struct AddTaskArgs {
+    /// The workflow: an id or a name
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+    /// What to call the task; unique in the workflow
+    name: String,
+    /// What is to be done; - for standard input
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    description: Option<String>,
+    /// Tasks that must be done first
+    #[arg(long, value_name = "TASKS", value_delimiter = ',')]
+    needs: Vec<String>,
+    /// Tasks that are to wait for it
+    #[arg(long, value_name = "TASKS", value_delimiter = ',')]
+    before: Vec<String>,
+    /// Tasks whose outcomes are worth knowing, without waiting for them
+    #[arg(long, value_name = "TASKS", value_delimiter = ',')]
+    informed_by: Vec<String>,
+    /// Tasks whose outcomes belong into its context
+    #[arg(long, value_name = "TASKS", value_delimiter = ',')]
+    context_from: Vec<String>,
+    /// What is meant to run at the same time
+    #[arg(long, value_name = "NAME")]
+    parallel_group: Option<String>,
+    /// 0 is the most urgent, 4 the least; 2 if nobody says
+    #[arg(short, long, value_name = "N")]
+    priority: Option<u32>,
+    /// How it is meant to be done: words or JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "TEXT|JSON", allow_hyphen_values = true)]
+    how: Option<String>,
+    /// When it is done
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    acceptance: Vec<String>,
+    /// What its worker should know: words or JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "TEXT|JSON", allow_hyphen_values = true)]
+    know: Option<String>,
+    /// What its worker must be able to do
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    capability: Vec<String>,
+    /// A file that will probably be touched
+    #[arg(long, value_name = "PATH")]
+    file: Vec<String>,
+    /// The repository to work in: its id, name or path
+    #[arg(long, value_name = "REPO")]
+    repo_of: Option<String>,
+    /// The issue that is closed when it is done
+    #[arg(long, value_name = "ISSUE")]
+    issue: Option<String>,
+    /// How many attempts are allowed; 3 if nobody says
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// The pause before the second attempt; doubled for each further one
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    backoff: Option<u64>,
+    /// How long one attempt may take
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    timeout: Option<u64>,
+    /// How long it may wait to be claimed
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    queue_timeout: Option<u64>,
+    /// How long an attempt may go without a checkpoint
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    stall_timeout: Option<u64>,
+    /// Completing it needs evidence
+    #[arg(long)]
+    needs_evidence: bool,
+    /// Do it once: the same key gives the same answer, also after a crash
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+/// Take a task that was never begun out of its workflow
+///
+/// Those that waited for it wait for what it waited for.
+#[derive(clap::Args)]
+struct RemoveTaskArgs {
+    #[command(flatten)]
+    task: TaskArg,
+}
+
+/// List the repositories that a workflow concerns, or add one
+#[derive(clap::Args)]
+struct ReposArgs {
+    /// The workflow: an id or a name
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+    /// Let it concern this one too: its id, name or path
+    #[arg(long, value_name = "REPO")]
+    add: Option<String>,
+}
+
+/// Wait until a workflow is over
+///
+/// Ends with 0 when it is completed, with 4 when it failed or was called off, and with 6 when time was up first.
+#[derive(clap::Args)]
+struct WaitArgs {
+    /// The workflow: an id or a name
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+    /// How long to wait at most, for example 10m; for ever if nobody says
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    timeout: Option<u64>,
+}
+
+/// Make a workflow of an issue: of an epic, a task for each open part
+///
+/// Parts are found by their parent, recursively. A task has its issue's id as its name, needs what its issue and those
+/// above it wait for, and closes its issue when it is done. Issues that are closed or set aside are left out. An epic
+/// with open parts is no task itself and stays open. Open issues that are no part of it but block one are warned about.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way workflow from-issue way-12 --start
+  way task claim --workflow way-12")]
+struct FromIssueArgs {
+    /// The issue: an id, or the beginning of one
+    #[arg(value_name = "ISSUE")]
+    issue: String,
+    /// What to call the workflow [default: the issue's id]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Let its tasks be claimed at once
+    #[arg(long)]
+    start: bool,
+    /// How many of its tasks may be worked on at once
+    #[arg(long, value_name = "N")]
+    max_parallel: Option<u32>,
+    /// Do it once: the same key gives the same answer, also after a crash
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Command::Create(args) => create(cx, args)?,
+        Command::Plan(args) => plan(cx, args)?,
+        Command::List(args) => list(cx, args)?,
+        Command::Show(args) => show(cx, args)?,
+        Command::Summary(args) => summary(cx, args)?,
+        Command::Start(args) => {
+            let started = cx.work()?.write(StartWorkflow { workflow: args.workflow.clone() })?;
+            cx.answer_workflow("Started", &started)?;
+        }
+        Command::Pause(args) => {
+            let paused = cx.work()?.write(PauseWorkflow { workflow: args.workflow.clone() })?;
+            cx.answer_workflow("Paused", &paused)?;
+        }
+        Command::Resume(args) => {
+            let resumed = cx.work()?.write(ResumeWorkflow { workflow: args.workflow.clone() })?;
+            cx.answer_workflow("Resumed", &resumed)?;
+        }
+        Command::Merged(args) => {
+            let operation = CompleteMerge { workflow: args.workflow.clone(), merged: true };
+            let merged = cx.work()?.write(operation)?;
+            cx.answer_workflow("Merged", &merged)?;
+        }
+        Command::Cancel(args) => {
+            let operation = CancelWorkflow { workflow: args.workflow.clone(), reason: args.reason.clone() };
+            let cancelled = cx.work()?.write(operation)?;
+            cx.answer_workflow("Called off", &cancelled)?;
+        }
+        Command::Replan(args) => replan(cx, args)?,
+        Command::AddTask(args) => add_task(cx, args)?,
+        Command::RemoveTask(RemoveTaskArgs { task }) => {
+            let operation = RemoveTask { task: task.task.clone(), workflow: task.within.workflow.clone() };
+            let removed = cx.work()?.write(operation)?;
+            cx.ui.answer(&removed, |text| {
+                text.line(format!("Removed {}  {}/{}", removed.task.id, removed.workflow, removed.task.name));
+            })?;
+        }
+        Command::Repos(args) => repos(cx, args)?,
+        Command::Wait(args) => wait(cx, args)?,
+        Command::FromIssue(args) => from_issue(cx, args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
+    let config = match &args.config_json {
+        None => Value::Null,
+        Some(text) => {
+            serde_json::from_str(text).map_err(|error| Error::invalid("--config-json is not JSON").because(error))?
+        }
+    };
+    let operation = CreateWorkflow {
+        name: args.name.clone(),
+        source: args.source,
+        source_ref: args.source_ref.clone(),
+        source_content: args.source_content.as_deref().map(text_or_stdin).transpose()?,
+        summary: args.summary.clone(),
+        max_parallel: args.max_parallel,
+        config,
+        plan: args.plan.as_deref().map(plans::read_file).transpose()?,
+        start: args.start,
+        repositories: args.repo_of.clone(),
+    };
+    let made = cx.work()?.write_once(args.key.as_deref(), operation)?;
+    cx.answer_workflow("Made", &made)?;
+    say_next(cx, &made);
+    Ok(())
+}
+
+/// Says what a workflow that nobody can work on yet needs.
+fn say_next(cx: &CommandContext, made: &WorkflowView) {
+    let name = &made.workflow.name;
+    match made.workflow.status {
+        WorkflowStatus::Planning => cx.ui.note(&format!("it has no tasks yet: way workflow plan {name} --plan FILE")),
+        WorkflowStatus::Ready => cx.ui.note(&format!("nobody can claim its tasks yet: way workflow start {name}")),
+        _ => {}
+    }
+}
+
+fn plan(cx: &mut CommandContext, args: &PlanArgs) -> Result<()> {
+    let plan = plans::read_file(&args.plan)?;
+    let planned = cx.work()?.write(PlanWorkflow { workflow: args.workflow.clone(), plan })?;
+    cx.answer_workflow("Planned", &planned)?;
+    say_next(cx, &planned);
+    Ok(())
+}
+
+fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
+    let mut session = cx.work()?;
+    let statuses = match (args.all, args.status.as_slice()) {
+        (true, _) => Vec::new(),
+        (false, []) => WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
+        (false, some) => some.to_vec(),
+    };
+    let query = WorkflowQuery {
+        statuses,
+        worktree_id: cx.wanted_worktree(&mut session)?,
+        // One more than is shown tells whether there are more.
+        limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit.saturating_add(1) },
+        ..WorkflowQuery::default()
+    };
+    let mut found = session.read(ListWorkflows { query })?.workflows;
+    let has_more = args.limit > 0 && found.len() > args.limit as usize;
+    if has_more {
+        found.truncate(args.limit as usize);
+    }
+    let more = format!("there are more than {}: --limit 0 lists all", args.limit);
+    if has_more && cx.ui.json {
+        cx.ui.warn(&more);
+    }
+    let now = session.now()?;
+    cx.ui.answer(&found, |text| text.table(&workflow_table(&found, now)))?;
+    if has_more {
+        cx.ui.note(&more);
+    }
+    if found.is_empty() {
+        cx.ui.note(if args.all { "there are no workflows yet" } else { "none is live; --all lists all" });
+    }
+    Ok(())
+}
+
+fn workflow_table(workflows: &[WorkflowView], now: Timestamp) -> Vec<Vec<Cell>> {
+    if workflows.is_empty() {
+        return Vec::new();
+    }
+    let header = ["ID", "NAME", "STATUS", "DONE", "CHANGED", "ABOUT"].map(|title| styled(DIM, title));
+    let rows = workflows.iter().map(|view| {
+        let workflow = &view.workflow;
+        let about = workflow.reason.as_ref().or(workflow.summary.as_ref());
+        vec![
+            styled(DIM, &workflow.id),
+            styled(BOLD, &workflow.name),
+            styled(workflow_style(workflow.status), said(workflow.status.as_str())),
+            cell(format!("{}/{}", view.done, view.total)),
+            styled(DIM, workflow.updated_at.ago(now)),
+            styled(DIM, about.map(|text| first_line(text, 60)).unwrap_or_default()),
+        ]
+    });
+    std::iter::once(Vec::from(header)).chain(rows).collect()
+}
+
+fn show(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
+    let mut session = cx.work()?;
+    let page = session.read(ShowWorkflow { workflow: args.workflow.clone() })?;
+    let now = session.now()?;
+    cx.ui.answer(&page, |text| {
+        write_facts(text, &page.workflow, now);
+        if !page.tasks.is_empty() {
+            text.gap();
+            text.table(&task_table(&page.tasks, false));
+        }
+    })
+}
+
+fn write_facts(text: &mut Text, view: &WorkflowView, now: Timestamp) {
+    let workflow = &view.workflow;
+    text.table(&[vec![styled(BOLD, &workflow.name), styled(DIM, &workflow.id), cell(progress(view))]]);
+    let source = match &workflow.source_ref {
+        Some(reference) => Some(format!("{} {reference}", workflow.source)),
+        None => (workflow.source != Source::Prompt).then(|| workflow.source.to_string()),
+    };
+    let moment = |moment: Option<Timestamp>| moment.map(|moment| format!("{moment}, {}", moment.ago(now)));
+    let facts = [
+        ("summary", workflow.summary.clone()),
+        ("because", workflow.reason.clone()),
+        ("source", source),
+        ("at once", workflow.max_parallel.map(|most| format!("at most {most} tasks"))),
+        ("made", moment(Some(workflow.created_at))),
+        ("started", moment(workflow.started_at)),
+        ("ended", moment(workflow.finished_at)),
+    ];
+    let rows: Vec<_> =
+        facts.into_iter().filter_map(|(name, value)| Some(vec![styled(DIM, name), cell(value?)])).collect();
+    text.table(&rows);
+}
+
+fn summary(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
+    let mut session = cx.work()?;
+    let summary = session.read(SummarizeWorkflow { workflow: args.workflow.clone() })?;
+    let now = session.now()?;
+    cx.ui.answer(&summary, |text| write_summary(text, &summary, now))
+}
+
+fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
+    const WIDTH: usize = 20;
+    let view = &summary.workflow;
+    let full = usize::try_from(summary.percent).unwrap_or(0).min(100) * WIDTH / 100;
+    let bar = format!("[{}{}]", "#".repeat(full), "-".repeat(WIDTH - full));
+    text.table(&[vec![
+        styled(BOLD, &view.workflow.name),
+        styled(DIM, &view.workflow.id),
+        cell(format!("{bar} {}%", summary.percent)),
+        cell(progress(view)),
+    ]]);
+    let mut counts: Vec<_> =
+        view.counts.iter().map(|(status, count)| format!("{count} {}", said(status.as_str()))).collect();
+    for (count, what) in [(summary.claimable, "can be claimed"), (summary.blocked, "wait for others")] {
+        if count > 0 {
+            counts.push(format!("{count} {what}"));
+        }
+    }
+    let path = &summary.critical_path;
+    let path_text = match path.len() {
+        0 => None,
+        1..=6 => Some(format!("{} to go: {}", path.len(), path.join(" → "))),
+        length => Some(format!("{length} to go: {} → … → {}", path[..3].join(" → "), path[length - 2..].join(" → "))),
+    };
+    let oldest = summary.oldest.as_ref().map(|task| {
+        let since = task.task.started_at.map_or(0, |started| now.since(started));
+        let holder = task.holder.as_deref().unwrap_or("somebody");
+        format!("{} by {holder} for {}", task.task.name, lasting(since))
+    });
+    let mut rows = Vec::new();
+    let facts = [
+        ("tasks", Some(counts.join(", ")).filter(|counts| !counts.is_empty())),
+        ("because", view.workflow.reason.clone()),
+        ("critical path", path_text),
+        ("longest at work", oldest),
+    ];
+    rows.extend(facts.into_iter().filter_map(|(name, value)| Some(vec![styled(DIM, name), cell(value?)])));
+    for task in &summary.questions {
+        let question = first_line(task.task.question.as_deref().unwrap_or_default(), 80);
+        rows.push(vec![styled(DIM, "question"), cell(format!("{}: {question}", task.task.name))]);
+    }
+    for task in &summary.failed {
+        let error = first_line(task.task.error.as_deref().unwrap_or_default(), 80);
+        let (status, attempts) = (task.task.status, task.task.attempts);
+        rows.push(vec![
+            styled(DIM, status.as_str()),
+            cell(format!("{} after {attempts} of {} attempts: {error}", task.task.name, task.task.max_attempts)),
+        ]);
+    }
+    text.table(&rows);
+}
+
+fn replan(cx: &mut CommandContext, args: &ReplanArgs) -> Result<()> {
+    let plan = plans::read_file(&args.plan)?;
+    let operation = ReplanWorkflow { workflow: args.workflow.clone(), plan, reason: args.reason.clone() };
+    let replanned = cx.work()?.write(operation)?;
+    cx.ui.answer(&replanned, |text| {
+        text.line(workflow_line("Planned anew", &replanned.workflow));
+        let parts = [
+            ("added", &replanned.added),
+            ("changed", &replanned.changed),
+            ("removed", &replanned.removed),
+            ("kept", &replanned.kept),
+        ];
+        let rows: Vec<_> = parts
+            .iter()
+            .filter_map(|(name, tasks)| Some(vec![styled(DIM, name), cell(shortened_list(tasks, 10)?)]))
+            .collect();
+        text.table(&rows);
+    })
+}
+
+fn add_task(cx: &mut CommandContext, args: &AddTaskArgs) -> Result<()> {
+    let value = |what: &str, given: Option<&str>| {
+        given.map(|given| json_or_text(what, given)).transpose().map(Option::unwrap_or_default)
+    };
+    let task = PlannedTask {
+        name: args.name.clone(),
+        description: args.description.as_deref().map(text_or_stdin).transpose()?.unwrap_or_default(),
+        depends_on: args.needs.clone(),
+        informed_by: args.informed_by.clone(),
+        context_from: args.context_from.clone(),
+        parallel_group: args.parallel_group.clone(),
+        priority: args.priority,
+        plan: value("--how", args.how.as_deref())?,
+        acceptance: args.acceptance.clone(),
+        context: value("--know", args.know.as_deref())?,
+        capabilities: args.capability.clone(),
+        files: args.file.clone(),
+        repository: args.repo_of.clone(),
+        issue: args.issue.clone(),
+        max_attempts: args.max_attempts,
+        backoff: args.backoff,
+        timeout: args.timeout,
+        queue_timeout: args.queue_timeout,
+        stall_timeout: args.stall_timeout,
+        needs_evidence: args.needs_evidence,
+    };
+    let operation = AddTask { workflow: args.workflow.clone(), task, before: args.before.clone() };
+    let added = cx.work()?.write_once(args.key.as_deref(), operation)?;
+    cx.answer_task("Added", &added)
+}
+
+fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
+    let mut session = cx.work()?;
+    let concerned = match &args.add {
+        Some(repository) => {
+            let operation = AddWorkflowRepository { workflow: args.workflow.clone(), repository: repository.clone() };
+            session.write(operation)?.repositories
+        }
+        None => session.read(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.repositories,
+    };
+    let known = session.read(ListRepositories {})?.repositories;
+    let concerned: Vec<_> =
+        known.into_iter().map(|seen| seen.repository).filter(|known| concerned.contains(&known.id)).collect();
+    cx.ui.answer(&concerned, |text| {
+        let row = |one: &waypost_core::model::Repository| {
+            vec![styled(DIM, &one.id), styled(BOLD, &one.name), cell(path_text::to_text(&one.path))]
+        };
+        text.table(&concerned.iter().map(row).collect::<Vec<_>>());
+    })
+}
+
+fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
+    let mut session = cx.work()?;
+    // By its id from here on: another one may get its name.
+    let id = session.read(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.workflow.id;
+    let mut seen = None;
+    let over = wait_for(&mut session, args.timeout, |session| {
+        let page = session.read(ShowWorkflow { workflow: id.to_string() })?;
+        let is_over = page.workflow.workflow.status.is_final();
+        seen = Some(page.workflow);
+        Ok(if is_over { seen.take() } else { None })
+    })?;
+    match (over, seen) {
+        (Some(over), _) if over.workflow.status == WorkflowStatus::Completed => cx.answer_workflow("Ended", &over),
+        (Some(over), _) => {
+            let workflow = &over.workflow;
+            let error = Error::conflict(format!("workflow {} is {}", workflow.name, said(workflow.status.as_str())));
+            let error = workflow.reason.iter().fold(error, Error::because);
+            Err(error.hint(format!("way workflow summary {}", workflow.id)))
+        }
+        (None, seen) => {
+            let progress = seen.as_ref().map(progress).unwrap_or_default();
+            let waited = lasting(args.timeout.unwrap_or_default());
+            Err(Error::new(Kind::NothingToDo, format!("workflow {id} is not over after {waited}: {progress}")))
+        }
+    }
+}
+
+fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
+    let desk = cx.desk()?;
+    let made = cx.with_index(&desk, |index| epics::plan(index, desk.ledger.terms(), &args.issue, desk.now))?;
+    for warning in &made.warnings {
+        cx.ui.warn(warning);
+    }
+    let issue = &made.issue;
+    let operation = CreateWorkflow {
+        name: args.name.clone().unwrap_or_else(|| issue.id.clone()),
+        source: Some(Source::Issue),
+        source_ref: Some(issue.id.clone()),
+        source_content: Some(issue.description.clone()).filter(|text| !text.is_empty()),
+        summary: None,
+        max_parallel: args.max_parallel,
+        config: Value::Null,
+        plan: Some(made.plan),
+        start: args.start,
+        repositories: Vec::new(),
+    };
+    let made = cx.work()?.write_once(args.key.as_deref(), operation)?;
+    cx.answer_workflow("Made", &made)?;
+    say_next(cx, &made);
+    Ok(())
+}

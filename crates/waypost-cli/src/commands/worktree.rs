@@ -1,0 +1,257 @@
+//! `way worktree`
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::json;
+use waypost_core::model::Vcs;
+use waypost_core::op::RemoveWorktree;
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result, path_text};
+use waypost_workspace::worktrees;
+
+use crate::CommandContext;
+use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, WARN, cell, styled};
+use waypost::place::{DOT_DIR, Scope};
+use waypost::session::Session;
+use waypost::survey::{State, Surveyed, find, survey};
+
+/// Add, list and remove worktrees that share all state
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way worktree add topic             a new branch from here, in a directory beside the repository
+  way worktree add fix ../fix --base v1.2
+  way worktree rm topic              refuses if work would be lost")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Add(AddArgs),
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    #[command(visible_alias = "remove")]
+    Rm(RmArgs),
+}
+
+/// Make a worktree for a branch
+///
+/// The branch is made if it does not exist: from --base, or from the current commit. If the branch has a
+/// worktree already, that one is answered. For jj, BRANCH names the new workspace.
+#[derive(clap::Args)]
+struct AddArgs {
+    /// The branch to check out
+    branch: String,
+    /// Where to put it [default: beside the main worktree]
+    path: Option<PathBuf>,
+    /// What a new branch starts from
+    #[arg(long, value_name = "REVISION")]
+    base: Option<String>,
+}
+
+/// List all worktrees, those that are gone too
+#[derive(clap::Args)]
+struct ListArgs {}
+
+/// Remove a worktree; its branch and its history stay
+///
+/// Refuses if files are not committed or commits are on no remote, and always if another repository is in it
+/// or something is under way. Ignored files go with the worktree.
+#[derive(clap::Args)]
+struct RmArgs {
+    /// An id, a name, a branch or a path
+    #[arg(value_name = "WORKTREE")]
+    target: String,
+    /// Remove it anyway, after saving everything in it in the repository
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Command::Add(args) => add(cx, args),
+        Command::List(args) => list(cx, args),
+        Command::Rm(args) => rm(cx, args),
+    }
+}
+
+fn add(cx: &mut CommandContext, args: &AddArgs) -> Result<ExitCode> {
+    let session = cx.session()?;
+    let checkout = session.place.require_checkout()?.clone();
+    let path = args.path.as_deref().map(|path| session.place.cwd.join(path));
+    let request = worktrees::Add { branch: &args.branch, path: path.as_deref(), base: args.base.as_deref() };
+    let added = worktrees::add(&checkout, request)?;
+    if session.choice.scope == Some(Scope::Repo)
+        && matches!(checkout.vcs, Vcs::Git | Vcs::Jj)
+        && let Err(error) = link(&session, &added.path)
+    {
+        // Nothing of ours needs the link, so where links are not allowed there is none.
+        log::debug!("no link to the store: {}", error.full_message());
+    }
+    let there = Session::open(session.place.seen_from(&added.path, &session.choice)?)?;
+    let worktree = there.worktree();
+    let data = json!({
+        "id": worktree.id,
+        "name": worktree.name,
+        "path": path_text::to_text(&worktree.path),
+        "branch": worktree.branch,
+        "created": added.created,
+    });
+    cx.ui.answer(&data, |text| {
+        let verb = if added.created { "Made" } else { "There already is" };
+        text.line(format!("{verb} worktree {} at {}", worktree.name, worktree.path.display()));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(cx: &mut CommandContext, _args: &ListArgs) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let mut all = survey(&mut session)?;
+    if let Some(wanted) = &cx.global.worktree {
+        all = vec![find(&all, wanted, &session.place.cwd)?.clone()];
+    }
+    let now = session.now()?;
+    cx.ui.answer(&all, |text| text.table(&table_of(&all, now)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rm(cx: &mut CommandContext, args: &RmArgs) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    let checkout = session.place.require_checkout()?.clone();
+    let all = survey(&mut session)?;
+    let target = find(&all, &args.target, &session.place.cwd)?;
+    if target.repository_id != session.repository().id {
+        return Err(Error::refused(format!("worktree {} belongs to repository {}", target.name, target.repository))
+            .hint("run the command there"));
+    }
+    let mut saved = None;
+    let mut ignored = Vec::new();
+    if target.is_live() {
+        check_removable(&session, target)?;
+        let findings = worktrees::examine(&checkout, &target.path)?;
+        if let Some((what, end)) = findings.in_the_way.first() {
+            return Err(Error::refused(format!("worktree {} has {what}", target.name)).hint(end));
+        }
+        if !findings.at_risk.is_empty() {
+            if !args.force {
+                return Err(Error::refused(format!("worktree {} has work that would be lost", target.name))
+                    .because(findings.at_risk.join(", "))
+                    .hint("commit and push it, or save and remove it with --force"));
+            }
+            let label = target.id.as_ref().map_or(target.name.as_str(), |id| id.as_str());
+            saved = Some(worktrees::save(&checkout, &target.path, label, session.now()?)?);
+        }
+        ignored = findings.ignored;
+        unlink(&session, &target.path);
+        ignored.retain(|name| name != LINK && name != &format!("{DOT_DIR}/"));
+        worktrees::remove(&checkout, &target.name, &target.path, saved.is_some())?;
+    } else if target.state == State::Unreachable {
+        return Err(Error::unavailable(format!("worktree {} cannot be looked into", target.name)));
+    } else if target.path.symlink_metadata().is_err() {
+        worktrees::forget(&checkout, &target.path)?;
+    }
+    if let (Some(id), Some(_)) = (target.id.clone(), target.last_seen) {
+        session.write(RemoveWorktree { id })?;
+    }
+    let data = json!({
+        "id": target.id,
+        "name": target.name,
+        "path": path_text::to_text(&target.path),
+        "was": target.state,
+        "saved": saved.as_ref().map(|saved| &saved.name),
+        "ignored": ignored,
+    });
+    cx.ui.answer(&data, |text| {
+        if target.is_live() {
+            text.line(format!("Removed worktree {} at {}", target.name, target.path.display()));
+        } else {
+            text.line(format!("Worktree {} was gone already", target.name));
+        }
+        if let Some(saved) = &saved {
+            text.line(format!("Its work is saved. To get it back: {}", saved.restored_by));
+        }
+        if !ignored.is_empty() {
+            text.line(format!("Ignored files went with it: {}", shortened(&ignored)));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check_removable(session: &Session, target: &Surveyed) -> Result<()> {
+    let checkout = session.place.require_checkout()?;
+    if session.place.cwd.starts_with(&target.path) {
+        return Err(
+            Error::refused(format!("worktree {} is the one you are in", target.name)).hint("go to another one first")
+        );
+    }
+    if checkout.main_root.as_deref() == Some(&target.path) || checkout.shared_dir == target.path {
+        return Err(Error::refused(format!("worktree {} is the main one, which holds the repository", target.name)));
+    }
+    Ok(())
+}
+
+/// The first few of many names.
+fn shortened(names: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
+}
+
+/// The link to the store in a worktree.
+const LINK: &str = ".waypost/state.db";
+
+/// Puts a link to the store into a worktree, for tools that open the file by a path.
+fn link(session: &Session, root: &Path) -> Result<()> {
+    let Some(store) = session.sqlite() else { return Ok(()) };
+    let dir = root.join(DOT_DIR);
+    let cannot = |error| Error::unavailable(format!("cannot write in {}", dir.display())).because(error);
+    if dir.is_symlink() {
+        return Err(Error::refused(format!("{} is a link", dir.display())));
+    }
+    worktrees::exclude(session.place.require_checkout()?, &format!("/{LINK}"))?;
+    std::fs::create_dir_all(&dir).map_err(cannot)?;
+    let link = dir.join("state.db");
+    if link.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    symlink(store.path(), link).map_err(cannot)
+}
+
+/// Takes our link out of a worktree that is about to go, and the directory if nothing else is in it.
+fn unlink(session: &Session, root: &Path) {
+    let link = root.join(DOT_DIR).join("state.db");
+    let is_ours = |target| session.sqlite().is_some_and(|store| target == store.path());
+    if std::fs::read_link(&link).is_ok_and(is_ours) {
+        let _ = std::fs::remove_file(&link);
+        let _ = std::fs::remove_dir(root.join(DOT_DIR));
+    }
+}
+
+/// The table of worktrees, as `status` shows it too.
+pub(crate) fn table_of(worktrees: &[Surveyed], now: Timestamp) -> Vec<Vec<Cell>> {
+    let several = worktrees.iter().any(|one| one.repository != worktrees[0].repository);
+    let header = ["  NAME", "BRANCH", "STATE", "SEEN", "ID", "PATH"].map(|title| styled(DIM, title));
+    let rows = worktrees.iter().map(|one| {
+        let mark = if one.state == State::Here { "*" } else { " " };
+        let style = match one.state {
+            State::Here => GOOD,
+            State::Present => PLAIN,
+            State::New | State::Elsewhere => DIM,
+            State::Gone | State::Unreachable => BAD,
+            State::Removed => WARN,
+        };
+        let name = if several { format!("{}/{}", one.repository, one.name) } else { one.name.clone() };
+        vec![
+            styled(style, format!("{mark} {name}")),
+            cell(one.branch.as_deref().unwrap_or("-")),
+            styled(style, one.state.as_str()),
+            styled(DIM, one.last_seen.map_or_else(|| "-".to_owned(), |seen| seen.ago(now))),
+            styled(DIM, one.id.as_ref().map_or("-", |id| id.as_str())),
+            cell(one.path.display()),
+        ]
+    });
+    std::iter::once(Vec::from(header)).chain(rows).collect()
+}

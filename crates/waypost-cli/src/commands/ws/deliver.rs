@@ -1,0 +1,151 @@
+//! Delivering what workspaces did, and seeing whether it arrived.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use waypost_core::Result;
+use waypost_core::model::Workspace;
+use waypost_core::op::{CompleteMerge, WorkspaceView};
+use waypost_workspace::workspaces::Merged;
+
+use crate::CommandContext;
+use crate::ui::{DIM, GOOD, WARN, cell, styled};
+use waypost::jobs;
+use waypost::session::Session;
+use waypost::workspaces;
+
+/// Push what a workspace did to the real remote
+#[derive(clap::Args)]
+pub(super) struct PushArgs {
+    /// Its id, the beginning of it, its job, or a path in it
+    workspace: String,
+    #[command(flatten)]
+    how: DeliveryArgs,
+}
+
+/// How work is delivered.
+#[derive(clap::Args)]
+pub(crate) struct DeliveryArgs {
+    /// The branch to push to [default: the workspace's own]
+    #[arg(long)]
+    branch: Option<String>,
+    /// Commit everything that is not committed, with this message
+    #[arg(long, value_name = "MESSAGE")]
+    commit: Option<String>,
+    /// Open a pull request with gh, if it is installed
+    #[arg(long)]
+    pr: bool,
+}
+
+/// Say whether what workspaces did has arrived in the branch that others build on
+#[derive(clap::Args)]
+pub(super) struct MergedArgs {
+    /// Only this one [default: all]
+    workspace: Option<String>,
+}
+
+pub(super) fn push(cx: &mut CommandContext, session: &mut Session, args: &PushArgs) -> Result<ExitCode> {
+    let workspace = workspaces::find(session, &args.workspace)?.workspace;
+    deliver(cx, session, &workspace, &args.how)
+}
+
+/// Commits, pushes and, if that was wanted, opens a pull request.
+pub(crate) fn deliver(
+    cx: &mut CommandContext,
+    session: &mut Session,
+    workspace: &Workspace,
+    how: &DeliveryArgs,
+) -> Result<ExitCode> {
+    let delivered = workspaces::deliver(session, workspace, how.branch.as_deref(), how.commit.as_deref())?;
+    let mut url = None;
+    if how.pr {
+        match workspaces::open_pull_request(workspace, &delivered.branch) {
+            Ok(found) => {
+                workspaces::note_pull_request(session, workspace, &found)?;
+                url = Some(found);
+            }
+            Err(error) => cx.ui.warn(&format!("no pull request was opened: {}", error.full_message())),
+        }
+    }
+    let compare = delivered.remote.as_deref().and_then(|remote| compare_url(remote, &delivered.branch));
+    let data = json!({ "delivered": delivered, "pull_request": url, "compare": compare });
+    cx.ui.answer(&data, |text| {
+        let short = &delivered.commit[..delivered.commit.len().min(12)];
+        text.line(format!("Pushed {short} to {}", delivered.branch));
+        match (&url, &compare) {
+            (Some(url), _) => text.line(format!("Pull request: {url}")),
+            (None, Some(compare)) => text.line(format!("To open a pull request: {compare}")),
+            (None, None) => {}
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns where a person can open a pull request, for remotes on GitHub.
+fn compare_url(remote: &str, branch: &str) -> Option<String> {
+    let path = remote
+        .strip_prefix("git@github.com:")
+        .or_else(|| remote.strip_prefix("ssh://git@github.com/"))
+        .or_else(|| remote.split_once("github.com/").map(|(_, path)| path))?;
+    Some(format!(
+        "https://github.com/{}/compare/{branch}?expand=1",
+        path.trim_end_matches('/').trim_end_matches(".git")
+    ))
+}
+
+pub(super) fn merged(cx: &mut CommandContext, session: &mut Session, args: &MergedArgs) -> Result<ExitCode> {
+    let wanted = match &args.workspace {
+        Some(one) => vec![workspaces::find(session, one)?],
+        None => workspaces::list(session)?,
+    };
+    let mut found = Vec::new();
+    for seen in wanted.into_iter().filter(|seen| seen.workspace.strategy.borrows() && seen.workspace.status.is_live()) {
+        if workspaces::is_pooled(&seen.workspace) {
+            continue;
+        }
+        let merged = workspaces::merged(session, &seen.workspace)?;
+        let mut workflow = None;
+        if matches!(merged, Merged::Whole | Merged::Squashed) {
+            workflow = complete_workflow(session, &seen)?;
+        }
+        found.push((seen, merged, workflow));
+    }
+    let data: Vec<_> = found
+        .iter()
+        .map(|(seen, merged, workflow)| json!({ "workspace": seen.workspace.id, "merged": merged, "workflow": workflow }))
+        .collect();
+    cx.ui.answer(&data, |text| {
+        let rows: Vec<_> = found
+            .iter()
+            .map(|(seen, merged, workflow)| {
+                let word = match merged {
+                    Merged::Whole => styled(GOOD, "merged"),
+                    Merged::Squashed => styled(GOOD, "merged, in other commits"),
+                    Merged::No => styled(WARN, "not merged"),
+                    Merged::Nothing => styled(DIM, "nothing to merge"),
+                };
+                let done = workflow.as_ref().map_or_else(String::new, |name| format!("workflow {name} is completed"));
+                vec![cell(&seen.workspace.id), word, cell(done)]
+            })
+            .collect();
+        text.table(&rows);
+    })?;
+    if found.is_empty() {
+        cx.ui.note("there are no workspaces with work that could be merged");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Completes the workflow that waits for what a workspace did to be merged. Returns its name.
+fn complete_workflow(session: &mut Session, seen: &WorkspaceView) -> Result<Option<String>> {
+    let Some(job) = &seen.workspace.job_id else { return Ok(None) };
+    let Some(task) = jobs::show(session, job.as_str())?.job.task_id else { return Ok(None) };
+    let page = session.read(waypost_core::op::ShowTask { task: task.to_string(), workflow: None })?;
+    let workflow = page.task.task.workflow_id.to_string();
+    match session.write(CompleteMerge { workflow, merged: true }) {
+        Ok(done) => Ok(Some(done.workflow.name)),
+        // It does not wait for this, or for more than this.
+        Err(error) if error.kind() == waypost_core::Kind::Conflict => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,199 @@
+//! Looking at workspaces: which there are, whose they are, how large they are.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::json;
+use waypost_core::model::WorkspaceStatus;
+use waypost_core::op::{ListWorkspaces, WorkspaceView};
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result, path_text};
+
+use super::count;
+use crate::CommandContext;
+use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, ending, styled};
+use waypost::bytes;
+use waypost::session::Session;
+use waypost::workspaces;
+
+/// List workspaces
+#[derive(clap::Args)]
+pub(super) struct ListArgs {
+    /// Those that are gone, too
+    #[arg(long)]
+    all: bool,
+    /// Those of other machines, too
+    #[arg(long)]
+    everywhere: bool,
+}
+
+/// Say which workspace and which job a path belongs to
+#[derive(clap::Args)]
+pub(super) struct WhoseArgs {
+    /// A path
+    path: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub(super) struct DuArgs {
+    /// Only this one
+    workspace: Option<String>,
+}
+
+pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
+    let machine = if args.everywhere { None } else { Some(workspaces::machine(session)?) };
+    let all = session.read(ListWorkspaces { machine, all: args.all, limit: Some(u32::MAX) })?.workspaces;
+    let now = session.now()?;
+    cx.ui.answer(&all, |text| {
+        if !all.is_empty() {
+            text.fitted(table_of(&all, now), 7);
+            let total: u64 = all.iter().filter_map(|seen| seen.workspace.size).sum();
+            text.line(format!("{}, {} as last measured", count(all.len(), "workspace"), bytes::shown(total)));
+        }
+    })?;
+    if all.is_empty() {
+        cx.ui.note("there are no workspaces; jobs make them: way job start -- COMMAND");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table_of(all: &[WorkspaceView], now: Timestamp) -> Vec<Vec<Cell>> {
+    let titles = ["ID", "STATUS", "JOB", "TASK", "STRATEGY", "SIZE", "USED", "PATH"];
+    let rows = all.iter().map(|seen| {
+        let workspace = &seen.workspace;
+        let status = match (workspaces::is_pooled(workspace), workspace.is_pinned) {
+            (true, _) => "pool".to_owned(),
+            (false, true) => format!("{}, pinned", workspace.status),
+            (false, false) => workspace.status.to_string(),
+        };
+        let dash = || "-".to_owned();
+        vec![
+            cell(&workspace.id),
+            styled(style(workspace.status), status),
+            cell(workspace.job_id.as_ref().map_or_else(dash, ToString::to_string)),
+            cell(seen.task.clone().unwrap_or_else(dash)),
+            cell(workspace.strategy),
+            cell(workspace.size.map_or_else(dash, bytes::shown)),
+            styled(DIM, workspace.updated_at.ago(now)),
+            ending(workspace.path.display()),
+        ]
+    });
+    std::iter::once(Vec::from(titles.map(|title| styled(DIM, title)))).chain(rows).collect()
+}
+
+fn style(status: WorkspaceStatus) -> Style {
+    match status {
+        WorkspaceStatus::Active => GOOD,
+        WorkspaceStatus::Creating => WARN,
+        WorkspaceStatus::Lost => BAD,
+        WorkspaceStatus::Kept => Style::new(),
+        WorkspaceStatus::Snapshotted | WorkspaceStatus::Removed => DIM,
+    }
+}
+
+pub(super) fn show(cx: &mut CommandContext, session: &mut Session, reference: &str) -> Result<ExitCode> {
+    let seen = workspaces::find(session, reference)?;
+    let examined = match seen.workspace.status {
+        WorkspaceStatus::Kept => Some(workspaces::examine(&seen.workspace)?),
+        _ => None,
+    };
+    let data = json!({ "workspace": seen, "findings": examined });
+    let now = session.now()?;
+    cx.ui.answer(&data, |text| {
+        let workspace = &seen.workspace;
+        let field = |label: &str, value: Cell| vec![styled(BOLD, label), value];
+        let mut rows = vec![
+            field("workspace", cell(&workspace.id)),
+            field("status", styled(style(workspace.status), workspace.status)),
+            field("repository", cell(&seen.repository)),
+            field("path", cell(workspace.path.display())),
+            field("strategy", cell(workspace.strategy)),
+            field("used", cell(workspace.updated_at.ago(now))),
+            field("machine", cell(&workspace.machine)),
+        ];
+        let job = seen.workspace.job_id.as_ref().map(ToString::to_string);
+        let known = seen.job_status.map_or_else(String::new, |status| format!(", {status}"));
+        let further = [
+            ("job", job.map(|job| format!("{job}{known}"))),
+            ("task", seen.task.clone()),
+            ("branch", workspace.branch.clone()),
+            ("base", workspace.base.clone()),
+            ("size", workspace.size.map(bytes::shown)),
+            ("snapshot", workspace.snapshot.clone()),
+            ("pull request", workspace.pr_url.clone()),
+            ("merged as", workspace.merge_commit.clone()),
+            ("note", workspace.note.clone()),
+            ("pinned", workspace.is_pinned.then(|| "yes".to_owned())),
+        ];
+        rows.extend(further.into_iter().filter_map(|(label, value)| Some(field(label, cell(value?)))));
+        for objection in examined.iter().flat_map(|examined| &examined.objections) {
+            rows.push(field("has", styled(WARN, objection)));
+        }
+        text.table(&rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn whose(cx: &mut CommandContext, session: &mut Session, args: &WhoseArgs) -> Result<ExitCode> {
+    let found = workspaces::whose(session, &args.path)?;
+    let Some(seen) = found else {
+        return Err(Error::not_found(format!("{} is in no workspace that this store knows", args.path.display())));
+    };
+    cx.ui.answer(&seen, |text| {
+        let workspace = &seen.workspace;
+        let job = workspace.job_id.as_ref().map_or_else(|| "no job".to_owned(), |job| format!("job {job}"));
+        let task = seen.task.as_ref().map_or_else(String::new, |task| format!(", task {task}"));
+        text.line(format!("{} of {job}{task}, {}", workspace.id, workspace.status));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn du(cx: &mut CommandContext, session: &mut Session, args: &DuArgs) -> Result<ExitCode> {
+    let wanted = match &args.workspace {
+        Some(one) => vec![workspaces::find(session, one)?],
+        None => workspaces::list(session)?,
+    };
+    let mut measured = Vec::new();
+    for seen in wanted.into_iter().filter(|seen| seen.workspace.status.is_live()) {
+        let size = workspaces::measure(session, &seen.workspace)?;
+        measured.push((seen.workspace, size));
+    }
+    measured.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+    let total: u64 = measured.iter().map(|(_, size)| size).sum();
+    let each: Vec<_> = measured
+        .iter()
+        .map(|(workspace, size)| json!({ "id": workspace.id, "path": path_text::to_text(&workspace.path), "bytes": size }))
+        .collect();
+    cx.ui.answer(&json!({ "workspaces": each, "bytes": total }), |text| {
+        let row = |size: u64, name: String| vec![cell(bytes::shown(size)), cell(name)];
+        let mut rows: Vec<_> = measured
+            .iter()
+            .map(|(workspace, size)| row(*size, format!("{}  {}", workspace.id, workspace.path.display())))
+            .collect();
+        rows.push(row(total, "in all".to_owned()));
+        text.table(&rows);
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn pool(cx: &mut CommandContext, session: &Session) -> Result<ExitCode> {
+    let slots = workspaces::pool(session)?;
+    cx.ui.answer(&slots, |text| {
+        let rows: Vec<_> = slots
+            .iter()
+            .map(|slot| {
+                let state = slot.living.first().map_or_else(
+                    || styled(GOOD, "ready"),
+                    |process| styled(WARN, format!("process {} lives in it", process.id)),
+                );
+                let base = slot.plan.base.as_deref().unwrap_or("-");
+                vec![cell(&slot.plan.name), state, styled(DIM, base), ending(slot.plan.workspace.display())]
+            })
+            .collect();
+        text.table(&rows);
+    })?;
+    if slots.is_empty() {
+        cx.ui.note("no workspace waits; way ws warm N makes some");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,170 @@
+//! Removing workspaces, and keeping them from being removed.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use waypost_core::Result;
+use waypost_core::model::WorkspaceStatus;
+
+use super::{amount, count};
+use crate::CommandContext;
+use crate::spans::span;
+use crate::ui::{DIM, GOOD, WARN, cell, ending, styled};
+use waypost::session::Session;
+use waypost::workspaces::{self, Force, Rules};
+
+/// Remove a workspace
+///
+/// Refuses while a job runs in it, while it is pinned, and if files are not committed or commits are on no remote.
+#[derive(clap::Args)]
+pub(super) struct RmArgs {
+    /// Its id, the beginning of it, its job, or a path in it
+    #[arg(required = true)]
+    workspace: Vec<String>,
+    /// Save everything in it first
+    #[arg(long, conflicts_with = "discard")]
+    force: bool,
+    /// Let work in it go for good
+    #[arg(long)]
+    discard: bool,
+    /// Only say what would happen
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Remove workspaces by their age, their number or their size
+///
+/// Without a rule the configuration counts: workspaces.keep_for, workspaces.keep_count, workspaces.total. Whatever is in
+/// use, pinned, or has work in it that nobody else has stays. What workspaces are made from is packed on the way.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way ws gc --dry-run
+  way ws gc --older-than 3d
+  way ws gc --keep 20 --max-bytes 10GB")]
+pub(super) struct GcArgs {
+    /// Those that nobody used for so long
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    older_than: Option<u64>,
+    /// The oldest, until this many are left
+    #[arg(long, value_name = "N")]
+    keep: Option<usize>,
+    /// The oldest, until all take no more than so much
+    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    max_bytes: Option<u64>,
+    /// Only say what would happen
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn pin(cx: &mut CommandContext, session: &mut Session, reference: &str, pinned: bool) -> Result<ExitCode> {
+    let workspace = workspaces::find(session, reference)?.workspace;
+    let workspace = workspaces::pin(session, &workspace, pinned)?;
+    cx.ui.answer(&workspace, |text| {
+        text.line(format!("{} workspace {}", if pinned { "Pinned" } else { "Unpinned" }, workspace.id));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) -> Result<ExitCode> {
+    let force = match (args.force, args.discard) {
+        (_, true) => Force::Discard,
+        (true, false) => Force::Save,
+        (false, false) => Force::No,
+    };
+    let mut wanted = Vec::new();
+    for reference in &args.workspace {
+        wanted.push(workspaces::find(session, reference)?.workspace);
+    }
+    if args.dry_run {
+        let mut said = Vec::new();
+        for workspace in &wanted {
+            let examined = workspaces::examine(workspace)?;
+            let is_free = !workspace.is_pinned
+                && workspace.status == WorkspaceStatus::Kept
+                && examined.findings.living.is_empty();
+            let goes = match force {
+                _ if examined.objections.is_empty() => true,
+                Force::No => false,
+                Force::Save => is_free && examined.findings.unsaved().is_empty(),
+                Force::Discard => is_free,
+            };
+            said.push(json!({ "workspace": workspace.id, "goes": goes, "objections": examined.objections }));
+        }
+        cx.ui.answer(&said, |text| {
+            for (workspace, one) in wanted.iter().zip(&said) {
+                let objections: Vec<_> =
+                    one["objections"].as_array().into_iter().flatten().filter_map(|one| one.as_str()).collect();
+                text.line(match (one["goes"] == true, objections.is_empty()) {
+                    (true, true) => format!("Would remove workspace {}", workspace.id),
+                    (true, false) => {
+                        format!("Would remove workspace {}, which has {}", workspace.id, objections.join(", "))
+                    }
+                    _ => format!("Would keep workspace {}: {}", workspace.id, objections.join(", ")),
+                });
+            }
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut removed = Vec::new();
+    for workspace in &wanted {
+        removed.push(workspaces::remove(session, workspace, force)?);
+    }
+    cx.ui.answer(&removed, |text| {
+        for one in &removed {
+            text.line(format!("Removed workspace {} at {}", one.workspace.id, one.workspace.path.display()));
+            if let (Some(saved), Some(restored)) = (&one.saved_as, &one.restored_by) {
+                text.line(format!("Its work is saved as {saved}. To get it back: {restored}"));
+            }
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn gc(cx: &mut CommandContext, session: &mut Session, args: &GcArgs) -> Result<ExitCode> {
+    let said = Rules { older_than: args.older_than, keep: args.keep, most_bytes: args.max_bytes };
+    let is_said = said.older_than.is_some() || said.keep.is_some() || said.most_bytes.is_some();
+    let rules = if is_said { said } else { workspaces::usual_rules(session)? };
+    let now = session.now()?;
+    let verdicts = workspaces::judge(session, &rules, now)?;
+    let mut failed = Vec::new();
+    let mut freed = 0;
+    if !args.dry_run {
+        for removed in workspaces::collect(session, &verdicts)? {
+            match removed {
+                Ok(removed) => freed += removed.freed.unwrap_or_default(),
+                Err(error) => failed.push(error.full_message()),
+            }
+        }
+    }
+    let packed = if args.dry_run { Vec::new() } else { workspaces::upkeep(session)? };
+    for failure in &failed {
+        cx.ui.warn(failure);
+    }
+    let going = verdicts.iter().filter(|verdict| verdict.goes).count();
+    let data = json!({ "dry_run": args.dry_run, "verdicts": verdicts, "freed": freed, "packed": packed });
+    cx.ui.answer(&data, |text| {
+        let rows: Vec<_> = verdicts
+            .iter()
+            .map(|verdict| {
+                let word = match (verdict.goes, args.dry_run) {
+                    (true, true) => styled(WARN, "would go"),
+                    (true, false) => styled(GOOD, "gone"),
+                    (false, _) => styled(DIM, "stays"),
+                };
+                vec![word, cell(&verdict.workspace.id), cell(&verdict.why), ending(verdict.workspace.path.display())]
+            })
+            .collect();
+        text.table(&rows);
+        let verb = if args.dry_run { "Would remove" } else { "Removed" };
+        text.line(format!("{verb} {}", count(going - failed.len().min(going), "workspace")));
+        for one in &packed {
+            text.line(format!(
+                "Packed {}: {} instead of {}",
+                one.mirror.display(),
+                count(one.after, "pack"),
+                one.before
+            ));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

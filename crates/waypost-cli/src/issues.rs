@@ -1,0 +1,374 @@
+//! What the commands about issues have in common.
+
+use std::io::Read as _;
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use waypost_core::ledger::issue;
+use waypost_core::ledger::record::Record;
+use waypost_core::ledger::vocabulary::{self, DependencyKind};
+use waypost_core::time::Timestamp;
+use waypost_core::work::plan;
+use waypost_core::{Error, Result};
+use waypost_ledger::{Index, Summary};
+
+use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
+use super::{CommandContext, in_one_line};
+use waypost::claims::{self, Held};
+use waypost::issue_ops;
+use waypost::ledger::{Change, Ledger};
+use waypost::place::Place;
+use waypost::prune::prune_large;
+use waypost::repos::Repos;
+
+/// The ledger one stands in.
+pub(crate) struct LedgerContext {
+    pub(crate) place: Place,
+    pub(crate) ledger: Ledger,
+    pub(crate) now: Timestamp,
+    /// The issues that others hold.
+    pub(crate) held: Held,
+}
+
+impl LedgerContext {
+    /// Makes several changes, and returns each issue as it is then, with the number of its ledger. The first one in a
+    /// clone also tells git how to merge the ledger.
+    pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
+        issue_ops::apply(&self.place, &self.ledger, changes)
+    }
+
+    /// Returns the number of a repository that was named; the one that one is in, if none was.
+    pub(crate) fn target(&self, named: Option<&str>) -> Result<usize> {
+        let Some(named) = named else { return Ok(0) };
+        let mut repos = Repos { all: self.ledger.repos().to_vec(), unreachable: Vec::new() };
+        match repos.find(&self.place, named)? {
+            (number, false) => Ok(number),
+            (_, true) => Err(Error::not_found(format!("the ledger of {named} is not read"))
+                .hint(format!("way config --add-repo {named}"))),
+        }
+    }
+
+    /// Returns a record as programs see it: all its fields as they are spelled, and where it is from.
+    pub(crate) fn json(&self, record: &Record, ledger: usize) -> Result<Box<RawValue>> {
+        let shown = issue_ops::shown(&self.ledger, record, ledger)?;
+        RawValue::from_string(shown.to_line()).map_err(|error| Error::internal("a record is not JSON").because(error))
+    }
+
+    /// Returns several records as programs see them.
+    pub(crate) fn json_list<'a>(
+        &self,
+        records: impl IntoIterator<Item = &'a (Record, usize)>,
+    ) -> Result<Vec<Box<RawValue>>> {
+        records.into_iter().map(|(record, ledger)| self.json(record, *ledger)).collect()
+    }
+}
+
+impl CommandContext {
+    /// Opens the ledgers.
+    pub(crate) fn desk(&mut self) -> Result<LedgerContext> {
+        self.desk_with(&[])
+    }
+
+    /// Opens the ledgers, and those of repositories that were named.
+    pub(crate) fn desk_with(&mut self, named: &[Option<&str>]) -> Result<LedgerContext> {
+        let place = self.place()?;
+        let (ledger, unreachable) = Ledger::narrowed(&place, self.global.repo.as_deref(), named)?;
+        for warning in unreachable {
+            self.ui.warn(&warning);
+        }
+        let now = ledger.now();
+        let held = claims::held_by_others(&place)?;
+        Ok(LedgerContext { place, ledger, now, held })
+    }
+
+    /// Asks about the issues, and says if a part of the ledger could not be read.
+    pub(crate) fn with_index<T>(
+        &mut self,
+        desk: &LedgerContext,
+        mut read: impl FnMut(&Index) -> Result<T>,
+    ) -> Result<T> {
+        let (answer, unread, conflicted) =
+            desk.ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
+        if conflicted > 0 {
+            self.ui.warn("the ledger has conflict markers and is read as merged: way resolve");
+        }
+        match unread {
+            0 => {}
+            1 => self.ui.warn("1 line of the ledger cannot be read: way doctor"),
+            lines => self.ui.warn(&format!("{lines} lines of the ledger cannot be read: way doctor")),
+        }
+        Ok(answer)
+    }
+
+    /// Answers with a list of issues, at most `limit` of them; 0 means all. Returns whether there are any.
+    pub(crate) fn list(
+        &mut self,
+        desk: &LedgerContext,
+        limit: usize,
+        columns: &[Column],
+        mut ask: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
+    ) -> Result<bool> {
+        let is_json = self.ui.json;
+        // One more than is shown tells whether there are more.
+        let asked = (limit > 0).then(|| limit.saturating_add(1));
+        let (mut found, mut records) = self.with_index(desk, |index| {
+            let found = ask(index, asked)?;
+            let records = if is_json { found.as_slice() } else { &[] };
+            let records = records.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>()?;
+            Ok((found, records))
+        })?;
+        let has_more = limit > 0 && found.len() > limit;
+        if has_more {
+            found.truncate(limit);
+            records.truncate(limit);
+        }
+        let more = format!("there are more than {limit}: --limit 0 lists all");
+        if has_more && is_json {
+            self.ui.warn(&more);
+        }
+        let data = desk.json_list(&records)?;
+        self.ui.answer(&data, |text| {
+            let row = |summary: &Summary| columns.iter().map(|column| column.cell(summary)).collect();
+            text.table(&found.iter().map(row).collect::<Vec<_>>());
+        })?;
+        if has_more {
+            self.ui.note(&more);
+        }
+        Ok(!found.is_empty())
+    }
+
+    /// Makes changes, and answers with what became of the issues: one line each, with a verb.
+    pub(crate) fn change(&mut self, changes: &[Change], verb: &str) -> Result<()> {
+        let desk = self.desk()?;
+        let records = desk.apply(changes)?;
+        self.prune_if_large(&desk);
+        self.answer_changed(&desk, verb, &records)
+    }
+
+    /// Prunes ledgers that have become large, if the configuration says so.
+    pub(crate) fn prune_if_large(&mut self, desk: &LedgerContext) {
+        for pruned in prune_large(&desk.place, &desk.ledger) {
+            // What was asked for is done; that the ledger stays large is no failure of it.
+            match pruned {
+                Ok(pruned) if pruned.issues.is_empty() => {}
+                Ok(pruned) => self.ui.note(&format!("pruned {} closed issues", pruned.issues.len())),
+                Err(error) => self.ui.warn(&format!("the ledger could not be pruned: {}", error.full_message())),
+            }
+        }
+    }
+
+    /// Answers with what became of several issues.
+    pub(crate) fn answer_changed(&self, desk: &LedgerContext, verb: &str, records: &[(Record, usize)]) -> Result<()> {
+        self.answer_each(desk, |_| verb, records)
+    }
+
+    /// The same with a verb for each, by its id.
+    pub(crate) fn answer_each<'a>(
+        &self,
+        desk: &LedgerContext,
+        verb: impl Fn(&str) -> &'a str,
+        records: &[(Record, usize)],
+    ) -> Result<()> {
+        // The same issue may have been named twice.
+        let mut shown: Vec<&(Record, usize)> = Vec::new();
+        for record in records {
+            match shown.iter_mut().find(|other| other.0.raw("id") == record.0.raw("id")) {
+                Some(other) => *other = record,
+                None => shown.push(record),
+            }
+        }
+        let data = OneOrMany(desk.json_list(shown.iter().copied())?);
+        self.ui.answer(&data, |text| {
+            for (record, _) in &shown {
+                let title = record.text("title").unwrap_or_default();
+                let id = record.text("id").unwrap_or_default();
+                text.line(format!("{} {id}  {title}", verb(&id)));
+            }
+        })
+    }
+}
+
+/// One thing is an object for programs, several are a list.
+pub(crate) struct OneOrMany<T>(pub(crate) Vec<T>);
+
+impl<T: Serialize> Serialize for OneOrMany<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [only] => only.serialize(serializer),
+            many => many.serialize(serializer),
+        }
+    }
+}
+
+/// Reads a priority from the command line.
+pub(crate) fn priority(text: &str) -> Result<u8, String> {
+    vocabulary::priority(text).map_err(in_one_line)
+}
+
+/// Reads a time span from the command line, as milliseconds.
+pub(crate) fn time_span(text: &str) -> Result<u64, String> {
+    plan::millis(text).map_err(in_one_line)
+}
+
+/// Reads a kind of dependency from the command line.
+pub(crate) fn dependency_kind(text: &str) -> Result<DependencyKind, String> {
+    DependencyKind::parse(text).map_err(in_one_line)
+}
+
+/// Reads a moment or a day, or how far ahead; an empty text is none.
+pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Option<Timestamp>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let ahead = text.strip_prefix('+').or_else(|| text.strip_prefix("in ")).unwrap_or(text);
+    let found = span(ahead).map(|millis| later(now, millis)).or_else(|| day(text, now));
+    found.or_else(|| issue::moment(text)).map(Some).ok_or_else(|| {
+        Error::invalid(format!("{text:?} is not a time"))
+            .hint("write 2026-12-01, 2026-12-01T09:00:00Z, tomorrow, or how far ahead: 14d, 36h, 2w")
+    })
+}
+
+/// Reads a moment, a day, or how long ago; with a plus, how far ahead.
+pub(crate) fn moment_or_age(text: &str, now: Timestamp) -> Result<Timestamp> {
+    let (sign, age) = match text.strip_prefix('+') {
+        Some(ahead) => (1, ahead),
+        None => (-1, text.strip_prefix('-').or_else(|| text.strip_suffix(" ago")).unwrap_or(text)),
+    };
+    let found = span(age).map(|millis| later(now, sign * millis)).or_else(|| day(text, now));
+    found.or_else(|| issue::moment(text)).ok_or_else(|| {
+        Error::invalid(format!("{text:?} is not a time"))
+            .hint("write 2026-12-01, 2026-12-01T09:00:00Z, or how long ago: 14d, 36h, 2w")
+    })
+}
+
+/// Reads how long something takes, in milliseconds: `14d`, `2 weeks`.
+fn span(text: &str) -> Option<i64> {
+    const UNITS: &[(&[&str], i64)] = &[
+        (&["s", "sec", "secs", "second", "seconds"], 1),
+        (&["m", "min", "mins", "minute", "minutes"], 60),
+        (&["h", "hour", "hours"], 3_600),
+        (&["d", "day", "days"], 86_400),
+        (&["w", "week", "weeks"], 7 * 86_400),
+    ];
+    let text = text.trim();
+    let (number, unit) = text.split_at(text.find(|char: char| !char.is_ascii_digit())?);
+    let (_, seconds) = UNITS.iter().find(|(names, _)| names.contains(&unit.trim_start()))?;
+    number.parse::<i64>().ok()?.checked_mul(*seconds)?.checked_mul(1_000)
+}
+
+/// Reads a day that is named from today. As with others, its first moment is meant, in UTC.
+fn day(text: &str, now: Timestamp) -> Option<Timestamp> {
+    const DAY: i64 = 86_400_000;
+    let days = match text {
+        "yesterday" => -1,
+        "today" => 0,
+        "tomorrow" => 1,
+        _ => return None,
+    };
+    Some(Timestamp::from_millis((now.as_millis().div_euclid(DAY) + days) * DAY))
+}
+
+fn later(now: Timestamp, millis: i64) -> Timestamp {
+    Timestamp::from_millis(now.as_millis().saturating_add(millis))
+}
+
+/// Returns the ids that were typed; `-` stands for the first word of each line of standard input.
+pub(crate) fn ids(typed: &[String]) -> Result<Vec<String>> {
+    let mut ids = Vec::new();
+    for one in typed {
+        if one == "-" {
+            let input = stdin()?;
+            ids.extend(input.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned));
+        } else {
+            ids.push(one.clone());
+        }
+    }
+    if ids.is_empty() {
+        return Err(Error::invalid("no issue was named"));
+    }
+    Ok(ids)
+}
+
+/// Returns a text that was given, or standard input for `-`.
+pub(crate) fn text_or_stdin(text: &str) -> Result<String> {
+    if text == "-" { Ok(stdin()?.trim_end().to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// Returns a description that was given as a text or as a file.
+pub(crate) fn description(text: Option<&str>, file: Option<&std::path::Path>) -> Result<Option<String>> {
+    match (text, file) {
+        (Some(text), _) => text_or_stdin(text).map(Some),
+        (None, Some(file)) => Ok(Some(file_or_stdin(file)?.trim_end().to_owned())),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Returns the text of a file, or standard input for `-`.
+pub(crate) fn file_or_stdin(path: &std::path::Path) -> Result<String> {
+    if path.as_os_str() == "-" {
+        return stdin();
+    }
+    std::fs::read_to_string(path)
+        .map_err(|error| Error::invalid(format!("cannot read {}", path.display())).because(error))
+}
+
+fn stdin() -> Result<String> {
+    let mut input = String::new();
+    std::io::stdin()
+        .read_to_string(&mut input)
+        .map_err(|error| Error::invalid("standard input cannot be read as text").because(error))?;
+    Ok(input)
+}
+
+/// A column of a list of issues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Column {
+    Id,
+    Priority,
+    Type,
+    Status,
+    Assignee,
+    Title,
+    Labels,
+    Parent,
+    Created,
+    Updated,
+    Closed,
+    Due,
+}
+
+impl Column {
+    /// What a list shows if nobody says otherwise.
+    pub(crate) const USUAL: &[Column] =
+        &[Column::Id, Column::Priority, Column::Type, Column::Status, Column::Assignee, Column::Title];
+
+    fn cell(self, summary: &Summary) -> Cell {
+        let time =
+            |moment: Option<Timestamp>| styled(DIM, moment.map_or_else(|| "-".to_owned(), |moment| moment.to_string()));
+        let or_dash = |text: Option<&str>| styled(DIM, text.filter(|text| !text.is_empty()).unwrap_or("-"));
+        match self {
+            Column::Id => styled(BOLD, &summary.id),
+            Column::Priority => {
+                styled(if summary.priority <= 1 { WARN } else { PLAIN }, format!("P{}", summary.priority))
+            }
+            Column::Type => cell(&summary.issue_type),
+            Column::Status => styled(status_style(&summary.status), &summary.status),
+            Column::Assignee => or_dash(summary.assignee.as_deref()),
+            Column::Title => cell(&summary.title),
+            Column::Labels => or_dash(Some(&summary.labels.join(","))),
+            Column::Parent => or_dash(summary.parent_id.as_deref()),
+            Column::Created => time(summary.created_at),
+            Column::Updated => time(summary.updated_at),
+            Column::Closed => time(summary.closed_at),
+            Column::Due => time(summary.due_at),
+        }
+    }
+}
+
+fn status_style(status: &str) -> Style {
+    match status {
+        "in_progress" => GOOD,
+        "closed" | "tombstone" => DIM,
+        _ => PLAIN,
+    }
+}

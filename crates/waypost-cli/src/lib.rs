@@ -1,0 +1,385 @@
+//! The command line: what was typed, and who answers it.
+
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command, FromArgMatches};
+use waypost_core::{Error, Kind, Result};
+
+use waypost::environment::Variables;
+use waypost::place::{Place, Request, Scope};
+use waypost::session::Session;
+
+mod commands;
+mod escape;
+mod filter;
+mod graph;
+mod issues;
+mod pages;
+mod setup;
+mod spans;
+mod ui;
+mod work;
+
+use ui::{Color, Ui};
+
+const ABOUT: &str = "The durable, shared memory of coding agents at work
+
+Works in any repository at once, with nothing to set up: every command finds the same state from every worktree. \
+Start with: way status";
+
+const EXAMPLES: &str = "Examples:
+  way add 'Fix the login'     write down an issue
+  way ready                   what can be worked on now
+  way workflow create x --plan plan.yaml --start
+  way task claim --agent me   take the next task, with all one has to know
+  way prime --agent me        what a new agent has to know
+  way job start -- make test  run a command in a workspace of its own
+  way setup claude-code       let a coding agent know about it; codex, cursor, gemini too
+  way status                  what is there, across all worktrees
+  way where                   where everything lives, and why
+  way worktree add topic      a worktree for a branch, sharing all state
+  way doctor                  check everything
+
+Exit codes:
+  0 done              1 internal error    2 invalid input
+  3 not found         4 conflict          5 lease lost
+  6 nothing to do     7 refused           8 store unavailable
+  9 damaged data";
+
+#[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[command(next_help_heading = "Global options")]
+struct GlobalArgs {
+    /// Answer in JSON, for programs
+    #[arg(long, global = true)]
+    json: bool,
+    /// Use this store: a path or a URL
+    #[arg(long, global = true, value_name = "PATH|URL", conflicts_with_all = ["global", "scope"])]
+    db: Option<OsString>,
+    /// Use the store of all your repositories; the same as --scope global
+    #[arg(long, global = true, conflicts_with = "scope")]
+    global: bool,
+    /// Choose who shares the store: repo, worktree or global
+    #[arg(long, global = true, value_name = "SCOPE", value_parser = |text: &str| text.parse::<Scope>().map_err(in_one_line))]
+    scope: Option<Scope>,
+    /// Show only what belongs to this worktree: an id, a name, a branch or a path
+    #[arg(long, global = true, value_name = "WORKTREE")]
+    worktree: Option<String>,
+    /// Ask about the issues of this repository alone, and add new ones to it: a path, or the name of one that is read
+    #[arg(long, global = true, value_name = "REPO")]
+    repo: Option<String>,
+    /// What you are to this repository: maintainer or contributor
+    #[arg(long, global = true, value_name = "ROLE")]
+    role: Option<String>,
+    /// Act as if started in this directory
+    #[arg(short = 'C', global = true, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// The author of what is written
+    #[arg(long, global = true, value_name = "NAME")]
+    actor: Option<String>,
+    /// The agent in whose name work is claimed and messages are sent; it becomes known on first use
+    #[arg(long, global = true, value_name = "NAME")]
+    agent: Option<String>,
+    /// Set a configuration value for this command
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    config: Vec<String>,
+    /// When to use colour: auto, always or never
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
+    color: Color,
+    /// Print nothing but answers and errors
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// Say on stderr which commands are run
+    #[arg(short, long, global = true)]
+    verbose: bool,
+}
+
+/// A command: what it is called, which arguments it takes, and who answers.
+struct CommandEntry {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    define: fn(Command) -> Command,
+    run: fn(&mut CommandContext, &ArgMatches) -> Result<ExitCode>,
+}
+
+macro_rules! commands {
+    ($($name:literal $([$($alias:literal),*])? => $module:ident;)*) => {
+        /// All commands, in the order of the help.
+        static COMMANDS: &[CommandEntry] = &[$(CommandEntry {
+            name: $name,
+            aliases: &[$($($alias),*)?],
+            define: <commands::$module::Args as clap::Args>::augment_args,
+            run: |cx, matches| {
+                let args = <commands::$module::Args as FromArgMatches>::from_arg_matches(matches);
+                let args = args.map_err(|error| Error::internal("arguments that were accepted cannot be read").because(error))?;
+                commands::$module::run(cx, &args)
+            },
+        }),*];
+    };
+}
+
+commands! {
+    "add" ["create", "new"] => add;
+    "ready" => ready;
+    "list" => list;
+    "show" => show;
+    "log" => log;
+    "update" => update;
+    "claim" => claim;
+    "release" => release;
+    "close" => close;
+    "reopen" => reopen;
+    "delete" => delete;
+    "comment" => comment;
+    "label" => label;
+    "assign" => assign;
+    "dep" => dep;
+    "batch" => batch;
+    "edit" => edit;
+    "prune" => prune;
+    "import" => import;
+    "export" => export;
+    "resolve" => resolve;
+    "propose" => propose;
+    "withdraw" => withdraw;
+    "accept" => accept;
+    "reject" => reject;
+    "migrate" => migrate;
+    "sync" => sync;
+    "blocked" => blocked;
+    "search" => search;
+    "stale" => stale;
+    "stats" => stats;
+    "workflow" => workflow;
+    "task" => task;
+    "checkpoint" => checkpoint;
+    "context" => context;
+    "prime" => prime;
+    "agent" => agent;
+    "msg" ["message"] => msg;
+    "template" => template;
+    "job" => job;
+    "worker" => worker;
+    "ws" ["workspace"] => ws;
+    "status" => status;
+    "events" => events;
+    "where" => r#where;
+    "worktree" => worktree;
+    "repo" => repo;
+    "init" => init;
+    "config" => config;
+    "db" => db;
+    "serve" => serve;
+    "token" => token;
+    "doctor" => doctor;
+    "setup" => setup;
+    "mcp" => mcp;
+    "hook" => hook;
+    "demo" => demo;
+    "completions" => completions;
+    "merge-driver" => merge_driver;
+}
+
+impl CommandEntry {
+    fn is_called(&self, name: &OsStr) -> bool {
+        self.name == name || self.aliases.iter().any(|alias| *alias == name)
+    }
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let raw: Vec<OsString> = std::env::args_os().collect();
+    let matches = match parse(&raw) {
+        Ok(matches) => matches,
+        Err(error) => return usage(&error, &raw),
+    };
+    let global = match GlobalArgs::from_arg_matches(&matches) {
+        Ok(global) => global,
+        Err(error) => return usage(&error, &raw),
+    };
+    if global.verbose {
+        log_to_stderr(log::LevelFilter::Debug);
+    } else if !global.quiet && std::io::stderr().is_terminal() {
+        log_to_stderr(log::LevelFilter::Warn);
+    }
+    let variables = Variables::of_process();
+    let ui = Ui::new(global.json, global.quiet, global.color, &variables);
+    let mut cx = CommandContext { ui, variables, global, place: None, uses_store: false };
+    match enter(cx.global.directory.as_deref()).and_then(|()| run(&mut cx, &matches)) {
+        Ok(code) => code,
+        Err(error) => {
+            let store = cx.place.as_ref().filter(|_| cx.uses_store).and_then(|place| place.store().ok());
+            let store = store.map(|choice| (choice.location.to_string(), choice.source.to_string()));
+            cx.ui.error(&error, store.as_ref().map(|(path, because)| (path.as_str(), because.as_str())));
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}
+
+/// Returns the definition of the command line, from which its documentation is made.
+pub fn command() -> Command {
+    define(|_| true)
+}
+
+/// Reads the arguments.
+///
+/// Defining all commands takes longer than most of them do. So only those whose name was typed are defined first;
+/// if that does not suffice, be it for help or for an error, everything is.
+fn parse(raw: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    let typed = |entry: &CommandEntry| raw.iter().any(|arg| entry.is_called(arg));
+    match define(typed).try_get_matches_from(raw) {
+        Err(error) if error.kind() != ErrorKind::DisplayVersion => command().try_get_matches_from(raw),
+        other => other,
+    }
+}
+
+fn define(wanted: impl Fn(&CommandEntry) -> bool) -> Command {
+    let way = Command::new("way")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT.lines().next())
+        .long_about(ABOUT)
+        .after_help(EXAMPLES)
+        .disable_help_subcommand(true)
+        .subcommand_required(true)
+        .arg_required_else_help(true);
+    let entries = COMMANDS.iter().filter(|entry| wanted(entry));
+    <GlobalArgs as clap::Args>::augment_args(way).subcommands(
+        entries.map(|entry| (entry.define)(Command::new(entry.name).visible_aliases(entry.aliases.iter().copied()))),
+    )
+}
+
+fn run(cx: &mut CommandContext, matches: &ArgMatches) -> Result<ExitCode> {
+    let Some((name, matches)) = matches.subcommand() else {
+        return Err(Error::invalid("no command was given").hint("way --help"));
+    };
+    let is_filtered = match (name, matches.subcommand_name()) {
+        ("status" | "events", _) => true,
+        (name, Some("list")) => ["worktree", "workflow", "task"].contains(&name),
+        _ => false,
+    };
+    if cx.global.worktree.is_some() && !is_filtered {
+        return Err(Error::invalid("--worktree has no meaning for this command")
+            .hint("it filters way status, way events, and the lists of worktrees, workflows and tasks"));
+    }
+    if matches!(name, "agent" | "msg" | "token") {
+        // Of these it is the role of agents, which is nobody's role in the repository.
+        cx.global.role = None;
+    }
+    match COMMANDS.iter().find(|entry| entry.name == name) {
+        Some(entry) => (entry.run)(cx, matches),
+        None => Err(Error::internal(format!("the command {name} is not in the table"))),
+    }
+}
+
+/// What a command works with.
+struct CommandContext {
+    ui: Ui,
+    variables: Variables,
+    global: GlobalArgs,
+    /// Kept for errors, which say which store they are about.
+    place: Option<Place>,
+    /// Whether the command is about the store.
+    uses_store: bool,
+}
+
+impl CommandContext {
+    /// Finds out where everything lives. Warnings about it are said once.
+    fn place(&mut self) -> Result<Place> {
+        let cwd = std::env::current_dir()
+            .map_err(|error| Error::unavailable("the current directory cannot be found").because(error))?;
+        let scope = match (self.global.global, self.global.scope) {
+            (true, _) => Some((Scope::Global, "--global")),
+            (false, Some(scope)) => Some((scope, "--scope")),
+            (false, None) => None,
+        };
+        let place = Place::resolve(Request {
+            cwd,
+            variables: self.variables.clone(),
+            db: self.global.db.clone(),
+            scope,
+            config: self
+                .global
+                .role
+                .iter()
+                .map(|role| format!("role={role}"))
+                .chain(self.global.config.clone())
+                .collect(),
+            actor: self.global.actor.clone(),
+            agent: self.global.agent.clone(),
+        })?;
+        for warning in &place.warnings {
+            self.ui.warn(warning);
+        }
+        self.place = Some(place.clone());
+        Ok(place)
+    }
+
+    /// Opens the store.
+    fn session(&mut self) -> Result<Session> {
+        self.uses_store = true;
+        let place = self.place()?;
+        let said = place.warnings.len();
+        let session = Session::open(place)?;
+        for warning in &session.place.warnings[said..] {
+            self.ui.warn(warning);
+        }
+        Ok(session)
+    }
+}
+
+/// Goes to the directory that the command is to run in.
+fn enter(directory: Option<&Path>) -> Result<()> {
+    let Some(dir) = directory else { return Ok(()) };
+    std::env::set_current_dir(dir)
+        .map_err(|error| Error::invalid(format!("cannot go to {}", dir.display())).because(error))
+}
+
+/// Clap shows one line for a wrong value; the hints belong to it.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn in_one_line(error: Error) -> String {
+    std::iter::once(error.full_message()).chain(error.hints().iter().cloned()).collect::<Vec<_>>().join("; ")
+}
+
+/// Answers a command line that could not be understood, or that asked for help.
+fn usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
+    let is_error = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if is_error && raw.iter().any(|arg| arg == OsStr::new("--json")) {
+        let text = error.to_string();
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let mut ours = Error::invalid(message);
+        for line in lines.filter(|line| !line.starts_with("Usage:")) {
+            ours = ours.hint(line.trim_start_matches("tip: "));
+        }
+        Ui::new(true, false, Color::Never, &Variables::default()).error(&ours, None);
+    } else {
+        // Clap knows which stream and which colours. A closed stream is not worth a second complaint.
+        let _ = error.print();
+    }
+    ExitCode::from(if is_error { Kind::Invalid.exit_code() } else { 0 })
+}
+
+fn log_to_stderr(level: log::LevelFilter) {
+    struct Stderr;
+
+    impl log::Log for Stderr {
+        fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn log(&self, record: &log::Record<'_>) {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr(), "way: {}", escape::escape(&record.args().to_string()));
+        }
+
+        fn flush(&self) {}
+    }
+
+    if log::set_logger(&Stderr).is_ok() {
+        log::set_max_level(level);
+    }
+}

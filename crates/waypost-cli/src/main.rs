@@ -1,0 +1,5 @@
+//! The program `way`.
+
+fn main() -> std::process::ExitCode {
+    waypost_cli::main()
+}

@@ -1,0 +1,265 @@
+//! What the commands about workflows and tasks have in common.
+
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use waypost_core::id::WorktreeId;
+use waypost_core::model::{EventQuery, TaskStatus, WorkflowStatus};
+use waypost_core::op::ListEvents;
+use waypost_core::time::Timestamp;
+use waypost_core::work::context::Context;
+use waypost_core::work::plan;
+use waypost_core::work::view::{TaskView, WorkflowView};
+use waypost_core::{Error, Result};
+
+use super::issues::{file_or_stdin, text_or_stdin};
+use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
+use super::{CommandContext, in_one_line};
+use waypost::claims;
+use waypost::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
+use waypost::session::Session;
+use waypost::survey::{find, survey};
+
+/// How often to look although nothing was written: time alone makes attempts due and ends leases.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Which task is meant.
+#[derive(clap::Args)]
+pub(crate) struct TaskArg {
+    /// The task: an id, a name, or workflow/name
+    #[arg(value_name = "TASK")]
+    pub(crate) task: String,
+    #[command(flatten)]
+    pub(crate) within: Within,
+}
+
+/// The workflow that a task is in.
+#[derive(clap::Args)]
+pub(crate) struct Within {
+    /// The workflow it is in, if its name alone does not say
+    #[arg(long, value_name = "WORKFLOW")]
+    pub(crate) workflow: Option<String>,
+}
+
+/// The lease under which somebody writes.
+#[derive(clap::Args)]
+pub(crate) struct EpochArg {
+    /// The epoch of your lease, as claiming told it; without it, the lease that you hold now counts, and in a job its own
+    #[arg(long, value_name = "N")]
+    epoch: Option<u64>,
+}
+
+impl EpochArg {
+    /// Returns the epoch that is meant. A job that lost its lease must not write under the next one of its agent.
+    pub(crate) fn of(&self, cx: &CommandContext, task: Option<&str>) -> Option<u64> {
+        let is_own = task.is_some() && task.map(str::to_owned) == cx.variables.text(WAYPOST_TASK);
+        self.epoch.or_else(|| cx.variables.text(WAYPOST_EPOCH).filter(|_| is_own)?.parse().ok())
+    }
+}
+
+/// Reads a time span from the command line, in milliseconds.
+pub(crate) fn span(text: &str) -> Result<u64, String> {
+    plan::millis(text).map_err(in_one_line)
+}
+
+/// Reads one of a list of words from the command line.
+pub(crate) fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(in_one_line)
+}
+
+/// Reads what may be JSON or plain words, from the command line, a file (`@FILE`) or standard input (`-`).
+pub(crate) fn json_or_text(what: &str, given: &str) -> Result<Value> {
+    let text = match given.strip_prefix('@') {
+        Some(file) => file_or_stdin(std::path::Path::new(file))?,
+        None => text_or_stdin(given)?,
+    };
+    match serde_json::from_str(&text) {
+        Ok(value) => Ok(value),
+        Err(error) if text.trim_start().starts_with(['{', '[', '"']) => {
+            Err(Error::invalid(format!("{what} is not JSON")).because(error))
+        }
+        Err(_) => Ok(Value::String(text.trim_end().to_owned())),
+    }
+}
+
+impl CommandContext {
+    /// Opens the store for work, and tells the ledger what it has still to be told. That it could not be told is no
+    /// failure of what was asked for; finishing a task warns of it.
+    pub(crate) fn work(&mut self) -> Result<Session> {
+        let mut session = self.session()?;
+        if let Err(error) = claims::deliver_notices(&mut session) {
+            log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
+        }
+        Ok(session)
+    }
+
+    /// Returns the worktree that the answer is to be about, if one was named.
+    pub(crate) fn wanted_worktree(&self, session: &mut Session) -> Result<Option<WorktreeId>> {
+        let Some(wanted) = &self.global.worktree else { return Ok(None) };
+        let all = survey(session)?;
+        let one = find(&all, wanted, &session.place.cwd)?;
+        match (&one.id, one.last_seen) {
+            (Some(id), Some(_)) => Ok(Some(id.clone())),
+            _ => Err(Error::not_found(format!("worktree {} has never used this store", one.name))),
+        }
+    }
+
+    /// Answers with what became of a task.
+    pub(crate) fn answer_task(&self, verb: &str, task: &TaskView) -> Result<()> {
+        self.ui.answer(task, |text| text.line(task_line(verb, task)))
+    }
+
+    /// Answers with what became of a workflow.
+    pub(crate) fn answer_workflow(&self, verb: &str, workflow: &WorkflowView) -> Result<()> {
+        self.ui.answer(workflow, |text| text.line(workflow_line(verb, workflow)))
+    }
+
+    /// Answers with a packed context: its text for people, all of it for programs.
+    pub(crate) fn answer_context(&self, context: &Context) -> Result<()> {
+        self.ui.answer(context, |text| write_lines(text, &context.text))
+    }
+}
+
+/// Looks until something is found: at once, after each write of anybody, and as time passes. None if time is up.
+pub(crate) fn wait_for<T>(
+    session: &mut Session,
+    at_most: Option<u64>,
+    mut look: impl FnMut(&mut Session) -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let end = at_most.and_then(|millis| Instant::now().checked_add(Duration::from_millis(millis)));
+    loop {
+        // Asked for before the look: whatever is written during it ends the wait at once.
+        let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
+        if let Some(found) = look(session)? {
+            return Ok(Some(found));
+        }
+        let left = end.map_or(TICK, |end| end.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            return Ok(None);
+        }
+        session.wait(last, left.min(TICK))?;
+    }
+}
+
+/// What became of a task, in one line.
+pub(crate) fn task_line(verb: &str, task: &TaskView) -> String {
+    format!("{verb} {}  {}/{}  {}", task.task.id, task.workflow, task.task.name, said(task.task.status.as_str()))
+}
+
+/// What became of a workflow, in one line.
+pub(crate) fn workflow_line(verb: &str, view: &WorkflowView) -> String {
+    let workflow = &view.workflow;
+    format!("{verb} {}  {}  {}", workflow.id, workflow.name, progress(view))
+}
+
+/// How far a workflow got, in a few words.
+pub(crate) fn progress(view: &WorkflowView) -> String {
+    match view.total {
+        0 => format!("{}, no tasks", said(view.workflow.status.as_str())),
+        total => format!("{}, {} of {total} done", said(view.workflow.status.as_str()), view.done),
+    }
+}
+
+/// A word as people say it.
+pub(crate) fn said(word: &str) -> String {
+    word.replace('_', " ")
+}
+
+/// Writes a text of several lines.
+pub(crate) fn write_lines(text: &mut Text, lines: &str) {
+    for line in lines.lines() {
+        text.line(line);
+    }
+}
+
+/// A table of tasks. Where they are of several workflows, their names say which.
+pub(crate) fn task_table(tasks: &[TaskView], of_several: bool) -> Vec<Vec<Cell>> {
+    let header = ["ID", "TASK", "STATUS", "PRIO", "HOLDER", "WAITS FOR", "ABOUT"].map(|title| styled(DIM, title));
+    let or_dash = |text: Option<&str>| text.map_or_else(|| styled(DIM, "-"), cell);
+    let rows = tasks.iter().map(|view| {
+        let task = &view.task;
+        let name = if of_several { format!("{}/{}", view.workflow, task.name) } else { task.name.clone() };
+        let waits = shortened_list(&view.blocked_by, 3);
+        vec![
+            styled(DIM, &task.id),
+            styled(if view.is_claimable { BOLD } else { PLAIN }, name),
+            styled(task_style(task.status), said(task.status.as_str())),
+            styled(if task.priority <= 1 { WARN } else { PLAIN }, format!("P{}", task.priority)),
+            or_dash(view.holder.as_deref()),
+            or_dash(waits.as_deref()),
+            styled(DIM, about(view)),
+        ]
+    });
+    std::iter::once(Vec::from(header)).chain(rows).collect()
+}
+
+/// What there is to say about a task in a list: what needs somebody, else what it is.
+fn about(view: &TaskView) -> String {
+    let task = &view.task;
+    let text = match (task.status, &task.question, &task.error, &view.assigned_to) {
+        (TaskStatus::WaitingInput, Some(question), ..) => format!("asks: {question}"),
+        (TaskStatus::Dead | TaskStatus::Failed, _, Some(error), _) => format!("error: {error}"),
+        (TaskStatus::Pending, _, _, Some(agent)) => format!("for {agent}: {}", task.description),
+        _ => task.description.clone(),
+    };
+    first_line(&text, 60)
+}
+
+/// The first line of a text, cut where a list has no room for more.
+pub(crate) fn first_line(text: &str, most: usize) -> String {
+    let line = text.lines().next().unwrap_or_default().trim();
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None => line.to_owned(),
+    }
+}
+
+/// The first few of many names. None if there are none.
+pub(crate) fn shortened_list(names: &[String], shown: usize) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
+    let first = names.iter().take(shown).map(String::as_str).collect::<Vec<_>>().join(", ");
+    Some(if names.len() > shown { format!("{first} and {} more", names.len() - shown) } else { first })
+}
+
+/// How a status of tasks is painted.
+pub(crate) fn task_style(status: TaskStatus) -> Style {
+    match status {
+        TaskStatus::InProgress => GOOD,
+        TaskStatus::Paused | TaskStatus::WaitingInput | TaskStatus::Failed => WARN,
+        TaskStatus::Dead => BAD,
+        TaskStatus::Completed | TaskStatus::Skipped | TaskStatus::Cancelled => DIM,
+        TaskStatus::Pending => PLAIN,
+    }
+}
+
+/// How a status of workflows is painted.
+pub(crate) fn workflow_style(status: WorkflowStatus) -> Style {
+    match status {
+        WorkflowStatus::InProgress => GOOD,
+        WorkflowStatus::Paused | WorkflowStatus::AwaitingMerge => WARN,
+        WorkflowStatus::Failed => BAD,
+        WorkflowStatus::Completed | WorkflowStatus::Cancelled => DIM,
+        WorkflowStatus::Planning | WorkflowStatus::Ready => PLAIN,
+    }
+}
+
+/// How long from now a moment is, as people say it.
+pub(crate) fn in_time(moment: Timestamp, now: Timestamp) -> String {
+    format!("in {}", lasting(moment.since(now)))
+}
+
+/// A time span as people say it.
+pub(crate) fn lasting(millis: u64) -> String {
+    if millis < 1000 {
+        return format!("{millis}ms");
+    }
+    match millis / 1000 {
+        seconds @ ..120 => format!("{seconds}s"),
+        seconds @ 120..7200 => format!("{}m", seconds / 60),
+        seconds @ 7200..172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}

@@ -1,0 +1,437 @@
+//! Whole outputs, as people and programs see them. `UPDATE_EXPECT=1` rewrites them.
+#![expect(clippy::needless_raw_string_hashes, reason = "that is how expect-test writes them")]
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect, expect_file};
+use waypost_testkit::{Run, Sandbox};
+
+use crate::sandbox;
+
+fn check(sandbox: &Sandbox, run: &Run, expected: &Expect) {
+    expected.assert_eq(&sandbox.normalized(&run.whole()));
+}
+
+/// A repository with a linked worktree, seen from the main one.
+fn prepared() -> (Sandbox, std::path::PathBuf) {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
+    (sandbox, repo)
+}
+
+#[test]
+fn place_of_a_fresh_repository() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["where"]),
+        &expect![[r#"
+            repository       /sandbox/repo                           repo, git
+            worktree         /sandbox/repo                           main worktree, on main
+            store            /sandbox/repo/.git/waypost/state.db     default: one store per repository, shared by its worktrees; not there yet
+            index            /sandbox/repo/.git/waypost/index.db     default: private to this clone; not there yet
+            ledger           /sandbox/repo/.waypost/issues.jsonl     default: the main worktree's; not there yet
+            config, shared   /sandbox/repo/.waypost/config.toml      default: tracked with the repository; not there yet
+            config, private  /sandbox/repo/.git/waypost/config.toml  default: private to this clone; not there yet
+            config, user     /sandbox/home/.waypost/config.toml      default: yours, for all repositories; not there yet
+            home             /sandbox/home/.waypost                  default: ~/.waypost; not there yet
+            workspaces       /sandbox/home/.waypost/workspaces       default: ~/.waypost; not there yet
+            mirrors          /sandbox/home/.waypost/mirrors          default: ~/.waypost; not there yet
+            token            /sandbox/home/.waypost/token            default: ~/.waypost; not there yet
+            role             maintainer                                         default: there is no remote
+            new issues       /sandbox/repo                           the repository you are in
+        "#]],
+    );
+}
+
+#[test]
+fn place_as_json() {
+    let (sandbox, repo) = prepared();
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["where", "--json"]),
+        &expect![[r#"
+            {"schema":"waypost/1","data":{"repository":{"id":"rp_000000000001","name":"repo","vcs":"git","path":"/sandbox/repo","shared_dir":"/sandbox/repo/.git","private_dir":"/sandbox/repo/.git/waypost","remote_url":null,"default_branch":null},"worktree":{"id":"wt_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","main":true},"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","exists":true},"index":{"path":"/sandbox/repo/.git/waypost/index.db","source":"default","because":"private to this clone","exists":false},"ledger":{"path":"/sandbox/repo/.waypost/issues.jsonl","source":"default","because":"the main worktree's","exists":false},"config_shared":{"path":"/sandbox/repo/.waypost/config.toml","source":"default","because":"tracked with the repository","exists":false},"config_private":{"path":"/sandbox/repo/.git/waypost/config.toml","source":"default","because":"private to this clone","exists":false},"config_user":{"path":"/sandbox/home/.waypost/config.toml","source":"default","because":"yours, for all repositories","exists":false},"home":{"path":"/sandbox/home/.waypost","source":"default","because":"~/.waypost","exists":false},"workspaces":{"path":"/sandbox/home/.waypost/workspaces","source":"default","because":"~/.waypost","exists":false},"mirrors":{"path":"/sandbox/home/.waypost/mirrors","source":"default","because":"~/.waypost","exists":false},"token":{"path":"/sandbox/home/.waypost/token","source":"default","because":"~/.waypost","exists":false},"role":{"role":"maintainer","source":"default","because":"there is no remote"},"repos":{"read":["/sandbox/repo"],"unreachable":[]},"route":{"path":"/sandbox/repo","because":"the repository you are in","primary_protected":false}},"warnings":[]}
+        "#]],
+    );
+}
+
+#[test]
+fn status_of_a_repository_with_two_worktrees() {
+    let (sandbox, repo) = prepared();
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["status"]),
+        &expect![[r#"
+            Worktrees
+            * repo        main   here     now  /sandbox/repo
+              repo-topic  topic  present  now  /sandbox/repo-topic
+
+            Store
+              /sandbox/repo/.git/waypost/state.db  3 events
+
+            Latest
+              3  worktree.registered    repo-topic  by tester in repo-topic  now
+              2  worktree.registered    repo        by tester in repo        now
+              1  repository.registered  repo        by tester in repo        now
+        "#]],
+    );
+}
+
+#[test]
+fn status_as_json() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["status", "--json"]),
+        &expect![[r#"
+            {"schema":"waypost/1","data":{"questions":[],"dead":[],"messages":[],"stuck":[],"working":[],"ready":[],"waiting":[],"workflows":[],"agents":[],"jobs":[],"issues":null,"issues_in_work":[],"totals":{"questions":0,"dead":0,"messages":0,"stuck":0,"working":0,"ready":0,"waiting":0,"workflows":0,"agents":0,"issues":0},"worktrees":[{"id":"wt_000000000001","name":"repo","path":"/sandbox/repo","branch":"main","repository":"repo","repository_id":"rp_000000000002","state":"here","last_seen":1767225600000}],"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","events":2},"events":[{"sequence":2,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"worktree.registered","subject":"wt_000000000001","data":{"after":{"id":"wt_000000000001","repository_id":"rp_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","first_seen":1767225600000,"last_seen":1767225600000,"removed_at":null}}},{"sequence":1,"time":1767225600000,"actor":"tester","worktree_id":"wt_000000000001","kind":"repository.registered","subject":"rp_000000000002","data":{"after":{"id":"rp_000000000002","name":"repo","path":"/sandbox/repo","vcs":"git","remote_url":null,"default_branch":null}}}]},"warnings":[]}
+        "#]],
+    );
+}
+
+#[test]
+fn list_of_worktrees_in_every_state() {
+    let (sandbox, repo) = prepared();
+    let _ = sandbox.way(&repo, ["worktree", "add", "removed"]).ok();
+    let _ = sandbox.way(&repo, ["worktree", "rm", "repo-removed"]).ok();
+    let _ = sandbox.way(&repo, ["worktree", "add", "vanished"]).ok();
+    sandbox.git(&repo, ["worktree", "remove", "../repo-vanished"]);
+    sandbox.git(&repo, ["worktree", "add", "-q", "--detach", "../unused"]);
+    let variables = [("WAYPOST_TEST_CLOCK", "2026-01-03T12:00:00Z".as_ref())];
+    check(
+        &sandbox,
+        &sandbox.way_with(&repo, &variables, ["worktree", "list"]),
+        &expect![[r#"
+          NAME           BRANCH    STATE    SEEN    ID               PATH
+        * repo           main      here     2d ago  wt_000000000001  /sandbox/repo
+          repo-removed   removed   removed  2d ago  wt_000000000002  /sandbox/repo-removed
+          repo-topic     topic     present  2d ago  wt_000000000003  /sandbox/repo-topic
+          repo-vanished  vanished  gone     2d ago  wt_000000000004  /sandbox/repo-vanished
+          unused         -         new      -       -                /sandbox/unused
+    "#]],
+    );
+}
+
+#[test]
+fn init_and_init_again() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["init"]),
+        &expect![[r#"
+            Made /sandbox/repo/.waypost/config.toml
+            Made /sandbox/repo/.waypost/.gitignore
+            Made /sandbox/repo/.waypost/.gitattributes
+            The store is /sandbox/repo/.git/waypost/state.db
+            Commit .waypost to share it with your team.
+        "#]],
+    );
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["init"]),
+        &expect![[r#"
+        The store is /sandbox/repo/.git/waypost/state.db
+    "#]],
+    );
+}
+
+#[test]
+fn doctor_of_a_healthy_repository() {
+    let (sandbox, repo) = prepared();
+    let run = sandbox.way(&repo, ["doctor"]);
+    let version = sandbox.git(&repo, ["version"]).trim().replace("git version ", "");
+    let run = Run { stdout: run.stdout.replace(&version, "[git version]"), ..run };
+    check(
+        &sandbox,
+        &run,
+        &expect![[r#"
+            ok  git        [git version]
+            ok  config     understood
+            ok  private    nobody else can look into our files
+            ok  identity   known
+            ok  store      /sandbox/repo/.git/waypost/state.db is whole
+            ok  worktrees  2 on disk, 0 gone
+        "#]],
+    );
+}
+
+#[test]
+fn store_facts() {
+    let (sandbox, repo) = prepared();
+    let run = sandbox.way(&repo, ["db", "info"]);
+    let without = |line: &str| ["size", "log", "sqlite"].iter().any(|varying| line.starts_with(varying));
+    let stdout = run.stdout.split_inclusive('\n').filter(|line| !without(line)).collect();
+    check(
+        &sandbox,
+        &Run { stdout, ..run },
+        &expect![[r#"
+            path                   /sandbox/repo/.git/waypost/state.db
+            chosen                 default: one store per repository, shared by its worktrees
+            schema                 4
+            journal_mode           wal
+            synchronous            full
+            foreign_keys           on
+            trusted_schema         off
+            agents                 0 rows
+            answers                0 rows
+            checkpoints            0 rows
+            dependencies           0 rows
+            events                 3 rows
+            jobs                   0 rows
+            leases                 0 rows
+            messages               0 rows
+            notices                0 rows
+            repositories           1 row
+            tasks                  0 rows
+            templates              0 rows
+            workflow_repositories  0 rows
+            workflows              0 rows
+            workspaces             0 rows
+            worktrees              2 rows
+        "#]],
+    );
+}
+
+#[test]
+fn configuration_with_origins() {
+    let (sandbox, repo) = prepared();
+    let _ = sandbox.way(&repo, ["config", "set", "--shared", "prefix", "way"]).ok();
+    let _ = sandbox.way(&repo, ["config", "set", "store.wait", "10s"]).ok();
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["config", "list", "--show-origin"]),
+        &expect![[r#"
+        prefix      way  /sandbox/repo/.waypost/config.toml
+        store.wait  10s  /sandbox/repo/.git/waypost/config.toml
+    "#]],
+    );
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["config", "list", "--all"]),
+        &expect![[r#"
+            jobs.env                        -       further variables of your environment that jobs see
+            jobs.grace                      3s      how long a job that is asked to end may take
+            jobs.log_limit                  64MiB   how much of what a job prints is kept
+            jobs.timeout                    -       how long a job may run
+            ledger.home                     main    whose copy of the ledger counts: the main worktree's, or each worktree's own
+            prefix                          way     what the ids of new issues begin with
+            prune.auto                      off     whether closing an issue prunes the ledger when it is large
+            ready.unresolved                block   whether an issue waits for one that is in no ledger
+            repos.additional                -       further repositories whose ledgers are read
+            repos.primary                   .       the repository whose ledger comes first
+            role                            -       your role in this repository, if it is not to be guessed
+            routing.auto.contributor        -       where a contributor's new issues go
+            routing.auto.maintainer         -       where a maintainer's new issues go
+            routing.default                 -       where new issues go otherwise
+            routing.mode                    -       how the ledger of a new issue is chosen
+            scope                           repo    who shares a store: a repository's worktrees, nobody, or all repositories
+            statuses.active                 -       further statuses of issues that may be ready
+            statuses.done                   -       further statuses of issues that are finished
+            statuses.frozen                 -       further statuses of issues that are set aside
+            statuses.wip                    -       further statuses of issues that somebody works on
+            store.network                   refuse  whether a store may lie on a network file system
+            store.wait                      10s     how long to wait for other processes
+            sync.timeout                    2m      how long a remote may take to answer; 0s is for ever
+            workspaces.cleanup_on_complete  false   whether a workspace goes when its job has ended and nothing in it would be lost
+            workspaces.include              -       ignored files that workspaces get as well, as patterns
+            workspaces.keep_count           -       how many workspaces way ws gc leaves
+            workspaces.keep_for             7d      how old workspaces get before way ws gc removes them
+            workspaces.limit                -       how large a workspace may become
+            workspaces.path                 -       where jobs get their workspaces
+            workspaces.policy               stop    what happens beyond workspaces.total: no new job, or the oldest safe workspaces go
+            workspaces.pool                 0       how many workspaces way ws warm has in advance
+            workspaces.setup                -       the command that sets a workspace up; it runs once it is trusted
+            workspaces.strategy             -       how workspaces are made, if not as suits the repository
+            workspaces.total                -       how much all workspaces together may take
+        "#]],
+    );
+}
+
+#[test]
+fn errors_for_people_and_for_programs() {
+    let sandbox = sandbox();
+    let dir = sandbox.dir("nowhere");
+    check(
+        &sandbox,
+        &sandbox.way(&dir, ["status"]),
+        &expect![[r#"
+        --- stderr
+        error: /sandbox/nowhere is not in a repository
+        hint: go into one, or make one here: way init
+        hint: or say which store to use: --global, --db PATH, or WAYPOST_DB=PATH
+        --- exit code 2
+    "#]],
+    );
+    check(
+        &sandbox,
+        &sandbox.way(&dir, ["status", "--json"]),
+        &expect![[r#"
+        --- stderr
+        {"schema":"waypost/1","error":{"code":"invalid","message":"/sandbox/nowhere is not in a repository","hints":["go into one, or make one here: way init","or say which store to use: --global, --db PATH, or WAYPOST_DB=PATH"]}}
+        --- exit code 2
+    "#]],
+    );
+    let repo = sandbox.git_repo("repo");
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["worktree", "rm", "none"]),
+        &expect![[r#"
+        --- stderr
+        error: there is no worktree "none"
+        hint: way worktree list shows all
+        store: /sandbox/repo/.git/waypost/state.db (default: one store per repository, shared by its worktrees)
+        --- exit code 3
+    "#]],
+    );
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["worktree", "add"]),
+        &expect![[r#"
+        --- stderr
+        error: the following required arguments were not provided:
+          <BRANCH>
+
+        Usage: way worktree add <BRANCH> [PATH]
+
+        For more information, try '--help'.
+        --- exit code 2
+    "#]],
+    );
+}
+
+#[test]
+fn refusing_to_remove_work() {
+    let (sandbox, repo) = prepared();
+    sandbox.write(sandbox.path("repo-topic/new"), "x");
+    check(
+        &sandbox,
+        &sandbox.way(&repo, ["worktree", "rm", "repo-topic"]),
+        &expect![[r#"
+            --- stderr
+            error: worktree repo-topic has work that would be lost: 1 file not under version control
+            hint: commit and push it, or save and remove it with --force
+            store: /sandbox/repo/.git/waypost/state.db (default: one store per repository, shared by its worktrees)
+            --- exit code 7
+        "#]],
+    );
+}
+
+#[test]
+fn colours_are_only_for_terminals_or_on_demand() {
+    let (sandbox, repo) = prepared();
+    assert!(!sandbox.way(&repo, ["status"]).stdout.contains('\x1b'));
+    assert!(sandbox.way(&repo, ["status", "--color", "always"]).stdout.contains("\x1b[1mStore\x1b[0m"));
+    assert!(!sandbox.way(&repo, ["status", "--color", "never"]).stdout.contains('\x1b'));
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_shown_and_not_sent() {
+    let sandbox = sandbox();
+    let hostile = "evil\u{1b}[2J\u{202e}\u{7}\nx";
+    let repo = sandbox.git_repo(hostile);
+    let variables = [("WAYPOST_ACTOR", "act\u{1b}]52;c;x\u{7}or".as_ref())];
+    let _ = sandbox.way_with(&repo, &variables, ["db", "probe", "--writes", "1"]).ok();
+    let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
+    for command in [
+        vec!["status"],
+        vec!["where"],
+        vec!["worktree", "list"],
+        vec!["doctor"],
+        vec!["db", "info"],
+        vec!["worktree", "rm", hostile],
+        vec!["worktree", "rm", "no\u{1b}ne"],
+    ] {
+        let run = sandbox.way(&repo, &command);
+        let sent = format!("{}{}", run.stdout, run.stderr);
+        let obeyed: Vec<char> =
+            sent.chars().filter(|char| (char.is_control() && *char != '\n') || *char == '\u{202e}').collect();
+        assert!(obeyed.is_empty(), "{command:?} sends {obeyed:?}: {sent}");
+    }
+    // Programs get it as it is.
+    let list = sandbox.way(&repo, ["worktree", "list", "--json"]).data();
+    assert_eq!(list[0]["name"], hostile);
+}
+
+#[test]
+fn no_name_can_pass_for_a_line_of_ours() {
+    let sandbox = sandbox();
+    let run = sandbox.way(&sandbox.path(""), ["-C", "x\nhint: run evil", "status"]).fails(2);
+    assert!(!run.stderr.lines().any(|line| line.starts_with("hint: run evil")), "{}", run.stderr);
+}
+
+#[test]
+fn quiet_says_only_the_answer_and_verbose_says_what_is_run() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let run = sandbox.way(&repo, ["db", "probe", "--writes", "3", "--quiet"]).ok();
+    assert_eq!(run.stdout.lines().count(), 1);
+    let run = sandbox.way(&repo, ["-v", "worktree", "add", "topic"]);
+    assert!(run.stderr.contains("way: run git ") && run.stderr.contains(" worktree add "), "{}", run.stderr);
+}
+
+#[test]
+fn version_and_completions() {
+    let sandbox = sandbox();
+    let run = sandbox.way(&sandbox.path(""), ["--version"]).ok();
+    assert_eq!(run.stdout, format!("way {}\n", env!("CARGO_PKG_VERSION")));
+    for shell in ["bash", "zsh", "fish"] {
+        let run = sandbox.way(&sandbox.path(""), ["completions", shell]).ok();
+        assert!(run.stdout.contains("worktree"), "{shell}");
+    }
+    let script = sandbox.way(&sandbox.path(""), ["completions", "bash"]).stdout;
+    sandbox.write("way.bash", script);
+    let ask = "source way.bash; COMP_WORDS=(way workt); COMP_CWORD=1; _way way workt way; echo \"${COMPREPLY[@]}\"";
+    let output = sandbox.command("bash", &sandbox.path("")).args(["-c", ask]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "worktree", "{output:?}");
+}
+
+#[test]
+fn the_reference_of_commands_is_up_to_date() {
+    fn describe(command: &mut clap::Command, path: &str, page: &mut String) {
+        // What holds for every command is described once, with the program itself.
+        let mut shown = command.clone().mut_args(|arg| {
+            let hide = path != "way" && arg.is_global_set();
+            if hide { arg.hide(true) } else { arg }
+        });
+        let help = shown.render_long_help().to_string();
+        let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+        write!(page, "\n## {path}\n\n```text\n{}\n```\n", help.join("\n")).unwrap();
+        let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+        for name in names {
+            let inner = command.find_subcommand_mut(&name).unwrap();
+            describe(inner, &format!("{path} {name}"), page);
+        }
+    }
+    let mut command = waypost_cli::command().term_width(100);
+    command.build();
+    let mut page = String::from(
+        "# Commands\n\nMade from the program itself by `cargo xtask docs`. Every command takes the global options, too.\n",
+    );
+    describe(&mut command, "way", &mut page);
+    expect_file!["../../../../docs/commands.md"].assert_eq(&page);
+}
+
+#[test]
+fn the_demo_shows_work_from_the_plan_to_the_end_and_leaves_nothing() {
+    let sandbox = sandbox();
+    let dir = sandbox.dir("anywhere");
+    let mut command = sandbox.way_command(&dir);
+    command.env_remove("WAYPOST_TEST_CLOCK").env("TMPDIR", &dir).args(["demo", "--json"]);
+    let data = waypost_testkit::Run::of(&command.output().unwrap()).data();
+    let steps = data["steps"].as_array().unwrap();
+    let of = |beginning: &str| {
+        let found = steps.iter().find(|step| step["command"].as_str().unwrap().starts_with(beginning));
+        found.unwrap_or_else(|| panic!("no step {beginning}: {data}"))["output"].as_str().unwrap().to_owned()
+    };
+    assert!(of("way --agent team worker").contains("4 started, 4 completed, 0 failed"), "{data}");
+    assert!(of("way workflow show").contains("completed, 4 of 4 done"));
+    assert_eq!(of("git status"), "?? .waypost/\n".to_owned() + of("git status").lines().last().unwrap() + "\n");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+    assert!(!sandbox.path("home/.waypost").exists());
+}

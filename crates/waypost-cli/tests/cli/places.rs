@@ -1,0 +1,494 @@
+//! Where state lives, from wherever one looks.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use serde_json::Value;
+use waypost_testkit::{Run, Sandbox, skipped, strace};
+
+use crate::{NONE, sandbox};
+
+fn place(sandbox: &Sandbox, dir: &Path) -> Value {
+    sandbox.way(dir, ["where", "--json"]).data()
+}
+
+fn store_path(run: Run) -> String {
+    run.data()["store"]["path"].as_str().unwrap().to_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a1_the_variable_counts_before_anything_else_and_looking_creates_nothing() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let db = sandbox.path("elsewhere/my.db");
+    let data = sandbox.way_with(&repo, &[("WAYPOST_DB", db.as_os_str())], ["where", "--json"]).data();
+    assert_eq!(data["store"]["path"], text(&db));
+    assert_eq!(data["store"]["source"], "env");
+    assert_eq!(data["store"]["because"], "WAYPOST_DB");
+    assert!(!db.parent().unwrap().exists());
+    assert!(!repo.join(".git/waypost").exists());
+    assert!(!repo.join(".waypost").exists());
+}
+
+#[test]
+fn a2_a_fresh_repository_needs_no_set_up() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let data = sandbox.way(&repo, ["status", "--json"]).data();
+    assert_eq!(data["store"]["path"], text(&repo.join(".git/waypost/state.db")));
+    assert_eq!(data["store"]["source"], "default");
+    assert!(repo.join(".git/waypost/state.db").is_file());
+}
+
+#[test]
+fn a3_two_repositories_share_nothing() {
+    let sandbox = sandbox();
+    let (one, other) = (sandbox.git_repo("one/repo"), sandbox.git_repo("other/repo"));
+    let list = |repo: &Path| sandbox.way(repo, ["worktree", "list", "--json"]).data();
+    let (first, second) = (list(&one), list(&other));
+    assert_eq!(first.as_array().unwrap().len(), 1);
+    assert_eq!(second.as_array().unwrap().len(), 1);
+    assert_eq!(first[0]["name"], second[0]["name"], "the same name in both");
+    assert_ne!(first[0]["id"], second[0]["id"]);
+}
+
+#[test]
+fn a13_global_and_db_say_what_they_chose_and_exclude_each_other() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let global = sandbox.way(&repo, ["where", "--json", "--global"]).data();
+    assert_eq!(global["store"]["path"], text(&sandbox.path("home/.waypost/state.db")));
+    assert_eq!((&global["store"]["source"], &global["store"]["because"]), (&"flag".into(), &"--global".into()));
+    let named = sandbox.way(&repo, ["--db", "x.db", "where", "--json"]).data();
+    assert_eq!(named["store"]["path"], text(&repo.join("x.db")));
+    assert_eq!((&named["store"]["source"], &named["store"]["because"]), (&"flag".into(), &"--db".into()));
+    let both = sandbox.way(&repo, ["where", "--json", "--global", "--db", "x.db"]).fails(2);
+    assert_eq!(both.error()["code"], "invalid");
+    let _ = sandbox.way(&repo, ["where", "--scope", "repo", "--db", "x.db"]).fails(2);
+    let run = sandbox.way(&repo, ["where", "--scope", "rep"]).fails(2);
+    assert!(run.stderr.contains("it is repo, worktree or global"), "{}", run.stderr);
+}
+
+#[test]
+fn scope_flags_give_way_to_the_variable_and_say_so() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let run = sandbox.way_with(&repo, &[("WAYPOST_DB", OsStr::new("x.db"))], ["where", "--global"]);
+    assert_eq!(run.code, 0);
+    assert!(run.stderr.contains("--global has no effect"), "{}", run.stderr);
+    assert!(run.stdout.contains("x.db"));
+}
+
+#[test]
+fn scopes_come_from_flags_then_configuration_then_the_default() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["config", "set", "scope", "global"]).ok();
+    let global = text(&sandbox.path("home/.waypost/state.db")).to_owned();
+    let configured = place(&sandbox, &repo);
+    assert_eq!(configured["store"]["path"], global);
+    assert_eq!(configured["store"]["source"], "config");
+    let by_variable = sandbox.way_with(&repo, &[("WAYPOST_SCOPE", OsStr::new("repo"))], ["where", "--json"]).data();
+    assert_eq!(by_variable["store"]["source"], "env");
+    assert_eq!(by_variable["store"]["scope"], "repo");
+    let by_flag = sandbox.way(&repo, ["where", "--json", "--scope", "repo"]).data();
+    assert_eq!(by_flag["store"]["source"], "flag");
+    assert_eq!(by_flag["store"]["path"], text(&repo.join(".git/waypost/state.db")));
+}
+
+#[test]
+fn a_store_of_one_worktree_is_kept_apart_and_survives_the_worktree() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let tree = sandbox.path("tree");
+    sandbox.git(&repo, ["worktree", "add", "-q", text(&tree)]);
+    assert_eq!(sandbox.way(&tree, ["where", "--json", "--scope", "worktree"]).data()["store"]["path"], Value::Null);
+    let status = |dir: &Path| sandbox.way(dir, ["status", "--json", "--scope", "worktree"]);
+    let (here, there) = (store_path(status(&repo)), store_path(status(&tree)));
+    assert_ne!(here, there);
+    assert!(there.starts_with(text(&repo.join(".git/waypost/worktrees/wt_"))), "{there}");
+    sandbox.git(&repo, ["worktree", "remove", text(&tree)]);
+    assert!(Path::new(&there).is_file());
+}
+
+#[test]
+fn a15_outside_a_repository_nothing_happens_and_the_error_says_what_to_do() {
+    let sandbox = sandbox();
+    let dir = sandbox.dir("nowhere");
+    for command in [vec!["where"], vec!["status"], vec!["db", "info"], vec!["worktree", "list"], vec!["doctor"]] {
+        let run = sandbox.way(&dir, &command).fails(2);
+        assert!(run.stderr.contains("--db") && run.stderr.contains("WAYPOST_DB"), "{}", run.stderr);
+        assert!(run.stderr.contains("--global"), "{}", run.stderr);
+    }
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(sandbox.path("home")).unwrap().count(), 0);
+}
+
+#[test]
+fn outside_a_repository_a_named_store_works() {
+    let sandbox = sandbox();
+    let dir = sandbox.dir("nowhere");
+    let status = sandbox.way(&dir, ["--global", "status", "--json"]).data();
+    assert_eq!(status["store"]["path"], text(&sandbox.path("home/.waypost/state.db")));
+    assert_eq!(status["worktrees"][0]["name"], "home");
+    let _ = sandbox.way(&dir, ["--db", "x.db", "status"]).ok();
+    assert!(dir.join("x.db").is_file());
+}
+
+#[test]
+fn a16_empty_is_unset_tilde_is_home_and_relative_is_from_here() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let sub = sandbox.dir("repo/sub");
+    let with =
+        |value: &str| store_path(sandbox.way_with(&sub, &[("WAYPOST_DB", OsStr::new(value))], ["where", "--json"]));
+    assert_eq!(with(""), text(&repo.join(".git/waypost/state.db")));
+    assert_eq!(with("~/x.db"), text(&sandbox.path("home/x.db")));
+    assert_eq!(with("x.db"), text(&sub.join("x.db")));
+}
+
+#[test]
+fn a17_subdirectory_symlink_submodule_and_bare_repository_resolve_right() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    let deep = sandbox.dir("repo/a/b/c");
+    symlink(&repo, sandbox.path("link")).unwrap();
+    let ids = |dir: &Path| {
+        let data = place(&sandbox, dir);
+        (data["repository"]["id"].clone(), data["worktree"]["id"].clone(), data["store"]["path"].clone())
+    };
+    let main = ids(&repo);
+    assert!(main.1.is_string());
+    assert_eq!(ids(&deep), main);
+    assert_eq!(ids(&sandbox.path("link")), main);
+    assert_eq!(ids(&sandbox.path("link/a/b")), main);
+    assert_eq!(ids(&repo.join(".git/hooks")), main, "inside the git directory");
+
+    let library = sandbox.git_repo("library");
+    sandbox.git(&repo, ["-c", "protocol.file.allow=always", "submodule", "add", "-q", text(&library), "sub"]);
+    let sub = repo.join("sub");
+    let _ = sandbox.way(&sub, ["status"]).ok();
+    let inside = ids(&sub);
+    assert_eq!(inside.2, text(&repo.join(".git/modules/sub/waypost/state.db")));
+    assert_ne!(inside.0, main.0);
+    assert_eq!(place(&sandbox, &sub)["worktree"]["main"], true);
+
+    sandbox.git(&sandbox.path(""), ["clone", "-q", "--bare", text(&repo), "bare.git"]);
+    let bare = sandbox.path("bare.git");
+    let data = sandbox.way(&bare, ["status", "--json"]).data();
+    assert_eq!(data["store"]["path"], text(&bare.join("waypost/state.db")));
+    assert_eq!(place(&sandbox, &bare)["worktree"], Value::Null);
+    assert_eq!(place(&sandbox, &bare)["repository"]["name"], "bare");
+}
+
+#[test]
+fn a_bare_repository_with_worktrees_keeps_its_ledger_with_the_default_branch() {
+    let sandbox = sandbox();
+    let origin = sandbox.git_repo("origin");
+    let project = sandbox.dir("project");
+    sandbox.git(&project, ["clone", "-q", "--bare", text(&origin), ".bare"]);
+    sandbox.write(project.join(".git"), "gitdir: ./.bare\n");
+    sandbox.git(&project, ["worktree", "add", "-q", "main"]);
+    sandbox.git(&project, ["worktree", "add", "-q", "-b", "topic", "topic"]);
+    let store = project.join(".bare/waypost/state.db");
+    for dir in ["project", "project/.bare", "project/main", "project/topic"] {
+        let data = place(&sandbox, &sandbox.path(dir));
+        assert_eq!(data["store"]["path"], text(&store), "from {dir}");
+        assert_eq!(data["ledger"]["path"], text(&project.join("main/.waypost/issues.jsonl")), "from {dir}");
+        assert_eq!(data["repository"]["name"], "project");
+    }
+}
+
+#[test]
+fn the_ledger_can_follow_the_branch_and_beads_are_used_in_place() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let tree = sandbox.path("tree");
+    sandbox.git(&repo, ["worktree", "add", "-q", text(&tree)]);
+    let ledger = |dir: &Path| place(&sandbox, dir)["ledger"].clone();
+    assert_eq!(ledger(&tree)["path"], text(&repo.join(".waypost/issues.jsonl")));
+    let _ = sandbox.way(&tree, ["config", "set", "ledger.home", "branch"]).ok();
+    assert_eq!(ledger(&tree)["path"], text(&tree.join(".waypost/issues.jsonl")));
+    assert_eq!(ledger(&tree)["source"], "config");
+    sandbox.dir("repo/.beads");
+    sandbox.write(repo.join(".beads/issues.jsonl"), "");
+    assert_eq!(ledger(&repo)["path"], text(&repo.join(".beads/issues.jsonl")));
+}
+
+#[test]
+fn a20_one_module_knows_the_store_and_every_command_uses_the_same() {
+    // The name of the file is written down once in the program, apart from what doctor inspects by name and the
+    // link that worktrees get.
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut owners = Vec::new();
+    let mut folders = vec![crates.join("waypost/src"), crates.join("waypost-cli/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if std::fs::read_to_string(&path).unwrap().contains("private_dir.join(STORE_FILE)") {
+                owners.push(path.strip_prefix(crates).unwrap().to_owned());
+            }
+        }
+    }
+    assert_eq!(owners, [Path::new("waypost/src/place.rs")]);
+
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let store = store_path(sandbox.way(&repo, ["where", "--json"]));
+    assert_eq!(store_path(sandbox.way(&repo, ["status", "--json"])), store);
+    assert_eq!(sandbox.way(&repo, ["init", "--json"]).data()["store"], store);
+    assert_eq!(sandbox.way(&repo, ["db", "info", "--json"]).data()["path"], store);
+    let doctor = sandbox.way(&repo, ["doctor", "--json"]).data();
+    let found = doctor.as_array().unwrap().iter().find(|finding| finding["check"] == "store").unwrap();
+    assert!(found["detail"].as_str().unwrap().contains(&store));
+}
+
+#[test]
+fn a21_every_error_about_a_store_says_which_store_and_why() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let run = sandbox.way_with(&repo, &[("WAYPOST_DB", repo.as_os_str())], ["status"]).fails(8);
+    assert!(run.stderr.contains(&format!("store: {} (from WAYPOST_DB)", text(&repo))), "{}", run.stderr);
+    let run = sandbox.way(&repo, ["--json", "worktree", "rm", "none"]).fails(3);
+    assert_eq!(run.error()["store"]["path"], text(&repo.join(".git/waypost/state.db")));
+    assert_eq!(run.error()["store"]["because"], "default: one store per repository, shared by its worktrees");
+}
+
+#[test]
+fn g8_the_same_command_works_everywhere_unchanged() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let sub = sandbox.dir("repo/sub");
+    let tree = sandbox.path("tree");
+    sandbox.git(&repo, ["worktree", "add", "-q", text(&tree)]);
+    sandbox.git(&sandbox.path(""), ["clone", "-q", text(&repo), "clone"]);
+    for dir in [repo.as_path(), &sub, &tree, &sandbox.path("clone")] {
+        let _ = sandbox.way(dir, ["status"]).ok();
+    }
+    assert_eq!(store_path(sandbox.way(&tree, ["where", "--json"])), text(&repo.join(".git/waypost/state.db")));
+}
+
+#[test]
+fn g10_looking_starts_no_process() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let tree = sandbox.path("tree");
+    sandbox.git(&repo, ["worktree", "add", "-q", text(&tree)]);
+    let no_programs = [("PATH", OsStr::new("/nonexistent"))];
+    for command in ["where", "status"] {
+        let run = sandbox.way_with(&tree, &no_programs, [command]).ok();
+        assert!(run.stdout.contains(text(&repo.join(".git/waypost/state.db"))));
+    }
+}
+
+#[test]
+fn git_variables_lead_as_they_lead_git() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let tree = sandbox.path("tree");
+    sandbox.git(&repo, ["worktree", "add", "-q", text(&tree)]);
+    let nowhere = sandbox.dir("nowhere");
+    let store = text(&repo.join(".git/waypost/state.db")).to_owned();
+    let with = |dir: &Path, variables: &[(&str, &OsStr)]| sandbox.way_with(dir, variables, ["where", "--json"]).data();
+
+    let data = with(&nowhere, &[("GIT_DIR", repo.join(".git").as_os_str())]);
+    assert_eq!(data["store"]["path"], store);
+    // As in a hook of a linked worktree.
+    let admin = repo.join(".git/worktrees/tree");
+    let data = with(&nowhere, &[("GIT_DIR", admin.as_os_str())]);
+    assert_eq!((&data["store"]["path"], &data["worktree"]["path"]), (&store.clone().into(), &text(&tree).into()));
+    let data = with(&repo, &[("GIT_DIR", OsStr::new(".git")), ("GIT_WORK_TREE", OsStr::new("."))]);
+    assert_eq!(data["worktree"]["path"], text(&repo));
+    let common = repo.join(".git");
+    let data = with(&nowhere, &[("GIT_DIR", admin.as_os_str()), ("GIT_COMMON_DIR", common.as_os_str())]);
+    assert_eq!(data["store"]["path"], store);
+    let run = sandbox.way_with(&repo, &[("GIT_DIR", nowhere.as_os_str())], ["where"]).fails(2);
+    assert!(run.stderr.contains("is not a git repository"), "{}", run.stderr);
+    // From elsewhere, what is tracked still belongs to the repository's own tree.
+    let data = with(&nowhere, &[("GIT_DIR", repo.join(".git").as_os_str())]);
+    assert_eq!(data["ledger"]["path"], text(&repo.join(".waypost/issues.jsonl")));
+    assert_eq!(data["repository"]["path"], text(&repo));
+}
+
+#[test]
+fn a_repository_of_another_user_is_refused() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let given = sandbox.command("chown", &repo).args(["-R", "65534", text(&repo)]).output().unwrap();
+    if !given.status.success() {
+        skipped("this user may not give files away");
+        return;
+    }
+    for command in ["where", "status", "init"] {
+        let run = sandbox.way(&repo, [command]).fails(7);
+        assert!(run.stderr.contains("belongs to user 65534"), "{}", run.stderr);
+    }
+    assert!(!repo.join(".git/waypost").exists() && !repo.join(".waypost").exists());
+}
+
+#[test]
+fn the_history_does_not_fill_with_how_one_looks_at_the_repository() {
+    let sandbox = sandbox();
+    let Some(repo) = sandbox.jj_repo("repo", true) else { return };
+    sandbox.write(repo.join("file"), "x");
+    sandbox.jj(&repo, ["commit", "-m", "first"]);
+    sandbox.git(&repo, ["worktree", "add", "-q", "--detach", "../tree", "HEAD"]);
+    let hook = [("GIT_DIR", OsStr::new(".git")), ("GIT_WORK_TREE", OsStr::new("."))];
+    for _ in 0..3 {
+        let _ = sandbox.way(&repo, ["db", "probe", "--writes", "1"]).ok();
+        let _ = sandbox.way(&sandbox.path("tree"), ["db", "probe", "--writes", "1"]).ok();
+        let _ = sandbox.way_with(&repo, &hook, ["db", "probe", "--writes", "1"]).ok();
+    }
+    let db = rusqlite::Connection::open(repo.join(".git/waypost/state.db")).unwrap();
+    let changes: i64 =
+        db.query_row("SELECT count(*) FROM events WHERE kind = 'repository.changed'", [], |row| row.get(0)).unwrap();
+    assert_eq!(changes, 0);
+}
+
+#[test]
+fn a_hook_finds_the_store_of_its_repository() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let tree = sandbox.path("tree");
+    sandbox.git(&repo, ["worktree", "add", "-q", text(&tree)]);
+    let output = sandbox.path("said");
+    let hook = repo.join(".git/hooks/pre-commit");
+    let way = env!("CARGO_BIN_EXE_way");
+    sandbox.write(&hook, format!("#!/bin/sh\n'{way}' where --json > '{}'\n", text(&output)));
+    sandbox.command("chmod", &repo).arg("+x").arg(&hook).status().unwrap();
+    sandbox.git(&tree, ["commit", "-q", "--allow-empty", "-m", "second"]);
+    let said: Value = serde_json::from_str(&std::fs::read_to_string(&output).unwrap()).unwrap();
+    assert_eq!(said["data"]["store"]["path"], text(&repo.join(".git/waypost/state.db")));
+    assert_eq!(said["data"]["worktree"]["path"], text(&tree));
+}
+
+#[test]
+fn a_home_that_is_not_set_stops_only_what_needs_it() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let no_home = [("HOME", OsStr::new(""))];
+    let data = sandbox.way_with(&repo, &no_home, ["where", "--json"]).data();
+    assert_eq!(data["home"], Value::Null);
+    let _ = sandbox.way_with(&repo, &no_home, ["status"]).ok();
+    let run = sandbox.way_with(&repo, &no_home, ["--global", "status"]).fails(2);
+    assert!(run.stderr.contains("WAYPOST_HOME"), "{}", run.stderr);
+    let _ = sandbox.way_with(&repo, &no_home, ["--db", "~/x.db", "status"]).fails(2);
+    let named = [("HOME", OsStr::new("")), ("WAYPOST_HOME", OsStr::new("mine"))];
+    let data = sandbox.way_with(&repo, &named, ["--global", "where", "--json"]).data();
+    assert_eq!(data["store"]["path"], text(&repo.join("mine/state.db")));
+}
+
+#[test]
+fn the_home_directory_is_not_a_repository_because_of_our_own_directory() {
+    let sandbox = sandbox();
+    let home = sandbox.path("home");
+    let _ = sandbox.way(&home, ["--global", "status"]).ok();
+    assert!(home.join(".waypost/state.db").is_file());
+    let _ = sandbox.way(&home, ["status"]).fails(2);
+    let _ = sandbox.way(&home, ["init"]).fails(7);
+    symlink(&home, sandbox.path("other-home")).unwrap();
+    let variables = [("HOME", sandbox.path("other-home").into_os_string())];
+    let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
+    let _ = sandbox.way_with(&home, &variables, ["init"]).fails(7);
+}
+
+#[test]
+fn paths_of_any_bytes_work() {
+    let sandbox = sandbox();
+    for (name, shown) in [
+        (b"with space".to_vec(), "with space"),
+        (b"new\nline".to_vec(), "new\nline"),
+        (b"not-utf8-\xff\xfe".to_vec(), "not-utf8-%FF%FE"),
+        (b"-dash".to_vec(), "-dash"),
+        (b"quote'\"$(x)`".to_vec(), "quote'\"$(x)`"),
+    ] {
+        let repo = sandbox.git_repo(OsString::from_vec(name.clone()));
+        let mut tree_name = name.clone();
+        tree_name.extend(b" tree\nx");
+        let tree = sandbox.path(OsStr::from_bytes(&tree_name));
+        sandbox.git(
+            &repo,
+            [
+                OsStr::new("worktree"),
+                OsStr::new("add"),
+                OsStr::new("-q"),
+                OsStr::new("-b"),
+                OsStr::new("topic"),
+                tree.as_os_str(),
+            ],
+        );
+        let from_main = place(&sandbox, &repo);
+        let from_tree = place(&sandbox, &tree);
+        assert_eq!(from_tree["store"]["path"], from_main["store"]["path"]);
+        assert!(from_main["worktree"]["path"].as_str().unwrap().ends_with(shown), "{from_main}");
+        let list = sandbox.way(&tree, ["worktree", "list", "--json"]).data();
+        assert_eq!(list.as_array().unwrap().len(), 2, "{list}");
+        // What a person sees stays on its line.
+        let run = sandbox.way(&tree, ["worktree", "list"]).ok();
+        assert_eq!(run.stdout.lines().count(), 3, "{}", run.stdout);
+    }
+}
+
+#[test]
+fn a_ceiling_stops_the_search() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let sub = sandbox.dir("repo/sub/dir");
+    let run = sandbox.way_with(&sub, &[("GIT_CEILING_DIRECTORIES", repo.as_os_str())], ["where"]);
+    let _ = run.fails(2);
+}
+
+#[test]
+fn the_directory_flag_moves_first() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let from = sandbox.dir("from");
+    let data = sandbox.way(&from, ["-C", "../repo", "--db", "x.db", "where", "--json"]).data();
+    assert_eq!(data["store"]["path"], text(&repo.join("x.db")));
+    let _ = sandbox.way(&from, ["-C", "missing", "where"]).fails(2);
+}
+
+#[test]
+fn without_any_command_help_is_shown() {
+    let sandbox = sandbox();
+    let run = sandbox.way(&sandbox.path(""), NONE).fails(2);
+    assert!(run.stderr.contains("Usage: way"), "{}", run.stderr);
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_is_not_taken_for_a_directory_without_a_repository() {
+    if strace().is_none() {
+        return;
+    }
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let linked = sandbox.path("linked");
+    sandbox.git(&repo, ["worktree", "add", "-q", "../linked"]);
+    for (dir, file) in [
+        (&repo, ".git"),
+        (&repo, ".git/HEAD"),
+        (&repo, ".git/objects"),
+        (&repo, ".git/refs"),
+        (&repo, ".git/config"),
+        (&linked, ".git"),
+        (&linked, "../repo/.git/worktrees/linked/commondir"),
+    ] {
+        let path = dir.join(file).canonicalize().unwrap();
+        let mut command = sandbox.command("strace", dir);
+        command.args(["-qq", "-o", "/dev/null", "-e", "trace=statx,newfstatat,lstat,stat,openat"]);
+        command.args(["-e", "inject=statx,newfstatat,lstat,stat,openat:error=EIO", "-P"]).arg(&path);
+        let run = Run::of(&command.arg(env!("CARGO_BIN_EXE_way")).arg("where").output().unwrap()).fails(8);
+        let said = run.whole();
+        assert!(said.contains("cannot") && said.contains(path.to_str().unwrap()), "{file}: {said}");
+        assert!(said.contains("Input/output error"), "{file}: {said}");
+    }
+}

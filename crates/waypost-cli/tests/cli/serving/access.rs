@@ -1,0 +1,388 @@
+//! Who is let in, and how far. The numbers are those of the table of threats.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use waypost_testkit::strace;
+
+use super::{Ask, Server, plan};
+use crate::jobs::until;
+use crate::ledger::LEDGER;
+use crate::transfers::is_being_written;
+
+/// What is answered without a token.
+const OPEN: &[&str] = &["/healthz", "/readyz", "/login"];
+
+/// Returns all addresses that the server says it has, with something for every argument.
+fn routes(server: &Server) -> Vec<(String, String, bool)> {
+    let document: Value = serde_json::from_str(&server.get("/openapi.json").body).unwrap();
+    let mut routes = Vec::new();
+    let paths = document["paths"].as_object().unwrap();
+    let operations = || paths.values().flat_map(|methods| methods.as_object().unwrap().values());
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().unwrap() {
+            if path.ends_with("/op/{operation}") {
+                for name in operation["parameters"][0]["schema"]["enum"].as_array().unwrap() {
+                    let own = operations().find(|known| known["operationId"] == *name).unwrap();
+                    let path = path.replace("{operation}", name.as_str().unwrap());
+                    routes.push((method.to_uppercase(), path, own["x-effect"] != "write"));
+                }
+                continue;
+            }
+            let filled = path.split('/').map(|part| if part.starts_with('{') { "x" } else { part });
+            let is_read = operation["x-effect"] != "write";
+            routes.push((method.to_uppercase(), filled.collect::<Vec<_>>().join("/"), is_read));
+        }
+    }
+    assert!(routes.len() > 150, "{}", routes.len());
+    routes
+}
+
+fn ask<'a>(server: &'a Server, method: &str, path: &str) -> Ask<'a> {
+    let ask = server.ask(method, path);
+    if method == "POST" { ask.json(&json!({})) } else { ask }
+}
+
+#[test]
+fn t4_no_address_is_answered_without_a_token_or_with_a_wrong_one() {
+    let server = Server::start(&[]);
+    let mut others =
+        vec![("GET".to_owned(), "/".to_owned(), true), ("GET".to_owned(), "/nothing/here".to_owned(), true)];
+    others.extend(routes(&server));
+    for (method, path, _) in others.iter().filter(|(_, path, _)| !OPEN.contains(&path.as_str())) {
+        let without = ask(&server, method, path).with("Authorization", "").send();
+        assert_eq!(without.fails(401), "refused", "{method} {path}");
+        assert_eq!(without.headers["www-authenticate"], "Bearer");
+        for wrong in ["Bearer x", "Bearer ", "Basic eDp4", "bearer"] {
+            let status = ask(&server, method, path).with("Authorization", wrong).send().status;
+            assert!([401, 429].contains(&status), "{method} {path} {wrong}: {status}");
+        }
+    }
+}
+
+#[test]
+fn t1_t2_t3_t5_no_address_answers_pages_of_others() {
+    let server = Server::start(&[]);
+    let port = server.host().split(':').nth(1).unwrap().to_owned();
+    for (method, path, _) in routes(&server) {
+        for (name, value) in [
+            ("Host", "evil.example"),
+            ("Host", &format!("evil.example:{port}")),
+            ("Host", "127.0.0.1"),
+            ("Origin", "http://evil.example"),
+            ("Origin", "null"),
+            ("Origin", "http://localhost:1"),
+            ("Sec-Fetch-Site", "cross-site"),
+            ("Sec-Fetch-Site", "same-site"),
+        ] {
+            let reply = ask(&server, &method, &path).with(name, value).send();
+            assert_eq!(reply.fails(403), "refused", "{method} {path} {name}: {value}");
+            assert!(!reply.headers.keys().any(|name| name.starts_with("access-control-")), "{reply:?}");
+        }
+        if method == "POST" {
+            for kind in ["text/plain", "application/x-www-form-urlencoded", ""] {
+                let reply = ask(&server, &method, &path).with("Content-Type", kind).send();
+                assert_eq!(reply.fails(415), "invalid", "{method} {path} {kind}");
+            }
+        }
+    }
+    // A browser asks first whether it may; nobody says that it may.
+    let preflight = server.ask("OPTIONS", "/api/v1/tasks").with("Access-Control-Request-Method", "POST").send();
+    assert_eq!(preflight.status, 405);
+    assert!(!preflight.headers.keys().any(|name| name.starts_with("access-control-")), "{preflight:?}");
+}
+
+#[test]
+fn t13_a_token_that_may_only_read_writes_nowhere() {
+    let server = Server::start(&[]);
+    let token = server.token(&["--role", "read-only"]);
+    let before = server.way(&["events", "--json", "--limit", "500"]).ok().stdout;
+    for (method, path, is_read) in routes(&server) {
+        let reply = ask(&server, &method, &path).by(&token).with("Accept", "application/json");
+        if path == "/api/v1/events/stream" || path == "/api/v1/wait" || OPEN.contains(&path.as_str()) {
+            continue;
+        }
+        let reply = reply.send();
+        if is_read {
+            assert_ne!(reply.status, 403, "{method} {path}: {reply:?}");
+        } else {
+            assert!([400, 403].contains(&reply.status), "{method} {path}: {reply:?}");
+        }
+        assert!(reply.status < 500, "{method} {path}: {reply:?}");
+    }
+    assert_eq!(server.way(&["events", "--json", "--limit", "500"]).ok().stdout, before);
+}
+
+#[test]
+fn t31_a_jobs_token_touches_its_task_and_nothing_else() {
+    let server = Server::start(&[]);
+    server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
+    let claim = server.ask("POST", "/api/v1/tasks/claim").with("Waypost-Agent", "job").json(&json!({})).send().data();
+    let task = claim["task"]["id"].as_str().unwrap();
+    let token = server.token(&["--role", "job", "--agent", "job", "--task", task]);
+    let other = server.get("/api/v1/tasks").data();
+    let other = other.as_array().unwrap().iter().find(|one| one["id"] != task).unwrap()["id"].clone();
+    let mut reached = Vec::new();
+    for (method, path, _) in routes(&server).into_iter().filter(|(_, path, _)| !OPEN.contains(&path.as_str())) {
+        let reply = ask(&server, &method, &path).by(&token).send();
+        assert!(reply.status < 500, "{method} {path}: {reply:?}");
+        if ![400, 403, 404].contains(&reply.status) {
+            reached.push(path);
+        }
+    }
+    reached.sort();
+    assert_eq!(
+        reached,
+        ["/api/v1/op/prime", "/api/v1/op/register", "/api/v1/prime", "/api/v1/register", "/openapi.json",]
+    );
+    let by = |path: &str, body: Value| server.ask("POST", path).by(&token).json(&body).send();
+    let checkpoint = json!({ "epoch": 1, "kind": "progress", "summary": "s" });
+    by(&format!("/api/v1/tasks/{task}/checkpoint"), checkpoint.clone()).data();
+    let of_other = format!("/api/v1/tasks/{}/checkpoint", other.as_str().unwrap());
+    assert_eq!(by(&of_other, checkpoint).fails(403), "refused");
+    assert_eq!(by("/api/v1/heartbeat", json!({})).fails(403), "refused", "that would renew other leases too");
+    by("/api/v1/heartbeat", json!({ "task": task, "epoch": 1 })).data();
+    by(&format!("/api/v1/tasks/{task}/finish"), json!({ "epoch": 1, "outcome": "o" })).data();
+}
+
+#[test]
+fn t12_t35_a_token_says_who_asks_whatever_the_request_says() {
+    let server = Server::start(&[]);
+    server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
+    let (a, b) = (server.token(&["--agent", "a"]), server.token(&["--agent", "b"]));
+    let by = |token: &str, path: &str, body: Value| server.ask("POST", path).by(token).json(&body).send();
+    let claimed = by(&a, "/api/v1/tasks/claim", json!({})).data();
+    assert_eq!(claimed["task"]["holder"], "a");
+    for (path, body) in [
+        ("/api/v1/tasks/build/checkpoint", json!({ "epoch": 1, "kind": "progress", "summary": "s" })),
+        ("/api/v1/tasks/build/finish", json!({ "epoch": 1, "outcome": "o" })),
+        ("/api/v1/tasks/build/fail", json!({ "epoch": 1, "error": "e" })),
+        ("/api/v1/tasks/build/pause", json!({ "epoch": 1 })),
+        ("/api/v1/tasks/build/release", json!({ "epoch": 1 })),
+        ("/api/v1/tasks/build/release", json!({ "force": true })),
+        ("/api/v1/tasks/build/ask-question", json!({ "epoch": 1, "question": "?" })),
+        ("/api/v1/tasks/build/answer-question", json!({ "answer": "!" })),
+        ("/api/v1/heartbeat", json!({ "task": "build", "epoch": 1 })),
+        ("/api/v1/agents/register", json!({ "name": "a" })),
+        ("/api/v1/agents/register", json!({ "role": "human" })),
+        ("/api/v1/agents/retire", json!({ "agent": "a" })),
+    ] {
+        let reply = by(&b, path, body.clone());
+        assert!([403, 409].contains(&reply.status), "{path} {body}: {reply:?}");
+    }
+    let forged = server.ask("POST", "/api/v1/messages").by(&b).with("Waypost-Agent", "a");
+    assert_eq!(forged.json(&json!({ "to": "a", "body": "x" })).send().fails(403), "refused");
+    let sent = by(&b, "/api/v1/messages", json!({ "to": "a", "body": "from b" })).data();
+    let inbox = by(&a, "/api/v1/inbox/list", json!({ "limit": 5 })).data();
+    assert_eq!((&inbox["messages"][0]["from"], &inbox["messages"][0]["id"]), (&json!("b"), &sent["id"]));
+    assert_eq!(by(&b, "/api/v1/messages/ack", json!({ "messages": [sent["id"]] })).status / 100, 4);
+    // The same over commands.
+    assert_eq!(server.remote_as(&b, &["msg", "send", "a", "hello", "--agent", "a"]).fails(7).code, 7);
+    assert_eq!(server.remote_as(&b, &["agent", "show", "a", "--json"]).data()["name"], "a");
+}
+
+#[test]
+fn tokens_end_when_they_are_revoked_rotated_or_old() {
+    let server = Server::start(&[]);
+    let status = |token: &str| server.ask("GET", "/api/v1/status").by(token).send().status;
+    let first = server.way(&["token", "create", "--agent", "a", "--json"]).data();
+    let (id, secret) = (first["id"].as_str().unwrap(), first["token"].as_str().unwrap());
+    assert_eq!(status(secret), 200);
+    let second = server.way(&["token", "rotate", id, "--json"]).data()["token"].as_str().unwrap().to_owned();
+    assert_eq!((status(secret), status(&second)), (401, 200));
+    let _ = server.way(&["token", "revoke", id]).ok();
+    assert_eq!(status(&second), 401);
+    let _ = server.way(&["token", "revoke", id]).fails(3);
+    // The clock of tests stands still.
+    let ended = server.token(&["--agent", "a", "--expires", "0s"]);
+    assert_eq!(status(&ended), 401);
+    assert_eq!(status(&server.token(&["--agent", "a", "--expires", "1h"])), 200);
+    let own = server.token.clone();
+    let _ = server.way(&["token", "rotate", "own"]).ok();
+    assert_eq!(status(&own), 401);
+    assert_eq!(server.remote(&["workflow", "list", "--json"]).data(), json!([]), "the command finds the new one");
+    let _ = server.way(&["token", "create"]).fails(2);
+    let _ = server.way(&["token", "create", "--role", "job", "--agent", "a"]).fails(2);
+    let _ = server.way(&["token", "create", "--role", "king"]).fails(2);
+}
+
+#[test]
+fn t9_t11_secrets_are_kept_as_hashes_in_files_of_ours() {
+    let server = Server::start(&[]);
+    let secret = server.token(&["--agent", "a"]);
+    let dir = server.repo.join(".git/waypost");
+    let kept = std::fs::read_to_string(dir.join("tokens.json")).unwrap();
+    assert!(!kept.contains(&secret) && !kept.contains(&secret[5..]), "{kept}");
+    assert!(!server.way(&["token", "list"]).ok().stdout.contains(&secret[5..]));
+    assert_eq!(secret.len(), 5 + 64, "256 bits");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for (path, wanted) in [
+        (dir.join("tokens.json"), 0o600),
+        (server.sandbox.path("home/.waypost"), 0o700),
+        (server.sandbox.path("home/.waypost/token"), 0o600),
+        (server.sandbox.path("home/.waypost/run"), 0o700),
+        (server.socket(), 0o600),
+    ] {
+        assert_eq!(mode(&path), wanted, "{}", path.display());
+    }
+    let _ = server.remote(&["--quiet", "workflow", "create", "w"]).ok();
+    assert!(!server.log().contains(&server.token[5..]), "the log has a token in it");
+}
+
+#[test]
+fn t9_the_socket_is_for_processes_of_the_same_user() {
+    let server = Server::start(&[]);
+    // Whoever got a way around the file's mode is still asked who it is.
+    server.sandbox.give_away(&server.sandbox.path("home"));
+    std::fs::set_permissions(server.socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        let store = format!("unix:{}", server.socket().display());
+        let run = server.sandbox.way_unprivileged(&server.sandbox.dir("home"), ["--db", &store, "workflow", "list"]);
+        assert!([7, 8].contains(&run.code), "{run:#?}");
+        assert!(server.log().contains("foreign_user"), "{}", server.log());
+    }
+    let mut stream = UnixStream::connect(server.socket()).unwrap();
+    stream.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    assert_eq!(line, "HTTP/1.1 200 OK\r\n");
+}
+
+#[test]
+fn t6_a_browser_is_let_in_by_a_code_that_is_good_once() {
+    let server = Server::start(&["--open"]);
+    let login = server.said["login"].as_str().unwrap().strip_prefix(server.url()).unwrap().to_owned();
+    let enter = || server.ask("GET", &login).with("Authorization", "").with("Sec-Fetch-Site", "none").send();
+    let entered = enter();
+    assert_eq!((entered.status, entered.headers["location"].as_str()), (303, "/"));
+    let cookie = &entered.headers["set-cookie"];
+    for wanted in ["HttpOnly", "SameSite=Strict", "Path=/"] {
+        assert!(cookie.contains(wanted), "{cookie}");
+    }
+    assert_eq!(enter().fails(401), "refused", "once");
+    let cookie = cookie.split(';').next().unwrap();
+    let page = |method: &str, path: &str| ask(&server, method, path).with("Authorization", "").with("Cookie", cookie);
+    assert_eq!(page("GET", "/api/v1/status").send().status, 200);
+    assert_eq!(page("POST", "/api/v1/dues/expire").send().fails(403), "refused", "a form can send the cookie, too");
+    assert_eq!(page("POST", "/api/v1/dues/expire").with("Waypost-Page", "1").send().status, 200);
+    let wrong = cookie.replace(|digit: char| digit.is_ascii_digit(), "0");
+    assert_eq!(page("GET", "/api/v1/status").with("Cookie", &wrong).send().status, 401);
+    let code = login.split('=').nth(1).unwrap();
+    assert!(!server.log().contains(code), "the log has the code in it");
+}
+
+#[test]
+fn t7_every_answer_tells_browsers_what_they_may_do_with_it() {
+    let server = Server::start(&[]);
+    for path in ["/", "/healthz", "/api/v1/tasks", "/api/v1/none", "/metrics"] {
+        let reply = server.get(path);
+        assert_eq!(reply.headers["x-content-type-options"], "nosniff", "{path}");
+        assert!(reply.headers["content-security-policy"].contains("frame-ancestors 'none'"), "{path}");
+        assert_eq!(reply.headers["referrer-policy"], "no-referrer", "{path}");
+        assert_eq!(reply.headers["x-frame-options"], "DENY", "{path}");
+    }
+}
+
+#[test]
+fn t11_wrong_tokens_are_looked_at_for_a_while_only() {
+    let server = Server::start(&[]);
+    let mut statuses: Vec<u16> = (0..60)
+        .map(|number| server.ask("GET", "/api/v1/status").by(&format!("wrong {number}")).send().status)
+        .collect();
+    assert_eq!(statuses.pop(), Some(429));
+    assert_eq!(statuses[0], 401);
+    assert_eq!(server.get("/api/v1/status").status, 200, "whoever has a token is not kept out by others");
+}
+
+#[test]
+fn t12_an_agent_gives_back_its_own_issues_and_takes_none_from_others() {
+    let server = Server::start(&[]);
+    let (a, b) = (server.token(&["--agent", "a"]), server.token(&["--agent", "b"]));
+    let by = |token: &str, path: &str, body: Value| {
+        server.ask("POST", &format!("/api/v1/issues/{path}")).by(token).json(&body).send()
+    };
+    let add = |title: &str| {
+        server.post("/api/v1/issues", &json!({ "title": title })).data()["id"].as_str().unwrap().to_owned()
+    };
+    let (one, two) = (add("one"), add("two"));
+    for issue in [&one, &two] {
+        by(&a, "take", json!({ "issue": issue })).data();
+    }
+    for (verb, force, status) in [
+        ("return", false, 409),
+        ("return", true, 403),
+        ("release", false, 409),
+        ("release", true, 403),
+        ("close", false, 409),
+        ("close", true, 403),
+    ] {
+        let reply = by(&b, &format!("{one}/{verb}"), json!({ "force": force }));
+        assert_eq!(reply.status, status, "{verb} {force}: {reply:?}");
+    }
+    for verb in ["release", "close"] {
+        let call = server.ask("POST", "/mcp").by(&b).with("Accept", "application/json, text/event-stream");
+        let params = json!({ "name": "issue", "arguments": { "do": verb, "id": one } });
+        let reply = call.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).send();
+        assert!(reply.body.contains("\"conflict\"") && reply.body.contains("held by a"), "{reply:?}");
+    }
+    let held = server.way(&["show", &one, "--json"]).data();
+    assert_eq!((&held["assignee"], &held["status"]), (&json!("a"), &json!("in_progress")));
+    assert_eq!(by(&a, &format!("{one}/return"), json!({})).data()["status"], "open");
+    assert_eq!(
+        server.post(&format!("/api/v1/issues/{two}/return"), &json!({ "force": true })).data()["status"],
+        "open"
+    );
+}
+
+#[test]
+fn t12_an_agent_takes_no_issue_whose_task_another_agent_holds() {
+    let server = Server::start(&[]);
+    let (a, b) = (server.token(&["--agent", "a"]), server.token(&["--agent", "b"]));
+    let epic = server.way(&["add", "Epic", "-t", "epic", "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let part = server.way(&["add", "Part", "--parent", &epic, "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let _ = server.way(&["workflow", "from-issue", &epic, "--start"]).ok();
+    let tool = |token: &str, name: &str, arguments: Value| {
+        let call = server.ask("POST", "/mcp").by(token).with("Accept", "application/json, text/event-stream");
+        let params = json!({ "name": name, "arguments": arguments });
+        call.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).send()
+    };
+    let held = server.ask("POST", "/api/v1/op/claim_task").by(&a).json(&json!({})).send().data();
+    assert_eq!(held["task"]["issue"], json!(part), "{held}");
+    for operation in ["take_issue", "claim_issue"] {
+        let path = format!("/api/v1/op/{operation}");
+        let reply = server.ask("POST", &path).by(&b).json(&json!({ "issue": part })).send();
+        assert!(reply.status == 409 && reply.body.contains("held by a until"), "{path}: {reply:?}");
+    }
+    for verb in ["claim", "close"] {
+        let reply = tool(&b, "issue", json!({ "do": verb, "id": part }));
+        assert!(reply.body.contains("\"conflict\"") && reply.body.contains("held by a until"), "{verb}: {reply:?}");
+    }
+    assert_eq!(server.way(&["show", &part, "--json"]).data()["status"], "open");
+}
+
+/// The close is checked before the claim is made, and written while the claim is made.
+#[test]
+fn t12_a_task_claim_is_answered_after_a_close_of_its_issue_that_did_not_see_it() {
+    if strace().is_none() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let a = server.token(&["--agent", "a"]);
+    let epic = server.way(&["add", "Epic", "-t", "epic", "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let part = server.way(&["add", "Part", "--parent", &epic, "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let _ = server.way(&["workflow", "from-issue", &epic, "--start"]).ok();
+    let mut close = server.sandbox.command("strace", &server.repo);
+    close.args(["-f", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:delay_enter=2000000"]);
+    close.args([env!("CARGO_BIN_EXE_way"), "close", &part, "--reason", "by a person"]);
+    let close = close.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the close is being written to the ledger", || is_being_written(&server.repo));
+    let claimed = server.ask("POST", "/api/v1/op/claim_task").by(&a).json(&json!({})).send();
+    let ledger = std::fs::read_to_string(server.repo.join(LEDGER)).unwrap();
+    assert!(close.wait_with_output().unwrap().status.success());
+    assert_eq!(claimed.data()["task"]["issue"], json!(part), "{claimed:?}");
+    assert!(ledger.contains("by a person"), "the claim was answered before the close was in the ledger: {ledger}");
+    assert!(claimed.body.contains(&format!("issue {part} is closed")), "{claimed:?}");
+}

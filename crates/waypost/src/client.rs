@@ -1,0 +1,336 @@
+//! The other side: asks a server that is running. Synchronous, because everything that uses it is.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+use waypost_core::{Error, Result, url_text};
+use waypost_fs::check_threads;
+
+use crate::origin::{self, Origin};
+use crate::wire;
+
+/// How long a server may take to answer a call once all of it was sent, and to be reached at all.
+const ANSWER: Duration = Duration::from_secs(90);
+const CONNECT: Duration = Duration::from_secs(5);
+/// How many bytes get there in a second, at least.
+const SLOWEST: usize = 1024 * 1024;
+/// How large an answer may be.
+const LARGEST: usize = 256 * 1024 * 1024;
+/// How often a request is sent again whose answer got lost.
+const TRIES: u32 = 3;
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Address {
+    Socket(PathBuf),
+    Port { host: String, port: u16, is_secure: bool, base: String },
+}
+
+/// A connection to a server.
+pub struct Client {
+    address: Address,
+    token: Option<String>,
+    runtime: Waiting,
+    sender: Option<SendRequest<Full<Bytes>>>,
+    shown: String,
+}
+
+/// Tells whether what is sent to a URL can be read by nobody else: it stays on this machine, or is encrypted.
+pub fn is_private(url: &str) -> bool {
+    match parse(url) {
+        Ok(Address::Port { host, is_secure, .. }) => {
+            is_secure || ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str())
+        }
+        Ok(Address::Socket(_)) | Err(_) => true,
+    }
+}
+
+/// What waits for answers. It can be dropped anywhere, also by code that must not wait, as that of a server.
+struct Waiting(Option<Runtime>);
+
+impl Waiting {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.as_ref().expect("it is taken only when it is dropped").block_on(future)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// In whose name a request is made, and from where.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// The author.
+    pub actor: Option<String>,
+    /// The agent.
+    pub agent: Option<String>,
+    /// The worktree.
+    pub origin: Option<Origin>,
+}
+
+impl Client {
+    /// Makes a client for a URL; `socket` is the path if it is one.
+    pub fn new(url: &str, socket: Option<PathBuf>, token: Option<String>) -> Result<Client> {
+        let address = match socket {
+            Some(path) => Address::Socket(path),
+            None => parse(url)?,
+        };
+        let cannot = |error| Error::unavailable("cannot reach the server").because(error);
+        if matches!(&address, Address::Port { host, .. } if host.parse::<IpAddr>().is_err()) {
+            // The runtime looks host names up in a thread, and panics if it cannot start one.
+            check_threads(1).map_err(cannot)?;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+        let runtime = Waiting(Some(runtime));
+        Ok(Client { address, token, runtime, sender: None, shown: url_text::without_password(url) })
+    }
+
+    /// Finds out whether the server can be reached.
+    pub fn connect(&mut self) -> Result<()> {
+        let Client { address, runtime, sender, shown, .. } = self;
+        if sender.as_ref().is_none_or(SendRequest::is_closed) {
+            *sender = Some(runtime.block_on(connect(address, shown))?);
+        }
+        Ok(())
+    }
+
+    /// Runs an operation. With a key it may be asked several times, and is done once.
+    pub fn call(&mut self, operation: &str, arguments: &Value, caller: &Caller, key: Option<&str>) -> Result<Value> {
+        let path = format!("/api/v1/op/{operation}");
+        let body = Bytes::from(arguments.to_string());
+        let patience = ANSWER + Duration::from_secs((body.len() / SLOWEST) as u64);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let request = self.request(Method::POST, &path, body.clone(), caller, key)?;
+            match self.send(request, patience) {
+                Err(error) if error.is_retriable() && tries < TRIES && (key.is_some() || error.is_transient()) => {}
+                answered => return answered,
+            }
+        }
+    }
+
+    /// Waits until something happens after an event, or until time is up.
+    pub fn wait(&mut self, since: u64, at_most: Duration) -> Result<()> {
+        let path = format!("/api/v1/wait?since={since}&ms={}", at_most.as_millis().min(30_000));
+        let request = self.request(Method::GET, &path, Bytes::new(), &Caller::default(), None)?;
+        self.send(request, ANSWER).map(drop)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        caller: &Caller,
+        key: Option<&str>,
+    ) -> Result<Request<Full<Bytes>>> {
+        let (host, base) = match &self.address {
+            Address::Socket(_) => ("localhost".to_owned(), ""),
+            Address::Port { host, port, is_secure, base } => {
+                let is_usual = *port == if *is_secure { 443 } else { 80 };
+                (if is_usual { host.clone() } else { format!("{host}:{port}") }, base.as_str())
+            }
+        };
+        let mut request = Request::builder().method(method).uri(format!("{base}{path}")).header(header::HOST, host);
+        if !body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let texts = [("waypost-actor", &caller.actor), ("waypost-agent", &caller.agent)];
+        for (name, value) in texts.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+            request = request.header(name, encode(value));
+        }
+        if let Some(key) = key {
+            request = request.header("idempotency-key", encode(key));
+        }
+        if let Some(origin) = &caller.origin {
+            request = request.header(origin::HEADER, origin.to_header()?);
+        }
+        request.body(Full::new(body)).map_err(|error| Error::invalid("this cannot be sent").because(error))
+    }
+
+    /// Sends a request, and reads the answer to it.
+    fn send(&mut self, request: Request<Full<Bytes>>, patience: Duration) -> Result<Value> {
+        let Client { address, runtime, sender, shown, .. } = self;
+        let lost = |why: &dyn std::fmt::Display| {
+            Error::unavailable(format!("the server {shown} did not answer")).because(why).outcome_unknown()
+        };
+        let (status, bytes) = runtime.block_on(async {
+            let mut open = match sender.take().filter(|sender| !sender.is_closed()) {
+                Some(open) => open,
+                None => connect(address, shown).await?,
+            };
+            let exchange = async {
+                let response = open.send_request(request).await.map_err(|error| lost(&error))?;
+                let (parts, body) = response.into_parts();
+                let body = Limited::new(body, LARGEST).collect().await.map_err(|error| lost(&error))?;
+                Ok::<_, Error>((parts.status, body.to_bytes()))
+            };
+            let answered = tokio::time::timeout(patience, exchange).await.map_err(|_| lost(&"time is up"))??;
+            *sender = Some(open);
+            Ok::<_, Error>(answered)
+        })?;
+        let no_server = || {
+            Error::unavailable(format!("{shown} answers, but not as Waypost does"))
+                .because(status)
+                .hint("name a running server: way serve says where it listens")
+        };
+        let mut answer: Value = serde_json::from_slice(&bytes).map_err(|_| no_server())?;
+        if status == StatusCode::OK {
+            return answer.get_mut("data").map(Value::take).ok_or_else(no_server);
+        }
+        let error = wire::read_error(&answer).ok_or_else(no_server)?;
+        Err(match status {
+            StatusCode::UNAUTHORIZED if self.token.is_none() => {
+                error.hint("WAYPOST_TOKEN, or the file ~/.waypost/token, has the token")
+            }
+            _ => error,
+        })
+    }
+}
+
+async fn connect(address: &Address, shown: &str) -> Result<SendRequest<Full<Bytes>>> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        Error::unavailable(format!("the server {shown} cannot be reached")).because(why).hint("start it: way serve")
+    };
+    let connected = async {
+        match address {
+            Address::Socket(path) => {
+                let stream = UnixStream::connect(path).await.map_err(|error| cannot(&error))?;
+                // Who gave us this path may have put another's socket there.
+                let is_ours = stream.peer_cred().is_ok_and(|peer| {
+                    let us = rustix::process::geteuid().as_raw();
+                    peer.uid() == us || peer.uid() == 0
+                });
+                if !is_ours {
+                    return Err(Error::refused(format!("the socket {} is another user's", path.display())));
+                }
+                begin(stream).await.map_err(|error| cannot(&error))
+            }
+            Address::Port { host, port, is_secure, .. } => {
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                let stream = TcpStream::connect((host, *port)).await.map_err(|error| cannot(&error))?;
+                let _ = stream.set_nodelay(true);
+                if !is_secure {
+                    return begin(stream).await.map_err(|error| cannot(&error));
+                }
+                let name = ServerName::try_from(host.to_owned()).map_err(|error| cannot(&error))?;
+                let stream = tls()?.connect(name, stream).await.map_err(|error| cannot(&error))?;
+                begin(stream).await.map_err(|error| cannot(&error))
+            }
+        }
+    };
+    tokio::time::timeout(CONNECT, connected).await.map_err(|_| cannot(&"time is up"))?
+}
+
+async fn begin<S>(stream: S) -> hyper::Result<SendRequest<Full<Bytes>>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(async move {
+        // Whoever waits for the answer hears of it.
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+fn tls() -> Result<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = Arc::new(crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::internal("there is no TLS").because(error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn parse(url: &str) -> Result<Address> {
+    let wrong = |why: &str| {
+        let shown = url_text::without_password(url);
+        Error::invalid(format!("{shown} is not the address of a server"))
+            .because(why)
+            .hint("for example http://127.0.0.1:7777")
+    };
+    let (is_secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+        (Some(rest), _) => (false, rest),
+        (None, Some(rest)) => (true, rest),
+        (None, None) => return Err(wrong("it begins with http:// or https://")),
+    };
+    let (authority, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if authority.contains('@') {
+        return Err(wrong("a token does not belong into an address").hint("put it into WAYPOST_TOKEN"));
+    }
+    if base.contains(['?', '#']) {
+        return Err(wrong("nothing comes after its path"));
+    }
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port.parse().map_err(|_| wrong("the port is no number"))?),
+        _ => (authority, if is_secure { 443 } else { 80 }),
+    };
+    if host.is_empty() {
+        return Err(wrong("it names no host"));
+    }
+    Ok(Address::Port { host: host.to_owned(), port, is_secure, base: base.trim_end_matches('/').to_owned() })
+}
+
+/// Writes what is not plain ASCII in percent form.
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() && byte != b'%' {
+            encoded.push(char::from(byte));
+        } else {
+            write!(encoded, "%{byte:02X}").expect("writing to a string cannot fail");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_people_write_them() {
+        let port = |url: &str| match parse(url).unwrap() {
+            Address::Port { host, port, is_secure, base } => (host, port, is_secure, base),
+            Address::Socket(_) => panic!("{url} is no socket"),
+        };
+        assert_eq!(port("http://127.0.0.1:7777"), ("127.0.0.1".to_owned(), 7777, false, String::new()));
+        assert_eq!(port("http://[::1]:7777/"), ("[::1]".to_owned(), 7777, false, String::new()));
+        assert_eq!(
+            port("https://way.example.org/team/"),
+            ("way.example.org".to_owned(), 443, true, "/team".to_owned())
+        );
+        for wrong in ["ftp://x", "http://", "http://x:y", "http://user:secret@x", "http://x/?a"] {
+            let error = parse(wrong).unwrap_err();
+            assert!(!error.full_message().contains("secret"), "{error}");
+        }
+    }
+}

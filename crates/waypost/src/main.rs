@@ -1,5 +1,0 @@
-//! The program `way`.
-
-fn main() -> std::process::ExitCode {
-    waypost::cli::main()
-}
