@@ -15,7 +15,7 @@ use waypost_ledger::{Index, Summary};
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
 use super::{CommandContext, in_one_line};
 use waypost::claims::{self, Held};
-use waypost::issue_ops;
+use waypost::issue_ops::{self, CONFLICTED, unread_warning};
 use waypost::ledger::{Change, Ledger};
 use waypost::place::Place;
 use waypost::prune::prune_large;
@@ -90,12 +90,10 @@ impl CommandContext {
         let (answer, unread, conflicted) =
             desk.ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
         if conflicted > 0 {
-            self.ui.warn("the ledger has conflict markers and is read as merged: way resolve");
+            self.ui.warn(CONFLICTED);
         }
-        match unread {
-            0 => {}
-            1 => self.ui.warn("1 line of the ledger cannot be read: way doctor"),
-            lines => self.ui.warn(&format!("{lines} lines of the ledger cannot be read: way doctor")),
+        if let Some(warning) = unread_warning(unread) {
+            self.ui.warn(&warning);
         }
         Ok(answer)
     }

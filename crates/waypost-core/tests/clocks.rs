@@ -12,7 +12,7 @@ use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{EventQuery, Lease, Repository, Vcs, Worktree};
 use waypost_core::op::{
-    ClaimIssue, ExpireDue, ListEvents, ListLeases, Maintenance, Operation, RecordMaintenance, RepairClock,
+    ExpireDue, LeaseIssue, ListEvents, ListLeases, Maintenance, Operation, RecordMaintenance, RepairClock,
 };
 use waypost_core::time::{Clock, Timestamp};
 use waypost_core::{Kind, Result};
@@ -70,7 +70,7 @@ impl Bench {
     }
 
     fn claim(&mut self, issue: &str) -> Lease {
-        self.write(None, ClaimIssue { issue: issue.to_owned(), ttl_ms: None }).unwrap()
+        self.write(None, LeaseIssue { issue: issue.to_owned(), ttl_ms: None }).unwrap()
     }
 
     /// Returns in how many minutes the held leases end, by the store's time, after everything due was done.

@@ -18,9 +18,9 @@ use waypost_core::model::{
     WorkflowStatus, Worktree,
 };
 use waypost_core::op::{
-    AckMessage, AddTask, AnswerQuestion, AskQuestion, AssignTask, CancelWorkflow, CheckpointTask, ClaimIssue,
-    ClaimTask, CreateWorkflow, ExpireDue, FailTask, FinishTask, Heartbeat, ListInbox, Operation, PauseTask,
-    PauseWorkflow, RegisterAgent, ReleaseIssue, ReleaseTask, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow,
+    AckMessage, AddTask, AnswerQuestion, AskQuestion, AssignTask, CancelWorkflow, CheckpointTask, ClaimTask,
+    CreateWorkflow, EndIssueLease, ExpireDue, FailTask, FinishTask, Heartbeat, LeaseIssue, ListInbox, Operation,
+    PauseTask, PauseWorkflow, RegisterAgent, ReleaseTask, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow,
     RetireAgent, SendMessage, SkipTask, StartWorkflow,
 };
 use waypost_core::store::Store;
@@ -83,8 +83,8 @@ enum Step {
     Send { to: usize },
     Inbox,
     Ack(usize),
-    ClaimIssue(usize),
-    ReleaseIssue(usize),
+    LeaseIssue(usize),
+    EndIssueLease(usize),
     Pass(u64),
 }
 
@@ -161,8 +161,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0_usize..4).prop_map(|to| Step::Send { to }),
         1 => Just(Step::Inbox),
         1 => (0_usize..4).prop_map(Step::Ack),
-        1 => (0_usize..2).prop_map(Step::ClaimIssue),
-        1 => (0_usize..2).prop_map(Step::ReleaseIssue),
+        1 => (0_usize..2).prop_map(Step::LeaseIssue),
+        1 => (0_usize..2).prop_map(Step::EndIssueLease),
         4 => prop_oneof![0_u64..5_000, 60_000_u64..1_200_000].prop_map(Step::Pass),
     ]
 }
@@ -410,9 +410,9 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
         }),
         Step::Inbox => world.ask(ListInbox { limit: 5, peek: false }),
         Step::Ack(index) => world.ask(AckMessage { messages: vec![choice.messages.get(index)?.clone()] }),
-        Step::ClaimIssue(index) => world.ask(ClaimIssue { issue: ISSUES[index].to_owned(), ttl_ms: None }),
-        Step::ReleaseIssue(index) => {
-            world.ask(ReleaseIssue { issue: ISSUES[index].to_owned(), force: false, reason: None })
+        Step::LeaseIssue(index) => world.ask(LeaseIssue { issue: ISSUES[index].to_owned(), ttl_ms: None }),
+        Step::EndIssueLease(index) => {
+            world.ask(EndIssueLease { issue: ISSUES[index].to_owned(), force: false, reason: None })
         }
         Step::Pass(_) => world.ask(ExpireDue {}),
     })

@@ -80,10 +80,11 @@ const AGENTS_WRITE: &[&str] = &[
     "confirm_notice",
     "create_workflow",
     "depend_issue",
+    "end_issue_lease",
     "fail_task",
     "finish_task",
-    "return_issue",
     "heartbeat",
+    "lease_issue",
     "list_inbox",
     "pause_task",
     "pause_workflow",
@@ -104,13 +105,12 @@ const AGENTS_WRITE: &[&str] = &[
     "expire_due",
     "skip_task",
     "start_workflow",
-    "take_issue",
     "undepend_issue",
     "update_issue",
 ];
 
 /// What agents may do with what is theirs, and by force with nothing.
-const AGENTS_FORCE_NOT: &[&str] = &["close_issue", "release_issue", "reopen_issue", "return_issue", "update_issue"];
+const AGENTS_FORCE_NOT: &[&str] = &["close_issue", "end_issue_lease", "release_issue", "reopen_issue", "update_issue"];
 
 /// What a job may ask about its own task.
 const OF_ONE_TASK: &[&str] = &[

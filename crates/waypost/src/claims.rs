@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use waypost_core::model::{EventQuery, Lease, News, Notice, kind};
 use waypost_core::op::{
-    ClaimIssue, ConfirmNotice, LeaseView, ListEvents, ListLeases, ListNotices, ListWorktrees, ReleaseIssue, ShowTask,
+    ConfirmNotice, EndIssueLease, LeaseIssue, LeaseView, ListEvents, ListLeases, ListNotices, ListWorktrees, ShowTask,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
@@ -48,7 +48,7 @@ pub fn claim(place: &Place, ledger: &Ledger, wanted: Option<&str>, ttl_ms: Optio
     };
     let mut last = None;
     for id in ids {
-        let lease = match session.write(ClaimIssue { issue: id.clone(), ttl_ms }) {
+        let lease = match session.write(LeaseIssue { issue: id.clone(), ttl_ms }) {
             Ok(lease) => lease,
             Err(error) if wanted.is_none() && error.kind() == Kind::Conflict => {
                 last = Some(error);
@@ -63,7 +63,7 @@ pub fn claim(place: &Place, ledger: &Ledger, wanted: Option<&str>, ttl_ms: Optio
             Err(error) => {
                 // The ledger knows better, so the lease was for nothing.
                 let reason = Some("the ledger did not allow the claim".to_owned());
-                session.write(ReleaseIssue { issue: id, force: false, reason })?;
+                session.write(EndIssueLease { issue: id, force: false, reason })?;
                 if wanted.is_some() || error.kind() != Kind::Conflict {
                     return Err(error);
                 }
@@ -108,7 +108,7 @@ pub fn release(place: &Place, issues: &[(String, bool)], why: &str) -> Result<()
     for (issue, force) in issues {
         let mut release = |force| {
             let reason = Some(why.to_owned());
-            session.write(ReleaseIssue { issue: issue.clone(), force, reason })
+            session.write(EndIssueLease { issue: issue.clone(), force, reason })
         };
         let released = match release(*force) {
             // A server lets agents end what is theirs, and nothing else.
@@ -384,7 +384,7 @@ mod tests {
         // The command that finished the task has read the notice, and is about to take the ledger's lock.
         let notice = ann.read(ListNotices {}).unwrap().notices.remove(0);
         let bob = place.used_by("bob", Some("bob"));
-        session(&place, "bob").write(ClaimIssue { issue: issue.clone(), ttl_ms: None }).unwrap();
+        session(&place, "bob").write(LeaseIssue { issue: issue.clone(), ttl_ms: None }).unwrap();
         Ledger::of(&bob).unwrap().apply(&[Change::Claim(Some(issue.clone()))]).unwrap();
         assert_ne!(tell_one(&mut ann, &notice).unwrap(), CLOSED);
         let found = Ledger::of(&place).unwrap().get(&issue).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 use waypost_core::Result;
-use waypost_core::op::{Effect, OperationEntry};
+use waypost_core::op::{Audience, Effect, OperationEntry};
 
 use crate::origin::Origin;
 
@@ -83,6 +83,8 @@ pub struct Described {
     pub summary: &'static str,
     /// Whether it writes.
     pub effect: Effect,
+    /// Who asks for it.
+    pub audience: Audience,
     /// Describes its arguments.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
     /// Describes its answer.
@@ -91,8 +93,8 @@ pub struct Described {
 
 impl From<&OperationEntry> for Described {
     fn from(entry: &OperationEntry) -> Described {
-        let OperationEntry { name, summary, effect, schema, answer_schema, .. } = *entry;
-        Described { name, summary, effect, schema, answer_schema }
+        let OperationEntry { name, summary, effect, audience, schema, answer_schema, .. } = *entry;
+        Described { name, summary, effect, audience, schema, answer_schema }
     }
 }
 

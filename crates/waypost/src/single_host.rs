@@ -12,11 +12,34 @@ use waypost_core::{Error, Kind, Result};
 use crate::claims::{self, CLOSED, NoticeOutcome};
 use crate::idempotency::once;
 use crate::issue_ops;
+use crate::job_ops;
+use crate::jobs;
 use crate::place::{Place, StoreChoice};
 use crate::session::Session;
 
 /// Operations that grant a lease on an issue or on a task that can stand for one, and one that ends it.
-pub(crate) const CONCERN_ISSUES: &[&str] = &["claim_task", "claim_issue", "finish_task", "create_job_record"];
+pub(crate) const CONCERN_ISSUES: &[&str] = &["claim_task", "lease_issue", "finish_task", "create_job_record"];
+
+/// Operations that show what jobs do. A job whose supervisor is gone runs no more, whatever the store says.
+const SHOW_JOBS: &[&str] = &["get_status", "list_jobs", "list_workspaces", "show_job", "show_workspace"];
+
+/// Tells whether orphaned jobs are reaped before an operation, which would show them as running.
+pub(crate) fn shows_jobs(operation: &str) -> bool {
+    SHOW_JOBS.contains(&operation)
+}
+
+/// Returns what is read before a write, and fails if the write would find nothing to do: many may ask in vain, and none of
+/// them holds up those who write. With a key, the write may have been made already.
+pub(crate) fn read_before(
+    operation: &str,
+    arguments: &Value,
+    key: Option<&str>,
+) -> Option<(&'static op::OperationEntry, Value)> {
+    if operation != "claim_task" || !arguments["task"].is_null() || key.is_some() {
+        return None;
+    }
+    Some((op::named("next_tasks")?, json!({ "workflow": arguments["workflow"], "limit": 1 })))
+}
 
 /// A host with one session, for those who ask one at a time.
 pub struct SingleHost {
@@ -80,10 +103,11 @@ pub fn run(session: &mut Session, call: Call) -> Result<Value> {
     if CONCERN_ISSUES.contains(&entry.name) {
         claims::set_mark(&session.place)?;
     }
-    if entry.name == "claim_task" && arguments["task"].is_null() {
-        // Many may ask in vain, and none of them holds up those who write.
-        let workflow = &arguments["workflow"];
-        named("next_tasks").and_then(|next| session.call(next, None, json!({ "workflow": workflow, "limit": 1 })))?;
+    if shows_jobs(entry.name) {
+        jobs::reap_orphaned_jobs(session)?;
+    }
+    if let Some((question, about)) = read_before(entry.name, &arguments, key.as_deref()) {
+        session.call(question, None, about)?;
     }
     let mut answer = session.call(entry, key.as_deref(), arguments)?;
     if CONCERN_ISSUES.contains(&entry.name) {
@@ -120,7 +144,7 @@ pub fn run_on_issues(place: &Place, call: Call) -> Result<Value> {
 /// Tells whether an answer grants a lease on an issue, or on a task that can stand for one.
 pub(crate) fn is_claim(operation: &str, answer: &Value) -> bool {
     match operation {
-        "claim_issue" => true,
+        "lease_issue" => true,
         "claim_task" => answer["task"]["issue"].is_string(),
         "create_job_record" => answer["task_id"].is_string(),
         _ => false,
@@ -131,7 +155,7 @@ pub(crate) fn is_claim(operation: &str, answer: &Value) -> bool {
 pub(crate) fn complete_claim(session: &mut Session, operation: &str, answer: &mut Value) -> Result<()> {
     let issue = match operation {
         "claim_task" => answer["task"]["issue"].as_str().map(str::to_owned),
-        "claim_issue" => answer["subject"].as_str().map(str::to_owned),
+        "lease_issue" => answer["subject"].as_str().map(str::to_owned),
         "create_job_record" => match answer["task_id"].as_str() {
             Some(task) => claims::issue_of(session, task)?,
             None => None,
@@ -167,12 +191,10 @@ pub(crate) fn tell_of_issue(session: &mut Session, answer: &mut Value) {
     }
 }
 
-fn named(operation: &str) -> Result<&'static op::OperationEntry> {
-    op::named(operation).ok_or_else(|| unknown(operation))
-}
-
-fn unknown(operation: &str) -> Error {
-    let names = op::TABLE.iter().map(|entry| entry.name).chain(issue_ops::TABLE.iter().map(|entry| entry.name));
+/// The error for an operation that does not exist, with the nearest name.
+pub(crate) fn unknown(operation: &str) -> Error {
+    let beside = issue_ops::TABLE.iter().chain(job_ops::TABLE).map(|entry| entry.name);
+    let names = op::TABLE.iter().map(|entry| entry.name).chain(beside);
     let error = Error::not_found(format!("there is no operation {operation:?}"));
     match nearest(operation, names) {
         Some(near) => error.hint(format!("did you mean {near}?")),

@@ -49,6 +49,7 @@ mod serving;
 mod setup;
 mod stores;
 mod storm;
+mod surfaces;
 mod sync;
 mod templates;
 mod transfer;

@@ -28,7 +28,7 @@ use served::Served;
 const TOKEN: usize = 4;
 
 /// A client that knows nothing but lines of JSON.
-struct Client {
+pub(crate) struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
@@ -43,7 +43,7 @@ impl Client {
         Client::of(team.command(line))
     }
 
-    fn of(mut command: Command) -> Client {
+    pub(crate) fn of(mut command: Command) -> Client {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Client { child, stdin, stdout, requests: 0, printed: 0 }
@@ -56,7 +56,7 @@ impl Client {
         client
     }
 
-    fn introduce(&mut self) {
+    pub(crate) fn introduce(&mut self) {
         let params = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
         });
@@ -74,7 +74,7 @@ impl Client {
         self.send(&json!({ "jsonrpc": "2.0", "id": self.requests, "method": method, "params": params }));
     }
 
-    fn request(&mut self, method: &str, params: &Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
         self.ask(method, params);
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();

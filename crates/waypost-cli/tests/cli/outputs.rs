@@ -221,7 +221,7 @@ fn configuration_with_origins() {
             jobs.timeout                    -       how long a job may run
             ledger.home                     main    whose copy of the ledger counts: the main worktree's, or each worktree's own
             prefix                          way     what the ids of new issues begin with
-            prune.auto                      off     whether closing an issue prunes the ledger when it is large
+            prune.auto                      off     whether a change of an issue prunes the ledger when it is large
             ready.unresolved                block   whether an issue waits for one that is in no ledger
             repos.additional                -       further repositories whose ledgers are read
             repos.primary                   .       the repository whose ledger comes first

@@ -113,7 +113,7 @@ impl Team {
     }
 }
 
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let (mut is_quoted, mut was_quoted) = (false, false);
     for char in line.chars() {

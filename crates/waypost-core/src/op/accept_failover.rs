@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
@@ -39,6 +39,7 @@ impl Operation for AcceptFailover {
     const NAME: &'static str = "accept_failover";
     const SUMMARY: &'static str = "Let the store go on after a failover";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = FailoverAccepted;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<FailoverAccepted> {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{JobStatus, ProcessIdentity, kind};
@@ -25,6 +25,7 @@ impl Operation for BeginSupervision {
     const NAME: &'static str = "begin_supervision";
     const SUMMARY: &'static str = "Begin to watch over a job";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Identity, Workspace, WorkspaceStatus};
@@ -54,6 +54,7 @@ impl Operation for ChangeWorkspace {
     const NAME: &'static str = "change_workspace";
     const SUMMARY: &'static str = "Note what became of a workspace";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = Workspace;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Workspace> {

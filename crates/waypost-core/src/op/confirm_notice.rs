@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{News, kind};
@@ -32,6 +32,7 @@ impl Operation for ConfirmNotice {
     const NAME: &'static str = "confirm_notice";
     const SUMMARY: &'static str = "Record that a ledger was told of an issue";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = Confirmed;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Confirmed> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::list_jobs::JobView;
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{JobId, RepositoryId};
@@ -73,6 +73,7 @@ impl Operation for CreateJobRecord {
     const NAME: &'static str = "create_job_record";
     const SUMMARY: &'static str = "Write a job down";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, WorkspaceId};
@@ -52,6 +52,7 @@ impl Operation for CreateWorkspace {
     const NAME: &'static str = "create_workspace";
     const SUMMARY: &'static str = "Write a workspace down";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = Workspace;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Workspace> {

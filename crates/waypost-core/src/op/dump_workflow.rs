@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::Result;
 use crate::id::WorkflowId;
@@ -21,6 +21,7 @@ impl Operation for DumpWorkflow {
     const NAME: &'static str = "dump_workflow";
     const SUMMARY: &'static str = "Show everything that belongs to a workflow";
     const EFFECT: Effect = Effect::Read;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = WorkflowDump;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowDump> {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::Result;
 
@@ -22,6 +22,7 @@ impl Operation for ExpireDue {
     const NAME: &'static str = "expire_due";
     const SUMMARY: &'static str = "Let happen what time has brought about";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = ExpiredDue;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<ExpiredDue> {

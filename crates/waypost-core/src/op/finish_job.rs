@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::Result;
 use crate::work::jobs::{self, Ending};
@@ -35,6 +35,7 @@ impl Operation for FinishJob {
     const NAME: &'static str = "finish_job";
     const SUMMARY: &'static str = "End a job";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {

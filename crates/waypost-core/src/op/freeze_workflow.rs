@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::WorkflowId;
@@ -30,6 +30,7 @@ impl Operation for FreezeWorkflow {
     const NAME: &'static str = "freeze_workflow";
     const SUMMARY: &'static str = "Begin to move a workflow to another store";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = WorkflowDump;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowDump> {

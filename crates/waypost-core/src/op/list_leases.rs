@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::Result;
 use crate::id::TaskId;
@@ -28,6 +28,7 @@ impl Operation for ListLeases {
     const NAME: &'static str = "list_leases";
     const SUMMARY: &'static str = "List what is held";
     const EFFECT: Effect = Effect::Read;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = LeaseList;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<LeaseList> {

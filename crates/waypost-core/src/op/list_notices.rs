@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::Notice;
@@ -23,6 +23,7 @@ impl Operation for ListNotices {
     const NAME: &'static str = "list_notices";
     const SUMMARY: &'static str = "List what the ledgers have still to be told";
     const EFFECT: Effect = Effect::Read;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = NoticeList;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<NoticeList> {

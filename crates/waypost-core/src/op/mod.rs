@@ -28,7 +28,6 @@ mod cancel_job;
 mod cancel_workflow;
 mod change_workspace;
 mod checkpoint_task;
-mod claim_issue;
 mod claim_task;
 mod complete_merge;
 mod confirm_notice;
@@ -36,6 +35,7 @@ mod create_job_record;
 pub(crate) mod create_workflow;
 mod create_workspace;
 mod dump_workflow;
+mod end_issue_lease;
 mod expire_due;
 mod fail_task;
 mod finish_job;
@@ -44,6 +44,7 @@ mod freeze_workflow;
 mod get_context;
 mod get_status;
 mod heartbeat;
+mod lease_issue;
 mod list_agents;
 mod list_checkpoints;
 mod list_events;
@@ -68,7 +69,6 @@ mod record_job_started;
 mod record_maintenance;
 pub(crate) mod register;
 mod register_agent;
-mod release_issue;
 mod release_task;
 mod remove_repository;
 mod remove_task;
@@ -108,7 +108,6 @@ pub use cancel_job::CancelJob;
 pub use cancel_workflow::CancelWorkflow;
 pub use change_workspace::ChangeWorkspace;
 pub use checkpoint_task::{CheckpointTask, Checkpointed};
-pub use claim_issue::ClaimIssue;
 pub use claim_task::{ClaimTask, Claimed};
 pub use complete_merge::CompleteMerge;
 pub use confirm_notice::{ConfirmNotice, Confirmed};
@@ -116,6 +115,7 @@ pub use create_job_record::CreateJobRecord;
 pub use create_workflow::CreateWorkflow;
 pub use create_workspace::CreateWorkspace;
 pub use dump_workflow::DumpWorkflow;
+pub use end_issue_lease::{EndIssueLease, EndedIssueLease};
 pub use expire_due::{ExpireDue, ExpiredDue};
 pub use fail_task::FailTask;
 pub use finish_job::FinishJob;
@@ -124,6 +124,7 @@ pub use freeze_workflow::FreezeWorkflow;
 pub use get_context::GetContext;
 pub use get_status::{GetStatus, Status, Totals};
 pub use heartbeat::{Alive, Heartbeat};
+pub use lease_issue::LeaseIssue;
 pub use list_agents::{AgentList, AgentView, Held, ListAgents};
 pub use list_checkpoints::{CheckpointList, ListCheckpoints};
 pub use list_events::{EventList, ListEvents};
@@ -148,7 +149,6 @@ pub use record_job_started::RecordJobStarted;
 pub use record_maintenance::{Maintenance, RecordMaintenance, Recorded};
 pub use register::{Register, Registered};
 pub use register_agent::RegisterAgent;
-pub use release_issue::{ReleaseIssue, ReleasedIssue};
 pub use release_task::ReleaseTask;
 pub use remove_repository::RemoveRepository;
 pub use remove_task::RemoveTask;
@@ -181,6 +181,8 @@ pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
     const SUMMARY: &'static str;
     /// Whether it writes.
     const EFFECT: Effect;
+    /// Who asks for it.
+    const AUDIENCE: Audience = Audience::Public;
     /// Whether it may use the disk space that a store keeps in reserve, since it ends or releases work.
     const USES_RESERVE: bool = false;
     /// What it answers.
@@ -199,6 +201,15 @@ pub enum Effect {
     Write,
 }
 
+/// Who asks for an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// People, agents and programs: it has an address of its own and is described.
+    Public,
+    /// Waypost itself, as a step of something that is public. Commands ask a server for it by name.
+    Internal,
+}
+
 /// One row of the table of operations.
 pub struct OperationEntry {
     /// As [`Operation::NAME`].
@@ -207,6 +218,8 @@ pub struct OperationEntry {
     pub summary: &'static str,
     /// As [`Operation::EFFECT`].
     pub effect: Effect,
+    /// As [`Operation::AUDIENCE`].
+    pub audience: Audience,
     /// As [`Operation::USES_RESERVE`].
     pub uses_reserve: bool,
     /// Runs it with its arguments and its answer as JSON, for surfaces that carry JSON.
@@ -227,6 +240,7 @@ const fn entry<O: Operation>() -> OperationEntry {
         name: O::NAME,
         summary: O::SUMMARY,
         effect: O::EFFECT,
+        audience: O::AUDIENCE,
         uses_reserve: O::USES_RESERVE,
         run: run_json::<O>,
         step: step_json::<O>,
@@ -251,13 +265,13 @@ pub static TABLE: &[OperationEntry] = &[
     entry::<CancelWorkflow>(),
     entry::<ChangeWorkspace>(),
     entry::<CheckpointTask>(),
-    entry::<ClaimIssue>(),
     entry::<ClaimTask>(),
     entry::<CompleteMerge>(),
     entry::<ConfirmNotice>(),
     entry::<CreateWorkflow>(),
     entry::<CreateWorkspace>(),
     entry::<DumpWorkflow>(),
+    entry::<EndIssueLease>(),
     entry::<FailTask>(),
     entry::<FinishJob>(),
     entry::<FinishTask>(),
@@ -265,6 +279,7 @@ pub static TABLE: &[OperationEntry] = &[
     entry::<GetContext>(),
     entry::<GetStatus>(),
     entry::<Heartbeat>(),
+    entry::<LeaseIssue>(),
     entry::<ListAgents>(),
     entry::<ListCheckpoints>(),
     entry::<ListEvents>(),
@@ -289,7 +304,6 @@ pub static TABLE: &[OperationEntry] = &[
     entry::<RecordMaintenance>(),
     entry::<Register>(),
     entry::<RegisterAgent>(),
-    entry::<ReleaseIssue>(),
     entry::<ReleaseTask>(),
     entry::<RemoveRepository>(),
     entry::<RemoveTask>(),

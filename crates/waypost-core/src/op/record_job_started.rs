@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{JobStatus, ProcessIdentity, kind};
@@ -33,6 +33,7 @@ impl Operation for RecordJobStarted {
     const NAME: &'static str = "record_job_started";
     const SUMMARY: &'static str = "Note that the command of a job was started";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::kind;
@@ -39,6 +39,7 @@ impl Operation for RecordMaintenance {
     const NAME: &'static str = "record_maintenance";
     const SUMMARY: &'static str = "Record work on the store itself";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = Recorded;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Recorded> {

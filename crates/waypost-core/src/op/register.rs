@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::Result;
 use crate::model::{Repository, Worktree, kind};
@@ -26,6 +26,7 @@ impl Operation for Register {
     const NAME: &'static str = "register";
     const SUMMARY: &'static str = "Make the caller's repository and worktree known";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = Registered;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Registered> {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::clock;
 use crate::engine::OpContext;
 use crate::error::{Error, Result};
@@ -31,6 +31,7 @@ impl Operation for RepairClock {
     const NAME: &'static str = "repair_clock";
     const SUMMARY: &'static str = "Set the store's time back to the real one";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = ClockRepaired;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<ClockRepaired> {

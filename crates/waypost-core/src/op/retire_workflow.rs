@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::id::WorkflowId;
@@ -22,6 +22,7 @@ impl Operation for RetireWorkflow {
     const NAME: &'static str = "retire_workflow";
     const SUMMARY: &'static str = "End a workflow that went to another store";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = WorkflowView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::create_workflow::check_several;
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, CheckpointId, TaskId};
@@ -39,6 +39,7 @@ impl Operation for TakeWorkflow {
     const NAME: &'static str = "take_workflow";
     const SUMMARY: &'static str = "Take in a workflow of another store";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = Taken;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Taken> {

@@ -8,12 +8,12 @@ use waypost_core::Error;
 use waypost::wire;
 
 /// Answers with something.
-pub(crate) fn data(data: &Value) -> Response<Body> {
-    json_body(StatusCode::OK, &json!({ "schema": wire::SCHEMA, "data": data, "warnings": [] }))
+pub(crate) fn data(data: &Value, warnings: &[Value]) -> Response<Body> {
+    json_body(StatusCode::OK, &json!({ "schema": wire::SCHEMA, "data": data, "warnings": warnings }))
 }
 
 /// Answers with a list: the list itself is the data, and what else there is to say stands beside it.
-pub(crate) fn list(answer: Value) -> Response<Body> {
+pub(crate) fn list(answer: Value, warnings: &[Value]) -> Response<Body> {
     let mut body = Map::from_iter([("schema".to_owned(), json!(wire::SCHEMA))]);
     match answer {
         Value::Object(fields) if fields.values().filter(|value| value.is_array()).count() == 1 => {
@@ -23,7 +23,7 @@ pub(crate) fn list(answer: Value) -> Response<Body> {
         }
         other => drop(body.insert("data".to_owned(), other)),
     }
-    body.insert("warnings".to_owned(), json!([]));
+    body.insert("warnings".to_owned(), json!(warnings));
     json_body(StatusCode::OK, &Value::Object(body))
 }
 

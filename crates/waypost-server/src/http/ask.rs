@@ -132,7 +132,7 @@ async fn ask(
             Some(call) => blocking(move || host.call(call)).await,
         }
     };
-    let answer = in_time(answered).await?;
+    let mut answer = in_time(answered).await?;
     shared.metrics.took(is_write, began.elapsed());
     if is_write {
         shared.events.wrote();
@@ -148,7 +148,8 @@ async fn ask(
     {
         return Ok(unchanged(tag));
     }
-    let mut response = if is_list { answer::list(answer) } else { answer::data(&answer) };
+    let warnings = op.take_warnings(&mut answer);
+    let mut response = if is_list { answer::list(answer, &warnings) } else { answer::data(&answer, &warnings) };
     if let Some(tag) = tag {
         set_tag(&mut response, &tag);
     }

@@ -26,15 +26,16 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{RawPathParams, Request, State};
+use axum::extract::{Path, RawPathParams, Request, State};
 use axum::http::{Response, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::routing::{MethodFilter, get, on, post};
+use axum::routing::{MethodFilter, any, get, on, post};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
+use waypost_core::nearest::nearest;
 use waypost_core::op::TABLE;
 use waypost_core::{Error, Result};
 use waypost_fs::check_threads;
@@ -336,14 +337,20 @@ fn router(shared: &Arc<Shared>) -> Router {
             operate(&shared, number, Address::Name, None, request).await
         };
         router = router.route(&format!("{ROOT}/op/{}", op.described.name), post(by_name));
+        if !op.is_public() {
+            continue;
+        }
         let expected = move |State(shared): State<Arc<Shared>>, key: RawPathParams, request: Request| async move {
             let key = key.iter().next().map(|(_, value)| value.to_owned());
             operate(&shared, number, Address::Expected, key, request).await
         };
         let filter = if op.rest.is_get { MethodFilter::GET } else { MethodFilter::POST };
-        router = router.route(&op.rest.path, on(filter, expected));
+        for path in std::iter::once(&op.rest.path).chain(&op.rest.named_path) {
+            router = router.route(path, on(filter, expected));
+        }
     }
     router
+        .route(&format!("{ROOT}/op/{{operation}}"), any(unknown))
         .merge(mcp_router(shared))
         .fallback(|| async {
             answer::refusal(404, "not_found", "there is nothing here", &["/openapi.json says what is where"])
@@ -351,6 +358,16 @@ fn router(shared: &Arc<Shared>) -> Router {
         .method_not_allowed_fallback(|| async { answer::refusal(405, "invalid", "this is asked in another way", &[]) })
         .layer(from_fn_with_state(Arc::clone(shared), pass))
         .with_state(Arc::clone(shared))
+}
+
+/// Answers that there is no such operation, and which one may be meant.
+async fn unknown(State(shared): State<Arc<Shared>>, Path(operation): Path<String>) -> Response<Body> {
+    let names = shared.ops.iter().filter(|op| op.is_public()).map(|op| op.described.name);
+    let error = Error::not_found(format!("there is no operation {operation:?}"));
+    answer::error(&match nearest(&operation, names) {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None => error.hint("/openapi.json says what is where"),
+    })
 }
 
 /// The tools of agents. Every one of their calls is looked at as a request of its own.
@@ -484,7 +501,7 @@ async fn wait(State(shared): State<Arc<Shared>>, request: Request) -> Response<B
                 () = shared.events.wait(since, Duration::from_millis(millis)) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
-            answer::data(&json!({ "last": shared.events.last() }))
+            answer::data(&json!({ "last": shared.events.last() }), &[])
         }
         Err(error) => answer::error(&error),
     }

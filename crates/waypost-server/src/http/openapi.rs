@@ -14,8 +14,18 @@ pub(crate) fn document(ops: &[Op]) -> Value {
     settings.meta_schema = None;
     let mut generator = settings.into_generator();
     let mut paths = Map::new();
-    for op in ops {
-        add(&mut paths, &op.rest.path, if op.rest.is_get { "get" } else { "post" }, expected(op, &mut generator));
+    for op in ops.iter().filter(|op| op.is_public()) {
+        let (rest, name) = (&op.rest, op.described.name);
+        let method = if rest.is_get { "get" } else { "post" };
+        let key = rest.key.as_deref();
+        match &rest.named_path {
+            None => add(&mut paths, &rest.path, method, expected(op, name, key, &mut generator)),
+            Some(path) => {
+                add(&mut paths, &rest.path, method, expected(op, name, None, &mut generator));
+                let named = expected(op, &format!("{name}_named"), key, &mut generator);
+                add(&mut paths, path, method, named);
+            }
+        }
     }
     add(&mut paths, &format!("{ROOT}/op/{{operation}}"), "post", by_name(ops));
     for (path, operation) in others() {
@@ -65,17 +75,16 @@ fn add(paths: &mut Map<String, Value>, path: &str, method: &str, operation: Valu
 }
 
 /// Describes an operation at the address that people expect.
-fn expected(op: &Op, generator: &mut SchemaGenerator) -> Value {
+fn expected(op: &Op, id: &str, key: Option<&str>, generator: &mut SchemaGenerator) -> Value {
     let rest = &op.rest;
     let mut parameters = Vec::new();
-    if let Some(key) = &rest.key {
+    if let Some(key) = key {
         parameters.push(json!({ "name": key, "in": "path", "required": true, "schema": named(&op.properties[key]) }));
     }
-    let mut operation =
-        operation(op, op.described.name, if rest.is_list { Answer::List } else { Answer::One }, generator);
+    let mut operation = operation(op, id, if rest.is_list { Answer::List } else { Answer::One }, generator);
     if rest.is_get {
         let fields = rest.nested.as_ref().map_or(&op.properties, |(_, fields)| fields);
-        for (name, schema) in fields.iter().filter(|(name, _)| rest.key.as_ref() != Some(*name)) {
+        for (name, schema) in fields.iter().filter(|(name, _)| key != Some(name.as_str())) {
             let is_required = op.required.contains(name) && name != "limit";
             let mut schema = without_null(schema.clone());
             if name == "limit" {
@@ -91,7 +100,7 @@ fn expected(op: &Op, generator: &mut SchemaGenerator) -> Value {
     } else {
         let mut required = op.required.clone();
         let mut schema = arguments(op, generator);
-        if let Some(key) = &rest.key {
+        if let Some(key) = key {
             // What stands in the address does not stand in the body.
             let mut properties = resolved(&schema, generator)["properties"].take();
             if let Value::Object(properties) = &mut properties {
@@ -111,7 +120,7 @@ fn expected(op: &Op, generator: &mut SchemaGenerator) -> Value {
 
 /// Describes how all of them are asked for by name. What each takes and answers is described where people expect it.
 fn by_name(ops: &[Op]) -> Value {
-    let names: Vec<&str> = ops.iter().map(|op| op.described.name).collect();
+    let names: Vec<&str> = ops.iter().filter(|op| op.is_public()).map(|op| op.described.name).collect();
     json!({
         "operationId": "operate",
         "summary": "Run an operation by its name, the operationId of its entry here, with all its arguments in the body",

@@ -6,7 +6,7 @@
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
-use waypost_core::op::Effect;
+use waypost_core::op::{Audience, Effect};
 use waypost_core::{Error, Result, nearest};
 
 use waypost::host::Described;
@@ -29,12 +29,16 @@ pub(crate) struct Op {
     pub(crate) properties: Map<String, Value>,
     pub(crate) required: Vec<String>,
     pub(crate) rest: Rest,
+    /// Whether its answer has warnings as one of its fields, which are not those of the request.
+    has_own_warnings: bool,
 }
 
 /// The address that people expect.
 pub(crate) struct Rest {
     pub(crate) is_get: bool,
     pub(crate) path: String,
+    /// The same with the name in it, where the name may also be left out.
+    pub(crate) named_path: Option<String>,
     /// The argument that stands in the path.
     pub(crate) key: Option<String>,
     /// The argument whose fields are asked for one by one: its name, and its fields.
@@ -51,8 +55,27 @@ impl Op {
         let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
         let required: Vec<String> = required.filter_map(Value::as_str).map(str::to_owned).collect();
-        let rest = Rest::of(&described, &properties, &required);
-        Op { described, properties, required, rest }
+        let answer = answer_fields(&described);
+        let rest = Rest::of(&described, &properties, &required, &answer);
+        let has_own_warnings = answer.contains_key("warnings");
+        Op { described, properties, required, rest, has_own_warnings }
+    }
+
+    /// Tells whether it has an address that people expect.
+    pub(crate) fn is_public(&self) -> bool {
+        self.described.audience == Audience::Public
+    }
+
+    /// Takes the warnings of a request out of its answer.
+    pub(crate) fn take_warnings(&self, answer: &mut Value) -> Vec<Value> {
+        let warnings = match answer {
+            Value::Object(fields) if !self.has_own_warnings => fields.shift_remove("warnings"),
+            _ => None,
+        };
+        match warnings {
+            Some(Value::Array(warnings)) => warnings,
+            _ => Vec::new(),
+        }
     }
 
     /// Refuses arguments that the operation does not have: a wrong name would be a wish that nobody heard.
@@ -106,9 +129,15 @@ impl Op {
 }
 
 impl Rest {
-    fn of(described: &Described, properties: &Map<String, Value>, required: &[String]) -> Rest {
+    fn of(
+        described: &Described,
+        properties: &Map<String, Value>,
+        required: &[String],
+        answer: &Map<String, Value>,
+    ) -> Rest {
         let is_read = described.effect == Effect::Read;
         let is_name = |name: &str| required.iter().any(|known| known == name) && is_text(&properties[name]);
+        let mut named_path = None;
         let (path, key) = match described.name.split_once('_') {
             None => (described.name.to_owned(), None),
             Some((verb, noun)) => {
@@ -133,6 +162,10 @@ impl Rest {
                     ("create" | "add" | "send" | "save", ..) => (all, None),
                     ("show", Some(key), _) => (format!("{all}/{{{key}}}"), Some(key)),
                     (_, Some(key), _) => (format!("{all}/{{{key}}}/{verb}"), Some(key)),
+                    (_, None, None) if is_thing && properties.get(&noun).is_some_and(is_text) => {
+                        named_path = Some(address(&format!("{all}/{{{noun}}}/{verb}")));
+                        (format!("{all}/{verb}"), Some(noun))
+                    }
                     (_, None, None) => (format!("{all}/{verb}"), None),
                 }
             }
@@ -144,19 +177,23 @@ impl Rest {
             }
             _ => None,
         };
-        let is_list = is_read && has_one_list(described);
-        Rest { is_get: is_read, path: address(&path), key, nested, is_list }
+        let is_list = is_read && has_one_list(described, answer);
+        Rest { is_get: is_read, path: address(&path), named_path, key, nested, is_list }
     }
 }
 
-/// Tells whether an answer is a list, and perhaps how it goes on.
-fn has_one_list(described: &Described) -> bool {
+/// Returns the fields of an answer, each with its schema.
+fn answer_fields(described: &Described) -> Map<String, Value> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     let schema = (described.answer_schema)(&mut settings.into_generator()).to_value();
-    let fields = schema.get("properties").and_then(Value::as_object);
+    schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// Tells whether an answer is a list, and perhaps how it goes on.
+fn has_one_list(described: &Described, answer: &Map<String, Value>) -> bool {
     let is_listing = described.name.starts_with("list_") || described.name.ends_with('s');
-    is_listing && fields.is_some_and(|fields| fields.values().filter(|field| kind(field) == Some("array")).count() == 1)
+    is_listing && answer.values().filter(|field| kind(field) == Some("array")).count() == 1
 }
 
 /// Writes names with a dash, and arguments as they are.
@@ -240,7 +277,8 @@ mod tests {
 
     #[test]
     fn every_operation_has_an_address_of_its_own() {
-        let ops: Vec<Op> = TABLE.iter().map(|entry| Op::new(entry.into())).collect();
+        let ops = TABLE.iter().map(|entry| Op::new(entry.into()));
+        let ops: Vec<Op> = ops.filter(Op::is_public).collect();
         let addresses: BTreeSet<_> = ops.iter().map(|op| (op.rest.is_get, op.rest.path.clone())).collect();
         assert_eq!(addresses.len(), ops.len());
     }
@@ -267,6 +305,8 @@ mod tests {
             let rest = op(name).rest;
             assert_eq!((rest.is_get, rest.path.as_str()), (is_get, path), "{name}");
         }
+        assert_eq!(op("claim_task").rest.named_path.as_deref(), Some("/api/v1/tasks/{task}/claim"));
+        assert_eq!(op("finish_task").rest.named_path, None);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use rmcp::service::{RequestContext, RoleServer, ServerInitializeError, ServiceEx
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
+use waypost_core::nearest::nearest;
 use waypost_core::{Error, Result};
 use waypost_fs::check_threads;
 
@@ -190,7 +191,9 @@ impl ServerHandler for Tools {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = tools::named(&request.name) else {
-            return Err(ErrorData::invalid_params(format!("there is no tool {:?}", request.name), None));
+            let near = nearest(&request.name, tools::TABLE.iter().map(|tool| tool.name));
+            let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            return Err(ErrorData::invalid_params(format!("there is no tool {:?}{hint}", request.name), None));
         };
         let asker = self.asker(&context)?;
         let arguments = request.arguments.unwrap_or_default();

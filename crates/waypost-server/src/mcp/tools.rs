@@ -271,8 +271,8 @@ pub(super) static TABLE: &[Tool] = &[
                 "close" => ("close_issue", &[&["id", "text"]]),
                 "reopen" => ("reopen_issue", &[&["id"]]),
                 "comment" => ("comment_issue", &[&["id", "text"]]),
-                "claim" => ("take_issue", &[&["id"]]),
-                "release" => ("return_issue", &[&["id", "force"]]),
+                "claim" => ("claim_issue", &[&["id"]]),
+                "release" => ("release_issue", &[&["id", "force"]]),
                 _ => ("depend_issue", &[&["id", "on"]]),
             };
             only(&arguments, operation, &[takes.concat().as_slice(), &["repo", "key"]].concat())?;

@@ -78,7 +78,7 @@ pub static KEYS: &[Key] = &[
         "prune.auto",
         ValueKind::Choice(&["off", "on"]),
         Some("off"),
-        "whether closing an issue prunes the ledger when it is large",
+        "whether a change of an issue prunes the ledger when it is large",
     ),
     shared(
         "ready.unresolved",

@@ -249,8 +249,8 @@ change! {
 }
 
 change! {
-    /// Gives an issue back that somebody took.
-    ReturnIssue("return_issue", "Give an issue back") {
+    /// Releases an issue that an agent claimed.
+    ReleaseIssue("release_issue", "Release an issue") {
         /// Take it from whoever has it.
         #[serde(default)]
         force: bool,
@@ -281,10 +281,10 @@ fn kind(word: Option<&str>) -> Result<Option<DependencyKind>> {
     word.map(DependencyKind::parse).transpose()
 }
 
-/// Takes an issue to work on, in its ledger and with a lease: the one that is named, else the first that is ready.
+/// Claims an issue, in its ledger and with a lease: the one that is named, else the first that is ready.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TakeIssue {
+pub(super) struct ClaimIssue {
     /// Its id, or the beginning of it.
     #[serde(default)]
     issue: Option<String>,
@@ -296,27 +296,27 @@ pub(super) struct TakeIssue {
     repo: Option<String>,
 }
 
-impl Question for TakeIssue {
-    const NAME: &'static str = "take_issue";
-    const SUMMARY: &'static str = "Take an issue to work on";
+impl Question for ClaimIssue {
+    const NAME: &'static str = "claim_issue";
+    const SUMMARY: &'static str = "Claim an issue to work on";
     const EFFECT: Effect = Effect::Write;
-    type Answer = TakenIssue;
+    type Answer = ClaimedIssue;
 
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<TakenIssue> {
+    fn run(self, desk: &mut IssueContext<'_>) -> Result<ClaimedIssue> {
         let (id, lease) = claims::claim(desk.place, &desk.ledger, self.issue.as_deref(), self.ttl_ms)?;
         ensure_driver(desk.place);
         let entry = desk.with_index(|index| index.entry_of(&id))?;
-        Ok(TakenIssue { issue: desk.shown(&entry.record, entry.ledger)?, lease })
+        Ok(ClaimedIssue { issue: desk.shown(&entry.record, entry.ledger)?, lease })
     }
 }
 
 /// An issue, and the right to work on it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct TakenIssue {
+pub(super) struct ClaimedIssue {
     /// The issue.
     issue: IssueRecord,
     /// For how long, and in which epoch.

@@ -24,7 +24,7 @@ use crate::merge_driver::ensure_driver;
 use crate::place::Place;
 use crate::prune::prune_large;
 use changes::{
-    AddIssue, CloseIssue, CommentIssue, DeleteIssue, DependIssue, ReopenIssue, ReturnIssue, TakeIssue, UndependIssue,
+    AddIssue, ClaimIssue, CloseIssue, CommentIssue, DeleteIssue, DependIssue, ReleaseIssue, ReopenIssue, UndependIssue,
     UpdateIssue,
 };
 use questions::{BlockedIssues, ExplainIssue, ListIssues, ReadyIssues, SearchIssues, ShowIssue};
@@ -63,6 +63,7 @@ const fn entry<Q: Question>() -> AppEntry {
 pub static TABLE: &[AppEntry] = &[
     entry::<AddIssue>(),
     entry::<BlockedIssues>(),
+    entry::<ClaimIssue>(),
     entry::<CloseIssue>(),
     entry::<CommentIssue>(),
     entry::<DeleteIssue>(),
@@ -70,11 +71,10 @@ pub static TABLE: &[AppEntry] = &[
     entry::<ExplainIssue>(),
     entry::<ListIssues>(),
     entry::<ReadyIssues>(),
+    entry::<ReleaseIssue>(),
     entry::<ReopenIssue>(),
-    entry::<ReturnIssue>(),
     entry::<SearchIssues>(),
     entry::<ShowIssue>(),
-    entry::<TakeIssue>(),
     entry::<UndependIssue>(),
     entry::<UpdateIssue>(),
 ];
@@ -126,6 +126,18 @@ pub fn shown(ledger: &Ledger, record: &Record, number: usize) -> Result<Record> 
     Ok(shown)
 }
 
+/// The warning about a ledger with conflict markers.
+pub const CONFLICTED: &str = "the ledger has conflict markers and is read as merged: way resolve";
+
+/// Returns the warning about lines of the ledger that cannot be read, if there are any.
+pub fn unread_warning(lines: usize) -> Option<String> {
+    match lines {
+        0 => None,
+        1 => Some("1 line of the ledger cannot be read: way doctor".to_owned()),
+        lines => Some(format!("{lines} lines of the ledger cannot be read: way doctor")),
+    }
+}
+
 /// Something that can be asked about issues.
 trait Question: DeserializeOwned + JsonSchema {
     const NAME: &'static str;
@@ -167,11 +179,9 @@ impl IssueContext<'_> {
         let (answer, unread, conflicted) =
             self.ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
         if conflicted > 0 {
-            self.warnings.push("the ledger has conflict markers and is read as merged: way resolve".to_owned());
+            self.warnings.push(CONFLICTED.to_owned());
         }
-        if unread > 0 {
-            self.warnings.push(format!("lines of the ledger that cannot be read: {unread}; way doctor"));
-        }
+        self.warnings.extend(unread_warning(unread));
         Ok(answer)
     }
 
@@ -195,10 +205,8 @@ impl IssueContext<'_> {
 
     /// Makes a change, and returns the issue as it is then.
     fn change(&mut self, change: Change) -> Result<IssueRecord> {
-        let is_over = matches!(change.plain(), Change::Close(..));
         let records = apply(self.place, &self.ledger, &[change])?;
-        let prunings = if is_over { prune_large(self.place, &self.ledger) } else { Vec::new() };
-        for error in prunings.into_iter().filter_map(Result::err) {
+        for error in prune_large(self.place, &self.ledger).into_iter().filter_map(Result::err) {
             self.warnings.push(format!("the ledger could not be pruned: {}", error.full_message()));
         }
         match records.first() {
@@ -341,20 +349,20 @@ mod tests {
             (named(name).unwrap().run)(&place.used_by(agent, Some(agent)), arguments, None)
         };
         let id = run("ann", "add_issue", json!({ "title": "Fix it" })).unwrap()["id"].clone();
-        run("ann", "take_issue", json!({ "issue": id })).unwrap();
+        run("ann", "claim_issue", json!({ "issue": id })).unwrap();
         for (name, arguments) in [
             ("close_issue", json!({ "issue": id })),
             ("delete_issue", json!({ "issue": id })),
             ("reopen_issue", json!({ "issue": id })),
-            ("return_issue", json!({ "issue": id })),
+            ("release_issue", json!({ "issue": id })),
             ("update_issue", json!({ "issue": id, "status": "open" })),
         ] {
             let error = run("bob", name, arguments).unwrap_err();
             assert_eq!(error.kind(), crate::Kind::Conflict, "{name}: {}", error.full_message());
         }
         run("bob", "comment_issue", json!({ "issue": id, "text": "soon?" })).unwrap();
-        run("bob", "return_issue", json!({ "issue": id, "force": true })).unwrap();
-        run("bob", "take_issue", json!({ "issue": id })).unwrap();
+        run("bob", "release_issue", json!({ "issue": id, "force": true })).unwrap();
+        run("bob", "claim_issue", json!({ "issue": id })).unwrap();
         let error = run("ann", "close_issue", json!({ "issue": id })).unwrap_err();
         assert_eq!(error.kind(), crate::Kind::LeaseLost, "{}", error.full_message());
         run("bob", "close_issue", json!({ "issue": id })).unwrap();

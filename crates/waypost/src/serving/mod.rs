@@ -18,7 +18,7 @@ use crate::origin::Origin;
 use serde_json::{Value, json};
 use waypost_core::engine::{self, Caller};
 use waypost_core::model::WorkspaceStatus;
-use waypost_core::op::{Effect, GetStatus, JobView, ListJobs, ListWorkspaces, OperationEntry, TABLE};
+use waypost_core::op::{Audience, Effect, GetStatus, JobView, ListJobs, ListWorkspaces, OperationEntry, TABLE};
 use waypost_core::{Error, Kind, Result};
 
 use crate::claims;
@@ -29,7 +29,7 @@ use crate::job_ops;
 use crate::jobs;
 use crate::place::{Location, Place};
 use crate::session::{Session, SystemEntropy};
-use crate::single_host::{CONCERN_ISSUES, complete_claim, is_claim, tell_of_issue};
+use crate::single_host::{CONCERN_ISSUES, complete_claim, is_claim, read_before, shows_jobs, tell_of_issue, unknown};
 use readers::Readers;
 use writer::Writer;
 
@@ -114,8 +114,7 @@ impl Serving {
 
     fn run(&self, call: Call, from: Option<Origin>) -> Result<Value> {
         let Call { operation, arguments, who, key } = call;
-        if matches!(operation.as_str(), "list_jobs" | "show_job") {
-            // A job whose supervisor is gone runs no more, whatever the store says.
+        if shows_jobs(&operation) {
             self.readers.ask(jobs::reap_orphaned_jobs)?;
         }
         if operation == "get_log" {
@@ -133,7 +132,7 @@ impl Serving {
             Some(entry) => {
                 self.run_app_operation(entry, &who, arguments, key.filter(|_| entry.effect == Effect::Write))
             }
-            None => Err(Error::not_found(format!("there is no operation {operation:?}"))),
+            None => Err(unknown(&operation)),
         }
     }
 
@@ -212,6 +211,7 @@ impl Serving {
             Some(urgent) if entry.name == "heartbeat" => urgent,
             _ => &self.writer,
         };
+        let writer = writer.clone();
         let marked = CONCERN_ISSUES.contains(&entry.name).then(|| self.place.clone());
         if let Some(Err(error)) = marked.as_ref().map(claims::set_mark) {
             return reply(Err(error));
@@ -233,7 +233,7 @@ impl Serving {
                     reply(completed.map(|()| answer));
                     is_good
                 })),
-                Ok(answer) if (is_finished && answer["issue"].is_string()) || entry.name == "release_issue" => {
+                Ok(answer) if (is_finished && answer["issue"].is_string()) || entry.name == "end_issue_lease" => {
                     readers.give(Box::new(move |session| {
                         // If the ledger cannot be told now, the next look does it.
                         let mut told = answer;
@@ -254,7 +254,25 @@ impl Serving {
                 written => reply(written),
             }
         };
-        writer.write(entry, caller, arguments, key, Box::new(written));
+        let Some((question, about)) = read_before(entry.name, &arguments, key.as_deref()) else {
+            return writer.write(entry, caller, arguments, key, Box::new(written));
+        };
+        self.readers.give(Box::new(move |session| {
+            let read = session.and_then(|session| {
+                let store = session.store()?;
+                // What is due may make something ready, and a write applies it first.
+                if engine::is_due(store)? {
+                    return Ok(());
+                }
+                engine::read_json(store, &caller, &mut SystemEntropy, question, about).map(drop)
+            });
+            let is_good = !matches!(&read, Err(error) if error.kind() == Kind::Unavailable);
+            match read {
+                Ok(()) => writer.write(entry, caller, arguments, key, Box::new(written)),
+                Err(error) => written(Err(error)),
+            }
+            is_good
+        }));
     }
 
     /// Refuses a worktree that says it is one of another repository than the store knows.
@@ -341,7 +359,7 @@ impl Host for Serving {
         ALL.get_or_init(|| {
             let described = |entry: &issue_ops::AppEntry| {
                 let issue_ops::AppEntry { name, summary, effect, schema, answer_schema, .. } = *entry;
-                Described { name, summary, effect, schema, answer_schema }
+                Described { name, summary, effect, audience: Audience::Public, schema, answer_schema }
             };
             issue_ops::TABLE.iter().chain(job_ops::TABLE).map(described).collect()
         })

@@ -25,6 +25,7 @@ const QUEUE: usize = 1_024;
 /// How many become one transaction at most: others that write to the store must get their turn, too.
 const TOGETHER: usize = 64;
 
+#[derive(Clone)]
 pub(super) struct Writer {
     queue: SyncSender<Work>,
     counts: Arc<Counts>,

@@ -188,13 +188,13 @@ fn issues_have_the_same_verbs_as_the_commands() {
     assert_eq!(ids("?labels=x"), [id.as_str()]);
     post(&format!("/{next}/comment"), json!({ "text": "soon" }));
     post(&format!("/{next}/update"), json!({ "priority": 0, "labels": ["y"], "notes": "n" }));
-    let taken = server.ask("POST", "/api/v1/issues/take").with("Waypost-Agent", "a").json(&json!({})).send().data();
+    let taken = server.ask("POST", "/api/v1/issues/claim").with("Waypost-Agent", "a").json(&json!({})).send().data();
     assert_eq!((&taken["issue"]["id"], &taken["issue"]["assignee"]), (&json!(id), &json!("a")));
     let again =
-        server.ask("POST", "/api/v1/issues/take").with("Waypost-Agent", "b").json(&json!({ "issue": id })).send();
+        server.ask("POST", "/api/v1/issues/claim").with("Waypost-Agent", "b").json(&json!({ "issue": id })).send();
     assert_eq!(again.fails(409), "conflict");
     server
-        .ask("POST", &format!("/api/v1/issues/{id}/return"))
+        .ask("POST", &format!("/api/v1/issues/{id}/release"))
         .with("Waypost-Agent", "a")
         .json(&json!({}))
         .send()

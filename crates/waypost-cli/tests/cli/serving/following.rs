@@ -60,7 +60,7 @@ impl Stream {
 }
 
 fn probe(server: &Server, detail: u32) {
-    server.post("/api/v1/maintenance/record", &json!({ "what": "probed", "detail": { "number": detail } })).data();
+    server.post("/api/v1/op/record_maintenance", &json!({ "what": "probed", "detail": { "number": detail } })).data();
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn peak_with_stalled(server: &Server, count: usize, written: &mut u32) -> u64 {
 
 fn probe_large(server: &Server, number: u32, bytes: usize) {
     let detail = json!({ "number": number, "large": "x".repeat(bytes) });
-    server.post("/api/v1/maintenance/record", &json!({ "what": "probed", "detail": detail })).data();
+    server.post("/api/v1/op/record_maintenance", &json!({ "what": "probed", "detail": detail })).data();
 }
 
 #[test]

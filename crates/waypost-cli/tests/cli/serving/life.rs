@@ -150,7 +150,7 @@ fn a_worktree_cannot_pass_for_one_of_another_repository() {
             "worktree": { "id": worktree, "repository_id": repository, "name": "x", "path": path, "branch": null,
                 "first_seen": 0, "last_seen": 0, "removed_at": null },
         });
-        let ask = server.ask("POST", "/api/v1/register").with("Waypost-From", &origin.to_string());
+        let ask = server.ask("POST", "/api/v1/op/register").with("Waypost-From", &origin.to_string());
         ask.json(&json!({})).send()
     };
     assert_eq!(from(&made["worktree_id"], "rp_000000000000", "/x").fails(403), "refused");

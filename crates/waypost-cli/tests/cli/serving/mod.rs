@@ -28,8 +28,8 @@ use crate::sandbox;
 
 /// A server, its sandbox, and the repository that it was started in.
 pub(crate) struct Server {
-    sandbox: Sandbox,
-    repo: PathBuf,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) repo: PathBuf,
     child: Child,
     /// What it said when it began.
     said: Value,
@@ -43,7 +43,7 @@ impl Server {
         Server::start_in(sandbox, repo, args)
     }
 
-    fn start_in(sandbox: Sandbox, repo: PathBuf, args: &[&str]) -> Server {
+    pub(crate) fn start_in(sandbox: Sandbox, repo: PathBuf, args: &[&str]) -> Server {
         let (child, said, token) = Server::launch(&sandbox, &repo, args);
         Server { sandbox, repo, child, said, token }
     }
@@ -148,7 +148,7 @@ pub(crate) struct Ask<'a> {
 
 impl Ask<'_> {
     /// Sets a header, in place of an earlier one; without any value it is not sent.
-    fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         if !value.is_empty() {
             self.headers.push((name.to_owned(), value.to_owned()));
@@ -201,7 +201,7 @@ impl Ask<'_> {
 pub(crate) struct Reply {
     pub(crate) status: u16,
     headers: BTreeMap<String, String>,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Reply {
@@ -216,7 +216,7 @@ impl Reply {
     }
 
     #[track_caller]
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let json: Value = serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"));
         assert_eq!(json["schema"], "waypost/1");
         json

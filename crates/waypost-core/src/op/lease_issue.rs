@@ -1,18 +1,18 @@
-//! Claims an issue in the store, so that nobody else works on it.
+//! Takes the lease on an issue: the half of a claim that the store keeps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Lease, kind};
 use crate::work::{agents, claim, lease};
 
-/// Claims an issue in the store, so that nobody else works on it.
+/// Takes the lease on an issue: the half of a claim that the store keeps.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ClaimIssue {
+pub struct LeaseIssue {
     /// The issue.
     pub issue: String,
     /// How long the lease lasts after each sign of life, in milliseconds.
@@ -20,10 +20,11 @@ pub struct ClaimIssue {
     pub ttl_ms: Option<u64>,
 }
 
-impl Operation for ClaimIssue {
-    const NAME: &'static str = "claim_issue";
-    const SUMMARY: &'static str = "Claim an issue";
+impl Operation for LeaseIssue {
+    const NAME: &'static str = "lease_issue";
+    const SUMMARY: &'static str = "Take the lease on an issue";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = Lease;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Lease> {

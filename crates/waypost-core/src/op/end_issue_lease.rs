@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Effect, Operation};
+use super::{Audience, Effect, Operation};
 use crate::engine::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
@@ -12,7 +12,7 @@ use crate::work::{agents, lease};
 
 /// Ends the lease on an issue, because it was given back or is closed.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ReleaseIssue {
+pub struct EndIssueLease {
     /// The issue.
     pub issue: String,
     /// Whoever holds it.
@@ -23,25 +23,26 @@ pub struct ReleaseIssue {
     pub reason: Option<String>,
 }
 
-/// The answer to [`ReleaseIssue`].
+/// The answer to [`EndIssueLease`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ReleasedIssue {
+pub struct EndedIssueLease {
     /// Whether anybody held it.
     pub was_held: bool,
 }
 
-impl Operation for ReleaseIssue {
-    const NAME: &'static str = "release_issue";
+impl Operation for EndIssueLease {
+    const NAME: &'static str = "end_issue_lease";
     const SUMMARY: &'static str = "End the lease on an issue";
     const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
     const USES_RESERVE: bool = true;
-    type Answer = ReleasedIssue;
+    type Answer = EndedIssueLease;
 
-    fn run(self, cx: &mut OpContext<'_>) -> Result<ReleasedIssue> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<EndedIssueLease> {
         let mut agent = agents::asking(cx)?;
         let Some(held) = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some()) else {
             agents::touch(cx, &mut agent)?;
-            return Ok(ReleasedIssue { was_held: false });
+            return Ok(EndedIssueLease { was_held: false });
         };
         let holder = held.holder.clone();
         if holder.as_ref() != Some(&agent.id) && !self.force {
@@ -54,6 +55,6 @@ impl Operation for ReleaseIssue {
         let data = json!({ "agent": holder, "epoch": epoch, "reason": self.reason });
         cx.event(kind::ISSUE_RELEASED, &self.issue, data)?;
         agents::touch(cx, &mut agent)?;
-        Ok(ReleasedIssue { was_held: true })
+        Ok(EndedIssueLease { was_held: true })
     }
 }
