@@ -18,6 +18,7 @@ pub mod nearest;
 pub mod op;
 pub mod path_text;
 pub mod store;
+pub mod tables;
 pub mod time;
 pub mod url_text;
 pub mod work;

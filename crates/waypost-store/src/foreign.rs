@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
-use waypost_core::work::import::{Datum, Row, Tables};
+use waypost_core::tables::{Datum, Row, Tables};
 use waypost_core::{Error, Result};
 
 /// What the first bytes of every SQLite database are.

@@ -10,7 +10,6 @@ pub mod conflict;
 pub mod cycle;
 pub mod difference;
 pub mod document;
-pub mod import;
 pub mod issue;
 pub mod issue_id;
 pub mod mark;

@@ -9,7 +9,7 @@ use crate::id::AgentId;
 use crate::model::{Agent, AgentStatus, Role, kind};
 
 /// How long an agent may be silent if it does not say.
-pub(crate) const TIMEOUT_MS: u64 = 15 * 60 * 1000;
+pub const TIMEOUT_MS: u64 = 15 * 60 * 1000;
 
 /// Returns the agent who asks, and notes its sign of life, as any write is.
 pub(crate) fn caller(cx: &mut OpContext<'_>) -> Result<Agent> {

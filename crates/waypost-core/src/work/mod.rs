@@ -9,7 +9,6 @@ pub(crate) mod claim;
 pub mod context;
 pub(crate) mod expire_due;
 pub(crate) mod find;
-pub mod import;
 pub(crate) mod inbox;
 pub(crate) mod jobs;
 pub(crate) mod lease;
@@ -19,6 +18,7 @@ pub mod template;
 pub mod transfer;
 pub mod view;
 
+pub use agents::TIMEOUT_MS as DEFAULT_AGENT_TIMEOUT_MS;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

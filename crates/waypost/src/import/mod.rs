@@ -9,16 +9,16 @@ pub mod workflows;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use waypost_core::Result;
-use waypost_core::ledger::import::{self, Imported, Note};
 use waypost_core::ledger::issue::{Issue, moment};
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Category;
+use waypost_import::issues::{self, Imported, Note};
 use waypost_ledger::{Filter, Index, IndexedIssue, Sort};
 
 use crate::ledger::{Ledger, Transaction};
 
 pub use sources::{project, sources};
-pub use waypost_core::ledger::import::{Format, read};
+pub use waypost_import::issues::{Format, read};
 
 /// How it is done.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub struct Taken {
 /// Says in the names of what was read of which project they are.
 pub fn qualify(imported: &mut Imported, project: &str) -> Result<()> {
     for record in &mut imported.records {
-        *record = import::qualify(record, project)?;
+        *record = issues::qualify(record, project)?;
     }
     Ok(())
 }
@@ -151,7 +151,7 @@ fn take_theirs(
     let adopt = |name: &str, record: &Record, notes: &mut Vec<Note>| -> Result<(String, Record)> {
         let id = ids.get(name).cloned().unwrap_or_default();
         let find = |other: &str| ids.get(other).cloned().or_else(|| known.find(other));
-        let (record, unknown) = import::adopt(record, &id, find)?;
+        let (record, unknown) = issues::adopt(record, &id, find)?;
         // What was deleted there holds nobody up.
         for other in unknown.into_iter().filter(|other| !gone.contains(other)) {
             notes.push(Note::new(name, format!("it depends on {other}, which is not there")));
@@ -161,7 +161,7 @@ fn take_theirs(
     let mut new = Vec::with_capacity(fresh.len());
     for (name, record) in fresh {
         let (id, mut record) = adopt(&name, record, &mut outcome.notes)?;
-        import::complete(&mut record, transaction.author())?;
+        issues::complete(&mut record, transaction.author())?;
         new.push(record);
         outcome.added.push(Taken { item: name, id });
     }
@@ -201,7 +201,7 @@ fn bring_up_to_date(
 ) -> Result<()> {
     let id = entry.issue.id.clone();
     let is_deleted = transaction.issues().terms().statuses.category(&entry.issue.status) == Category::Deleted;
-    let new = if plan.update && !is_deleted { import::updated(&entry.record, incoming, plan.format)? } else { None };
+    let new = if plan.update && !is_deleted { issues::updated(&entry.record, incoming, plan.format)? } else { None };
     let taken = Taken { item: item.to_owned(), id };
     let Some(mut new) = new else {
         outcome.skipped.push(taken);
@@ -269,7 +269,7 @@ impl Known {
         for summary in index.list(&Filter { deleted: true, ..Filter::default() }, Sort::Id, false, None)? {
             let (record, _) = index.record(&summary)?;
             let Some(name) = record.text("external_ref").filter(|name| !name.is_empty()) else { continue };
-            if let Some(short) = import::short_name(&name) {
+            if let Some(short) = issues::short_name(&name) {
                 known.short.entry(short).and_modify(|id| *id = None).or_insert(Some(summary.id.clone()));
             }
             known.ids.entry(name).or_insert(summary.id);
@@ -282,7 +282,7 @@ impl Known {
     fn has_taken(&self, records: &[Record], index: &Index) -> Result<bool> {
         let (mut same, mut others) = (0, 0);
         for record in records {
-            let plain = record.text("id").and_then(|name| import::plain_name(&name));
+            let plain = record.text("id").and_then(|name| issues::plain_name(&name));
             let Some(id) = plain.and_then(|plain| self.ids.get(&plain)) else { continue };
             let Some(entry) = index.get(id)? else { continue };
             if record.text("title").as_deref() == Some(entry.issue.title.as_str()) {
@@ -295,8 +295,8 @@ impl Known {
     }
 
     fn find(&self, name: &str) -> Option<String> {
-        let by_number = || self.ids.get(&import::short_name(name)?);
-        let plain = || self.ids.get(&import::plain_name(name).filter(|_| self.is_plain)?);
+        let by_number = || self.ids.get(&issues::short_name(name)?);
+        let plain = || self.ids.get(&issues::plain_name(name).filter(|_| self.is_plain)?);
         let found = self.ids.get(name).or_else(by_number).or_else(plain).cloned();
         found.or_else(|| self.short.get(name).cloned().flatten())
     }

@@ -3,8 +3,8 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use waypost_core::ledger::import::{Format, Source};
 use waypost_core::{Error, Result, path_text, url_text};
+use waypost_import::issues::{Format, Source};
 use waypost_workspace::{Checkout, detect};
 
 use crate::environment::Variables;

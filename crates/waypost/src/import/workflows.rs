@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use waypost_core::op::TakeWorkflow;
-use waypost_core::work::import::{ImportContext, Imported, Note, caw, langgraph};
 use waypost_core::{Kind, Result, path_text};
+use waypost_import::workflows::{ImportContext, Imported, Note, caw, langgraph};
 use waypost_store::foreign;
 
 use crate::session::Session;

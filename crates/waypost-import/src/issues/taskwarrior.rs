@@ -1,10 +1,11 @@
 //! What `task export` prints.
 
+use waypost_core::Result;
+use waypost_core::ledger::record::Record;
+
 use super::item::{Comment, Item, Status, finish};
 use super::reader::{Reader, one_line, priority};
 use super::{Imported, Note, Source, objects};
-use crate::error::Result;
-use crate::ledger::record::Record;
 
 /// What is carried, or derived from the rest.
 const KNOWN: &[&str] = &[

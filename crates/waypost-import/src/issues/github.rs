@@ -1,10 +1,11 @@
 //! Issues of GitHub, as `gh issue list --json` prints them or as the REST API answers. Any subset of the fields will do.
 
+use waypost_core::Result;
+use waypost_core::ledger::record::Record;
+
 use super::item::{Comment, Item, Status, finish};
 use super::reader::{Reader, issue_type, priority};
 use super::{Imported, Note, Source, objects};
-use crate::error::Result;
-use crate::ledger::record::Record;
 
 /// What is carried, derived, or says the same in other words.
 const KNOWN: &[&str] = &[

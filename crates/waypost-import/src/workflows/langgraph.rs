@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
+use waypost_core::id::{AgentId, CheckpointId, TaskId, WorkflowId};
+use waypost_core::model::{Checkpoint, CheckpointKind};
+use waypost_core::tables::{Datum, Row, Tables};
+use waypost_core::time::Timestamp;
 
-use super::{Datum, ImportContext, Imported, Row, Seeded, Tables, msgpack, name_of, text};
-use crate::id::{AgentId, CheckpointId, TaskId, WorkflowId};
-use crate::model::{Checkpoint, CheckpointKind};
-use crate::time::Timestamp;
+use super::{ImportContext, Imported, Seeded, msgpack, name_of, text};
 
 /// The tables, with the columns that are needed of each.
 pub const TABLES: &[(&str, &[&str])] = &[

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use serde_json::value::RawValue;
+use waypost_core::ledger::record::Record;
+use waypost_core::{Error, Result};
 
 use super::item::{Item, Status, finish};
 use super::reader::{Reader, issue_type, priority};
 use super::{Imported, Note, Source, text};
-use crate::error::{Error, Result};
-use crate::ledger::record::Record;
 
 /// The tag of tasks that have none.
 const MAIN: &str = "master";

@@ -1,11 +1,11 @@
 //! Reading objects of other trackers leniently, and the words they have in common.
 
 use serde_json::value::RawValue;
+use waypost_core::ledger::issue::moment;
+use waypost_core::ledger::record::Record;
+use waypost_core::time::Timestamp;
 
 use super::Note;
-use crate::ledger::issue::moment;
-use crate::ledger::record::Record;
-use crate::time::Timestamp;
 
 /// Reads the fields of an object leniently; what is of the wrong type is noted.
 pub(super) struct Reader<'a> {
@@ -115,7 +115,7 @@ pub(super) fn priority(word: &str) -> Option<u8> {
         "medium" | "m" | "normal" => Some(2),
         "low" | "l" => Some(3),
         "lowest" => Some(4),
-        other => crate::ledger::vocabulary::priority(other).ok(),
+        other => waypost_core::ledger::vocabulary::priority(other).ok(),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Bringing an issue up to date with what another tracker says about it now.
 
 use serde_json::value::RawValue;
+use waypost_core::ledger::issue::{Issue, moment};
+use waypost_core::ledger::record::Record;
+use waypost_core::{Error, Result};
 
 use super::Format;
-use crate::error::{Error, Result};
-use crate::ledger::issue::{Issue, moment};
-use crate::ledger::record::Record;
 
 /// Lists that grow: what is in one of them and not in the other is in both afterwards.
 const LISTS: &[&str] = &["labels", "dependencies", "comments"];

@@ -7,36 +7,16 @@ pub mod caw;
 pub mod langgraph;
 mod msgpack;
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-
-use super::transfer::WorkflowDump;
-use crate::id::{AgentId, Entropy};
-use crate::model::{Agent, AgentStatus, Repository, Role, Source, Workflow, WorkflowStatus, Worktree};
-use crate::time::Timestamp;
-
-/// One value of a row.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Datum {
-    /// Nothing.
-    Null,
-    /// A whole number.
-    Int(i64),
-    /// Another number.
-    Real(f64),
-    /// Text.
-    Text(String),
-    /// Bytes.
-    Blob(Vec<u8>),
-}
-
-/// One row, by column.
-pub type Row = BTreeMap<String, Datum>;
-
-/// The rows of tables, by table.
-pub type Tables = BTreeMap<String, Vec<Row>>;
+use waypost_core::id::{AgentId, Entropy, TaskId, WorkflowId};
+use waypost_core::model::{
+    Agent, AgentStatus, Repository, Role, Source, Task, TaskStatus, Workflow, WorkflowStatus, Worktree,
+};
+use waypost_core::tables::{Datum, Row};
+use waypost_core::time::Timestamp;
+use waypost_core::work::DEFAULT_AGENT_TIMEOUT_MS;
+use waypost_core::work::transfer::WorkflowDump;
 
 /// From where workflows are taken in, and when.
 #[derive(Clone, Debug)]
@@ -163,7 +143,7 @@ fn agent(desk: &ImportContext, id: AgentId, name: &str) -> Agent {
         workspace_id: None,
         metadata: json!({}),
         process: None,
-        timeout_ms: super::agents::TIMEOUT_MS,
+        timeout_ms: DEFAULT_AGENT_TIMEOUT_MS,
         max_claims: None,
         worktree_id: desk.worktree.id.clone(),
         registered_at: desk.now,
@@ -174,7 +154,7 @@ fn agent(desk: &ImportContext, id: AgentId, name: &str) -> Agent {
 }
 
 /// A workflow with nothing in it yet.
-fn empty(desk: &ImportContext, id: crate::id::WorkflowId, name: String) -> WorkflowDump {
+fn empty(desk: &ImportContext, id: WorkflowId, name: String) -> WorkflowDump {
     WorkflowDump {
         workflow: Workflow {
             id,
@@ -208,19 +188,13 @@ fn empty(desk: &ImportContext, id: crate::id::WorkflowId, name: String) -> Workf
 }
 
 /// A task that nobody has begun.
-fn task(
-    desk: &ImportContext,
-    workflow: &Workflow,
-    id: crate::id::TaskId,
-    name: String,
-    sequence: u32,
-) -> crate::model::Task {
-    crate::model::Task {
+fn task(desk: &ImportContext, workflow: &Workflow, id: TaskId, name: String, sequence: u32) -> Task {
+    Task {
         id,
         workflow_id: workflow.id.clone(),
         name,
         description: String::new(),
-        status: crate::model::TaskStatus::Pending,
+        status: TaskStatus::Pending,
         sequence,
         parallel_group: None,
         priority: 2,

@@ -5,15 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-
-use super::{ImportContext, Imported, Row, Seeded, Tables, json_of, name_of, number, text};
-use crate::id::{AgentId, CheckpointId, MessageId, TaskId, WorkflowId};
-use crate::model::{
+use waypost_core::id::{AgentId, CheckpointId, MessageId, TaskId, WorkflowId};
+use waypost_core::model::{
     Agent, Checkpoint, CheckpointKind, Dependency, DependencyKind, Message, MessageKind, MessageState, Source, Task,
     TaskStatus, Urgency, WorkflowStatus,
 };
-use crate::time::Timestamp;
-use crate::work::transfer::WorkflowDump;
+use waypost_core::tables::{Row, Tables};
+use waypost_core::time::Timestamp;
+use waypost_core::work::transfer::WorkflowDump;
+
+use super::{ImportContext, Imported, Seeded, json_of, name_of, number, text};
 
 /// The tables, with the columns that are needed of each.
 pub const TABLES: &[(&str, &[&str])] = &[

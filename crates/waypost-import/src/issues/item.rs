@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use waypost_core::ledger::record::Record;
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
 
 use super::{Imported, Note, compact};
-use crate::error::{Error, Result};
-use crate::ledger::record::Record;
-use crate::time::Timestamp;
 
 /// What an issue can say, as far as other trackers say it.
 #[derive(Debug, Default)]

@@ -1,12 +1,12 @@
 //! Making an issue of a ledger out of one that another tracker named.
 
 use serde_json::Value;
+use waypost_core::ledger::change::Author;
+use waypost_core::ledger::record::Record;
+use waypost_core::ledger::vocabulary::DEFAULT_PRIORITY;
+use waypost_core::{Error, Result};
 
 use super::Format;
-use crate::error::{Error, Result};
-use crate::ledger::change::Author;
-use crate::ledger::record::Record;
-use crate::ledger::vocabulary::DEFAULT_PRIORITY;
 
 /// Gives a record its id in a ledger, and those it depends on theirs. Returns it and the names that nobody knows.
 pub fn adopt(record: &Record, id: &str, find: impl Fn(&str) -> Option<String>) -> Result<(Record, Vec<String>)> {
@@ -95,8 +95,9 @@ pub fn plain_name(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use waypost_core::time::Timestamp;
+
     use super::*;
-    use crate::time::Timestamp;
 
     #[test]
     fn names_become_ids_and_those_nobody_knows_are_told() {

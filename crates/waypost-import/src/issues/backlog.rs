@@ -1,14 +1,14 @@
 //! The folder of Backlog.md: a file for each task, with front matter and sections.
 
 use serde_json::Value;
+use waypost_core::ledger::issue::moment;
+use waypost_core::time::Timestamp;
+use waypost_core::{Error, Result};
 
 use super::front_matter::{self, Front};
 use super::item::{Item, Status, finish};
 use super::reader::{issue_type, one_line, priority};
 use super::{Imported, Note, Source, text};
-use crate::error::{Error, Result};
-use crate::ledger::issue::moment;
-use crate::time::Timestamp;
 
 const KNOWN: &[&str] = &[
     "id",
@@ -237,8 +237,9 @@ fn keep_rest(item: &mut Item, front: &Front) {
 
 #[cfg(test)]
 mod tests {
+    use waypost_core::ledger::record::Record;
+
     use super::*;
-    use crate::ledger::record::Record;
 
     fn file(name: &str, text: &str) -> Source {
         Source { name: name.to_owned(), bytes: text.as_bytes().to_vec() }

@@ -1,12 +1,12 @@
 //! JSONL of beads in any dialect, and of ledgers: what is there is taken as it is.
 
 use serde_json::value::RawValue;
+use waypost_core::ledger::document::{Content, Document};
+use waypost_core::ledger::mark;
+use waypost_core::ledger::record::Record;
+use waypost_core::{Error, Result};
 
 use super::{Imported, Note, Source, compact, text};
-use crate::error::{Error, Result};
-use crate::ledger::document::{Content, Document};
-use crate::ledger::mark;
-use crate::ledger::record::Record;
 
 pub(super) fn read(source: &Source) -> Result<Imported> {
     let is_list = source.bytes.trim_ascii_start().first() == Some(&b'[') || source.bytes.starts_with(b"\xef\xbb\xbf[");

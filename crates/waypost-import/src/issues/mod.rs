@@ -18,11 +18,10 @@ use std::fmt;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-
-use super::document::LONGEST_LINE;
-use super::record::Record;
-use crate::error::{Error, Result};
-use crate::nearest::nearest;
+use waypost_core::ledger::document::LONGEST_LINE;
+use waypost_core::ledger::record::Record;
+use waypost_core::nearest::nearest;
+use waypost_core::{Error, Result};
 
 pub use adopt::{adopt, complete, plain_name, qualify, short_name};
 pub use update::updated;
