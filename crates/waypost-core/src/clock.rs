@@ -30,6 +30,27 @@ const DRIFT_MS: i64 = 1_000;
 /// How far the clocks of two machines may be apart and still agree.
 const AGREEMENT_MS: i64 = 60_000;
 
+/// A source of the time; always an argument.
+pub trait Clock {
+    /// Returns the current moment.
+    fn now(&self) -> Timestamp;
+
+    /// Returns the readings of all clocks of the machine. By default the current moment is right by definition.
+    fn reading(&self) -> Reading {
+        Reading::Given(self.now())
+    }
+}
+
+/// A clock that stands still, for tests and for answering "as of".
+#[derive(Clone, Copy, Debug)]
+pub struct FixedClock(pub Timestamp);
+
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
+
 /// The clock that counts from the start of the machine, sleep included, and is never set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootClock {

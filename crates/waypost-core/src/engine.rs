@@ -4,13 +4,15 @@
 //! what time has brought about, in the same transaction: so no record names a worktree the store has not heard of, and no
 //! rule ever sees a lease that has ended.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::clock::{self, Anchor, StoreTime};
+use crate::context::{Caller, OpContext};
 use crate::error::{Error, Result};
 use crate::id::Entropy;
-use crate::model::{NewEvent, Repository, SavedAnswer, Worktree, kind};
-use crate::op::{Effect, Operation, OperationEntry, register};
+use crate::model::{Repository, SavedAnswer, Worktree, kind};
+use crate::op::{self, DecodedOperation, Effect, Operation, OperationEntry, register};
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
 use crate::work::expire_due;
@@ -19,47 +21,6 @@ use crate::work::expire_due;
 const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 /// Old answers are forgotten every so many events.
 const FORGET_EVERY: u64 = 64;
-
-/// Who asks, and from where.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    /// The author of what is written.
-    pub actor: String,
-    /// The agent in whose name work is claimed and messages are sent. Without one, the actor is a person.
-    pub agent: Option<String>,
-    /// The repository the caller stands in, as it is now.
-    pub repository: Repository,
-    /// The worktree the caller stands in, as it is now.
-    pub worktree: Worktree,
-    /// Whether the store belongs to all repositories, so that a workflow may concern several.
-    pub is_shared: bool,
-}
-
-/// What an operation may touch while it runs.
-pub struct OpContext<'a> {
-    /// The transaction.
-    pub tx: &'a mut dyn Tx,
-    /// Who asks.
-    pub caller: &'a Caller,
-    /// Where new ids come from.
-    pub entropy: &'a mut dyn Entropy,
-    /// The moment of the whole transaction, by the store's clock.
-    pub now: Timestamp,
-}
-
-impl OpContext<'_> {
-    /// Appends an event in the caller's name and returns its sequence.
-    pub fn event(&mut self, kind: &'static str, subject: &str, data: serde_json::Value) -> Result<u64> {
-        self.tx.event_append(&NewEvent {
-            time: self.now,
-            actor: self.caller.agent.as_ref().unwrap_or(&self.caller.actor).clone(),
-            worktree_id: self.caller.worktree.id.clone(),
-            kind,
-            subject: subject.to_owned(),
-            data,
-        })
-    }
-}
 
 /// Runs an operation that writes; all of it lasts when this returns, or none of it.
 ///
@@ -97,7 +58,7 @@ pub fn write_json(
     let retry = Retry { is_repeatable: key.is_some(), uses_reserve: entry.uses_reserve };
     retry.run(store, |store| {
         let mut turn = WriteTransaction::begin(store)?;
-        let answer = (entry.step)(&mut turn, caller, entropy, key, arguments.clone())?;
+        let answer = turn.step_json(caller, entropy, key, entry, arguments.clone())?;
         turn.commit()?;
         Ok(answer)
     })
@@ -207,8 +168,34 @@ impl<'a> WriteTransaction<'a> {
         operation: O,
     ) -> Result<O::Answer> {
         debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
-        let request = check_arguments(&operation)?;
-        let request = key.map(|key| Keyed { key, request: digest(caller, &request) });
+        let arguments = op::arguments_json(&operation)?;
+        let run = |cx: &mut OpContext<'_>| operation.run(cx);
+        self.run(caller, entropy, key, Step { name: O::NAME, arguments, run, restore: serde_json::from_value })
+    }
+
+    /// Runs an operation of the table, with its arguments and its answer as JSON.
+    pub fn step_json(
+        &mut self,
+        caller: &Caller,
+        entropy: &mut dyn Entropy,
+        key: Option<&str>,
+        entry: &OperationEntry,
+        arguments: Value,
+    ) -> Result<Value> {
+        debug_assert_eq!(entry.effect, Effect::Write, "{} does not write", entry.name);
+        let DecodedOperation { arguments, run } = (entry.decode)(arguments)?;
+        self.run(caller, entropy, key, Step { name: entry.name, arguments, run, restore: entry.restore_answer })
+    }
+
+    fn run<A: Serialize, R: FnOnce(&mut OpContext<'_>) -> Result<A>>(
+        &mut self,
+        caller: &Caller,
+        entropy: &mut dyn Entropy,
+        key: Option<&str>,
+        step: Step<A, R>,
+    ) -> Result<A> {
+        refuse_unstorable(&step.arguments)?;
+        let request = key.map(|key| Keyed { key, request: digest(caller, &step.arguments) });
         if let Some(Keyed { key, .. }) = &request
             && (key.is_empty() || key.len() > 200 || key.chars().any(char::is_control))
         {
@@ -226,12 +213,12 @@ impl<'a> WriteTransaction<'a> {
             if !*has_expired && *shift_ms == 0 {
                 tx.due_count(now)?;
             }
-            tx.agent_named(caller.agent.as_ref().unwrap_or(&caller.actor)).map(drop)
+            tx.agent_named(caller.name()).map(drop)
         })?;
         if let Some(request) = &request
             && let Some(known) = tx.answer_get(request.key)?
         {
-            return request.again::<O>(known);
+            return request.restore(step.name, known, step.restore);
         }
         let mut cx = OpContext { tx, caller, entropy, now };
         if !is_registered {
@@ -241,14 +228,14 @@ impl<'a> WriteTransaction<'a> {
             move_clock(&mut cx, anchor.as_ref(), *shift_ms)?;
             expire_due::expire_due(&mut cx)?;
         }
-        let answer = operation.run(&mut cx)?;
+        let answer = (step.run)(&mut cx)?;
         let now = cx.now;
         if let Some(Keyed { key, request }) = request {
             let answer = serde_json::to_value(&answer)
-                .map_err(|error| Error::internal(format!("the answer of {} is not JSON", O::NAME)).because(error))?;
+                .map_err(|error| Error::internal(format!("the answer of {} is not JSON", step.name)).because(error))?;
             tx.answer_put(&SavedAnswer {
                 key: key.to_owned(),
-                operation: O::NAME.to_owned(),
+                operation: step.name.to_owned(),
                 request,
                 answer,
                 worktree_id: caller.worktree.id.clone(),
@@ -288,7 +275,7 @@ pub fn read<O: Operation>(
     operation: O,
 ) -> Result<O::Answer> {
     debug_assert_eq!(O::EFFECT, Effect::Read, "{} does not only read", O::NAME);
-    check_arguments(&operation)?;
+    refuse_unstorable(&op::arguments_json(&operation)?)?;
     query(store, |tx| {
         let now = tx.now()?;
         operation.clone().run(&mut OpContext { tx, caller, entropy, now })
@@ -325,6 +312,20 @@ pub fn is_due(store: &mut dyn Store) -> Result<bool> {
     })
 }
 
+/// A step of a transaction: an operation whose answer is a type of its own, or JSON.
+struct Step<A, R> {
+    /// As [`Operation::NAME`].
+    name: &'static str,
+    /// The arguments as JSON, with defaults filled in.
+    arguments: Value,
+    /// Runs the operation.
+    run: R,
+    /// Decodes an answer saved earlier under the same key.
+    restore: Restore<A>,
+}
+
+type Restore<A> = fn(Value) -> serde_json::Result<A>;
+
 /// A request that is to be done once.
 struct Keyed<'a> {
     key: &'a str,
@@ -332,23 +333,15 @@ struct Keyed<'a> {
 }
 
 impl Keyed<'_> {
-    /// Gives the answer that was given before.
-    fn again<O: Operation>(&self, known: SavedAnswer) -> Result<O::Answer> {
-        if known.operation != O::NAME || known.request != self.request {
+    /// Returns the answer that was given before.
+    fn restore<A>(&self, operation: &str, saved: SavedAnswer, restore: Restore<A>) -> Result<A> {
+        if saved.operation != operation || saved.request != self.request {
             return Err(Error::conflict(format!("the key {:?} was used for another request", self.key))
                 .hint("a key belongs to one request of one caller: take a new one"));
         }
-        serde_json::from_value(known.answer)
+        restore(saved.answer)
             .map_err(|error| Error::damaged(format!("the answer to {:?} cannot be read", self.key)).because(error))
     }
-}
-
-/// Refuses what no database can keep.
-fn check_arguments<O: Operation>(operation: &O) -> Result<Value> {
-    let arguments = serde_json::to_value(operation)
-        .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))?;
-    refuse_unstorable(&arguments)?;
-    Ok(arguments)
 }
 
 /// Refuses NUL characters, and integers above those of SQL: a database would change or reject them.
@@ -378,7 +371,7 @@ fn refuse_nul(text: &str) -> Result<()> {
 /// 128 bits; nobody gains by a collision.
 fn digest(caller: &Caller, request: &Value) -> String {
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    for byte in format!("{}\0{request}", caller.agent.as_ref().unwrap_or(&caller.actor)).bytes() {
+    for byte in format!("{}\0{request}", caller.name()).bytes() {
         hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
     }
     format!("{hash:032x}")

@@ -8,6 +8,7 @@
 //! Start at [`op`]: one file per operation, one table of all of them.
 
 pub mod clock;
+pub mod context;
 pub mod engine;
 pub mod error;
 pub mod id;

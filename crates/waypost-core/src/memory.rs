@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::clock::{Anchor, Reading, Remembered};
+use crate::clock::{Anchor, Clock, Reading, Remembered};
 use crate::error::{Error, Result};
 use crate::id::{
     AgentId, CheckpointId, JobId, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorkspaceId, WorktreeId,
@@ -17,7 +17,7 @@ use crate::model::{
     Workflow, WorkflowQuery, WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
 };
 use crate::store::{Store, Tx};
-use crate::time::{Clock, Timestamp};
+use crate::time::Timestamp;
 
 /// A store in memory.
 pub struct MemoryStore {

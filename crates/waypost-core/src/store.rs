@@ -39,10 +39,7 @@ pub trait Store {
         false
     }
 
-    /// Gives the disk space back that the store keeps for operations with [`Operation::USES_RESERVE`]. Returns whether
-    /// there was any.
-    ///
-    /// [`Operation::USES_RESERVE`]: crate::op::Operation::USES_RESERVE
+    /// Frees the disk space that the store keeps for operations with `USES_RESERVE`. Returns whether there was any.
     fn free_reserve(&mut self) -> bool {
         false
     }

@@ -1,13 +1,9 @@
-//! Moments, and where they come from.
-//!
-//! A [`Timestamp`] is whole milliseconds UTC, as stored. A [`Clock`] is always an argument.
+//! Moments: whole milliseconds UTC, as stored.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::clock::Reading;
 
 /// A moment: milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -59,27 +55,6 @@ impl fmt::Display for Timestamp {
             // Outside the years jiff knows: only a damaged row has such a time, and it must still be shown.
             Err(_) => write!(f, "{} ms", self.0),
         }
-    }
-}
-
-/// Tells the time.
-pub trait Clock {
-    /// Returns the current moment.
-    fn now(&self) -> Timestamp;
-
-    /// Returns what all clocks of the machine show. A clock that says nothing of them is right by definition.
-    fn reading(&self) -> Reading {
-        Reading::Given(self.now())
-    }
-}
-
-/// A clock that stands still, for tests and for answering "as of".
-#[derive(Clone, Copy, Debug)]
-pub struct FixedClock(pub Timestamp);
-
-impl Clock for FixedClock {
-    fn now(&self) -> Timestamp {
-        self.0
     }
 }
 

@@ -7,7 +7,9 @@ use std::rc::Rc;
 
 use serde_json::Value;
 use waypost_core::Result;
-use waypost_core::engine::{self, Caller};
+use waypost_core::clock::Clock;
+use waypost_core::context::Caller;
+use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{AgentStatus, EventQuery, Repository, Role, Vcs, Worktree};
@@ -15,7 +17,7 @@ use waypost_core::op::{
     AddRepository, ClaimTask, CreateWorkflow, ExpireDue, GetStatus, ListEvents, Operation, RegisterAgent,
     RemoveRepository, SendMessage, ShowAgent,
 };
-use waypost_core::time::{Clock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_core::work::plan::Plan;
 
 struct SetClock(Rc<Cell<i64>>);

@@ -6,15 +6,16 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use serde_json::json;
-use waypost_core::clock::{BootClock, Reading};
-use waypost_core::engine::{self, Caller};
+use waypost_core::clock::{BootClock, Clock, Reading};
+use waypost_core::context::Caller;
+use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{EventQuery, Lease, Repository, Vcs, Worktree};
 use waypost_core::op::{
     ExpireDue, LeaseIssue, ListEvents, ListLeases, Maintenance, Operation, RecordMaintenance, RepairClock,
 };
-use waypost_core::time::{Clock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_core::{Kind, Result};
 
 const MINUTE: i64 = 60_000;

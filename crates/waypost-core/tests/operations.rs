@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
-use waypost_core::engine::{self, Caller, OpContext};
+use waypost_core::clock::Clock;
+use waypost_core::context::{Caller, OpContext};
+use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{Event, EventQuery, Repository, Vcs, Worktree};
@@ -14,7 +16,7 @@ use waypost_core::op::{
     Effect, ListEvents, ListWorktrees, Maintenance, Operation, RecordMaintenance, Register, RemoveWorktree, TABLE,
 };
 use waypost_core::store::Store;
-use waypost_core::time::{Clock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_core::{Kind, Result};
 
 /// A store with a clock that tests set.

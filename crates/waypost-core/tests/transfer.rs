@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use waypost_core::engine::{self, Caller};
+use waypost_core::clock::FixedClock;
+use waypost_core::context::Caller;
+use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorkflowId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{CheckpointKind, EventQuery, Repository, TaskStatus, Vcs, WorkflowStatus, Worktree};
@@ -13,7 +15,7 @@ use waypost_core::op::{
     ListInbox, Operation, ResumeWorkflow, RetireWorkflow, SendMessage, ShowWorkflow, SkipTask, TakeWorkflow,
     WorkflowPage,
 };
-use waypost_core::time::{FixedClock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_core::work::plan::Plan;
 use waypost_core::{Kind, Result};
 

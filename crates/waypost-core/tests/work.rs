@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
-use waypost_core::engine::{self, Caller};
+use waypost_core::clock::Clock;
+use waypost_core::context::Caller;
+use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{CheckpointKind, Repository, Role, TaskStatus, Vcs, WorkflowStatus, Worktree};
@@ -15,7 +17,7 @@ use waypost_core::op::{
     GetContext, Operation, Prime, RegisterAgent, RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow,
     SkipTask, StartWorkflow, SummarizeWorkflow,
 };
-use waypost_core::time::{Clock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_core::work::view::TaskView;
 use waypost_core::{Kind, Result};

@@ -10,7 +10,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 use serde_json::{Map, Value, json};
 use waypost_core::Result;
-use waypost_core::engine::{self, Caller};
+use waypost_core::clock::Clock;
+use waypost_core::context::Caller;
+use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, TaskId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{
@@ -24,7 +26,7 @@ use waypost_core::op::{
     RetireAgent, SendMessage, SkipTask, StartWorkflow,
 };
 use waypost_core::store::Store;
-use waypost_core::time::{Clock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_store::postgres::{self, PostgresStore};
 use waypost_store::sqlite::{Options, SqliteStore};

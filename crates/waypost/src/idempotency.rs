@@ -9,7 +9,7 @@ use crate::host::Who;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use waypost_core::engine::OpContext;
+use waypost_core::context::OpContext;
 use waypost_core::model::SavedAnswer;
 use waypost_core::op::{Effect, Operation};
 use waypost_core::{Error, Kind, Result};

@@ -10,8 +10,9 @@ use std::time::Duration;
 use crate::access::{Grant, Role};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use waypost_core::clock::Clock;
 use waypost_core::id::Entropy;
-use waypost_core::time::{Clock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, check_private, create_private_dir, create_private_file, replace};
 

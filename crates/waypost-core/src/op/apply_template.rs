@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Source, Template, Variable};
 use crate::op::{CreateWorkflow, show_template};

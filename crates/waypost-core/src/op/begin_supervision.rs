@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
 use super::{Audience, Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{JobStatus, ProcessIdentity, kind};
 use crate::work::jobs;

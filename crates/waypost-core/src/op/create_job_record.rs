@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::list_jobs::JobView;
 use super::{Audience, Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{JobId, RepositoryId};
 use crate::model::{Job, JobStatus, kind};

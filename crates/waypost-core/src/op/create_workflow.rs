@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, WorkflowId};
 use crate::model::{Source, Workflow, WorkflowQuery, WorkflowStatus, kind};

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorktreeId};
 use crate::model::{AgentStatus, CandidateQuery, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus};

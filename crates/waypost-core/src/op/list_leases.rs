@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Audience, Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::TaskId;
 use crate::model::{Lease, Task};

@@ -1,7 +1,7 @@
 //! The operations: everything that can be asked of a store, one file each.
 //!
 //! An operation is a struct with its arguments; its [`Operation::run`] is the rule. [`TABLE`] lists all of
-//! them. The surfaces decode into these structs, run them through [`crate::engine`] and encode the answer;
+//! them. The surfaces decode into these structs, run them through the engine and encode the answer;
 //! they decide nothing.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -9,9 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::engine::{Caller, OpContext, WriteTransaction};
+use crate::context::OpContext;
 use crate::error::{Error, Result};
-use crate::id::Entropy;
 
 mod accept_failover;
 mod ack_message;
@@ -224,18 +223,28 @@ pub struct OperationEntry {
     pub uses_reserve: bool,
     /// Runs it with its arguments and its answer as JSON, for surfaces that carry JSON.
     pub run: fn(&mut OpContext<'_>, Value) -> Result<Value>,
-    /// The same as a step of a transaction, for those that write: see [`WriteTransaction::step`].
-    pub step: Step,
+    /// Decodes its arguments, for operations that write.
+    pub decode: fn(Value) -> Result<DecodedOperation>,
+    /// Decodes an answer saved earlier and encodes it as this version does.
+    pub restore_answer: fn(Value) -> serde_json::Result<Value>,
     /// Describes its arguments.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
     /// Describes its answer.
     pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
-/// Runs an operation as a step of a transaction, with its arguments and its answer as JSON.
-pub type Step = fn(&mut WriteTransaction<'_>, &Caller, &mut dyn Entropy, Option<&str>, Value) -> Result<Value>;
+/// An operation with its arguments decoded and its answer as JSON.
+pub struct DecodedOperation {
+    /// The arguments as JSON, with defaults filled in.
+    pub arguments: Value,
+    /// Runs the operation inside a transaction.
+    pub run: RunOnce,
+}
 
-const fn entry<O: Operation>() -> OperationEntry {
+/// Runs an operation once and returns its answer as JSON.
+pub type RunOnce = Box<dyn FnOnce(&mut OpContext<'_>) -> Result<Value>>;
+
+const fn entry<O: Operation + 'static>() -> OperationEntry {
     OperationEntry {
         name: O::NAME,
         summary: O::SUMMARY,
@@ -243,7 +252,8 @@ const fn entry<O: Operation>() -> OperationEntry {
         audience: O::AUDIENCE,
         uses_reserve: O::USES_RESERVE,
         run: run_json::<O>,
-        step: step_json::<O>,
+        decode: decode_boxed::<O>,
+        restore_answer: restore_answer::<O>,
         schema: SchemaGenerator::subschema_for::<O>,
         answer_schema: SchemaGenerator::subschema_for::<O::Answer>,
     }
@@ -341,14 +351,20 @@ fn run_json<O: Operation>(cx: &mut OpContext<'_>, arguments: Value) -> Result<Va
     encode::<O>(&decode::<O>(arguments)?.run(cx)?)
 }
 
-fn step_json<O: Operation>(
-    turn: &mut WriteTransaction<'_>,
-    caller: &Caller,
-    entropy: &mut dyn Entropy,
-    key: Option<&str>,
-    arguments: Value,
-) -> Result<Value> {
-    encode::<O>(&turn.step(caller, entropy, key, decode::<O>(arguments)?)?)
+fn decode_boxed<O: Operation + 'static>(arguments: Value) -> Result<DecodedOperation> {
+    let operation = decode::<O>(arguments)?;
+    let arguments = arguments_json(&operation)?;
+    Ok(DecodedOperation { arguments, run: Box::new(move |cx| encode::<O>(&operation.run(cx)?)) })
+}
+
+fn restore_answer<O: Operation>(saved: Value) -> serde_json::Result<Value> {
+    serde_json::to_value(serde_json::from_value::<O::Answer>(saved)?)
+}
+
+/// Returns the arguments of an operation as JSON, with defaults filled in.
+pub(crate) fn arguments_json<O: Operation>(operation: &O) -> Result<Value> {
+    serde_json::to_value(operation)
+        .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))
 }
 
 fn decode<O: Operation>(arguments: Value) -> Result<O> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list_jobs::JobView;
 use super::{Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::work::{check_name, jobs};

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::create_workflow::find_repository;
 use super::{Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Repository, WorkflowQuery, kind};
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Audience, Effect, Operation};
 use crate::clock;
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::time::Timestamp;

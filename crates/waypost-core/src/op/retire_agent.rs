@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Agent, AgentStatus, TaskStatus, kind};
 use crate::work::{agents, attempt, changes, described, find, lease};

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{Message, Role};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list_workspaces::WorkspaceView;
 use super::{Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::Result;
 use crate::work::jobs;
 

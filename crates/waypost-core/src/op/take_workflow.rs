@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::create_workflow::check_several;
 use super::{Audience, Effect, Operation};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, CheckpointId, TaskId};
 use crate::model::{Agent, AgentStatus, Checkpoint, Event, Lease, Message, NewEvent, Task, WorkflowQuery, kind};

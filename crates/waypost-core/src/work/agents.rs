@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::check_name;
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::AgentId;
 use crate::model::{Agent, AgentStatus, Role, kind};
@@ -33,7 +33,7 @@ pub(crate) fn asking(cx: &mut OpContext<'_>) -> Result<Agent> {
 
 /// Returns the agent who asks, if it is known. For questions, which make nobody known.
 pub(crate) fn known_caller(cx: &mut OpContext<'_>) -> Result<Option<Agent>> {
-    let name = cx.caller.agent.as_ref().unwrap_or(&cx.caller.actor);
+    let name = cx.caller.name();
     cx.tx.agent_named(name)
 }
 

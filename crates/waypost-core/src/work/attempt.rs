@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{lease, progress};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Lease, News, Notice, Task, TaskStatus, kind};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::{agents, find, lease};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{RepositoryId, WorkflowId};
 use crate::model::{

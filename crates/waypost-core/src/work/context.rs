@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{agents, claim, find};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::model::{Agent, Checkpoint, DependencyKind, Task, TaskStatus, Workflow};

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{attempt, find, lease};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{AgentStatus, DependencyKind, Lease, News, Notice, Task, TaskStatus, WorkflowStatus, kind};
 use crate::time::Timestamp;

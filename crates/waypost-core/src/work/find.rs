@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorkflowId};
 use crate::model::{Agent, Task, Workflow, WorkflowQuery};

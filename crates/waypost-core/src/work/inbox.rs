@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, MessageId, TaskId, WorkflowId};
 use crate::model::{Agent, Message, MessageKind, MessageState, Urgency, kind};

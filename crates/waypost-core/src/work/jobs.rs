@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::attempt::{self, End};
 use super::{agents, changes, described, find};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{JobId, WorkspaceId};
 use crate::model::{

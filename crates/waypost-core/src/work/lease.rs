@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, TaskId};
 use crate::model::{Agent, EventQuery, Lease, Task, kind};

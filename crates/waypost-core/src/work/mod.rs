@@ -22,7 +22,7 @@ pub use agents::TIMEOUT_MS as DEFAULT_AGENT_TIMEOUT_MS;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Task, Workflow};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::{TaskId, WorkflowId};
 use crate::model::{DependencyKind, TaskStatus, WorkflowStatus, kind};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lease::Names;
 use super::{find, lease};
-use crate::engine::OpContext;
+use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId};
 use crate::model::{DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowStatus};

@@ -14,7 +14,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use waypost_core::engine::{self, Caller};
+use waypost_core::clock::Clock;
+use waypost_core::context::Caller;
+use waypost_core::engine;
 use waypost_core::id::Entropy;
 use waypost_core::model::{CheckpointKind, Repository, Vcs, Worktree};
 use waypost_core::op::{
@@ -22,7 +24,7 @@ use waypost_core::op::{
     SendMessage, StartWorkflow,
 };
 use waypost_core::store::Store;
-use waypost_core::time::{Clock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;

@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, poll};
 use waypost_core::Result;
-use waypost_core::clock::Reading;
+use waypost_core::clock::{Clock, Reading};
 use waypost_core::store::{Store, Tx};
-use waypost_core::time::{Clock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_fs::{boot_clock, kernel_time_ms};
 
 use self::address::Address;

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use waypost_core::clock::Clock;
 use waypost_core::store::{Store, Tx};
-use waypost_core::time::Clock;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, FileLock};
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use waypost_core::time::Clock;
+use waypost_core::clock::Clock;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, FileLock, create_private_dir, network_file_system, sync_dir};
 

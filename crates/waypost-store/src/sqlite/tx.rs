@@ -5,8 +5,7 @@ use std::path::Path;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{ToSql, Transaction};
 use waypost_core::Result;
-use waypost_core::clock::Reading;
-use waypost_core::time::Clock;
+use waypost_core::clock::{Clock, Reading};
 use waypost_fs::FileLock;
 
 use super::{SqliteStore, error, open, reserve};

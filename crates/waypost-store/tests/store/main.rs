@@ -9,9 +9,10 @@ mod schema;
 mod server;
 mod verbs;
 
+use waypost_core::clock::FixedClock;
 use waypost_core::memory::MemoryStore;
 use waypost_core::store::{Store, Tx};
-use waypost_core::time::{FixedClock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;
 use waypost_store::{postgres, sqlite};

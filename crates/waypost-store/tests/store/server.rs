@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ::postgres::{Client, NoTls};
-use waypost_core::engine::{self, Caller};
+use waypost_core::context::Caller;
+use waypost_core::engine;
 use waypost_core::id::Entropy;
 use waypost_core::model::{
     Agent, Dependency, DependencyKind, EventQuery, Lease, Message, MessageState, Task, TaskStatus, Workflow,

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use waypost_core::clock::Clock;
 use waypost_core::ledger::audit::{Audit, audit};
 use waypost_core::ledger::change::Author;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::vocabulary::{Category, Statuses, Terms};
-use waypost_core::time::{Clock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
 

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::host::{Measure, Reply};
 use serde_json::Value;
-use waypost_core::engine::{self, Caller, WriteTransaction};
+use waypost_core::context::Caller;
+use waypost_core::engine::{self, WriteTransaction};
 use waypost_core::op::OperationEntry;
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
@@ -233,7 +234,7 @@ fn together(store: &mut dyn Store, batch: &[Request], undo: Undo) -> Result<Opti
             turn.mark()?;
         }
         let before = turn.writes();
-        let answer = (entry.step)(&mut turn, caller, &mut SystemEntropy, key.as_deref(), arguments.clone());
+        let answer = turn.step_json(caller, &mut SystemEntropy, key.as_deref(), entry, arguments.clone());
         match &answer {
             Err(error) if !is_refusal(error.kind()) => return Err(error.clone()),
             Err(_) if turn.writes() == before => {}
@@ -267,11 +268,12 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use serde_json::json;
+    use waypost_core::clock::FixedClock;
     use waypost_core::id::{RepositoryId, WorktreeId};
     use waypost_core::memory::MemoryStore;
     use waypost_core::model::{Repository, Vcs, WorkflowQuery, Worktree};
     use waypost_core::op::TABLE;
-    use waypost_core::time::{FixedClock, Timestamp};
+    use waypost_core::time::Timestamp;
     use waypost_store::sqlite::{self, SqliteStore};
 
     use super::*;

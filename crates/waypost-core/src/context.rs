@@ -1,0 +1,57 @@
+//! The context of an operation: the caller, and everything the operation may touch while it runs.
+
+use serde_json::Value;
+
+use crate::error::Result;
+use crate::id::Entropy;
+use crate::model::{NewEvent, Repository, Worktree};
+use crate::store::Tx;
+use crate::time::Timestamp;
+
+/// The caller of an operation, and the place it calls from.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The author of everything the operation writes.
+    pub actor: String,
+    /// The agent that claims work and sends messages. Without an agent, the actor is a person.
+    pub agent: Option<String>,
+    /// The caller's repository, as it is now.
+    pub repository: Repository,
+    /// The caller's worktree, as it is now.
+    pub worktree: Worktree,
+    /// Whether several repositories share the store, so that a workflow may span them.
+    pub is_shared: bool,
+}
+
+impl Caller {
+    /// Returns the name that claims, messages and events carry: the agent's, or the actor's without an agent.
+    pub fn name(&self) -> &str {
+        self.agent.as_ref().unwrap_or(&self.actor)
+    }
+}
+
+/// Everything an operation may touch while it runs.
+pub struct OpContext<'a> {
+    /// The transaction.
+    pub tx: &'a mut dyn Tx,
+    /// The caller.
+    pub caller: &'a Caller,
+    /// The source of new ids.
+    pub entropy: &'a mut dyn Entropy,
+    /// The moment of the whole transaction, by the store's clock.
+    pub now: Timestamp,
+}
+
+impl OpContext<'_> {
+    /// Appends an event in the caller's name and returns its sequence number.
+    pub fn event(&mut self, kind: &'static str, subject: &str, data: Value) -> Result<u64> {
+        self.tx.event_append(&NewEvent {
+            time: self.now,
+            actor: self.caller.name().to_owned(),
+            worktree_id: self.caller.worktree.id.clone(),
+            kind,
+            subject: subject.to_owned(),
+            data,
+        })
+    }
+}
