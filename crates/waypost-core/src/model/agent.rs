@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::words::words;
+use super::text_enum::text_enum;
 use crate::id::{AgentId, WorkspaceId, WorktreeId};
 use crate::time::Timestamp;
 
-words! {
+text_enum! {
     /// What an agent is there for.
     Role: "a role of agents" {
         /// Hands out work and watches it.
@@ -20,7 +20,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// Whether an agent can be counted on.
     AgentStatus: "a status of agents" {
         /// It was heard of lately, and holds nothing.

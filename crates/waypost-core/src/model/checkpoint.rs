@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::words::words;
+use super::text_enum::text_enum;
 use crate::id::{AgentId, CheckpointId, TaskId, WorktreeId};
 use crate::time::Timestamp;
 
-words! {
+text_enum! {
     /// What a checkpoint is about.
     CheckpointKind: "a type of checkpoint" {
         /// How it will be done.

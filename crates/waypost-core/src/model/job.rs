@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::agent::ProcessIdentity;
-use super::words::words;
+use super::text_enum::text_enum;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, JobId, RepositoryId, TaskId, WorkspaceId, WorktreeId};
 use crate::path_text;
 use crate::time::Timestamp;
 
-words! {
+text_enum! {
     /// How far a job got.
     JobStatus: "a status of jobs" {
         /// Its command was not started yet.

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::words::words;
+use super::text_enum::text_enum;
 use crate::id::{AgentId, MessageId, TaskId, WorkflowId, WorktreeId};
 use crate::time::Timestamp;
 
-words! {
+text_enum! {
     /// What a message is for.
     MessageKind: "a type of message" {
         /// Here is work for you.
@@ -23,7 +23,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// How soon a message should be read.
     Urgency: "a priority of messages" {
         /// At any time.
@@ -37,7 +37,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// How far a message got.
     MessageState: "a state of messages" {
         /// It waits in the inbox.

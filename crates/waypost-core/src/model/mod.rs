@@ -11,7 +11,7 @@ mod notice;
 mod repository;
 mod task;
 mod template;
-mod words;
+mod text_enum;
 mod workflow;
 mod workspace;
 mod worktree;

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::words::words;
+use super::text_enum::text_enum;
 use crate::id::{TaskId, WorktreeId};
 use crate::time::Timestamp;
 
-words! {
+text_enum! {
     /// What became of an issue.
     News: "news of issues" {
         /// Its task is done: it can be closed.

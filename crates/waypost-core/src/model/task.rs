@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::words::words;
+use super::text_enum::text_enum;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use crate::time::Timestamp;
 
-words! {
+text_enum! {
     /// How far a task got. That it waits for others is computed, never stored.
     TaskStatus: "a status of tasks" {
         /// Nobody works on it.
@@ -262,7 +262,7 @@ impl Task {
     }
 }
 
-words! {
+text_enum! {
     /// What one task is to another.
     DependencyKind: "a kind of dependency" {
         /// It must be completed or skipped first.

@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::words::words;
+use super::text_enum::text_enum;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, WorkflowId, WorktreeId};
 use crate::time::Timestamp;
 
-words! {
+text_enum! {
     /// How far a workflow got.
     WorkflowStatus: "a status of workflows" {
         /// It has no tasks yet.
@@ -53,7 +53,7 @@ impl WorkflowStatus {
     }
 }
 
-words! {
+text_enum! {
     /// What a workflow was made from.
     Source: "a source of workflows" {
         /// Somebody's words.

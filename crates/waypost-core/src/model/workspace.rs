@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::words::words;
+use super::text_enum::text_enum;
 use crate::error::{Error, Result};
 use crate::id::{JobId, RepositoryId, WorkspaceId, WorktreeId};
 use crate::path_text;
 use crate::time::Timestamp;
 
-words! {
+text_enum! {
     /// How a workspace is made.
     Strategy: "a strategy of workspaces" {
         /// A git directory of its own, objects borrowed from a mirror, files copied from a template.
@@ -37,7 +37,7 @@ impl Strategy {
     }
 }
 
-words! {
+text_enum! {
     /// How far a workspace got.
     WorkspaceStatus: "a status of workspaces" {
         /// It is written down, and may be there in part.

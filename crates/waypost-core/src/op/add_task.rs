@@ -62,7 +62,7 @@ impl Operation for AddTask {
         for (name, on) in on {
             graph.add(name, on);
         }
-        graph.check_circles()?;
+        graph.check_cycles()?;
         let sequence = tasks.iter().map(|task| task.sequence).max().unwrap_or(0) + 1;
         let stored = plan::store(cx, &workflow, planned, sequence)?;
         let Some(task) = stored.into_iter().next() else {

@@ -31,7 +31,7 @@ impl Operation for AnswerQuestion {
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let agent = agents::caller(cx)?;
-        agents::must_lead(&agent, "answering questions")?;
+        agents::require_coordinator(&agent, "answering questions")?;
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         if task.status != TaskStatus::WaitingInput {
             return Err(Error::conflict(format!("task {} is {} and has asked nothing", task.name, task.status)));

@@ -44,7 +44,7 @@ impl Operation for AssignTask {
             return Err(Error::conflict(format!("agent {} has retired", agent.name)));
         }
         if assignee.as_ref().is_none_or(|assignee| assignee.id != caller.id) {
-            agents::must_lead(&caller, "assigning work to others")?;
+            agents::require_coordinator(&caller, "assigning work to others")?;
         }
         let mut after = task.clone();
         after.assignee = assignee.as_ref().map(|agent| agent.id.clone());

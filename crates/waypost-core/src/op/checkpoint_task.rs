@@ -58,7 +58,7 @@ impl Operation for CheckpointTask {
     type Answer = Checkpointed;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Checkpointed> {
-        let mut agent = agents::asking(cx)?;
+        let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let mut held = lease::require(cx, &task, &agent, self.epoch)?;
         if self.summary.trim().is_empty() {

@@ -46,7 +46,7 @@ impl Operation for ClaimTask {
     type Answer = Claimed;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Claimed> {
-        let mut agent = agents::asking(cx)?;
+        let mut agent = agents::find_or_register_caller(cx)?;
         let (task, lease) = if let Some(reference) = &self.task {
             let task = find::task_to_change(cx, reference, self.workflow.as_deref())?;
             claim::task(cx, &task, &mut agent, self.ttl_ms)?
@@ -54,7 +54,7 @@ impl Operation for ClaimTask {
             let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
             claim::next(cx, workflow.as_ref(), &[], &mut agent, self.ttl_ms)?
         };
-        let context = context::pack(cx, &task, Some(&agent.id), self.budget.unwrap_or(context::BUDGET))?;
+        let context = context::pack(cx, &task, Some(&agent.id), self.budget.unwrap_or(context::DEFAULT_BUDGET))?;
         Ok(Claimed { task: view::task(cx, task)?, lease, context })
     }
 }

@@ -39,7 +39,7 @@ impl Operation for EndIssueLease {
     type Answer = EndedIssueLease;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<EndedIssueLease> {
-        let mut agent = agents::asking(cx)?;
+        let mut agent = agents::find_or_register_caller(cx)?;
         let Some(held) = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some()) else {
             agents::touch(cx, &mut agent)?;
             return Ok(EndedIssueLease { was_held: false });

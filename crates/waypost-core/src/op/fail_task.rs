@@ -36,7 +36,7 @@ impl Operation for FailTask {
     type Answer = TaskView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
-        let mut agent = agents::asking(cx)?;
+        let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let held = lease::require(cx, &task, &agent, self.epoch)?;
         if self.error.trim().is_empty() {

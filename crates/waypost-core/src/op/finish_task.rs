@@ -36,7 +36,7 @@ impl Operation for FinishTask {
     type Answer = TaskView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
-        let mut agent = agents::asking(cx)?;
+        let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         // Asked again after the answer got lost: it is done, and stays so.
         if task.status == TaskStatus::Completed && self.epoch.is_some() && task.outcome.as_ref() == Some(&self.outcome)

@@ -31,6 +31,6 @@ impl Operation for GetContext {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Context> {
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let reader = agents::known_caller(cx)?.map(|agent| agent.id);
-        context::pack(cx, &task, reader.as_ref(), self.budget.unwrap_or(context::BUDGET))
+        context::pack(cx, &task, reader.as_ref(), self.budget.unwrap_or(context::DEFAULT_BUDGET))
     }
 }

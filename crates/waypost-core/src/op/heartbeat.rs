@@ -44,7 +44,7 @@ impl Operation for Heartbeat {
     type Answer = Alive;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Alive> {
-        let mut agent = agents::asking(cx)?;
+        let mut agent = agents::find_or_register_caller(cx)?;
         let mut is_cancelled = false;
         let mut leases = match &self.task {
             None => cx.tx.lease_list(Some(&agent.id))?,

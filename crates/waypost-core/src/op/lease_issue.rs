@@ -28,7 +28,7 @@ impl Operation for LeaseIssue {
     type Answer = Lease;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Lease> {
-        let mut agent = agents::asking(cx)?;
+        let mut agent = agents::find_or_register_caller(cx)?;
         let known = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some());
         let lease = match known {
             Some(mut held) if held.holder.as_ref() == Some(&agent.id) => {

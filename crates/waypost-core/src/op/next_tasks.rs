@@ -30,12 +30,12 @@ impl Operation for NextTasks {
         // Somebody new may claim whatever asks for nothing special.
         let agent = match agents::known_caller(cx)? {
             Some(agent) => agent,
-            None => agents::stranger(cx),
+            None => agents::unregistered(cx),
         };
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let tasks = claim::candidates(cx, workflow.as_ref(), &[], &agent, limit)?;
         if tasks.is_empty() {
-            return Err(claim::nothing(cx, workflow.as_ref())?);
+            return Err(claim::nothing_to_claim_error(cx, workflow.as_ref())?);
         }
         let tasks = tasks.into_iter().map(|task| view::task(cx, task)).collect::<Result<_>>()?;
         Ok(TaskList { tasks, more: 0 })

@@ -33,7 +33,7 @@ impl Operation for PauseTask {
     type Answer = TaskView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
-        let mut agent = agents::asking(cx)?;
+        let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         lease::require(cx, &task, &agent, self.epoch)?;
         let reason = self.reason.unwrap_or_default();

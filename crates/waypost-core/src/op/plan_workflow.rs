@@ -47,7 +47,7 @@ pub(crate) fn plan(cx: &mut OpContext<'_>, workflow: &Workflow, plan: &Plan) -> 
     if plan.tasks.is_empty() {
         return Err(Error::invalid("a plan needs at least one task"));
     }
-    Graph::check(&plan.tasks, &BTreeSet::new())?.check_circles()?;
+    Graph::check(&plan.tasks, &BTreeSet::new())?.check_cycles()?;
     plans::store(cx, workflow, &plan.tasks, 1)?;
     let mut after = workflow.clone();
     after.move_to(WorkflowStatus::Ready, cx.now)?;

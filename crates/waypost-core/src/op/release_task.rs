@@ -37,10 +37,10 @@ impl Operation for ReleaseTask {
     type Answer = TaskView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
-        let mut agent = agents::asking(cx)?;
+        let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         if self.force {
-            agents::must_lead(&agent, "taking a task from others")?;
+            agents::require_coordinator(&agent, "taking a task from others")?;
             if task.status != TaskStatus::InProgress {
                 return Err(Error::conflict(format!("task {} is {}, and nobody holds it", task.name, task.status)));
             }

@@ -76,7 +76,7 @@ impl Operation for ReplanWorkflow {
             let on = dependencies.iter().filter(|dependency| dependency.task_id == task.id).filter(blocks);
             graph.add(task.name.clone(), on.map(|dependency| names[&dependency.depends_on].clone()).collect());
         }
-        graph.check_circles()?;
+        graph.check_cycles()?;
 
         let (mut added, mut removed) = (Vec::new(), Vec::new());
         let wanted: BTreeSet<&str> = planned.iter().map(|task| task.name.as_str()).collect();
@@ -117,7 +117,7 @@ impl Operation for ReplanWorkflow {
         let ids: BTreeMap<String, TaskId> = now.iter().map(|task| (task.name.clone(), task.id.clone())).collect();
         for planned in planned.iter().filter(|planned| !waits_as_before(&planned.name)) {
             if let Some(task) = now.iter().find(|task| task.name == planned.name) {
-                plans::depend(cx, task, planned, &ids)?;
+                plans::store_dependencies(cx, task, planned, &ids)?;
             }
         }
         let mut after = workflow.clone();

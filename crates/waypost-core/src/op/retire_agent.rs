@@ -31,7 +31,7 @@ impl Operation for RetireAgent {
             None => caller.clone(),
         };
         if agent.id != caller.id {
-            agents::must_lead(&caller, "retiring others")?;
+            agents::require_coordinator(&caller, "retiring others")?;
         }
         if agent.retired_at.is_some() {
             return Ok(agent);

@@ -64,7 +64,7 @@ impl Operation for SaveTemplate {
         // What it says must be a plan once it is filled in.
         let filled = used.iter().map(|name| (name.clone(), name.clone())).collect();
         let plan = Plan::from_value(template::render(&body, &variables, &filled)?)?;
-        Graph::check(&plan.tasks, &BTreeSet::new())?.check_circles()?;
+        Graph::check(&plan.tasks, &BTreeSet::new())?.check_cycles()?;
         let version = cx.tx.template_list(Some(&self.name))?.first().map_or(0, |known| known.version) + 1;
         let template = Template {
             id: TemplateId::generate(cx.entropy),

@@ -34,7 +34,7 @@ impl Operation for SkipTask {
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         let held = cx.tx.lease_get(task.id.as_str())?.and_then(|lease| lease.holder);
         if held.is_some_and(|holder| holder != agent.id) {
-            agents::must_lead(&agent, "skipping what others work on")?;
+            agents::require_coordinator(&agent, "skipping what others work on")?;
         }
         let reason = self.reason.unwrap_or_default();
         let task = attempt::withdraw(cx, &task, TaskStatus::Skipped, kind::TASK_SKIPPED, &reason)?;

@@ -58,8 +58,8 @@ impl TakeWorkflow {
         let known = cx.tx.workflow_get(&id)?;
         if let Some(known) = &known {
             // One that went on from here comes back only from where it was later.
-            let moves = transfer::moves(&id, &transfer::history(cx, id.as_str())?);
-            if transfer::mark(known).is_none() || transfer::moves(&id, &dump.events) < moves {
+            let moves = transfer::import_count(&id, &transfer::history(cx, id.as_str())?);
+            if transfer::mark(known).is_none() || transfer::import_count(&id, &dump.events) < moves {
                 return Ok(Taken { is_new: false });
             }
         }

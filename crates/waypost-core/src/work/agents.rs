@@ -9,17 +9,17 @@ use crate::id::AgentId;
 use crate::model::{Agent, AgentStatus, Role, kind};
 
 /// How long an agent may be silent if it does not say.
-pub const TIMEOUT_MS: u64 = 15 * 60 * 1000;
+pub const DEFAULT_TIMEOUT_MS: u64 = 15 * 60 * 1000;
 
 /// Returns the agent who asks, and notes its sign of life, as any write is.
 pub(crate) fn caller(cx: &mut OpContext<'_>) -> Result<Agent> {
-    let mut agent = asking(cx)?;
+    let mut agent = find_or_register_caller(cx)?;
     touch(cx, &mut agent)?;
     Ok(agent)
 }
 
 /// Returns the agent who asks, for those who [`touch`] it after all else. On first use it becomes known.
-pub(crate) fn asking(cx: &mut OpContext<'_>) -> Result<Agent> {
+pub(crate) fn find_or_register_caller(cx: &mut OpContext<'_>) -> Result<Agent> {
     let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
     let role = if cx.caller.agent.is_some() { Role::Worker } else { Role::Human };
     let known = cx.tx.agent_named(&name)?;
@@ -50,7 +50,7 @@ pub(crate) fn new(cx: &mut OpContext<'_>, name: &str, role: Role) -> Result<Agen
 }
 
 /// Returns what somebody would be who is not known yet. It is not stored.
-pub(crate) fn stranger(cx: &mut OpContext<'_>) -> Agent {
+pub(crate) fn unregistered(cx: &mut OpContext<'_>) -> Agent {
     let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
     fresh(cx, &name, Role::Worker)
 }
@@ -66,12 +66,12 @@ fn fresh(cx: &mut OpContext<'_>, name: &str, role: Role) -> Agent {
         workspace_id: None,
         metadata: Value::Object(serde_json::Map::new()),
         process: None,
-        timeout_ms: TIMEOUT_MS,
+        timeout_ms: DEFAULT_TIMEOUT_MS,
         max_claims: None,
         worktree_id: cx.caller.worktree.id.clone(),
         registered_at: cx.now,
         last_heartbeat: cx.now,
-        silent_at: Some(cx.now.plus(TIMEOUT_MS)),
+        silent_at: Some(cx.now.plus(DEFAULT_TIMEOUT_MS)),
         retired_at: None,
     }
 }
@@ -81,7 +81,7 @@ fn fresh(cx: &mut OpContext<'_>, name: &str, role: Role) -> Agent {
 pub(crate) fn touch(cx: &mut OpContext<'_>, agent: &mut Agent) -> Result<()> {
     let held = cx.tx.lease_list(Some(&agent.id))?;
     let patience = match agent.timeout_ms {
-        TIMEOUT_MS => held.iter().map(|lease| lease.ttl_ms).fold(TIMEOUT_MS, u64::max),
+        DEFAULT_TIMEOUT_MS => held.iter().map(|lease| lease.ttl_ms).fold(DEFAULT_TIMEOUT_MS, u64::max),
         said => said,
     };
     agent.status = if held.is_empty() { AgentStatus::Online } else { AgentStatus::Busy };
@@ -91,7 +91,7 @@ pub(crate) fn touch(cx: &mut OpContext<'_>, agent: &mut Agent) -> Result<()> {
 }
 
 /// Refuses whoever only works.
-pub(crate) fn must_lead(agent: &Agent, what: &str) -> Result<()> {
+pub(crate) fn require_coordinator(agent: &Agent, what: &str) -> Result<()> {
     match agent.role {
         Role::Coordinator | Role::Human => Ok(()),
         Role::Worker => Err(Error::new(

@@ -129,7 +129,7 @@ pub(crate) fn next(
     check_cap(cx, agent)?;
     match candidates(cx, workflow, repositories, agent, 1)?.pop() {
         Some(task) => take(cx, &task, agent, ttl_ms),
-        None => Err(nothing(cx, workflow)?),
+        None => Err(nothing_to_claim_error(cx, workflow)?),
     }
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn candidates(
 }
 
 /// Says why there is nothing to claim.
-pub(crate) fn nothing(cx: &mut OpContext<'_>, workflow: Option<&Workflow>) -> Result<Error> {
+pub(crate) fn nothing_to_claim_error(cx: &mut OpContext<'_>, workflow: Option<&Workflow>) -> Result<Error> {
     let within = workflow.map_or_else(String::new, |workflow| format!(" in {}", workflow.name));
     let error = Error::new(Kind::NothingToDo, format!("no task can be claimed now{within}"));
     let workflows = match workflow {

@@ -18,7 +18,7 @@ use crate::model::{Agent, Checkpoint, DependencyKind, Task, TaskStatus, Workflow
 /// Bytes counted as one token.
 pub const BYTES_PER_TOKEN: usize = 4;
 /// The budget if nobody says, in tokens.
-pub const BUDGET: u32 = 8_000;
+pub const DEFAULT_BUDGET: u32 = 8_000;
 /// Less does not hold the task itself.
 const LEAST: u32 = 100;
 /// Room for the list of what was left out.
@@ -371,7 +371,7 @@ pub(crate) fn prime(
             packer.add(waiting, &format!("{unread} unread messages: {inbox}"));
         }
     }
-    let reader = agent.cloned().unwrap_or_else(|| agents::stranger(cx));
+    let reader = agent.cloned().unwrap_or_else(|| agents::unregistered(cx));
     let candidates = claim::candidates(cx, None, &[], &reader, 4)?;
     for task in &candidates[..candidates.len().min(3)] {
         packer.add(next, &format!("{} ({}), priority {}", task.name, task.id, task.priority));

@@ -108,7 +108,7 @@ fn task_of(cx: &mut OpContext<'_>, workflow: &Workflow, name: &str) -> Result<Ta
 }
 
 /// Finds the one id that begins so, with or without its prefix. Returns its place.
-pub(crate) fn beginning(what: &str, prefix: &str, reference: &str, ids: &[&str]) -> Result<usize> {
+pub(crate) fn by_id_prefix(what: &str, prefix: &str, reference: &str, ids: &[&str]) -> Result<usize> {
     let beginning = reference.strip_prefix(prefix).unwrap_or(reference);
     let begins =
         |id: &&str| !beginning.is_empty() && id.strip_prefix(prefix).is_some_and(|id| id.starts_with(beginning));

@@ -137,7 +137,7 @@ pub(crate) fn find_job(cx: &mut OpContext<'_>, reference: &str) -> Result<Job> {
     }
     let jobs = cx.tx.job_list(&JobQuery { limit: MANY, ..JobQuery::default() })?;
     let ids: Vec<_> = jobs.iter().map(|job| job.id.as_str()).collect();
-    let at = find::beginning("job", JobId::PREFIX, reference, &ids)?;
+    let at = find::by_id_prefix("job", JobId::PREFIX, reference, &ids)?;
     Ok(jobs.into_iter().nth(at).expect("it was found there"))
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn find_workspace(cx: &mut OpContext<'_>, reference: &str) -> Result<
     }
     let all = cx.tx.workspace_list(&WorkspaceQuery { all: true, limit: MANY, ..WorkspaceQuery::default() })?;
     let ids: Vec<_> = all.iter().map(|workspace| workspace.id.as_str()).collect();
-    let at = find::beginning("workspace", WorkspaceId::PREFIX, reference, &ids)?;
+    let at = find::by_id_prefix("workspace", WorkspaceId::PREFIX, reference, &ids)?;
     Ok(all.into_iter().nth(at).expect("it was found there"))
 }
 

@@ -8,7 +8,7 @@ use crate::id::{AgentId, TaskId};
 use crate::model::{Agent, EventQuery, Lease, Task, kind};
 
 /// How long a lease lasts after each sign of life if nobody says.
-pub(crate) const TTL_MS: u64 = 10 * 60 * 1000;
+pub(crate) const DEFAULT_TTL_MS: u64 = 10 * 60 * 1000;
 /// Shorter ones would end between two signs of life of a busy machine.
 const SHORTEST_MS: u64 = 1_000;
 /// How many claims of an issue are read to tell whether an agent held it before.
@@ -18,7 +18,7 @@ const LONGEST_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Grants a lease that nobody holds. Its epoch is higher than any before it.
 pub(crate) fn grant(cx: &mut OpContext<'_>, subject: &str, agent: &Agent, ttl_ms: Option<u64>) -> Result<Lease> {
-    let ttl_ms = ttl_ms.unwrap_or(TTL_MS);
+    let ttl_ms = ttl_ms.unwrap_or(DEFAULT_TTL_MS);
     check_ttl(ttl_ms)?;
     let before = cx.tx.lease_get(subject)?.map_or(0, |before| before.epoch);
     let epoch = before.max(cx.tx.epoch_floor()?) + 1;

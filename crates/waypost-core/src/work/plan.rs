@@ -322,7 +322,7 @@ impl Graph {
     }
 
     /// Refuses a circle, and shows it.
-    pub(crate) fn check_circles(&self) -> Result<()> {
+    pub(crate) fn check_cycles(&self) -> Result<()> {
         let mut waiting: BTreeMap<&str, usize> =
             self.edges.iter().map(|(name, on)| (name.as_str(), on.len())).collect();
         let mut dependents: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -456,13 +456,13 @@ pub(crate) fn store(
         stored.push(task);
     }
     for (task, planned) in stored.iter().zip(planned) {
-        depend(cx, task, planned, &ids)?;
+        store_dependencies(cx, task, planned, &ids)?;
     }
     Ok(stored)
 }
 
 /// Stores what a task depends on.
-pub(crate) fn depend(
+pub(crate) fn store_dependencies(
     cx: &mut OpContext<'_>,
     task: &Task,
     planned: &PlannedTask,

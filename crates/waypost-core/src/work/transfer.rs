@@ -172,7 +172,7 @@ pub(crate) fn history(cx: &mut OpContext<'_>, subject: &str) -> Result<Vec<Event
 
 /// Returns how often a workflow has come into a store, by its history. Of two copies, the one that came more often is
 /// the later one.
-pub(crate) fn moves(workflow: &WorkflowId, history: &[Event]) -> usize {
+pub(crate) fn import_count(workflow: &WorkflowId, history: &[Event]) -> usize {
     history.iter().filter(|event| event.kind == kind::WORKFLOW_IMPORTED && event.subject == workflow.as_str()).count()
 }
 

@@ -1,7 +1,7 @@
 //! Closed lists of words, the same in code, SQL, JSON and commands.
 
 /// Makes an enum whose values are words: as text, in JSON, and read back.
-macro_rules! words {
+macro_rules! text_enum {
     ($(#[$doc:meta])* $name:ident: $what:literal { $($(#[$word_doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -52,4 +52,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+pub(crate) use text_enum;
