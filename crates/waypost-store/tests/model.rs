@@ -459,7 +459,7 @@ impl Past {
             "task.failed" | "task.expired" => {
                 *self.attempts.entry(event.subject.clone()).or_default() += 1;
                 let error = event.data["error"].as_str().unwrap();
-                if error == "hopeless" || error.starts_with("nobody claimed it") {
+                if error == "hopeless" || error.starts_with("no agent claimed it") {
                     self.hopeless.insert(event.subject.clone());
                 }
             }

@@ -102,17 +102,17 @@ fn c9_a_plan_in_three_forms_makes_equal_workflows() {
 fn c9_a_plan_that_cannot_be_carried_out_is_refused_and_nothing_of_it_stored() {
     let team = Team::new();
     for (plan, message, hint) in [
-        ("a: x\n  needs: c\nb: x\n  needs: a\nc: x\n  needs: b\n", "goes round in a circle", "a → c → b → a"),
+        ("a: x\n  needs: c\nb: x\n  needs: a\nc: x\n  needs: b\n", "has a dependency cycle", "a → c → b → a"),
         ("a: x\n  needs: a\n", "task a depends on itself", ""),
         ("a: x\na: y\n", "two tasks of the plan are called \"a\"", ""),
-        ("build: x\ntest: y\n  needs: biuld\n", "names \"biuld\", which the plan has not", "did you mean build?"),
+        ("build: x\ntest: y\n  needs: biuld\n", "names \"biuld\", which is not in the plan", "did you mean build?"),
         ("a: x\nb: y\n  needs: a, a\n", "depends on a twice", ""),
-        ("a: x\n  context_from: b\n", "names \"b\", which the plan has not", ""),
+        ("a: x\n  context_from: b\n", "names \"b\", which is not in the plan", ""),
         ("a: x\n  priority: 7\n", "a priority is a number from 0 to 4", ""),
         ("a: x\n  priority: high\n", "priority is a number, not \"high\"", ""),
         ("a: x\n  max_attempts: 0\n", "at least one attempt", ""),
         ("a: x\n  prio: 1\n", "unknown field \"prio\"", ""),
-        ("    needs: a\n", "indented below no task", ""),
+        ("    needs: a\n", "indented, but no task precedes it", ""),
         ("", "the plan is empty", ""),
         ("{\"tasks\": []}", "at least one task", ""),
         ("{\"tasks\": ", "is not JSON", ""),

@@ -229,7 +229,7 @@ fn c4_every_refusal_of_a_claim_says_why() {
     says(6, "task claim --agent bob", "no task can be claimed now");
     let _ = team.data("workflow resume w");
     let _ = team.data("task claim a --agent bob");
-    says(4, "task claim mine --agent ann", "would be number 4 of 3 that may run at once in w");
+    says(4, "task claim mine --agent ann", "would exceed the limit of 3 parallel tasks in w");
     says(6, "task claim --agent ann", "no task can be claimed now");
     let _ = team.data("task release a --agent bob");
     assert_eq!(team.data("task claim --agent ann")["task"]["name"], "a");
@@ -454,7 +454,7 @@ fn a_workflow_over_several_repositories_needs_a_store_that_they_share() {
     let repos = team.data("--global workflow repos w --add other");
     assert_eq!(repos.as_array().unwrap().len(), 2);
     let error = team.refused(2, "--global workflow add-task w a");
-    assert!(error["message"].as_str().unwrap().contains("does not say its repository"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("names no repository"), "{error}");
     let added = team.data("--global workflow add-task w a --repo-of other");
     assert!(
         repos.as_array().unwrap().iter().any(|repo| repo["name"] == "other" && repo["id"] == added["repository_id"])

@@ -1,4 +1,4 @@
-//! Who asks, as an agent.
+//! The caller as an agent.
 
 use serde_json::{Value, json};
 
@@ -8,17 +8,17 @@ use crate::error::{Error, Kind, Result};
 use crate::id::AgentId;
 use crate::model::{Agent, AgentStatus, Role, kind};
 
-/// How long an agent may be silent if it does not say.
+/// Default time without a heartbeat after which an agent is offline.
 pub const DEFAULT_TIMEOUT_MS: u64 = 15 * 60 * 1000;
 
-/// Returns the agent who asks, and notes its sign of life, as any write is.
+/// Returns the calling agent and records a heartbeat, as every write does.
 pub(crate) fn caller(cx: &mut OpContext<'_>) -> Result<Agent> {
     let mut agent = find_or_register_caller(cx)?;
     touch(cx, &mut agent)?;
     Ok(agent)
 }
 
-/// Returns the agent who asks, for those who [`touch`] it after all else. On first use it becomes known.
+/// Returns the calling agent and registers it on first use. The caller of this function calls [`touch`] at its end.
 pub(crate) fn find_or_register_caller(cx: &mut OpContext<'_>) -> Result<Agent> {
     let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
     let role = if cx.caller.agent.is_some() { Role::Worker } else { Role::Human };
@@ -31,13 +31,12 @@ pub(crate) fn find_or_register_caller(cx: &mut OpContext<'_>) -> Result<Agent> {
     }
 }
 
-/// Returns the agent who asks, if it is known. For questions, which make nobody known.
+/// Returns the calling agent if it is registered. For reads, which register no agent.
 pub(crate) fn known_caller(cx: &mut OpContext<'_>) -> Result<Option<Agent>> {
-    let name = cx.caller.name();
-    cx.tx.agent_named(name)
+    cx.tx.agent_named(cx.caller.name())
 }
 
-/// Makes an agent known.
+/// Registers an agent.
 pub(crate) fn new(cx: &mut OpContext<'_>, name: &str, role: Role) -> Result<Agent> {
     check_name("agent", name)?;
     if name.parse::<AgentId>().is_ok() {
@@ -49,7 +48,7 @@ pub(crate) fn new(cx: &mut OpContext<'_>, name: &str, role: Role) -> Result<Agen
     Ok(agent)
 }
 
-/// Returns what somebody would be who is not known yet. It is not stored.
+/// Returns the agent that the caller would become on registration. It is not stored.
 pub(crate) fn unregistered(cx: &mut OpContext<'_>) -> Agent {
     let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
     fresh(cx, &name, Role::Worker)
@@ -76,21 +75,21 @@ fn fresh(cx: &mut OpContext<'_>, name: &str, role: Role) -> Agent {
     }
 }
 
-/// Notes a sign of life, from which silence is counted. Who set a timeout is offline exactly after it, and its leases
-/// with it; the usual one gives way to leases that were granted for longer.
+/// Records a heartbeat. An agent with a timeout of its own is offline exactly after it, and loses its leases. The
+/// default timeout is extended to the longest lease that the agent holds.
 pub(crate) fn touch(cx: &mut OpContext<'_>, agent: &mut Agent) -> Result<()> {
     let held = cx.tx.lease_list(Some(&agent.id))?;
-    let patience = match agent.timeout_ms {
+    let timeout = match agent.timeout_ms {
         DEFAULT_TIMEOUT_MS => held.iter().map(|lease| lease.ttl_ms).fold(DEFAULT_TIMEOUT_MS, u64::max),
-        said => said,
+        chosen => chosen,
     };
     agent.status = if held.is_empty() { AgentStatus::Online } else { AgentStatus::Busy };
     agent.last_heartbeat = cx.now;
-    agent.silent_at = Some(cx.now.plus(patience));
+    agent.silent_at = Some(cx.now.plus(timeout));
     cx.tx.agent_touch(agent)
 }
 
-/// Refuses whoever only works.
+/// Refuses workers.
 pub(crate) fn require_coordinator(agent: &Agent, what: &str) -> Result<()> {
     match agent.role {
         Role::Coordinator | Role::Human => Ok(()),

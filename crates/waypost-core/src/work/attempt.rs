@@ -1,4 +1,4 @@
-//! How attempts end.
+//! Ends attempts: failure, completion, withdrawal.
 
 use serde_json::json;
 
@@ -7,21 +7,21 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Lease, News, Notice, Task, TaskStatus, kind};
 
-/// The longest pause between two attempts.
-const LONGEST_PAUSE_MS: u64 = 60 * 60 * 1000;
+/// Maximum pause between two attempts.
+const MAX_BACKOFF_MS: u64 = 60 * 60 * 1000;
 
 /// Why an attempt did not succeed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Whoever worked on it said so.
+    /// The holder reported a failure.
     Failed,
-    /// Whoever worked on it says that no attempt can succeed.
+    /// The holder reported that no attempt can succeed, or no agent claimed the task in time.
     Hopeless,
-    /// Nothing was heard of whoever worked on it, or it took too long.
+    /// The holder fell silent, or the attempt took too long.
     Expired,
 }
 
-/// Ends an attempt that did not succeed: the next one follows, at once or after a pause, or it was the last.
+/// Ends a failed attempt. The task is requeued, at once or after a pause, or it dies if no attempts remain.
 pub(crate) fn fail(cx: &mut OpContext<'_>, task: &Task, held: Option<Lease>, end: End, error: &str) -> Result<Task> {
     let holder = held.as_ref().and_then(|lease| lease.holder.clone());
     let epoch = held.as_ref().map(|lease| lease.epoch);
@@ -37,7 +37,7 @@ pub(crate) fn fail(cx: &mut OpContext<'_>, task: &Task, held: Option<Lease>, end
         End::Expired => 0,
         End::Failed | End::Hopeless => {
             let doublings = after.attempts.saturating_sub(1).min(20);
-            after.backoff_ms.saturating_mul(1 << doublings).min(LONGEST_PAUSE_MS.max(after.backoff_ms))
+            after.backoff_ms.saturating_mul(1 << doublings).min(MAX_BACKOFF_MS.max(after.backoff_ms))
         }
     };
     after.due_at = Some(cx.now.plus(pause)).filter(|_| !is_last);
@@ -82,7 +82,7 @@ pub(crate) fn complete(
     after.error = None;
     cx.change_task(kind::TASK_COMPLETED, task, &after, json!({ "agent": holder, "epoch": epoch }))?;
     if let Some(issue) = &after.issue {
-        // Told to the ledger after this is on disk; if nobody gets to it, the next look does.
+        // The notice is delivered to the ledger after the commit. If that fails, the next command delivers it.
         cx.tx.notice_put(&Notice {
             issue: issue.clone(),
             news: News::Finished,
@@ -98,7 +98,7 @@ pub(crate) fn complete(
     Ok(after)
 }
 
-/// Takes a task out of work without counting an attempt.
+/// Ends the lease on a task and moves it to a status, without counting an attempt.
 pub(crate) fn withdraw(
     cx: &mut OpContext<'_>,
     task: &Task,

@@ -1,4 +1,4 @@
-//! Who may claim what.
+//! Decides which agent may claim which task.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,10 @@ use crate::model::{
     Agent, CandidateQuery, DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus, kind,
 };
 
-/// How many candidates are looked at in one go at most. Mostly the first may be had, so each go looks at more than the one
-/// before.
-const PAGE: u32 = 50;
+/// Maximum number of candidates in one page. The first candidate usually fits, so pages start small and grow.
+const MAX_PAGE: u32 = 50;
 
-/// Why a task cannot be claimed by an agent, beyond waiting for others.
+/// Returns why an agent cannot claim a task that is not blocked, if there is a reason.
 fn objection(cx: &mut OpContext<'_>, task: &Task, agent: &Agent) -> Result<Option<String>> {
     if let Some(assignee) = task.assignee.clone().filter(|assignee| *assignee != agent.id) {
         return Ok(Some(format!("is assigned to {}", lease::name(cx, &assignee)?)));
@@ -33,32 +32,32 @@ fn objection(cx: &mut OpContext<'_>, task: &Task, agent: &Agent) -> Result<Optio
     if let Some(issue) = &task.issue
         && let Some(held) = lease::of_another(cx, issue, agent)?
     {
-        return Ok(Some(format!("stands for issue {issue}, which {} holds", lease::holder_name(cx, &held)?)));
+        return Ok(Some(format!("belongs to issue {issue}, which {} holds", lease::holder_name(cx, &held)?)));
     }
     Ok(None)
 }
 
-/// Why no further task of a workflow can be claimed.
-fn fullness(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Option<String>> {
-    let Some(most) = workflow.max_parallel else { return Ok(None) };
+/// Returns why no further task of a workflow can be claimed: it has reached its limit of parallel tasks.
+fn parallel_limit(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Option<String>> {
+    let Some(max) = workflow.max_parallel else { return Ok(None) };
     let counts = cx.tx.task_count(&workflow.id)?.into_iter();
     let running: u64 = counts.filter(|(status, _)| *status == TaskStatus::InProgress).map(|(_, count)| count).sum();
-    let is_full = running >= u64::from(most);
-    Ok(is_full.then(|| format!("would be number {} of {most} that may run at once in {}", running + 1, workflow.name)))
+    let is_full = running >= u64::from(max);
+    Ok(is_full.then(|| format!("would exceed the limit of {max} parallel tasks in {}", workflow.name)))
 }
 
-/// Refuses an agent that holds as much as it may.
+/// Refuses an agent that holds its maximum number of leases.
 pub(crate) fn check_cap(cx: &mut OpContext<'_>, agent: &Agent) -> Result<()> {
-    let Some(most) = agent.max_claims else { return Ok(()) };
+    let Some(max) = agent.max_claims else { return Ok(()) };
     let held = cx.tx.lease_list(Some(&agent.id))?.len();
-    if held < usize::try_from(most).unwrap_or(usize::MAX) {
+    if held < usize::try_from(max).unwrap_or(usize::MAX) {
         return Ok(());
     }
-    Err(Error::conflict(format!("{} holds {held} leases, and may hold {most}", agent.name))
+    Err(Error::conflict(format!("{} holds {held} leases, and may hold {max}", agent.name))
         .hint("finish or release one first"))
 }
 
-/// Claims a task, or renews the claim of whoever holds it already.
+/// Claims a task, or renews the lease if the agent holds it already.
 pub(crate) fn task(
     cx: &mut OpContext<'_>,
     task: &Task,
@@ -109,7 +108,7 @@ pub(crate) fn task(
     }
     let objection = match objection(cx, task, agent)? {
         Some(objection) => Some(objection),
-        None => fullness(cx, &workflow)?,
+        None => parallel_limit(cx, &workflow)?,
     };
     if let Some(objection) = objection {
         return Err(Error::conflict(format!("task {} {objection}", task.name)));
@@ -118,7 +117,7 @@ pub(crate) fn task(
     take(cx, task, agent, ttl_ms)
 }
 
-/// Claims the first task that the agent may have.
+/// Claims the first task that the agent may claim.
 pub(crate) fn next(
     cx: &mut OpContext<'_>,
     workflow: Option<&Workflow>,
@@ -133,7 +132,7 @@ pub(crate) fn next(
     }
 }
 
-/// Returns the repository that a task is worked on in: its own, else that of the worktree its workflow was made in.
+/// Returns the repository of a task: its own, or else that of the worktree in which its workflow was created.
 pub(crate) fn repository_of(cx: &mut OpContext<'_>, task: &Task) -> Result<Option<RepositoryId>> {
     match &task.repository_id {
         Some(id) => Ok(Some(id.clone())),
@@ -141,7 +140,7 @@ pub(crate) fn repository_of(cx: &mut OpContext<'_>, task: &Task) -> Result<Optio
     }
 }
 
-/// Returns what the agent may have, the most urgent first; only in these repositories, if any are named.
+/// Returns the tasks that the agent may claim, the most urgent first. If repositories are named, only tasks of these.
 pub(crate) fn candidates(
     cx: &mut OpContext<'_>,
     workflow: Option<&Workflow>,
@@ -151,9 +150,9 @@ pub(crate) fn candidates(
 ) -> Result<Vec<Task>> {
     let mut found = Vec::new();
     let mut is_full: BTreeMap<WorkflowId, bool> = BTreeMap::new();
-    let limit_of_first = u32::try_from(limit).unwrap_or(PAGE).clamp(1, PAGE);
+    let first_page = u32::try_from(limit).unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
     let workflow_id = workflow.map(|workflow| workflow.id.clone());
-    let mut query = CandidateQuery { workflow_id, skip: 0, limit: limit_of_first };
+    let mut query = CandidateQuery { workflow_id, skip: 0, limit: first_page };
     loop {
         let page = cx.tx.task_list_claimable(&query)?;
         let is_last = page.len() < query.limit as usize;
@@ -169,11 +168,11 @@ pub(crate) fn candidates(
         for task in page {
             if !is_full.contains_key(&task.workflow_id) {
                 let workflow = find::workflow_of(cx, &task)?;
-                is_full.insert(task.workflow_id.clone(), fullness(cx, &workflow)?.is_some());
+                is_full.insert(task.workflow_id.clone(), parallel_limit(cx, &workflow)?.is_some());
             }
-            let is_here = repositories.is_empty()
+            let is_in_scope = repositories.is_empty()
                 || repository_of(cx, &task)?.is_some_and(|repository| repositories.contains(&repository));
-            if is_here && !is_full[&task.workflow_id] && objection(cx, &task, agent)?.is_none() {
+            if is_in_scope && !is_full[&task.workflow_id] && objection(cx, &task, agent)?.is_none() {
                 found.push(task);
                 if found.len() >= limit {
                     return Ok(found);
@@ -184,11 +183,11 @@ pub(crate) fn candidates(
             return Ok(found);
         }
         query.skip += query.limit;
-        query.limit = (query.limit * 4).min(PAGE);
+        query.limit = (query.limit * 4).min(MAX_PAGE);
     }
 }
 
-/// Says why there is nothing to claim.
+/// Returns the error that explains why no task can be claimed.
 pub(crate) fn nothing_to_claim_error(cx: &mut OpContext<'_>, workflow: Option<&Workflow>) -> Result<Error> {
     let within = workflow.map_or_else(String::new, |workflow| format!(" in {}", workflow.name));
     let error = Error::new(Kind::NothingToDo, format!("no task can be claimed now{within}"));
@@ -206,19 +205,19 @@ pub(crate) fn nothing_to_claim_error(cx: &mut OpContext<'_>, workflow: Option<&W
             *counts.entry(status).or_default() += count;
         }
     }
-    let said: Vec<_> = counts
+    let reasons: Vec<_> = counts
         .iter()
         .filter(|(status, _)| !status.is_final() || **status == TaskStatus::Dead)
         .map(|(status, count)| match status {
-            TaskStatus::Pending => format!("{count} wait for others, or are not for this agent"),
-            TaskStatus::Failed => format!("{count} pause before their next attempt"),
+            TaskStatus::Pending => format!("{count} blocked, or not for this agent"),
+            TaskStatus::Failed => format!("{count} waiting for their next attempt"),
             status => format!("{count} {status}"),
         })
         .collect();
-    let error = if said.is_empty() { error } else { error.hint(said.join("; ")) };
+    let error = if reasons.is_empty() { error } else { error.hint(reasons.join("; ")) };
     Ok(match workflows.iter().find(|workflow| workflow.status != WorkflowStatus::InProgress) {
         Some(workflow) if workflow.status == WorkflowStatus::Ready => {
-            error.hint(format!("workflow {} waits for its start: way workflow start {}", workflow.name, workflow.id))
+            error.hint(format!("workflow {} is not started: way workflow start {}", workflow.name, workflow.id))
         }
         Some(workflow) => error.hint(format!("workflow {} is {}", workflow.name, workflow.status)),
         None => error,
@@ -241,7 +240,7 @@ fn take(cx: &mut OpContext<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u
     Ok((after, lease))
 }
 
-/// Returns what a task waits for.
+/// Returns the unfinished tasks that block a task, in plan order.
 pub(crate) fn blockers(cx: &mut OpContext<'_>, task: &Task) -> Result<Vec<Task>> {
     let mut blockers = Vec::new();
     for dependency in cx.tx.dependency_list_of(&task.id)? {

@@ -1,7 +1,7 @@
-//! What an agent has to know, packed into a budget.
+//! Packs the context for an agent into a token budget.
 //!
-//! A token is counted as four bytes of text. The budget is a hard cap on the text, what does not fit is listed, and the
-//! time taken grows with the budget, not with what there is.
+//! A token counts as four bytes of text. The budget is a hard limit on the text, omissions are listed, and the time
+//! taken grows with the budget, not with the amount of data.
 
 use std::fmt::Write;
 
@@ -17,25 +17,25 @@ use crate::model::{Agent, Checkpoint, DependencyKind, Task, TaskStatus, Workflow
 
 /// Bytes counted as one token.
 pub const BYTES_PER_TOKEN: usize = 4;
-/// The budget if nobody says, in tokens.
+/// Default budget, in tokens.
 pub const DEFAULT_BUDGET: u32 = 8_000;
-/// Less does not hold the task itself.
-const LEAST: u32 = 100;
-/// Room for the list of what was left out.
-const RESERVE: usize = 200;
-/// No single piece takes more than this part of the budget.
-const SHARE: usize = 3;
+/// Minimum budget, in tokens: a smaller one does not hold the task itself.
+const MIN_BUDGET: u32 = 100;
+/// Space reserved for the list of omissions.
+const OMISSIONS_BYTES: usize = 200;
+/// A single piece takes at most the budget divided by this.
+const MAX_SHARE_DIVISOR: usize = 3;
 
 /// A packed context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Context {
-    /// What to know, as text.
+    /// The context as text.
     pub text: String,
-    /// How many tokens that is, at four bytes each.
+    /// The number of tokens of the text, at four bytes each.
     pub tokens: u32,
-    /// How many it may be.
+    /// The maximum number of tokens.
     pub budget: u32,
-    /// What did not fit.
+    /// The parts that did not fit.
     pub left_out: Vec<String>,
 }
 
@@ -49,25 +49,24 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    /// Begins with nothing. The sections are shown in this order, whichever is filled first.
+    /// Makes an empty packer. The text has the sections in this order, whichever is filled first.
     pub(crate) fn new(budget: u32, sections: &[&'static str]) -> Result<Packer> {
-        if budget < LEAST {
-            return Err(
-                Error::invalid(format!("a budget of {budget} tokens is too small")).hint(format!("at least {LEAST}"))
-            );
+        if budget < MIN_BUDGET {
+            return Err(Error::invalid(format!("a budget of {budget} tokens is too small"))
+                .hint(format!("at least {MIN_BUDGET}")));
         }
-        let room = (budget as usize).saturating_mul(BYTES_PER_TOKEN) - RESERVE;
+        let room = (budget as usize).saturating_mul(BYTES_PER_TOKEN) - OMISSIONS_BYTES;
         let sections = sections.iter().map(|title| (*title, Vec::new())).collect();
         Ok(Packer { budget, room, sections, left_out: Vec::new() })
     }
 
-    /// Adds a piece if it fits, shortened if it is out of proportion. Tells whether it did.
+    /// Adds a piece if it fits, shortened to its maximum share. Returns whether it fits.
     pub(crate) fn add(&mut self, section: &'static str, piece: &str) -> bool {
-        let most = (self.budget as usize * BYTES_PER_TOKEN / SHARE).max(64);
-        // Nobody's text can pass for a heading or another piece: only the first line of a piece begins at the margin.
-        let piece = shorten(&piece.trim_end().replace('\n', "\n   "), most);
+        let max_bytes = (self.budget as usize * BYTES_PER_TOKEN / MAX_SHARE_DIVISOR).max(64);
+        // Only the first line of a piece begins at the margin, so no text can pass for a heading or another piece.
+        let piece = shorten(&piece.trim_end().replace('\n', "\n   "), max_bytes);
         let is_new = !self.sections.iter().any(|(title, pieces)| *title == section && !pieces.is_empty());
-        // A heading is `## title` between empty lines.
+        // A heading is `## title` with a line break before and after it.
         let cost = piece.len() + 1 + if is_new { section.len() + 6 } else { 0 };
         if cost > self.room {
             return false;
@@ -80,7 +79,7 @@ impl Packer {
         true
     }
 
-    /// Notes what did not fit.
+    /// Records parts that did not fit.
     pub(crate) fn leave_out(&mut self, what: &str, count: u64) {
         if count == 0 {
             return;
@@ -91,7 +90,7 @@ impl Packer {
         }
     }
 
-    /// Returns everything as one text.
+    /// Returns the packed context.
     pub(crate) fn finish(self) -> Context {
         let mut text = String::new();
         for (title, pieces) in self.sections.iter().filter(|(_, pieces)| !pieces.is_empty()) {
@@ -107,7 +106,7 @@ impl Packer {
         }
         let left_out: Vec<_> = self.left_out.iter().map(|(what, count)| format!("{count} {what}")).collect();
         if !left_out.is_empty() {
-            text += &shorten(&format!("\nLeft out: {}", left_out.join(", ")), RESERVE - 1);
+            text += &shorten(&format!("\nLeft out: {}", left_out.join(", ")), OMISSIONS_BYTES - 1);
             text += "\n";
         }
         let tokens = u32::try_from(text.len().div_ceil(BYTES_PER_TOKEN)).unwrap_or(u32::MAX);
@@ -115,38 +114,38 @@ impl Packer {
     }
 }
 
-/// Cuts a text at a character, and says so.
-fn shorten(text: &str, most: usize) -> String {
-    if text.len() <= most {
+/// Cuts a text at a character boundary and appends an ellipsis.
+fn shorten(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let mut end = most.saturating_sub('…'.len_utf8());
+    let mut end = max_bytes.saturating_sub('…'.len_utf8());
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     format!("{}…", &text[..end])
 }
 
-/// Packs what whoever works on a task has to know.
+/// Packs the context for an agent that works on a task.
 pub(crate) fn pack(cx: &mut OpContext<'_>, task: &Task, reader: Option<&AgentId>, budget: u32) -> Result<Context> {
     let sections = [TASK, WORKFLOW, CHECKPOINTS, OUTCOMES, MESSAGES, OTHERS];
     let mut packer = Packer::new(budget, &sections)?;
     let now = cx.now;
     cx.tx.prefetch(&mut |tx| {
         tx.workflow_get(&task.workflow_id)?;
-        tx.checkpoint_list(&task.id, None, LATEST)?;
+        tx.checkpoint_list(&task.id, None, LATEST_CHECKPOINTS)?;
         tx.task_count(&task.workflow_id)?;
         tx.dependency_list_of(&task.id)?;
-        reader.map(|reader| tx.message_list(reader, now, MOST_MESSAGES)).transpose()?;
-        tx.task_list_names(&task.workflow_id, MOST_OTHERS)?;
-        // For whoever shows the task.
+        reader.map(|reader| tx.message_list(reader, now, MAX_MESSAGES)).transpose()?;
+        tx.task_list_names(&task.workflow_id, MAX_OTHER_TASKS)?;
+        // The caller of this function shows the task with its lease and holder.
         tx.lease_get(task.id.as_str())?;
         reader.map(|reader| tx.agent_get(reader)).transpose().map(drop)
     })?;
     let workflow = find::workflow_of(cx, task)?;
     packer.add(TASK, &format!("{} ({}), {}, attempt {}", task.name, task.id, task.status, task.attempts + 1));
-    // Whoever goes on needs the last one first: however long the rest is, there is room for it.
-    let latest = cx.tx.checkpoint_list(&task.id, None, LATEST)?;
+    // The last checkpoint comes first: an agent that continues needs it most, so it always fits.
+    let latest = cx.tx.checkpoint_list(&task.id, None, LATEST_CHECKPOINTS)?;
     let (last, before_it) = latest.split_at(latest.len().min(1));
     checkpoints(&mut packer, last);
     about_task(&mut packer, task);
@@ -164,21 +163,21 @@ pub(crate) fn pack(cx: &mut OpContext<'_>, task: &Task, reader: Option<&AgentId>
 const TASK: &str = "Task";
 const WORKFLOW: &str = "Workflow";
 const CHECKPOINTS: &str = "Checkpoints, latest first";
-const OUTCOMES: &str = "What came before";
+const OUTCOMES: &str = "Outcomes of dependencies";
 const MESSAGES: &str = "Messages";
 const OTHERS: &str = "Other tasks";
 
-/// How many checkpoints are told before all that is less urgent.
-const LATEST: u32 = 3;
-/// How many messages are told at most.
-const MOST_MESSAGES: u32 = 50;
-/// How many of the other tasks are told by name. Who wants to see the whole plan asks for it.
-const MOST_OTHERS: u32 = 20;
+/// Number of checkpoints that come before less urgent parts.
+const LATEST_CHECKPOINTS: u32 = 3;
+/// Maximum number of messages.
+const MAX_MESSAGES: u32 = 50;
+/// Maximum number of other tasks that are named. `way workflow show` prints the whole plan.
+const MAX_OTHER_TASKS: u32 = 20;
 
 fn about_task(packer: &mut Packer, task: &Task) {
     let listed = |title: &str, items: &[String]| (!items.is_empty()).then(|| format!("{title}: {}", items.join("; ")));
     let titled = |title: &str, text: &Option<String>| text.as_ref().map(|text| format!("{title}: {text}"));
-    let value = |title: &str, value: &Value| (!is_nothing(value)).then(|| format!("{title}: {}", plain(value)));
+    let value = |title: &str, value: &Value| (!is_empty(value)).then(|| format!("{title}: {}", plain(value)));
     let parts = [
         Some(task.description.clone()).filter(|text| !text.trim().is_empty()),
         listed("Done when", &task.acceptance),
@@ -238,7 +237,7 @@ fn earlier_checkpoints(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task,
 
 fn shown(checkpoint: &Checkpoint) -> String {
     let mut text = format!("{}. [{}] {}", checkpoint.sequence, checkpoint.kind, checkpoint.summary);
-    if !is_nothing(&checkpoint.detail) {
+    if !is_empty(&checkpoint.detail) {
         let _ = write!(text, "\n{}", plain(&checkpoint.detail));
     }
     if !checkpoint.files.is_empty() {
@@ -247,7 +246,7 @@ fn shown(checkpoint: &Checkpoint) -> String {
     text
 }
 
-/// What came out of those the task depends on, and of those it wants to know of.
+/// Adds the outcomes of the tasks it depends on, and of those named in its `context_from`.
 fn outcomes(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
     let mut known = Vec::new();
     for dependency in cx.tx.dependency_list_of(&task.id)? {
@@ -274,9 +273,9 @@ fn outcomes(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task) -> Result<
 
 fn messages(cx: &mut OpContext<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> Result<()> {
     let Some(reader) = reader else { return Ok(()) };
-    let waiting = cx.tx.message_list(reader, cx.now, MOST_MESSAGES)?;
-    if waiting.len() == MOST_MESSAGES as usize {
-        let more = cx.tx.message_count(reader, cx.now)?.saturating_sub(MOST_MESSAGES.into());
+    let waiting = cx.tx.message_list(reader, cx.now, MAX_MESSAGES)?;
+    if waiting.len() == MAX_MESSAGES as usize {
+        let more = cx.tx.message_count(reader, cx.now)?.saturating_sub(MAX_MESSAGES.into());
         packer.leave_out("messages", more);
     }
     for message in waiting {
@@ -292,7 +291,7 @@ fn messages(cx: &mut OpContext<'_>, packer: &mut Packer, reader: Option<&AgentId
 
 fn siblings(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task, total: u64) -> Result<()> {
     let mut shown = 0;
-    for (id, name, status) in cx.tx.task_list_names(&task.workflow_id, MOST_OTHERS)? {
+    for (id, name, status) in cx.tx.task_list_names(&task.workflow_id, MAX_OTHER_TASKS)? {
         if id == task.id {
             continue;
         }
@@ -305,11 +304,11 @@ fn siblings(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task, total: u64
     Ok(())
 }
 
-/// How many leases are told of one by one.
-const MOST_HELD: usize = 5;
+/// Maximum number of leases that are listed.
+const MAX_HELD: usize = 5;
 
-/// What to type.
-const HOW: [&str; 6] = [
+/// The commands an agent needs, for agents that use the command line.
+const COMMANDS: [&str; 6] = [
     "way task claim: take the next task; prints its lease epoch N and all you need to know",
     "way task checkpoint TASK --epoch N --type progress --summary TEXT: note how far you got, often",
     "way task done TASK --epoch N --outcome TEXT · fail --error TEXT · ask --question TEXT · release",
@@ -318,16 +317,16 @@ const HOW: [&str; 6] = [
     "Exit code 5: you lost the lease, stop working on that task. 6: nothing to do.",
 ];
 
-/// What to call.
-const HOW_WITH_TOOLS: [&str; 5] = [
-    "next: take the next task; tells its lease epoch and all you need to know",
+/// The tools an agent needs, for agents that use MCP.
+const TOOLS: [&str; 5] = [
+    "next: take the next task; returns its lease epoch and all you need to know",
     "checkpoint: note how far you got, often; finish: done, fail, ask or release",
     "issues, issue: the project's issues; messages: inbox, send, ack; context: a task again",
-    "Say the same agent in every call, and the epoch you were told.",
+    "Pass the same agent in every call, and the epoch you received.",
     "Error lease_lost: stop working on that task. nothing_to_do: there is no work for you.",
 ];
 
-/// Packs what an agent that knows nothing has to know: who it is, what it holds, what waits.
+/// Packs the context for an agent that starts: its name, its leases, its messages and the next tasks.
 pub(crate) fn prime(
     cx: &mut OpContext<'_>,
     agent: Option<&Agent>,
@@ -340,9 +339,9 @@ pub(crate) fn prime(
         ["", "You hold", "Waiting", "Next tasks", "Ready issues", "Questions to people", "How"];
     let mut packer = Packer::new(budget, &sections)?;
     packer.add(who, &format!("You are {name}. Waypost keeps the plan, who works on what, and how far it got."));
-    // However busy the store is, there is room for these.
+    // These come first, so that they always fit.
     let (lines, inbox, more): (&[&str], _, _) =
-        if has_tools { (&HOW_WITH_TOOLS, "messages", "status") } else { (&HOW, "way msg inbox", "way task next") };
+        if has_tools { (&TOOLS, "messages", "status") } else { (&COMMANDS, "way msg inbox", "way task next") };
     for line in lines {
         packer.add(how, line);
     }
@@ -356,7 +355,7 @@ pub(crate) fn prime(
             Some(task) => format!("{} ({}), epoch {}, until {}", task.name, task.id, lease.epoch, lease.expires_at),
             None => format!("issue {} until {}", lease.subject, lease.expires_at),
         };
-        if number >= MOST_HELD || !packer.add(held, &line) {
+        if number >= MAX_HELD || !packer.add(held, &line) {
             packer.leave_out("leases", 1);
             continue;
         }
@@ -392,7 +391,7 @@ pub(crate) fn prime(
     Ok(packer.finish())
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Object(fields) => fields.is_empty(),
@@ -411,7 +410,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_never_exceeds_its_budget_and_says_what_is_missing() {
+    fn a_text_never_exceeds_its_budget_and_lists_omissions() {
         for budget in [100, 101, 500, 2_000] {
             let mut packer = Packer::new(budget, &["Pieces"]).unwrap();
             for number in 0..1_000 {

@@ -1,4 +1,4 @@
-//! What happens by itself when time passes. There is no daemon: whoever looks next does it.
+//! Applies transitions that are due by time. There is no daemon: every write applies them first.
 
 use serde_json::json;
 
@@ -8,25 +8,25 @@ use crate::error::Result;
 use crate::model::{AgentStatus, DependencyKind, Lease, News, Notice, Task, TaskStatus, WorkflowStatus, kind};
 use crate::time::Timestamp;
 
-/// How much one look takes on itself.
-const MANY: u32 = 1_000;
+/// Maximum number of agents, leases and tasks of each kind that one call handles.
+const MAX_BATCH: u32 = 1_000;
 
-/// Brings everything up to the present: leases that ended, agents that fell silent, attempts that are due.
+/// Marks silent agents offline, expires leases, requeues failed tasks and fails tasks that waited too long.
 pub(crate) fn expire_due(cx: &mut OpContext<'_>) -> Result<()> {
     if cx.tx.due_count(cx.now)? == 0 {
         return Ok(());
     }
-    for mut agent in cx.tx.agent_list_silent(cx.now, MANY)? {
+    for mut agent in cx.tx.agent_list_silent(cx.now, MAX_BATCH)? {
         for held in cx.tx.lease_list(Some(&agent.id))? {
-            expire(cx, held, &format!("nothing was heard of {} since {}", agent.name, agent.last_heartbeat))?;
+            expire(cx, held, &format!("no heartbeat from {} since {}", agent.name, agent.last_heartbeat))?;
         }
         agent.status = AgentStatus::Offline;
         agent.silent_at = None;
         cx.tx.agent_put(&agent)?;
         cx.event(kind::AGENT_OFFLINE, agent.id.as_str(), json!({ "last_heartbeat": agent.last_heartbeat }))?;
     }
-    for held in cx.tx.lease_list_due(cx.now, MANY)? {
-        let why = why_it_ended(cx, &held)?;
+    for held in cx.tx.lease_list_due(cx.now, MAX_BATCH)? {
+        let why = expiry_reason(cx, &held)?;
         let holder = held.holder.clone();
         expire(cx, held, &why)?;
         if let Some(mut agent) = holder.map(|holder| cx.tx.agent_get(&holder)).transpose()?.flatten()
@@ -37,22 +37,22 @@ pub(crate) fn expire_due(cx: &mut OpContext<'_>) -> Result<()> {
             cx.tx.agent_put(&agent)?;
         }
     }
-    for task in cx.tx.task_list_due(cx.now, MANY)? {
+    for task in cx.tx.task_list_due(cx.now, MAX_BATCH)? {
         match task.status {
             TaskStatus::Failed => {
                 attempt::requeue(cx, &task)?;
             }
             TaskStatus::Pending => {
-                let patience = task.queue_timeout_ms.unwrap_or_default();
-                match waiting_since(cx, &task)? {
-                    Some(since) if since.plus(patience) <= cx.now => {
-                        let error = format!("nobody claimed it within {patience} ms");
+                let timeout = task.queue_timeout_ms.unwrap_or_default();
+                match claimable_since(cx, &task)? {
+                    Some(since) if since.plus(timeout) <= cx.now => {
+                        let error = format!("no agent claimed it within {timeout} ms");
                         attempt::fail(cx, &task, None, attempt::End::Hopeless, &error)?;
                     }
                     since => {
-                        let mut patient = task.clone();
-                        patient.due_at = Some(since.unwrap_or(cx.now).plus(patience));
-                        cx.change_task(kind::TASK_CHANGED, &task, &patient, json!({}))?;
+                        let mut after = task.clone();
+                        after.due_at = Some(since.unwrap_or(cx.now).plus(timeout));
+                        cx.change_task(kind::TASK_CHANGED, &task, &after, json!({}))?;
                     }
                 }
             }
@@ -62,8 +62,8 @@ pub(crate) fn expire_due(cx: &mut OpContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns since when a task could have been claimed: those it waited for are done. None if it cannot be yet.
-fn waiting_since(cx: &mut OpContext<'_>, task: &Task) -> Result<Option<Timestamp>> {
+/// Returns since when a task is claimable: since its last blocker finished. None if it is not claimable.
+fn claimable_since(cx: &mut OpContext<'_>, task: &Task) -> Result<Option<Timestamp>> {
     if find::workflow_of(cx, task)?.status != WorkflowStatus::InProgress {
         return Ok(None);
     }
@@ -78,24 +78,24 @@ fn waiting_since(cx: &mut OpContext<'_>, task: &Task) -> Result<Option<Timestamp
             since = since.max(blocker.finished_at.unwrap_or(since));
         }
     }
-    // After the store's time was set back, the blockers may have finished later than now.
+    // If the store's time was set back, a blocker may have finished later than now.
     Ok(Some(since.min(cx.now)))
 }
 
-fn why_it_ended(cx: &mut OpContext<'_>, held: &Lease) -> Result<String> {
+fn expiry_reason(cx: &mut OpContext<'_>, held: &Lease) -> Result<String> {
     let has_passed = |moment: Option<Timestamp>| moment.is_some_and(|moment| moment <= cx.now);
     let (ran_long, stalled) = (has_passed(held.run_until), has_passed(held.stall_at));
-    let who = lease::holder_name(cx, held)?;
+    let holder = lease::holder_name(cx, held)?;
     Ok(if ran_long {
-        format!("the attempt of {who} took longer than allowed")
+        format!("the attempt of {holder} exceeded its timeout")
     } else if stalled {
-        format!("{who} made no checkpoint for longer than allowed")
+        format!("{holder} made no checkpoint within the stall timeout")
     } else {
-        format!("the lease of {who} ended at {}", held.expires_at)
+        format!("the lease of {holder} expired at {}", held.expires_at)
     })
 }
 
-/// Takes a lease away.
+/// Expires a lease: the attempt on its task fails, or the ledger gets a notice about its issue.
 pub(crate) fn expire(cx: &mut OpContext<'_>, held: Lease, why: &str) -> Result<()> {
     let task = match held.subject.parse() {
         Ok(id) => cx.tx.task_get(&id)?,

@@ -1,4 +1,4 @@
-//! What people mean: an id, the beginning of one, or a name.
+//! Resolves references that callers type: an id, the beginning of an id, or a name.
 
 use std::str::FromStr;
 
@@ -9,30 +9,30 @@ use crate::model::{Agent, Task, Workflow, WorkflowQuery};
 use crate::nearest;
 use crate::work::transfer;
 
-/// How many of one name are looked at.
-const MANY: u32 = 100;
+/// Maximum number of records that a lookup by name reads.
+const MAX_NAMED: u32 = 100;
 
-/// Finds a workflow by id, or by name: one of this worktree before others, a live one before those that are over.
+/// Finds a workflow by id, or by name: live workflows before finished ones, then those of this worktree.
 pub(crate) fn workflow(cx: &mut OpContext<'_>, reference: &str) -> Result<Workflow> {
     if let Ok(id) = WorkflowId::from_str(reference) {
         return cx.tx.workflow_get(&id)?.ok_or_else(|| Error::not_found(format!("no workflow {reference}")));
     }
-    let query = WorkflowQuery { name: Some(reference.to_owned()), limit: MANY, ..WorkflowQuery::default() };
+    let query = WorkflowQuery { name: Some(reference.to_owned()), limit: MAX_NAMED, ..WorkflowQuery::default() };
     let mut named = cx.tx.workflow_list(&query)?;
-    // Stable, so of equals the newest stays first.
+    // The sort is stable: among equals the newest stays first.
     let here = &cx.caller.worktree.id;
     named.sort_by_key(|workflow| (workflow.status.is_final(), workflow.worktree_id != *here));
     let rank = |workflow: &Workflow| (workflow.status.is_final(), workflow.worktree_id != *here);
     match named.as_slice() {
         [] => {
-            let all = cx.tx.workflow_list(&WorkflowQuery { limit: MANY, ..WorkflowQuery::default() })?;
+            let all = cx.tx.workflow_list(&WorkflowQuery { limit: MAX_NAMED, ..WorkflowQuery::default() })?;
             let error = Error::not_found(format!("no workflow {reference:?}"));
             Err(match nearest::nearest(reference, all.iter().map(|workflow| workflow.name.as_str())) {
                 Some(near) => error.hint(format!("did you mean {near}?")),
                 None => error.hint("way workflow list"),
             })
         }
-        // Several elsewhere: nothing says which one is meant.
+        // Several match in other worktrees, and nothing prefers one of them.
         [first, second, ..] if rank(first) == rank(second) && first.worktree_id != *here => {
             let ids: Vec<_> = named.iter().map(|workflow| workflow.id.to_string()).collect();
             Err(Error::ambiguous(format!("{} workflows are called {reference:?}", named.len()))
@@ -42,14 +42,14 @@ pub(crate) fn workflow(cx: &mut OpContext<'_>, reference: &str) -> Result<Workfl
     }
 }
 
-/// Finds a workflow that is about to be changed. One that went to another store is changed there.
+/// Finds a workflow in order to change it. Refuses a workflow that was moved to another store.
 pub(crate) fn workflow_to_change(cx: &mut OpContext<'_>, reference: &str) -> Result<Workflow> {
     let workflow = workflow(cx, reference)?;
     transfer::check_here(&workflow)?;
     Ok(workflow)
 }
 
-/// Finds a task that is about to be changed, or claimed.
+/// Finds a task in order to change or claim it. Refuses a task whose workflow was moved to another store.
 pub(crate) fn task_to_change(cx: &mut OpContext<'_>, reference: &str, within: Option<&str>) -> Result<Task> {
     let task = task(cx, reference, within)?;
     transfer::check_here(&workflow_of(cx, &task)?)?;
@@ -65,13 +65,13 @@ pub(crate) fn task(cx: &mut OpContext<'_>, reference: &str, within: Option<&str>
         let workflow = workflow(cx, within)?;
         return task_of(cx, &workflow, reference);
     }
-    let mut named = cx.tx.task_list_named(reference, MANY)?;
+    let mut named = cx.tx.task_list_named(reference, MAX_NAMED)?;
     if named.len() > 1 {
         let mut ranked = Vec::new();
         for task in named {
             let workflow = cx.tx.workflow_get(&task.workflow_id)?;
-            let is_over = workflow.is_none_or(|workflow| workflow.status.is_final());
-            ranked.push(((is_over, task.worktree_id != cx.caller.worktree.id), task));
+            let is_finished = workflow.is_none_or(|workflow| workflow.status.is_final());
+            ranked.push(((is_finished, task.worktree_id != cx.caller.worktree.id), task));
         }
         ranked.sort_by_key(|(rank, _)| *rank);
         let best = ranked[0].0;
@@ -107,14 +107,13 @@ fn task_of(cx: &mut OpContext<'_>, workflow: &Workflow, name: &str) -> Result<Ta
     })
 }
 
-/// Finds the one id that begins so, with or without its prefix. Returns its place.
+/// Finds the only id that begins with `reference`, which may lack the type prefix. Returns its index.
 pub(crate) fn by_id_prefix(what: &str, prefix: &str, reference: &str, ids: &[&str]) -> Result<usize> {
-    let beginning = reference.strip_prefix(prefix).unwrap_or(reference);
-    let begins =
-        |id: &&str| !beginning.is_empty() && id.strip_prefix(prefix).is_some_and(|id| id.starts_with(beginning));
+    let start = reference.strip_prefix(prefix).unwrap_or(reference);
+    let begins = |id: &&str| !start.is_empty() && id.strip_prefix(prefix).is_some_and(|id| id.starts_with(start));
     let found: Vec<_> = ids.iter().enumerate().filter(|(_, id)| begins(id)).collect();
     match found.as_slice() {
-        [(at, _)] => Ok(*at),
+        [(index, _)] => Ok(*index),
         [] => Err(Error::not_found(format!("no {what} {reference:?}"))),
         several => {
             let ids: Vec<_> = several.iter().map(|(_, id)| **id).collect();
@@ -141,12 +140,12 @@ pub(crate) fn agent(cx: &mut OpContext<'_>, reference: &str) -> Result<Agent> {
     })
 }
 
-/// Returns the workflow a task is a part of.
+/// Returns the workflow of a task.
 pub(crate) fn workflow_of(cx: &mut OpContext<'_>, task: &Task) -> Result<Workflow> {
     cx.tx.workflow_get(&task.workflow_id)?.ok_or_else(|| lost_workflow_error(task))
 }
 
-/// Returns the error of a task whose workflow is not there.
+/// Returns the error for a task whose workflow does not exist.
 pub(crate) fn lost_workflow_error(task: &Task) -> Error {
-    Error::damaged(format!("task {} is a part of a workflow that is not there", task.id))
+    Error::damaged(format!("the workflow of task {} does not exist", task.id))
 }

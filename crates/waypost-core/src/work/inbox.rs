@@ -8,10 +8,10 @@ use crate::id::{AgentId, MessageId, TaskId, WorkflowId};
 use crate::model::{Agent, Message, MessageKind, MessageState, Urgency, kind};
 use crate::time::Timestamp;
 
-/// The longest body of a message.
-const LONGEST: usize = 256 * 1024;
+/// Maximum size of a message body.
+const MAX_BODY_BYTES: usize = 256 * 1024;
 
-/// A message about to be sent. Who sends it is not part of it.
+/// A message to send, without its sender and recipient.
 pub(crate) struct Draft {
     pub(crate) kind: MessageKind,
     pub(crate) priority: Urgency,
@@ -25,7 +25,7 @@ pub(crate) struct Draft {
 
 /// Puts a message into an inbox.
 pub(crate) fn send(cx: &mut OpContext<'_>, sender: &Agent, recipient: &AgentId, draft: &Draft) -> Result<Message> {
-    if draft.body.len() > LONGEST {
+    if draft.body.len() > MAX_BODY_BYTES {
         return Err(Error::invalid(format!("a message of {} bytes is too long", draft.body.len()))
             .hint("put it into a file, and name the file"));
     }
@@ -63,7 +63,7 @@ pub(crate) fn send(cx: &mut OpContext<'_>, sender: &Agent, recipient: &AgentId, 
     Ok(message)
 }
 
-/// Moves messages of an inbox forward. One that is further already stays where it is.
+/// Advances messages to a state. A message that is further already keeps its state.
 pub(crate) fn advance(
     cx: &mut OpContext<'_>,
     messages: &mut [Message],

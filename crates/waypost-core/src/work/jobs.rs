@@ -1,4 +1,4 @@
-//! Jobs: how they end, and what that means for the task they worked on.
+//! Jobs: how they end, and how that changes their task.
 
 use std::path::PathBuf;
 
@@ -13,25 +13,25 @@ use crate::model::{
     Job, JobQuery, JobStatus, Lease, Phase, Task, TaskStatus, Workspace, WorkspaceQuery, WorkspaceStatus, kind,
 };
 
-/// How many are looked at for the beginning of an id.
-const MANY: u32 = 1000;
-/// What a job can have gone through, at most. More is not forgotten: it is in the history.
-const PHASES: usize = 200;
+/// Maximum number of records that a lookup by the beginning of an id reads.
+const MAX_LISTED: u32 = 1000;
+/// Maximum number of phases in a job's record. The history keeps all of them.
+const MAX_PHASES: usize = 200;
 
-/// How the run of a job's command came to its end.
+/// How the run of a job's command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// By itself, or because a limit was reached.
+    /// The command exited, or reached a limit.
     Ended,
-    /// Whoever watched over it was told to stop. That is nobody's fault.
+    /// The supervisor received a signal to stop. This counts no attempt.
     Stopped,
-    /// Whoever watched over it is gone.
+    /// The supervisor is gone.
     Abandoned,
 }
 
-/// Ends a job, and the attempt on its task with it.
+/// Ends a job and the attempt on its task.
 ///
-/// A command that ends well without having finished its task did not do what it was started for.
+/// A command that exits with 0 but did not finish its task makes the job fail.
 pub(crate) fn finish(cx: &mut OpContext<'_>, job: &Job, ending: Ending, error: Option<String>) -> Result<Job> {
     let mut after = job.clone();
     let held = held(cx, job)?;
@@ -39,9 +39,11 @@ pub(crate) fn finish(cx: &mut OpContext<'_>, job: &Job, ending: Ending, error: O
         (JobStatus::Cancelled, error)
     } else {
         match (ending, error) {
-            (Ending::Stopped, error) => (JobStatus::Interrupted, error.or_else(|| Some("it was told to stop".into()))),
+            (Ending::Stopped, error) => {
+                (JobStatus::Interrupted, error.or_else(|| Some("its supervisor was told to stop".into())))
+            }
             (Ending::Abandoned, error) => {
-                (JobStatus::Interrupted, error.or_else(|| Some("whoever watched over it was ended".into())))
+                (JobStatus::Interrupted, error.or_else(|| Some("its supervisor is gone".into())))
             }
             (Ending::Ended, Some(error)) => (JobStatus::Failed, Some(error)),
             (Ending::Ended, None) => match unfinished(cx, job, held.is_some())? {
@@ -79,7 +81,7 @@ pub(crate) fn finish(cx: &mut OpContext<'_>, job: &Job, ending: Ending, error: O
     Ok(after)
 }
 
-/// Returns a job's task and its lease, if the job's agent still holds that very lease.
+/// Returns a job's task and its lease, if the job's agent still holds that lease with the same epoch.
 fn held(cx: &mut OpContext<'_>, job: &Job) -> Result<Option<(Task, Lease)>> {
     let (Some(task), Some(epoch)) = (&job.task_id, job.epoch) else { return Ok(None) };
     let lease = cx.tx.lease_get(task.as_str())?;
@@ -88,7 +90,7 @@ fn held(cx: &mut OpContext<'_>, job: &Job) -> Result<Option<(Task, Lease)>> {
     Ok(cx.tx.task_get(task)?.map(|task| (task, lease)))
 }
 
-/// Says what is missing from a job whose command ended well.
+/// Returns the reason why a job fails although its command exited with 0, if there is one.
 fn unfinished(cx: &mut OpContext<'_>, job: &Job, is_held: bool) -> Result<Option<String>> {
     let Some(id) = &job.task_id else { return Ok(None) };
     let Some(task) = cx.tx.task_get(id)? else { return Ok(None) };
@@ -97,20 +99,20 @@ fn unfinished(cx: &mut OpContext<'_>, job: &Job, is_held: bool) -> Result<Option
     }
     let epoch = cx.tx.lease_get(id.as_str())?.map(|lease| lease.epoch);
     if epoch != job.epoch {
-        return Ok(Some(format!("the lease on task {} was lost, and somebody else claimed it", task.name)));
+        return Ok(Some(format!("the lease on task {} was lost, and another agent claimed it", task.name)));
     }
     Ok(match task.status {
         TaskStatus::Completed | TaskStatus::Skipped | TaskStatus::WaitingInput | TaskStatus::Paused => None,
-        TaskStatus::Cancelled => Some(format!("task {} was called off", task.name)),
-        _ => Some(task.error.unwrap_or_else(|| format!("task {} was given back", task.name))),
+        TaskStatus::Cancelled => Some(format!("task {} was cancelled", task.name)),
+        _ => Some(task.error.unwrap_or_else(|| format!("task {} was released", task.name))),
     })
 }
 
-/// Stores a changed job, with the event that says what changed.
+/// Stores a changed job, with an event that lists the changes.
 pub(crate) fn put(cx: &mut OpContext<'_>, kind: &'static str, before: &Job, after: &Job) -> Result<()> {
     cx.tx.job_put(after)?;
     let mut data = changes(before, after);
-    // Each phase is told once, not all of them every time.
+    // The event carries only the new phases.
     if let Some(fields) = data.as_object_mut() {
         fields.remove("phases");
         fields.remove("updated_at");
@@ -121,27 +123,27 @@ pub(crate) fn put(cx: &mut OpContext<'_>, kind: &'static str, before: &Job, afte
     Ok(())
 }
 
-/// Appends to what a job went through.
+/// Appends a phase to a job. Beyond the maximum it drops the oldest after the first.
 pub(crate) fn push_phase(job: &mut Job, name: &str, detail: Option<String>, cx: &OpContext<'_>) {
-    if job.phases.len() >= PHASES {
+    if job.phases.len() >= MAX_PHASES {
         job.phases.remove(1);
     }
     job.phases.push(Phase { name: name.to_owned(), detail, at: cx.now });
     job.updated_at = cx.now;
 }
 
-/// Finds a job by its id, or the beginning of one.
+/// Finds a job by its id or the beginning of its id.
 pub(crate) fn find_job(cx: &mut OpContext<'_>, reference: &str) -> Result<Job> {
     if let Ok(id) = reference.parse::<JobId>() {
         return cx.tx.job_get(&id)?.ok_or_else(|| Error::not_found(format!("no job {reference}")));
     }
-    let jobs = cx.tx.job_list(&JobQuery { limit: MANY, ..JobQuery::default() })?;
+    let jobs = cx.tx.job_list(&JobQuery { limit: MAX_LISTED, ..JobQuery::default() })?;
     let ids: Vec<_> = jobs.iter().map(|job| job.id.as_str()).collect();
-    let at = find::by_id_prefix("job", JobId::PREFIX, reference, &ids)?;
-    Ok(jobs.into_iter().nth(at).expect("it was found there"))
+    let index = find::by_id_prefix("job", JobId::PREFIX, reference, &ids)?;
+    Ok(jobs.into_iter().nth(index).expect("the index is in range"))
 }
 
-/// Finds a workspace by its id, the beginning of one, or its job.
+/// Finds a workspace by its id, the beginning of its id, or its job.
 pub(crate) fn find_workspace(cx: &mut OpContext<'_>, reference: &str) -> Result<Workspace> {
     if let Ok(id) = reference.parse::<WorkspaceId>() {
         return cx.tx.workspace_get(&id)?.ok_or_else(|| Error::not_found(format!("no workspace {reference}")));
@@ -155,13 +157,13 @@ pub(crate) fn find_workspace(cx: &mut OpContext<'_>, reference: &str) -> Result<
         };
         return found.ok_or_else(|| Error::not_found(format!("job {} has no workspace", job.id)));
     }
-    let all = cx.tx.workspace_list(&WorkspaceQuery { all: true, limit: MANY, ..WorkspaceQuery::default() })?;
+    let all = cx.tx.workspace_list(&WorkspaceQuery { all: true, limit: MAX_LISTED, ..WorkspaceQuery::default() })?;
     let ids: Vec<_> = all.iter().map(|workspace| workspace.id.as_str()).collect();
-    let at = find::by_id_prefix("workspace", WorkspaceId::PREFIX, reference, &ids)?;
-    Ok(all.into_iter().nth(at).expect("it was found there"))
+    let index = find::by_id_prefix("workspace", WorkspaceId::PREFIX, reference, &ids)?;
+    Ok(all.into_iter().nth(index).expect("the index is in range"))
 }
 
-/// Notes where a job works from now on, and its task with it.
+/// Records the workspace that a job works in, on the job and on its task.
 pub(crate) fn enter_workspace(
     cx: &mut OpContext<'_>,
     job: &Job,
@@ -181,7 +183,7 @@ pub(crate) fn enter_workspace(
     Ok(())
 }
 
-/// Lets a workspace be used by its job no more.
+/// Marks the workspace of a job that ended as kept, if it is active.
 pub(crate) fn leave_workspace(cx: &mut OpContext<'_>, job: &Job) -> Result<()> {
     let Some(id) = &job.workspace_id else { return Ok(()) };
     let Some(before) = cx.tx.workspace_get(id)?.filter(|workspace| workspace.status == WorkspaceStatus::Active) else {
@@ -192,7 +194,7 @@ pub(crate) fn leave_workspace(cx: &mut OpContext<'_>, job: &Job) -> Result<()> {
     change_workspace(cx, &before, &after)
 }
 
-/// Stores a changed workspace, with the event that says what changed.
+/// Stores a changed workspace, with an event that lists the changes.
 pub(crate) fn change_workspace(cx: &mut OpContext<'_>, before: &Workspace, after: &Workspace) -> Result<()> {
     cx.tx.workspace_put(after)?;
     let data = described(changes(before, after), json!({ "job": after.job_id }));

@@ -1,4 +1,4 @@
-//! Leases: granting, renewing, checking and ending them.
+//! Grants, renews, checks and ends leases.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, TaskId};
 use crate::model::{Agent, EventQuery, Lease, Task, kind};
 
-/// How long a lease lasts after each sign of life if nobody says.
+/// Default duration of a lease after each heartbeat.
 pub(crate) const DEFAULT_TTL_MS: u64 = 10 * 60 * 1000;
-/// Shorter ones would end between two signs of life of a busy machine.
-const SHORTEST_MS: u64 = 1_000;
-/// How many claims of an issue are read to tell whether an agent held it before.
-const CLAIMS_READ: u32 = 1_000;
-/// Longer ones are no leases.
-const LONGEST_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+/// Minimum duration: a shorter lease would expire between two heartbeats of a busy machine.
+const MIN_TTL_MS: u64 = 1_000;
+/// Maximum number of claims of an issue that are read to find out whether an agent held it before.
+const MAX_CLAIMS_READ: u32 = 1_000;
+/// Maximum duration.
+const MAX_TTL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
-/// Grants a lease that nobody holds. Its epoch is higher than any before it.
+/// Grants a lease that no agent holds. Its epoch is higher than any before it.
 pub(crate) fn grant(cx: &mut OpContext<'_>, subject: &str, agent: &Agent, ttl_ms: Option<u64>) -> Result<Lease> {
     let ttl_ms = ttl_ms.unwrap_or(DEFAULT_TTL_MS);
     check_ttl(ttl_ms)?;
@@ -37,30 +37,30 @@ pub(crate) fn grant(cx: &mut OpContext<'_>, subject: &str, agent: &Agent, ttl_ms
     Ok(lease)
 }
 
-/// Refuses what is no time for a lease.
+/// Refuses a duration that is too short or too long.
 pub(crate) fn check_ttl(ttl_ms: u64) -> Result<()> {
-    if (SHORTEST_MS..=LONGEST_MS).contains(&ttl_ms) {
+    if (MIN_TTL_MS..=MAX_TTL_MS).contains(&ttl_ms) {
         return Ok(());
     }
     Err(Error::invalid(format!("a lease of {ttl_ms} ms is too short or too long")).hint("between 1 second and 7 days"))
 }
 
-/// Lets a lease last for its whole time from now on.
+/// Renews a lease for its whole duration from now on.
 pub(crate) fn renew(cx: &mut OpContext<'_>, lease: &mut Lease) -> Result<()> {
     lease.expires_at = lease.expires_at.max(cx.now.plus(lease.ttl_ms));
     cx.tx.lease_put(lease)
 }
 
-/// Ends a lease. The row stays: the next grant must be able to count on.
+/// Ends a lease. The row stays, because the next grant increments its epoch.
 pub(crate) fn end(cx: &mut OpContext<'_>, mut lease: Lease) -> Result<()> {
     lease.holder = None;
     (lease.run_until, lease.stall_at) = (None, None);
     cx.tx.lease_put(&lease)
 }
 
-/// Returns the caller's lease on a task, or says who has it now. Everything a holder writes passes here.
+/// Returns the caller's lease on a task, or an error that names the holder. Every write of a holder passes here.
 pub(crate) fn require(cx: &mut OpContext<'_>, task: &Task, agent: &Agent, epoch: Option<u64>) -> Result<Lease> {
-    let lost = |why: String| Error::new(Kind::LeaseLost, why).hint("stop working on it: somebody else may be");
+    let lost = |why: String| Error::new(Kind::LeaseLost, why).hint("stop working on it: another agent may hold it");
     let Some(lease) = cx.tx.lease_get(task.id.as_str())? else {
         return Err(
             lost(format!("{} never held task {}", agent.name, task.name)).hint(format!("way task claim {}", task.id))
@@ -69,7 +69,7 @@ pub(crate) fn require(cx: &mut OpContext<'_>, task: &Task, agent: &Agent, epoch:
     if lease.holder.as_ref() != Some(&agent.id) {
         let now = match &lease.holder {
             Some(holder) => format!("{} does", name(cx, holder)?),
-            None => format!("nobody does: it is {}", task.status),
+            None => format!("no agent does: it is {}", task.status),
         };
         return Err(lost(format!("{} does not hold task {}, {now}", agent.name, task.name)));
     }
@@ -105,12 +105,12 @@ pub(crate) fn of_another_on_task(cx: &mut OpContext<'_>, issue: &str, agent: &Ag
     Ok(None)
 }
 
-/// Refuses what belongs to the holder of an issue to an agent, while another one holds it.
+/// Refuses an agent while another agent holds the issue.
 pub(crate) fn require_issue(cx: &mut OpContext<'_>, issue: &str, agent: &Agent) -> Result<()> {
     let Some(lease) = of_another(cx, issue, agent)? else { return Ok(()) };
     let (holder, until) = (holder_name(cx, &lease)?, lease.expires_at);
     let (kind, subject) = (Some(kind::ISSUE_CLAIMED.to_owned()), Some(issue.to_owned()));
-    let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: CLAIMS_READ };
+    let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: MAX_CLAIMS_READ };
     let was_held = cx.tx.event_list(&query)?.iter().any(|event| event.data["agent"] == agent.id.as_str());
     let error = if was_held {
         let message = format!("{} does not hold issue {issue} any more: {holder} does, until {until}", agent.name);
@@ -121,12 +121,12 @@ pub(crate) fn require_issue(cx: &mut OpContext<'_>, issue: &str, agent: &Agent) 
     Err(error.hint(format!("a person can take it away: way release {issue} --force")))
 }
 
-/// Returns what an agent is called.
+/// Returns the name of an agent.
 pub(crate) fn name(cx: &mut OpContext<'_>, id: &AgentId) -> Result<String> {
     Ok(cx.tx.agent_get(id)?.map_or_else(|| id.to_string(), |agent| agent.name))
 }
 
-/// Returns the tasks that leases are on.
+/// Returns the tasks of leases.
 pub(crate) fn tasks_of(cx: &mut OpContext<'_>, leases: &[Lease]) -> Result<BTreeMap<TaskId, Task>> {
     let ids: Vec<TaskId> = leases.iter().filter_map(|lease| lease.subject.parse().ok()).collect();
     Ok(cx.tx.task_list_by_id(&ids)?.into_iter().map(|task| (task.id.clone(), task)).collect())
@@ -140,13 +140,13 @@ impl Names {
         Names(agents.iter().map(|agent| (agent.id.clone(), agent.name.clone())).collect())
     }
 
-    /// Returns what an agent is called.
+    /// Returns the name of an agent.
     pub(crate) fn get(&self, id: &AgentId) -> String {
         self.0.get(id).cloned().unwrap_or_else(|| id.to_string())
     }
 }
 
-/// Returns what the holder of a lease is called.
+/// Returns the name of a lease's holder.
 pub(crate) fn holder_name(cx: &mut OpContext<'_>, lease: &Lease) -> Result<String> {
-    lease.holder.as_ref().map_or_else(|| Ok("nobody".to_owned()), |holder| name(cx, holder))
+    lease.holder.as_ref().map_or_else(|| Ok("no agent".to_owned()), |holder| name(cx, holder))
 }

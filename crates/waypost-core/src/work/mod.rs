@@ -1,7 +1,7 @@
-//! The rules of work: what the operations on workflows, tasks, agents and leases share.
+//! The rules that the operations on workflows, tasks, agents and leases share.
 //!
-//! Nothing here begins or ends a transaction. `lease.rs` says who may write, `attempt.rs` how attempts end, `progress.rs`
-//! what becomes of the workflow, `expire_due.rs` what happens by itself when time passes.
+//! Nothing here begins or ends a transaction. `lease.rs` decides which agent may write, `attempt.rs` ends attempts,
+//! `progress.rs` completes or fails workflows, `expire_due.rs` applies transitions that are due by time.
 
 pub(crate) mod agents;
 pub(crate) mod attempt;
@@ -18,7 +18,7 @@ pub mod template;
 pub mod transfer;
 pub mod view;
 
-pub use agents::TIMEOUT_MS as DEFAULT_AGENT_TIMEOUT_MS;
+pub use agents::DEFAULT_TIMEOUT_MS as DEFAULT_AGENT_TIMEOUT_MS;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -26,7 +26,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Task, Workflow};
 
-/// Returns what is different: each field that changed, with its value before and after.
+/// Returns each field that changed, with its value before and after.
 pub(crate) fn changes(before: &impl Serialize, after: &impl Serialize) -> Value {
     let (Ok(Value::Object(before)), Ok(Value::Object(after))) =
         (serde_json::to_value(before), serde_json::to_value(after))
@@ -41,7 +41,7 @@ pub(crate) fn changes(before: &impl Serialize, after: &impl Serialize) -> Value 
 }
 
 impl OpContext<'_> {
-    /// Stores a changed task, with the event that says what changed.
+    /// Stores a changed task, with an event that lists the changes.
     pub(crate) fn change_task(&mut self, kind: &'static str, before: &Task, after: &Task, more: Value) -> Result<()> {
         let changed = if after.has_plan_of(before) {
             self.tx.task_advance(&after.id, &after.progress())?;
@@ -56,7 +56,7 @@ impl OpContext<'_> {
         Ok(())
     }
 
-    /// Stores a changed workflow, with the event that says what changed.
+    /// Stores a changed workflow, with an event that lists the changes.
     pub(crate) fn change_workflow(&mut self, kind: &'static str, before: &Workflow, after: &Workflow) -> Result<()> {
         self.tx.workflow_put(after)?;
         let data = described(changes(before, after), json!({ "name": after.name }));
@@ -65,7 +65,7 @@ impl OpContext<'_> {
     }
 }
 
-/// The data of an event: what changed, and whatever else belongs to it.
+/// Returns the data of an event: the changes and further fields.
 pub(crate) fn described(changed: Value, more: Value) -> Value {
     let mut data = Map::new();
     data.insert("changed".to_owned(), changed);
@@ -75,7 +75,7 @@ pub(crate) fn described(changed: Value, more: Value) -> Value {
     Value::Object(data)
 }
 
-/// Refuses what is empty or too long to be a name, or would not be read as one.
+/// Refuses a name that is empty, too long, or has control characters or spaces at its ends.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if name.trim().is_empty() {
         return Err(Error::invalid(format!("a {what} needs a name")));

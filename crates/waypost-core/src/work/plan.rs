@@ -1,4 +1,4 @@
-//! Plans: written by task name, checked as a whole, stored by id.
+//! Plans: written by task name, checked as a whole, stored by task id.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,18 +14,18 @@ use crate::ledger::cycle;
 use crate::model::{Dependency, DependencyKind, Task, TaskStatus, Workflow, WorkflowStatus, kind};
 use crate::nearest;
 
-/// How many tasks one plan may have.
+/// Maximum number of tasks in a plan.
 pub const MAX_TASKS: usize = 10_000;
 
 /// A plan: tasks by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// The plan in a few words.
+    /// A short summary of the plan.
     pub summary: Option<String>,
-    /// How many of its tasks may be worked on at once.
+    /// Maximum number of tasks in progress at once.
     pub max_parallel: Option<u32>,
-    /// The tasks, in the order in which they are meant.
+    /// The tasks, in the intended order.
     pub tasks: Vec<PlannedTask>,
 }
 
@@ -33,59 +33,59 @@ pub struct Plan {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlannedTask {
-    /// What it is called; unique in the plan.
+    /// Its name, unique in the plan.
     pub name: String,
-    /// What is to be done.
+    /// The work to do.
     pub description: String,
-    /// The names of those that must be done first.
+    /// The names of the tasks that must be done first.
     #[serde(deserialize_with = "one_or_many")]
     pub depends_on: Vec<String>,
-    /// The names of those whose outcomes are worth knowing, without waiting for them.
+    /// The names of tasks whose outcomes are useful, without waiting for them.
     #[serde(deserialize_with = "one_or_many")]
     pub informed_by: Vec<String>,
-    /// The names of those whose outcomes belong into its context.
+    /// The names of tasks whose outcomes belong in its context.
     #[serde(deserialize_with = "one_or_many")]
     pub context_from: Vec<String>,
-    /// What is meant to run at the same time.
+    /// The name of a group of tasks that are meant to run at the same time.
     pub parallel_group: Option<String>,
-    /// 0 is the most urgent, 4 the least; 2 if nobody says.
+    /// 0 is the most urgent, 4 the least; default 2.
     pub priority: Option<u32>,
-    /// How it is meant to be done.
+    /// How to do it.
     pub plan: Value,
-    /// When it is done.
+    /// Conditions under which it is done.
     #[serde(alias = "acceptance_criteria", deserialize_with = "one_or_many")]
     pub acceptance: Vec<String>,
-    /// What its worker should know.
+    /// Background for the agent that works on it.
     pub context: Value,
-    /// What its worker must be able to do.
+    /// Capabilities that the agent must have registered.
     #[serde(deserialize_with = "one_or_many")]
     pub capabilities: Vec<String>,
-    /// Files that will probably be touched.
+    /// Files that the task probably changes.
     #[serde(deserialize_with = "one_or_many")]
     pub files: Vec<String>,
     /// The repository to work in: its id, name or path.
     pub repository: Option<String>,
-    /// The issue that is closed when it is done.
+    /// The issue to close when it is done.
     pub issue: Option<String>,
-    /// How many attempts are allowed; 3 if nobody says.
+    /// Maximum number of attempts; default 3.
     pub max_attempts: Option<u32>,
     /// The pause before the second attempt.
     #[serde(deserialize_with = "duration")]
     pub backoff: Option<u64>,
-    /// How long one attempt may take.
+    /// Maximum duration of one attempt.
     #[serde(deserialize_with = "duration")]
     pub timeout: Option<u64>,
-    /// How long it may wait to be claimed.
+    /// Maximum time it may wait to be claimed.
     #[serde(deserialize_with = "duration")]
     pub queue_timeout: Option<u64>,
-    /// How long an attempt may go without a checkpoint.
+    /// Maximum time between two checkpoints of an attempt.
     #[serde(deserialize_with = "duration")]
     pub stall_timeout: Option<u64>,
-    /// Whether completing it needs evidence.
+    /// Whether completing it requires evidence.
     pub needs_evidence: bool,
 }
 
-/// What can be said of a task.
+/// The fields of a task.
 const FIELDS: &[&str] = &[
     "name",
     "description",
@@ -110,8 +110,8 @@ const FIELDS: &[&str] = &[
     "needs_evidence",
 ];
 
-/// How many attempts a task has if nobody says.
-const ATTEMPTS: u32 = 3;
+/// Default maximum number of attempts.
+const DEFAULT_MAX_ATTEMPTS: u32 = 3;
 
 /// Reads `"a"` as `["a"]`.
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -143,7 +143,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D
     }
 }
 
-/// Reads a time span as people write it: `90s`, `10m`, `2h`, `1d`.
+/// Parses a time span such as `90s`, `10m`, `2h` or `1d`.
 pub fn millis(text: &str) -> Result<u64> {
     let wrong = || Error::invalid(format!("{text:?} is not a time span")).hint("for example 90s, 10m, 2h or 1d");
     let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u64>().ok());
@@ -155,9 +155,9 @@ pub fn millis(text: &str) -> Result<u64> {
 }
 
 impl Plan {
-    /// Reads a plan from JSON that was decoded before, from whatever it was written in.
+    /// Reads a plan from a JSON value.
     pub fn from_value(value: Value) -> Result<Plan> {
-        /// A plan whose tasks were not looked at.
+        /// A plan whose tasks are not decoded yet.
         #[derive(Default, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         struct Outline {
@@ -174,7 +174,7 @@ impl Plan {
             .map_err(|error| Error::invalid("this is not a plan").because(error).hint(example))?;
         let mut tasks = Vec::new();
         for (number, task) in (1..).zip(outline.tasks) {
-            // Whoever made the mistake has to find it among many.
+            // The error names the task, because a plan can have many.
             let name = task.get("name").and_then(Value::as_str).map(|name| format!(" ({name})")).unwrap_or_default();
             let unknown = task.as_object().and_then(|fields| fields.keys().find(|key| !FIELDS.contains(&key.as_str())));
             if let Some(unknown) = unknown {
@@ -192,10 +192,10 @@ impl Plan {
         Ok(Plan { summary: outline.summary, max_parallel: outline.max_parallel, tasks })
     }
 
-    /// Reads the short form: a task a line, `name: description`, and indented below it what else is known.
+    /// Reads the short form: one task per line, `name: description`, with further fields indented below it.
     ///
     /// ```text
-    /// # What this is for
+    /// # Summary of the plan
     /// build: Compile everything
     /// test: Run the tests
     ///     needs: build
@@ -223,11 +223,11 @@ impl Plan {
                 continue;
             }
             let Some(task) = tasks.last_mut() else {
-                return Err(Error::invalid(format!("line {number} of the plan is indented below no task")));
+                return Err(Error::invalid(format!("line {number} of the plan is indented, but no task precedes it")));
             };
             let Some((key, value)) = content.split_once(':') else {
                 return Err(Error::invalid(format!("line {number} of the plan is not `key: value`"))
-                    .hint("a task stands at the beginning of its line"));
+                    .hint("a task begins at the start of its line"));
             };
             let (key, value) = field(key.trim(), value.trim())
                 .map_err(|error| Error::invalid(format!("line {number} of the plan: {error}")))?;
@@ -242,7 +242,7 @@ impl Plan {
     }
 }
 
-/// One indented line of the short form.
+/// Parses an indented line of the short form.
 fn field(key: &str, value: &str) -> Result<(String, Value)> {
     let key = match key {
         "needs" | "after" => "depends_on",
@@ -261,7 +261,7 @@ fn field(key: &str, value: &str) -> Result<(String, Value)> {
     Ok((key.to_owned(), value))
 }
 
-/// Refuses a plan of too many tasks.
+/// Refuses a plan with too many tasks.
 pub fn check_size(tasks: usize) -> Result<()> {
     if tasks > MAX_TASKS {
         return Err(Error::invalid(format!("a plan of {tasks} tasks is too large"))
@@ -270,14 +270,14 @@ pub fn check_size(tasks: usize) -> Result<()> {
     Ok(())
 }
 
-/// A graph of names, checked: every name is there once, and nothing waits for itself.
+/// The dependencies of a plan by task name. Every name is unique, and no task depends on itself.
 pub(crate) struct Graph {
     edges: BTreeMap<String, Vec<String>>,
 }
 
 impl Graph {
-    /// Checks names and dependencies of what will be the whole plan.
-    pub(crate) fn check(tasks: &[PlannedTask], also_there: &BTreeSet<String>) -> Result<Graph> {
+    /// Checks the names and dependencies of a plan. Tasks may also depend on the `existing` ones.
+    pub(crate) fn check(tasks: &[PlannedTask], existing: &BTreeSet<String>) -> Result<Graph> {
         check_size(tasks.len())?;
         let mut names = BTreeSet::new();
         for task in tasks {
@@ -298,8 +298,8 @@ impl Graph {
                 if *other == task.name {
                     return Err(Error::invalid(format!("task {} depends on itself", task.name)));
                 }
-                if !names.contains(other.as_str()) && !also_there.contains(other) {
-                    let error = Error::invalid(format!("task {} names {other:?}, which the plan has not", task.name));
+                if !names.contains(other.as_str()) && !existing.contains(other) {
+                    let error = Error::invalid(format!("task {} names {other:?}, which is not in the plan", task.name));
                     return Err(match nearest::nearest(other, names.iter().copied()) {
                         Some(near) => error.hint(format!("did you mean {near}?")),
                         None => error,
@@ -316,12 +316,12 @@ impl Graph {
         Ok(Graph { edges })
     }
 
-    /// Adds what is there already.
+    /// Adds an existing task.
     pub(crate) fn add(&mut self, name: String, depends_on: Vec<String>) {
         self.edges.insert(name, depends_on);
     }
 
-    /// Refuses a circle, and shows it.
+    /// Refuses a dependency cycle; the hint shows it.
     pub(crate) fn check_cycles(&self) -> Result<()> {
         let mut waiting: BTreeMap<&str, usize> =
             self.edges.iter().map(|(name, on)| (name.as_str(), on.len())).collect();
@@ -344,7 +344,7 @@ impl Graph {
                 }
             }
         }
-        // Whatever is left waits for something that is left: walking on comes round.
+        // Each remaining task waits for a remaining task, so following the edges ends in a cycle.
         let Some(mut name) = waiting.keys().next().copied() else { return Ok(()) };
         let mut path: Vec<&str> = Vec::new();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -354,13 +354,13 @@ impl Graph {
             let next = self.edges[name].iter().find(|blocker| waiting.contains_key(blocker.as_str()));
             name = next.map_or(name, String::as_str);
         }
-        let mut circle = path[places[name]..].to_vec();
-        circle.push(name);
-        Err(Error::invalid("the plan goes round in a circle").hint(cycle::shown(&circle)))
+        let mut nodes = path[places[name]..].to_vec();
+        nodes.push(name);
+        Err(Error::invalid("the plan has a dependency cycle").hint(cycle::shown(&nodes)))
     }
 }
 
-/// Makes a stored task of a planned one.
+/// Returns the task to store for a planned one.
 pub(crate) fn task(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &PlannedTask, sequence: u32) -> Result<Task> {
     let repository_id = repository(cx, workflow, planned)?;
     let p = planned.clone();
@@ -386,7 +386,7 @@ pub(crate) fn task(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &Planne
         issue: p.issue,
         assignee: None,
         attempts: 0,
-        max_attempts: p.max_attempts.unwrap_or(ATTEMPTS),
+        max_attempts: p.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS),
         backoff_ms: p.backoff.unwrap_or(0),
         queue_timeout_ms: p.queue_timeout,
         run_timeout_ms: p.timeout,
@@ -407,7 +407,7 @@ pub(crate) fn task(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &Planne
     })
 }
 
-/// Returns the repository of a planned task. Where a workflow has several, none is inherited.
+/// Returns the repository of a planned task. It inherits the workflow's only repository, but none of several.
 fn repository(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &PlannedTask) -> Result<Option<RepositoryId>> {
     let concerned = cx.tx.workflow_repository_list(&workflow.id)?;
     let Some(named) = &planned.repository else {
@@ -415,7 +415,7 @@ fn repository(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &PlannedTask
             [only] => Ok(Some(only.clone())),
             [] => Ok(None),
             several => Err(Error::invalid(format!(
-                "task {} does not say its repository, and the workflow has {}",
+                "task {} names no repository, and the workflow has {}",
                 planned.name,
                 several.len()
             ))
@@ -438,7 +438,7 @@ fn repository(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &PlannedTask
     }
 }
 
-/// Stores new tasks of a workflow and what they depend on. The names were checked before.
+/// Stores new tasks of a workflow and their dependencies. The caller has checked the names.
 pub(crate) fn store(
     cx: &mut OpContext<'_>,
     workflow: &Workflow,
@@ -461,14 +461,14 @@ pub(crate) fn store(
     Ok(stored)
 }
 
-/// Stores what a task depends on.
+/// Stores the dependencies of a task.
 pub(crate) fn store_dependencies(
     cx: &mut OpContext<'_>,
     task: &Task,
     planned: &PlannedTask,
     ids: &BTreeMap<String, TaskId>,
 ) -> Result<()> {
-    // The stronger one last, so that it stands where both were said.
+    // Blocking dependencies come last: they replace an informing one between the same tasks.
     let all = planned
         .informed_by
         .iter()
@@ -476,7 +476,7 @@ pub(crate) fn store_dependencies(
         .chain(planned.depends_on.iter().map(|name| (name, DependencyKind::Blocks)));
     for (name, how) in all {
         let Some(on) = ids.get(name) else {
-            return Err(Error::invalid(format!("task {} names {name:?}, which the plan has not", task.name)));
+            return Err(Error::invalid(format!("task {} names {name:?}, which is not in the plan", task.name)));
         };
         let dependency = Dependency { task_id: task.id.clone(), depends_on: on.clone(), kind: how };
         cx.tx.dependency_put(&dependency)?;
@@ -490,14 +490,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_of_a_planned_task_is_known_by_name() {
+    fn the_list_of_fields_has_every_field_of_a_planned_task() {
         let Ok(Value::Object(fields)) = serde_json::to_value(PlannedTask::default()) else { panic!("an object") };
         let named: BTreeSet<&str> = fields.keys().map(String::as_str).chain(["acceptance_criteria"]).collect();
         assert_eq!(named, FIELDS.iter().copied().collect());
     }
 
     #[test]
-    fn a_mistake_in_a_plan_is_found_by_the_task_it_is_in() {
+    fn an_error_in_a_plan_names_its_task() {
         let error = |plan: Value| Plan::from_value(plan).unwrap_err();
         let plan = json!([{ "name": "a" }, { "name": "b", "depend_on": ["a"] }]);
         assert_eq!(error(plan.clone()).to_string(), "task 2 (b) of the plan has an unknown field \"depend_on\"");
@@ -509,11 +509,11 @@ mod tests {
     }
 
     #[test]
-    fn time_spans_are_written_as_people_do() {
-        for (text, wanted) in
+    fn time_spans_have_units() {
+        for (text, expected) in
             [("90s", 90_000), ("10m", 600_000), ("2h", 7_200_000), ("1d", 86_400_000), ("1h30m", 5_400_000)]
         {
-            assert_eq!(millis(text).unwrap(), wanted, "{text}");
+            assert_eq!(millis(text).unwrap(), expected, "{text}");
         }
         for text in ["", "10", "m", "-5m", "1 fortnight", "99999999999999999999d", "999999999999999999d"] {
             assert_eq!(millis(text).unwrap_err().to_string(), format!("{text:?} is not a time span"));

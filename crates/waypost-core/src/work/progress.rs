@@ -1,4 +1,4 @@
-//! What becomes of a workflow when one of its tasks changed.
+//! Completes or fails a workflow after one of its tasks changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::id::{TaskId, WorkflowId};
 use crate::model::{DependencyKind, TaskStatus, WorkflowStatus, kind};
 
-/// Completes or fails a workflow, if its tasks say so.
+/// Completes a workflow whose tasks are all done, or fails one in which no task can run any more.
 pub(crate) fn complete_or_fail_workflow(cx: &mut OpContext<'_>, id: &WorkflowId) -> Result<()> {
     let Some(workflow) = cx.tx.workflow_get(id)? else { return Ok(()) };
     if !matches!(workflow.status, WorkflowStatus::InProgress | WorkflowStatus::Paused) {
@@ -24,12 +24,11 @@ pub(crate) fn complete_or_fail_workflow(cx: &mut OpContext<'_>, id: &WorkflowId)
         after.move_to(status, cx.now)?;
         return cx.change_workflow(event, &workflow, &after);
     }
-    let moves = [TaskStatus::InProgress, TaskStatus::Paused, TaskStatus::WaitingInput, TaskStatus::Failed];
-    if !statuses.contains(&TaskStatus::Dead) || moves.iter().any(|status| statuses.contains(status)) {
+    let unsettled = [TaskStatus::InProgress, TaskStatus::Paused, TaskStatus::WaitingInput, TaskStatus::Failed];
+    if !statuses.contains(&TaskStatus::Dead) || unsettled.iter().any(|status| statuses.contains(status)) {
         return Ok(());
     }
-    let dead = dead_of(cx, id)?;
-    if let Some(dead) = dead {
+    if let Some(dead) = dead_tasks_if_stuck(cx, id)? {
         after.move_to(WorkflowStatus::Failed, cx.now)?;
         after.reason = Some(format!("{dead} is dead, and nothing else can run"));
         cx.change_workflow(kind::WORKFLOW_FAILED, &workflow, &after)?;
@@ -37,8 +36,8 @@ pub(crate) fn complete_or_fail_workflow(cx: &mut OpContext<'_>, id: &WorkflowId)
     Ok(())
 }
 
-/// Returns the names of the dead tasks, if nothing that is pending can ever run.
-fn dead_of(cx: &mut OpContext<'_>, id: &WorkflowId) -> Result<Option<String>> {
+/// Returns the names of the dead tasks, if no pending task can ever run.
+fn dead_tasks_if_stuck(cx: &mut OpContext<'_>, id: &WorkflowId) -> Result<Option<String>> {
     let tasks = cx.tx.task_list(id)?;
     let mut stuck: BTreeSet<TaskId> = tasks
         .iter()

@@ -1,4 +1,4 @@
-//! Filling in templates.
+//! Renders templates.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::model::Variable;
 
-/// Fills in a template's body. Every variable must have a value, and every value a variable.
+/// Renders a template's body. Every variable needs a value, and every value a variable.
 pub fn render(body: &Value, variables: &[Variable], given: &BTreeMap<String, String>) -> Result<Value> {
     if let Some(unknown) = given.keys().find(|name| !variables.iter().any(|variable| variable.name == **name)) {
         let known: Vec<_> = variables.iter().map(|variable| variable.name.as_str()).collect();
         return Err(Error::invalid(format!("the template has no variable {unknown:?}")).hint(if known.is_empty() {
-            "it has none at all".to_owned()
+            "it has no variables".to_owned()
         } else {
             format!("it has: {}", known.join(", "))
         }));
@@ -46,7 +46,7 @@ fn fill(value: &Value, values: &BTreeMap<&str, &str>) -> Result<Value> {
     })
 }
 
-/// Replaces each `{{name}}` once: what is filled in is not looked at again.
+/// Replaces each `{{name}}` once. Inserted values are not expanded again.
 fn fill_text(text: &str, values: &BTreeMap<&str, &str>) -> Result<String> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
@@ -64,7 +64,7 @@ fn fill_text(text: &str, values: &BTreeMap<&str, &str>) -> Result<String> {
     Ok(filled)
 }
 
-/// Returns the variables of a body: those that were declared, then those that were not, in order.
+/// Returns the variables of a body: first the declared ones, then the undeclared ones in order.
 pub fn declared(body: &Value, mut variables: Vec<Variable>) -> Vec<Variable> {
     for name in names(body) {
         if !variables.iter().any(|variable| variable.name == name) {

@@ -1,7 +1,7 @@
-//! Workflows on their way from one store to another.
+//! Moves workflows from one store to another.
 //!
-//! Nobody may work on one thing in two stores. So a workflow is marked where it is before it is written where it goes:
-//! a crash between the two leaves it in no store where it could be claimed, and moving it again goes on.
+//! Agents must not work on one workflow in two stores. So the source marks a workflow as moved before the destination
+//! writes it: after a crash between the two it is claimable in neither store, and repeating the move completes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,69 +18,69 @@ use crate::model::{
 };
 use crate::time::Timestamp;
 
-/// Where the mark stands in the settings of a workflow.
-const MARK: &str = "waypost.moved";
-/// How many events are read at once.
-const PAGE: u32 = 1_000;
+/// The key of the mark in the settings of a workflow.
+const MARK_KEY: &str = "waypost.moved";
+/// Number of events in one page.
+const PAGE_SIZE: u32 = 1_000;
 
-/// Everything that belongs to a workflow, and everything that this refers to.
+/// A workflow with everything that belongs to it, and every record that these refer to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowDump {
     /// The workflow.
     pub workflow: Workflow,
-    /// The repositories that it concerns.
+    /// The repositories that it spans.
     pub concerns: Vec<RepositoryId>,
-    /// Its tasks, in the order of the plan.
+    /// Its tasks, in plan order.
     pub tasks: Vec<Task>,
-    /// What they wait for.
+    /// Their dependencies.
     pub dependencies: Vec<Dependency>,
     /// Their checkpoints, oldest first.
     pub checkpoints: Vec<Checkpoint>,
-    /// Their leases: nobody may hold one, but epochs must go on.
+    /// Their leases. No agent may hold one, but their epochs must never go back.
     pub leases: Vec<Lease>,
     /// Messages about it, in order.
     pub messages: Vec<Message>,
-    /// The template it was made from.
+    /// The template it was created from.
     pub templates: Vec<Template>,
-    /// What happened to it, its tasks and the messages, oldest first.
+    /// The events of the workflow, its tasks and the messages, oldest first.
     pub events: Vec<Event>,
-    /// Agents that are named.
+    /// The agents that these records refer to.
     pub agents: Vec<Agent>,
-    /// Repositories that are named.
+    /// The repositories that these records refer to.
     pub repositories: Vec<Repository>,
-    /// Worktrees that are named.
+    /// The worktrees that these records refer to.
     pub worktrees: Vec<Worktree>,
 }
 
-/// That a workflow went to another store, and how it was before.
+/// Marks a workflow as moved to another store, and keeps the fields that the mark replaced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
-    /// The store it went to.
+    /// The destination store.
     pub to: String,
-    /// When.
+    /// When it was moved.
     pub at: Timestamp,
     status: WorkflowStatus,
     config: Value,
     reason: Option<String>,
-    /// When something would have happened to its tasks by itself.
+    /// The deadlines of its tasks.
     due: BTreeMap<TaskId, Timestamp>,
 }
 
-/// Returns the mark of a workflow that went to another store.
+/// Returns the mark of a workflow that was moved to another store.
 pub fn mark(workflow: &Workflow) -> Option<Mark> {
-    serde_json::from_value(workflow.config.get(MARK)?.clone()).ok()
+    serde_json::from_value(workflow.config.get(MARK_KEY)?.clone()).ok()
 }
 
-/// Refuses to change what is in another store now.
+/// Refuses to change a workflow that was moved to another store.
 pub(crate) fn check_here(workflow: &Workflow) -> Result<()> {
     match mark(workflow) {
         None => Ok(()),
         Some(mark) => Err(Error::conflict(format!("workflow {} was moved to {}", workflow.name, mark.to))
-            .hint(format!("go on with it there: way --db {} workflow show {}", mark.to, workflow.id))),
+            .hint(format!("continue there: way --db {} workflow show {}", mark.to, workflow.id))),
     }
 }
 
-/// Marks a workflow, so that nothing happens to it here any more, and returns it as it is now.
+/// Marks a workflow as moved, so that this store does not change it any more, and returns the marked workflow.
 pub(crate) fn freeze(cx: &mut OpContext<'_>, workflow: &Workflow, to: &str) -> Result<Workflow> {
     let mut due = BTreeMap::new();
     for task in cx.tx.task_list(&workflow.id)? {
@@ -102,13 +102,13 @@ pub(crate) fn freeze(cx: &mut OpContext<'_>, workflow: &Workflow, to: &str) -> R
         other => other,
     };
     let reason = Some(format!("moved to {to}"));
-    let config = json!({ MARK: mark });
+    let config = json!({ MARK_KEY: mark });
     let frozen = Workflow { status, reason, config, updated_at: cx.now, ..workflow.clone() };
     cx.tx.workflow_put(&frozen)?;
     Ok(frozen)
 }
 
-/// Collects everything that belongs to a workflow. One that is marked is shown as it was before.
+/// Collects everything that belongs to a workflow. The dump of a marked workflow has the fields from before the mark.
 pub(crate) fn dump(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<WorkflowDump> {
     let mut workflow = workflow.clone();
     let mut tasks = cx.tx.task_list(&workflow.id)?;
@@ -151,18 +151,18 @@ pub(crate) fn dump(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Workfl
         dump.events.extend(history(cx, &subject)?);
     }
     dump.events.sort_by_key(|event| event.sequence);
-    refer(cx, &mut dump)?;
+    add_references(cx, &mut dump)?;
     Ok(dump)
 }
 
-/// Returns all that happened to something here, oldest first.
+/// Returns all events of a subject, oldest first.
 pub(crate) fn history(cx: &mut OpContext<'_>, subject: &str) -> Result<Vec<Event>> {
     let mut events: Vec<Event> = Vec::new();
     loop {
         let since = Some(events.last().map_or(0, |event| event.sequence));
-        let query = EventQuery { since, subject: Some(subject.to_owned()), limit: PAGE, ..EventQuery::default() };
+        let query = EventQuery { since, subject: Some(subject.to_owned()), limit: PAGE_SIZE, ..EventQuery::default() };
         let page = cx.tx.event_list(&query)?;
-        let is_last = page.len() < PAGE as usize;
+        let is_last = page.len() < PAGE_SIZE as usize;
         events.extend(page);
         if is_last {
             return Ok(events);
@@ -170,14 +170,14 @@ pub(crate) fn history(cx: &mut OpContext<'_>, subject: &str) -> Result<Vec<Event
     }
 }
 
-/// Returns how often a workflow has come into a store, by its history. Of two copies, the one that came more often is
+/// Returns how often a workflow was imported into a store, by its history. Of two copies, the one with more imports is
 /// the later one.
 pub(crate) fn import_count(workflow: &WorkflowId, history: &[Event]) -> usize {
     history.iter().filter(|event| event.kind == kind::WORKFLOW_IMPORTED && event.subject == workflow.as_str()).count()
 }
 
-/// Adds what the parts of a dump refer to.
-fn refer(cx: &mut OpContext<'_>, dump: &mut WorkflowDump) -> Result<()> {
+/// Adds the agents, worktrees and repositories that a dump refers to.
+fn add_references(cx: &mut OpContext<'_>, dump: &mut WorkflowDump) -> Result<()> {
     let agents: BTreeSet<AgentId> = (dump.tasks.iter().filter_map(|task| task.assignee.clone()))
         .chain(dump.checkpoints.iter().map(|checkpoint| checkpoint.agent_id.clone()))
         .chain(dump.messages.iter().flat_map(|message| [message.sender.clone(), message.recipient.clone()]))

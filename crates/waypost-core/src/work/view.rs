@@ -1,4 +1,4 @@
-//! Workflows and tasks as they are shown: with what they wait for and who holds them.
+//! Workflows and tasks with computed fields: blockers, holder, counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId};
 use crate::model::{DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowStatus};
 use crate::time::Timestamp;
 
-/// A task, and what is computed about it.
+/// A task with computed fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskView {
     /// The task.
@@ -21,29 +21,29 @@ pub struct TaskView {
     pub task: Task,
     /// The name of its workflow.
     pub workflow: String,
-    /// The names of those it depends on.
+    /// The names of the tasks it depends on.
     pub depends_on: Vec<String>,
-    /// The names of those it waits for.
+    /// The names of the unfinished tasks it waits for.
     pub blocked_by: Vec<String>,
-    /// Whether it could be claimed now, by somebody.
+    /// Whether an agent could claim it now.
     pub is_claimable: bool,
-    /// Who alone may claim it.
+    /// The only agent that may claim it.
     pub assigned_to: Option<String>,
-    /// Who works on it.
+    /// The agent that holds its lease.
     pub holder: Option<String>,
     /// The epoch of its lease, if it was ever claimed.
     pub epoch: Option<u64>,
-    /// When the holder's lease ends.
+    /// When the holder's lease expires.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A workflow, and what is computed about it.
+/// A workflow with computed fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowView {
     /// The workflow.
     #[serde(flatten)]
     pub workflow: Workflow,
-    /// The repositories it concerns.
+    /// The repositories it spans.
     pub repositories: Vec<RepositoryId>,
     /// How many tasks are in each status.
     pub counts: BTreeMap<TaskStatus, u64>,
@@ -53,14 +53,14 @@ pub struct WorkflowView {
     pub done: u64,
 }
 
-/// Shows a workflow.
+/// Returns the view of a workflow.
 pub(crate) fn workflow(cx: &mut OpContext<'_>, workflow: Workflow) -> Result<WorkflowView> {
     let repositories = cx.tx.workflow_repository_list(&workflow.id)?;
     let counts = cx.tx.task_count(&workflow.id)?.into_iter().collect();
     Ok(counted(workflow, repositories, counts))
 }
 
-/// Shows workflows, with as many statements for many as for one.
+/// Returns the views of workflows. The number of statements does not depend on the number of workflows.
 pub(crate) fn workflows(cx: &mut OpContext<'_>, workflows: Vec<Workflow>) -> Result<Vec<WorkflowView>> {
     let ids: Vec<_> = workflows.iter().map(|workflow| workflow.id.clone()).collect();
     let mut repositories: BTreeMap<WorkflowId, Vec<RepositoryId>> = BTreeMap::new();
@@ -85,12 +85,13 @@ fn counted(workflow: Workflow, repositories: Vec<RepositoryId>, counts: BTreeMap
     WorkflowView { workflow, repositories, counts, total, done }
 }
 
-/// Shows all tasks of a workflow, in the order of the plan.
+/// Returns the views of all tasks of a workflow, in plan order.
 pub(crate) fn tasks(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Vec<TaskView>> {
     tasks_in(cx, std::slice::from_ref(workflow))
 }
 
-/// Shows all tasks of workflows, in the order of these and of their plans, with as many statements for many as for one.
+/// Returns the views of all tasks of several workflows, in their order and in plan order. The number of statements does
+/// not depend on the number of workflows.
 pub(crate) fn tasks_in(cx: &mut OpContext<'_>, workflows: &[Workflow]) -> Result<Vec<TaskView>> {
     let ids: Vec<_> = workflows.iter().map(|workflow| workflow.id.clone()).collect();
     cx.tx.prefetch(&mut |tx| {
@@ -126,7 +127,7 @@ pub(crate) fn tasks_in(cx: &mut OpContext<'_>, workflows: &[Workflow]) -> Result
     Ok(views)
 }
 
-/// Shows tasks of these workflows in their order, with as many statements for many as for one.
+/// Returns the views of tasks, in the same order. The number of statements does not depend on the number of tasks.
 pub(crate) fn some_tasks(
     cx: &mut OpContext<'_>,
     tasks: Vec<Task>,
@@ -156,7 +157,7 @@ pub(crate) fn some_tasks(
     tasks.into_iter().map(show).collect()
 }
 
-/// Returns the workflows that tasks are parts of.
+/// Returns the workflows of tasks.
 pub(crate) fn workflows_of<'t>(
     cx: &mut OpContext<'_>,
     tasks: impl IntoIterator<Item = &'t Task>,
@@ -166,7 +167,7 @@ pub(crate) fn workflows_of<'t>(
     Ok(workflows.into_iter().map(|workflow| (workflow.id.clone(), workflow)).collect())
 }
 
-/// Shows one task.
+/// Returns the view of one task.
 pub(crate) fn task(cx: &mut OpContext<'_>, task: Task) -> Result<TaskView> {
     let workflow = find::workflow_of(cx, &task)?;
     let mut on = Vec::new();
@@ -179,7 +180,7 @@ pub(crate) fn task(cx: &mut OpContext<'_>, task: Task) -> Result<TaskView> {
     shown(task, &workflow, on, held, |id| lease::name(cx, id))
 }
 
-/// A task that another depends on: its place in the plan, its name, its status, and how it is depended on.
+/// A task that another depends on: its sequence in the plan, its name, its status, and the kind of dependency.
 type Edge = (u32, String, TaskStatus, DependencyKind);
 
 fn shown(
@@ -189,7 +190,7 @@ fn shown(
     lease: Option<Lease>,
     mut name_of: impl FnMut(&AgentId) -> Result<String>,
 ) -> Result<TaskView> {
-    // In the order of the plan: that of the rows says nothing.
+    // Sort by plan order: the order of the rows is arbitrary.
     on.sort();
     let blocks = |kind: &DependencyKind| *kind == DependencyKind::Blocks;
     let blocked_by: Vec<_> = on
