@@ -1,4 +1,4 @@
-//! The clocks of the kernel, asked without the C library: what a program puts in between does not change them.
+//! The kernel's clocks, read without the C library, so that a preloaded library cannot change them.
 
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use waypost_core::clock::BootClock;
 #[cfg(target_os = "linux")]
 use crate::boot_id;
 
-/// Returns the clock that counts from the start of the machine, where there is one that counts sleep too.
+/// Returns the clock that counts from the start of the machine, on systems where it includes time asleep.
 pub fn boot_clock() -> Option<BootClock> {
     #[cfg(target_os = "linux")]
     {
@@ -29,7 +29,7 @@ fn millis(time: Timespec) -> i64 {
     time.tv_sec.saturating_mul(1_000).saturating_add(time.tv_nsec / 1_000_000)
 }
 
-/// Names what the boot clock counts from: this boot, in this time namespace.
+/// Identifies the origin of the boot clock: this boot, in this time namespace.
 #[cfg(target_os = "linux")]
 fn boot_name() -> Option<&'static str> {
     static NAME: OnceLock<Option<String>> = OnceLock::new();

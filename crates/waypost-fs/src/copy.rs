@@ -1,8 +1,8 @@
 //! Copying a tree as fast as the file system can.
 //!
-//! Everything goes by directory handle: links are copied as links and never entered, on neither side. Where the file
-//! system can share blocks between files it is asked to; elsewhere the bytes are copied. Times are kept, so that a copied
-//! git index still fits the copied files.
+//! All paths are resolved from directory handles: links are copied as links and never followed, in either tree. Files
+//! share blocks with the originals where the file system supports it; elsewhere the bytes are copied. Times are kept, so
+//! that a copied git index still matches the copied files.
 
 use std::ffi::{CStr, CString};
 use std::num::NonZero;
@@ -16,38 +16,39 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamp
 use rustix::io::Errno;
 use waypost_core::{Error, Result};
 
-/// Smaller files are copied through a buffer, which takes fewer steps than having the kernel do it.
-const BUFFER: usize = 256 * 1024;
+/// Files are copied through a buffer of this size, which takes fewer system calls than a copy by the kernel.
+const BUFFER_BYTES: usize = 256 * 1024;
 
-/// The most threads. Beyond this the file system is the bottleneck.
-const MOST_THREADS: usize = 8;
+/// With more threads the file system is the bottleneck.
+const MAX_THREADS: usize = 8;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// How many files and links.
+    /// The number of files and links.
     pub files: u64,
     /// Whether the file system shares their blocks with the originals.
     pub is_shared: bool,
-    /// Sockets, devices and pipes, which have no content that could be copied.
+    /// Sockets, devices and pipes, which have no content to copy.
     pub left_out: Vec<String>,
 }
 
-/// Copies what is in the directory `from` into the directory `to`, except the paths in it that `skip` names.
+/// Copies the content of the directory `from` into the directory `to`, except the relative paths in `skip`.
 ///
-/// Nothing is replaced: something of the same name in `to` is an error. What vanishes from `from` meanwhile is not copied.
+/// Nothing is replaced: an entry of the same name in `to` is an error. An entry that disappears from `from` during the
+/// copy is not an error.
 pub fn copy_tree(from: &Path, to: &Path, skip: &[&str]) -> Result<Copied> {
     let open = |path: &Path| rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(|errno| cannot_copy(path, errno));
     let handles = Arc::new(Handles { from: open(from)?, to: open(to)? });
     let copy = Copy::new(handles.from.as_fd());
     let root = Pending { parent: None, name: c".".to_owned(), path: String::new() };
     lock(&copy.queue).pending.push(root);
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // More threads only make it faster: without any, this one copies everything.
+            // Further threads are optional: this one can copy everything alone.
             let started = std::thread::Builder::new().spawn_scoped(scope, || copy.work(&handles, skip));
             if started.is_err() {
                 break;
@@ -59,7 +60,7 @@ pub fn copy_tree(from: &Path, to: &Path, skip: &[&str]) -> Result<Copied> {
     if let Some((path, errno)) = queue.failed {
         return Err(cannot_copy(&from.join(path), errno));
     }
-    // Last, since nothing can be put into a directory that may not be written. Inner ones first.
+    // Set last, because a read-only directory cannot be filled. Inner directories come first.
     for (path, mode) in queue.modes.iter().rev() {
         let handle = open_dirs(to, Path::new(path), false)?;
         rustix::fs::fchmod(&handle, *mode).map_err(|errno| cannot_copy(&to.join(path), errno))?;
@@ -70,10 +71,9 @@ pub fn copy_tree(from: &Path, to: &Path, skip: &[&str]) -> Result<Copied> {
     Ok(Copied { files: copy.files.into_inner(), is_shared, left_out })
 }
 
-/// Copies one file or link to the same place in another tree, with the directories it needs.
+/// Copies one file or link to the same place in another tree, and creates the directories above it.
 ///
-/// A directory that is a link in either tree is an error. A file that is there already stays; returns whether it was
-/// copied.
+/// A directory that is a link in either tree is an error. An existing file stays. Returns whether the file was copied.
 pub fn copy_below(from: &Path, to: &Path, relative: &Path) -> Result<bool> {
     let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else {
         return Err(cannot_copy(relative, Errno::INVAL));
@@ -99,7 +99,7 @@ fn cannot_copy(path: &Path, errno: Errno) -> Error {
     Error::unavailable(format!("cannot copy {}", path.display())).because(errno)
 }
 
-/// Opens a directory below another, entering no link. If `create`, missing ones are made.
+/// Opens a directory below another without following links. If `create` is set, missing directories are created.
 fn open_dirs(root: &Path, relative: &Path, create: bool) -> Result<OwnedFd> {
     let failed = |errno| cannot_copy(&root.join(relative), errno);
     let mut handle = rustix::fs::open(root, DIRECTORY, Mode::empty()).map_err(failed)?;
@@ -122,23 +122,23 @@ struct Handles {
     to: OwnedFd,
 }
 
-/// A directory that was seen and not yet copied. It is opened only when it is its turn: handles are few.
+/// A directory that was found and is not copied yet. It is opened only when a thread copies it, to save handles.
 struct Pending {
     parent: Option<Arc<Handles>>,
     name: CString,
-    /// For messages.
+    /// For error messages.
     path: String,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// The last one first, so that few directories are open at once.
+    /// A stack, so that few directories are open at once.
     pending: Vec<Pending>,
-    /// How many threads may still find more.
+    /// The number of threads that may still find more directories.
     working: usize,
     failed: Option<(String, Errno)>,
     left_out: Vec<String>,
-    /// Directories that get fewer rights once they are full.
+    /// Directories that lose permissions once they are filled.
     modes: Vec<(String, Mode)>,
 }
 
@@ -174,7 +174,7 @@ impl Copy {
         }
     }
 
-    /// Waits for a directory to copy. None once all are.
+    /// Waits for a directory to copy. Returns None once all are copied.
     fn next(&self) -> Option<Pending> {
         let mut queue = lock(&self.queue);
         loop {
@@ -245,7 +245,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Opens a directory, and makes its copy.
+    /// Opens a directory and creates its copy.
     fn enter(&self, parent: &Handles, pending: &Pending) -> std::result::Result<Handles, Errno> {
         let name = &pending.name;
         let from = rustix::fs::openat(&parent.from, name, DIRECTORY, Mode::empty())?;
@@ -263,7 +263,7 @@ impl Copy {
     }
 
     fn file(&self, handles: &Handles, name: &CStr, buffer: &mut Vec<u8>) -> std::result::Result<(), Errno> {
-        // Without waiting, should it have become a pipe meanwhile.
+        // NONBLOCK, because the file may have been replaced by a pipe.
         let reading = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let from = rustix::fs::openat(&handles.from, name, reading, Mode::empty())?;
         let stat = rustix::fs::fstat(&from)?;
@@ -271,7 +271,7 @@ impl Copy {
         let writing = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let to = rustix::fs::openat(&handles.to, name, writing, mode)?;
         self.content(&from, &to, &stat, buffer)?;
-        // The rights that the umask may have taken away.
+        // Restores permissions that the umask removed.
         if stat.st_mode & 0o7022 != 0 {
             rustix::fs::fchmod(&to, mode)?;
         }
@@ -292,11 +292,11 @@ impl Copy {
         if self.can_share.load(Ordering::Relaxed) {
             match rustix::fs::ioctl_ficlone(to, from) {
                 Ok(()) => return Ok(()),
-                // Whatever the reason, copying works or says why it does not. Asking again would cost time.
+                // Copying the bytes works or reports the reason. Another attempt to share would only cost time.
                 Err(_) => self.can_share.store(false, Ordering::Relaxed),
             }
         }
-        buffer.resize(BUFFER, 0);
+        buffer.resize(BUFFER_BYTES, 0);
         loop {
             let count = rustix::io::retry_on_intr(|| rustix::io::read(from, &mut buffer[..]))?;
             let mut rest = &buffer[..count];
@@ -304,15 +304,15 @@ impl Copy {
                 let written = rustix::io::retry_on_intr(|| rustix::io::write(to, rest))?;
                 rest = &rest[written..];
             }
-            // A file that is no longer than the buffer was read whole: spare asking for its end.
-            if count == 0 || (count < BUFFER && u64::try_from(stat.st_size) == Ok(count as u64)) {
+            // A file that fits into the buffer was read completely: skip the read that returns the end.
+            if count == 0 || (count < BUFFER_BYTES && u64::try_from(stat.st_size) == Ok(count as u64)) {
                 return Ok(());
             }
         }
     }
 }
 
-/// Tells whether something that was seen is not there any more.
+/// Returns whether an entry that was listed does not exist any more.
 fn is_gone(handles: &Handles, name: &CStr) -> bool {
     matches!(rustix::fs::statat(&handles.from, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
 }
@@ -343,7 +343,7 @@ fn join(path: &str, name: &CStr) -> String {
     if path.is_empty() { name.into_owned() } else { format!("{path}/{name}") }
 }
 
-/// Tells whether a path is that of a name in a directory.
+/// Returns whether `path` names the entry `name` of the directory `dir`.
 fn is_at(path: &str, dir: &str, name: &CStr) -> bool {
     let (its_dir, its_name) = path.rsplit_once('/').unwrap_or(("", path));
     its_dir == dir && its_name.as_bytes() == name.to_bytes()
@@ -366,7 +366,7 @@ mod tests {
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         fs::create_dir_all(from.join("a/b/c")).unwrap();
         fs::create_dir(&to).unwrap();
-        let big = vec![7; BUFFER * 2 + 5];
+        let big = vec![7; BUFFER_BYTES * 2 + 5];
         for (name, content, mode) in [
             ("plain", &b"one"[..], 0o644),
             ("a/run", b"two", 0o755),

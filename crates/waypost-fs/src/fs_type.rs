@@ -1,12 +1,12 @@
-//! Which file systems can be trusted with a lock.
+//! File systems whose locks cannot be trusted.
 
 use std::io;
 use std::path::Path;
 
-/// Returns the name of the file system if it is one whose locks do not reach every machine that mounts it.
+/// Returns the name of the file system if its locks may not reach every machine that mounts it.
 ///
-/// SQLite and `flock` are only as good as the locks below them. Network file systems promise more than they
-/// keep, and what FUSE keeps depends on a program we do not know.
+/// SQLite and `flock` depend on the locks of the file system. Network file systems implement them incompletely, and with
+/// FUSE they depend on an unknown program.
 pub fn network_file_system(path: &Path) -> io::Result<Option<&'static str>> {
     let facts = rustix::fs::statfs(path)?;
     Ok(name(&facts))
@@ -20,7 +20,7 @@ fn name(facts: &rustix::fs::StatFs) -> Option<&'static str> {
     name_of_magic(magic)
 }
 
-/// The numbers of `statfs(2)`.
+/// Maps the magic numbers of `statfs(2)`.
 #[cfg(target_os = "linux")]
 fn name_of_magic(magic: u32) -> Option<&'static str> {
     match magic {
@@ -40,14 +40,14 @@ fn name_of_magic(magic: u32) -> Option<&'static str> {
     }
 }
 
-/// macOS says it itself.
+/// macOS reports whether a file system is local.
 #[cfg(target_os = "macos")]
 fn name(facts: &rustix::fs::StatFs) -> Option<&'static str> {
     const MNT_LOCAL: u32 = 0x1000;
     (facts.f_flags & MNT_LOCAL == 0).then_some("network")
 }
 
-/// Elsewhere nothing is known, and nothing is refused.
+/// On other systems the type is unknown, and nothing is refused.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn name(_facts: &rustix::fs::StatFs) -> Option<&'static str> {
     None
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn network_file_systems_are_known_by_their_number() {
+    fn network_file_systems_are_recognized_by_their_magic_number() {
         assert_eq!(name_of_magic(0x6969), Some("NFS"));
         assert_eq!(name_of_magic(0xef53), None, "ext4 is local");
         assert_eq!(name_of_magic(0x0102_1994), None, "tmpfs is local");

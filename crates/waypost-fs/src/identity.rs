@@ -1,4 +1,4 @@
-//! Which file it is, whatever its name.
+//! The identity of a file, independent of its name.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use waypost_core::model::Identity;
 
-/// The device and inode of a file: two names with the same are the same file.
+/// The device and inode of a file. Two paths with the same identity are the same file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     device: u64,
@@ -28,7 +28,7 @@ impl From<Identity> for FileIdentity {
 }
 
 impl FileIdentity {
-    /// Puts an identity together that was taken apart to be kept.
+    /// Restores an identity from its stored parts.
     pub fn new(device: u64, inode: u64) -> Self {
         FileIdentity { device, inode }
     }
@@ -38,30 +38,30 @@ impl FileIdentity {
         self.device
     }
 
-    /// Returns the inode on it.
+    /// Returns the inode on the device.
     pub fn inode(self) -> u64 {
         self.inode
     }
 
-    /// Returns the identity of what a path leads to, links followed.
+    /// Returns the identity of the file that a path leads to. Links are followed.
     pub fn of(path: &Path) -> io::Result<Self> {
         let metadata = std::fs::metadata(path)?;
         Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
     }
 
-    /// Returns the identity of what a path names, be it a link.
+    /// Returns the identity of the directory entry itself. A link is not followed.
     pub fn of_entry(path: &Path) -> io::Result<Self> {
         let metadata = std::fs::symlink_metadata(path)?;
         Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
     }
 
-    /// Returns the identity of an open file. Needs no further descriptor, so it works when none is left.
+    /// Returns the identity of an open file. Opens no descriptor, so it works when none is left.
     pub(crate) fn of_file(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
     }
 
-    /// Returns the identity of what a handle refers to.
+    /// Returns the identity of the file behind a handle.
     pub(crate) fn of_handle(file: impl AsFd) -> io::Result<Self> {
         FileIdentity::of_file(&File::from(file.as_fd().try_clone_to_owned()?))
     }

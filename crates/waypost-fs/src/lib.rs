@@ -1,8 +1,9 @@
-//! Files that must not be lost, torn or raced for.
+//! Safe file operations: locks, durable replacement, private files, and trees that are copied, measured or deleted.
 //!
-//! The store, the ledger, the configuration and the workspaces all need the same few promises from the file
-//! system: a lock that is bounded and keeps an order, a replacement that survives a power cut, directories nobody else
-//! can look into, trees that are copied, measured and deleted without leaving them. They are made here once. This crate knows nothing of what the files mean.
+//! The store, the ledger, the configuration and the workspaces need the same guarantees from the file system: a fair lock
+//! with a timeout, a replacement that survives a power cut, directories that only their owner can read, and tree
+//! operations that never follow a link out of the tree. This crate provides them once. It knows nothing about the
+//! meaning of the files.
 
 mod clock;
 mod copy;
@@ -32,5 +33,5 @@ pub use remove::remove_tree;
 pub use replace::{create_beside, rename_new, replace, sweep_temporaries, sync_dir, sync_file_system};
 pub use stamp::{Stamp, age, boot_id};
 pub use swap::{
-    FileVersion, Replaced, find_displaced, read_version, replace_if_unchanged, restore_displaced, scan_seen,
+    FileVersion, Replaced, find_displaced, read_version, replace_if_unchanged, restore_displaced, scan_version,
 };

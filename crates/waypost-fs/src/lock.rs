@@ -1,9 +1,9 @@
 //! A lock between processes, on a file of its own.
 //!
-//! The kernel's `flock` lets those who wait sleep, and drops the lock when its holder dies: no stale lock is ever
-//! left. Two traps are closed here. A lock file that was deleted while we waited is not the lock any more, so its
-//! identity is compared after locking. And the wait is bounded, which `flock` is not. It keeps no order either: where
-//! many come and go, there is a [queue](crate::queue) before the lock.
+//! The kernel's `flock` lets waiting processes sleep and releases the lock when its holder dies, so no stale lock remains.
+//! This module adds three things that `flock` lacks. A lock file that was deleted during the wait is not the lock any
+//! more, so its identity is compared after locking. The wait has a timeout. And a [queue](crate::queue) keeps the order
+//! of processes where many of them compete for the lock.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
@@ -25,26 +25,26 @@ pub struct FileLock {
 }
 
 impl FileLock {
-    /// Waits for the lock, at most `patience`.
+    /// Acquires the lock within the timeout.
     ///
-    /// The file is made if it is missing. Running out of patience is an error that names the holder.
-    pub fn acquire(path: &Path, patience: Duration) -> Result<FileLock> {
-        FileLock::wait(path, Instant::now() + patience, patience)
+    /// A missing file is created. On a timeout the error names the holder.
+    pub fn acquire(path: &Path, timeout: Duration) -> Result<FileLock> {
+        FileLock::wait(path, Instant::now() + timeout, timeout)
     }
 
-    /// Waits for the lock, at most `patience`, and behind those who waited before.
-    pub fn acquire_in_turn(path: &Path, patience: Duration) -> Result<FileLock> {
-        let deadline = Instant::now() + patience;
+    /// Acquires the lock within the timeout, after the processes that already wait for it.
+    pub fn acquire_queued(path: &Path, timeout: Duration) -> Result<FileLock> {
+        let deadline = Instant::now() + timeout;
         let queue = Queue::before(path);
         if !queue.has_waiters()
             && let Some(lock) = FileLock::try_acquire(path)?
         {
             return Ok(lock);
         }
-        // An order is a courtesy: where none can be kept, the lock is waited for all the same.
-        let turn = queue.stand(patience).ok();
-        let lock = FileLock::wait(path, deadline, patience)?;
-        drop(turn);
+        // The order is best effort: without a ticket the process waits for the lock itself.
+        let ticket = queue.wait(timeout).ok();
+        let lock = FileLock::wait(path, deadline, timeout)?;
+        drop(ticket);
         Ok(lock)
     }
 
@@ -57,12 +57,12 @@ impl FileLock {
         }
     }
 
-    fn wait(path: &Path, deadline: Instant, patience: Duration) -> Result<FileLock> {
+    fn wait(path: &Path, deadline: Instant, timeout: Duration) -> Result<FileLock> {
         loop {
             let file = open(path).map_err(|error| cannot_lock(path).because(error))?;
             let file = lock_within(file, deadline.saturating_duration_since(Instant::now())).map_err(|error| {
                 if error.kind() == ErrorKind::TimedOut {
-                    let (waited, path, holder) = (patience.as_secs_f32(), path.display(), holder(path));
+                    let (waited, path, holder) = (timeout.as_secs_f32(), path.display(), read_holder(path));
                     return Error::unavailable(format!("waited {waited} s for the lock {path}, held by {holder}"))
                         .hint("try again when it is done, or end that process");
                 }
@@ -72,53 +72,50 @@ impl FileLock {
                 return Ok(lock);
             }
             if Instant::now() >= deadline {
-                return Err(Error::unavailable(format!(
-                    "the lock file {} is replaced again and again",
-                    path.display()
-                ))
-                .hint("find the program that deletes it, then try again"));
+                return Err(Error::unavailable(format!("the lock file {} keeps being replaced", path.display()))
+                    .hint("find the program that deletes it, then try again"));
             }
         }
     }
 
-    /// Makes a lock of a locked file. Returns None if another file, or none, has the name now.
+    /// Makes a lock of a locked file. Returns None if the path does not lead to this file any more.
     fn of(file: File, path: &Path) -> Result<Option<FileLock>> {
         if !has_name(&file, path).map_err(|error| cannot_lock(path).because(error))? {
             return Ok(None);
         }
         let mut lock = FileLock { file };
-        lock.sign();
+        lock.write_holder();
         Ok(Some(lock))
     }
 
-    /// Deletes the lock file while holding it. Whoever waits for it starts over with a new one.
+    /// Deletes the lock file while holding it. Waiting processes start over with a new file.
     pub fn remove(self, path: &Path) {
-        // Leaving an empty file behind is harmless, so a failure is not worth a word.
+        // An empty file that stays is harmless, so a failure is ignored.
         let _ = std::fs::remove_file(path);
         drop(self);
     }
 
-    /// Leaves our name in the file, for the error of somebody who waited in vain.
-    fn sign(&mut self) {
-        // The program's name and no more: arguments may hold secrets.
+    /// Writes this process into the file, for the error of a process whose wait times out.
+    fn write_holder(&mut self) {
+        // Only the program's name: arguments may hold secrets.
         let program = std::env::args_os().next().unwrap_or_default();
         let program = waypost_core::path_text::name_of(Path::new(&program));
-        // Always as long, so that it replaces the last one: truncating would cost as much as an fsync.
+        // A fixed length replaces the previous text: truncating would cost as much as an fsync.
         let text = format!("{:<63.63}\n", format!("pid {} ({program})", std::process::id()));
-        // The name is a courtesy; the lock is held whether or not it could be written.
+        // The lock is held even if this fails.
         let _ = self.file.write_all(text.as_bytes());
     }
 }
 
-/// Opens a file to be locked, and makes it if it is missing.
+/// Opens a file for locking, and creates it if it is missing.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // A link would let whoever planted it choose the file that gets our name written into it.
+    // The author of a link could choose a file for this process to write into.
     let no_link = OFlags::NOFOLLOW.bits().cast_signed();
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_link).open(path)
 }
 
-/// Locks a file. A wait is in a thread of its own, because `flock` knows no time limit.
-pub(crate) fn lock_within(file: File, at_most: Duration) -> io::Result<File> {
+/// Locks a file within a timeout. A thread of its own waits, because `flock` has no timeout.
+pub(crate) fn lock_within(file: File, timeout: Duration) -> io::Result<File> {
     match file.try_lock() {
         Ok(()) => return Ok(file),
         Err(TryLockError::WouldBlock) => {}
@@ -127,14 +124,14 @@ pub(crate) fn lock_within(file: File, at_most: Duration) -> io::Result<File> {
     let (sender, receiver) = mpsc::channel();
     std::thread::Builder::new().spawn(move || {
         let locked = file.lock().map(|()| file);
-        // When it is too late nobody receives; the file is dropped here and with it the lock.
+        // After the timeout the receiver is gone; dropping the file here releases the lock.
         let _ = sender.send(locked);
     })?;
-    receiver.recv_timeout(at_most).unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
+    receiver.recv_timeout(timeout).unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
-/// Says who signed the lock file last.
-fn holder(path: &Path) -> String {
+/// Reads which process wrote itself into the lock file last.
+fn read_holder(path: &Path) -> String {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(300).read_to_string(&mut text));
     match read {
@@ -143,7 +140,7 @@ fn holder(path: &Path) -> String {
     }
 }
 
-/// Returns whether a path leads to this file. A missing path does not; any other failure is an error, not an answer.
+/// Returns whether a path leads to this file. A missing path does not; any other failure is an error.
 fn has_name(file: &File, path: &Path) -> io::Result<bool> {
     match FileIdentity::of(path) {
         Ok(named) => Ok(named == FileIdentity::of_file(file)?),
@@ -161,32 +158,32 @@ mod tests {
     use super::*;
     use waypost_core::Kind;
 
-    const PATIENT: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     #[test]
-    fn a_held_lock_is_waited_for_and_the_error_names_the_holder() {
+    fn a_timeout_on_a_held_lock_names_the_holder() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let held = FileLock::acquire(&path, PATIENT).unwrap();
+        let held = FileLock::acquire(&path, TIMEOUT).unwrap();
         let error = FileLock::acquire(&path, Duration::from_millis(20)).unwrap_err();
         assert_eq!(error.kind(), Kind::Unavailable);
         assert!(error.to_string().contains(&format!("pid {}", std::process::id())), "{error}");
         drop(held);
-        FileLock::acquire(&path, PATIENT).unwrap();
+        FileLock::acquire(&path, TIMEOUT).unwrap();
     }
 
     #[test]
     fn a_lock_file_deleted_while_waiting_is_not_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let first = FileLock::acquire(&path, PATIENT).unwrap();
+        let first = FileLock::acquire(&path, TIMEOUT).unwrap();
         let waiter = {
             let path = path.clone();
-            std::thread::spawn(move || FileLock::acquire(&path, PATIENT).unwrap())
+            std::thread::spawn(move || FileLock::acquire(&path, TIMEOUT).unwrap())
         };
         first.remove(&path);
         let _second = waiter.join().unwrap();
-        // The waiter holds the file that has the name now, so a third one must be kept out.
+        // The waiter locked the new file at this path, so a third process must not get in.
         assert!(FileLock::acquire(&path, Duration::from_millis(20)).is_err());
     }
 
@@ -202,17 +199,17 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_not_taken_for_a_lock() {
+    fn a_link_is_refused_as_a_lock_file() {
         let dir = tempfile::tempdir().unwrap();
         let (victim, path) = (dir.path().join("victim"), dir.path().join("lock"));
         write_number(&victim, 7);
         std::os::unix::fs::symlink(&victim, &path).unwrap();
-        assert_eq!(FileLock::acquire(&path, PATIENT).unwrap_err().kind(), Kind::Unavailable);
+        assert_eq!(FileLock::acquire(&path, TIMEOUT).unwrap_err().kind(), Kind::Unavailable);
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "7");
     }
 
     #[test]
-    fn only_one_thread_at_a_time_is_inside() {
+    fn only_one_thread_at_a_time_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let count = dir.path().join("count");
@@ -222,9 +219,9 @@ mod tests {
                 let (path, count) = (&path, &count);
                 scope.spawn(move || {
                     for _ in 0..50 {
-                        // With or without a queue, it is the same lock.
-                        let acquire = if number == 0 { FileLock::acquire } else { FileLock::acquire_in_turn };
-                        let _held = acquire(path, PATIENT).unwrap();
+                        // Both functions must exclude each other.
+                        let acquire = if number == 0 { FileLock::acquire } else { FileLock::acquire_queued };
+                        let _held = acquire(path, TIMEOUT).unwrap();
                         let seen: u32 = std::fs::read_to_string(count).unwrap().parse().unwrap();
                         write_number(count, seen + 1);
                     }

@@ -1,7 +1,7 @@
-//! How much of the disk a tree takes.
+//! The disk usage of a tree.
 //!
-//! Blocks are counted, as `du` does, and a file with several names once. Links are not followed and other file systems
-//! not entered. Only one directory is open at a time, so that any depth can be measured.
+//! It counts blocks, as `du` does, and a file with several names once. It follows no links and enters no other file
+//! systems. Only one directory is open at a time, so trees of any depth can be measured.
 
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr};
@@ -14,20 +14,21 @@ use waypost_core::{Error, Result};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What a tree takes.
+/// The disk usage of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes on disk.
     pub bytes: u64,
     /// Files, links and directories.
     pub entries: u64,
-    /// Names of files that have further names, here or elsewhere.
+    /// Names of files that have further names, inside or outside the tree.
     pub hard_links: u64,
 }
 
-/// Measures the directory at `path`, which may not be a link.
+/// Measures the directory at `path`, which must not be a link.
 ///
-/// Files that come and go meanwhile are counted or not. A directory that is moved away meanwhile is an error.
+/// Files that appear or disappear during the measurement may or may not be counted. A directory that is moved during the
+/// measurement is an error.
 pub fn measure_tree(path: &Path) -> Result<Usage> {
     walk(path).map_err(|errno| Error::unavailable(format!("cannot measure {}", path.display())).because(errno))
 }
@@ -35,7 +36,7 @@ pub fn measure_tree(path: &Path) -> Result<Usage> {
 /// A directory above the current one.
 struct Above {
     identity: (u64, u64),
-    /// Its directories that were not entered yet.
+    /// Its directories that are not entered yet.
     inner: Vec<CString>,
 }
 
@@ -46,7 +47,7 @@ fn walk(path: &Path) -> std::result::Result<Usage, Errno> {
     let root = identity_of(&rustix::fs::fstat(&current)?);
     add(&mut usage, &mut seen, &rustix::fs::fstat(&current)?);
     let mut identity = root;
-    let mut inner = look(&current, &mut usage, &mut seen)?;
+    let mut inner = count_entries(&current, &mut usage, &mut seen)?;
     let mut above: Vec<Above> = Vec::new();
     loop {
         if let Some(name) = inner.pop() {
@@ -63,7 +64,7 @@ fn walk(path: &Path) -> std::result::Result<Usage, Errno> {
             above.push(Above { identity, inner });
             current = below;
             identity = identity_of(&stat);
-            inner = look(&current, &mut usage, &mut seen)?;
+            inner = count_entries(&current, &mut usage, &mut seen)?;
         } else if let Some(next) = above.pop() {
             let up = rustix::fs::openat(&current, OsStr::new(".."), DIRECTORY, Mode::empty())?;
             if identity_of(&rustix::fs::fstat(&up)?) != next.identity {
@@ -78,8 +79,12 @@ fn walk(path: &Path) -> std::result::Result<Usage, Errno> {
     }
 }
 
-/// Counts what is in a directory, and returns the directories in it, which are counted when they are entered.
-fn look(dir: &OwnedFd, usage: &mut Usage, seen: &mut HashSet<(u64, u64)>) -> std::result::Result<Vec<CString>, Errno> {
+/// Counts the files in a directory and returns its directories, which are counted when they are entered.
+fn count_entries(
+    dir: &OwnedFd,
+    usage: &mut Usage,
+    seen: &mut HashSet<(u64, u64)>,
+) -> std::result::Result<Vec<CString>, Errno> {
     let mut inner = Vec::new();
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
@@ -113,7 +118,7 @@ fn add(usage: &mut Usage, seen: &mut HashSet<(u64, u64)>, stat: &Stat) {
             return;
         }
     }
-    // Counted in halves of a kilobyte, whatever the file system's blocks are.
+    // The unit is always 512 bytes, independent of the file system's block size.
     usage.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
 }
 
@@ -129,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_depth_is_measured() {
+    fn a_tree_of_any_depth_is_measured() {
         let dir = tempfile::tempdir().unwrap();
         let tree = dir.path().join("tree");
         fs::create_dir(&tree).unwrap();

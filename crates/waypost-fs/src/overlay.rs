@@ -1,10 +1,11 @@
-//! Laying one directory over another, so that changes go to the upper one. Linux only, and only where mounts are permitted.
+//! Overlay mounts: changes go to an upper directory and leave the lower one as it is. Linux only, where mounts are
+//! permitted.
 
 use std::path::Path;
 
 use waypost_core::{Error, Result};
 
-/// Shows `lower` at `target`, with changes kept in `upper`. `work` is the file system's own, beside `upper`.
+/// Mounts `lower` at `target`, with changes kept in `upper`. `work` is a directory beside `upper` for overlayfs itself.
 #[cfg(target_os = "linux")]
 pub fn mount_overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<()> {
     use std::ffi::CString;
@@ -17,7 +18,7 @@ pub fn mount_overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> 
     for (name, path) in [("lowerdir=", lower), (",upperdir=", upper), (",workdir=", work)] {
         options.extend_from_slice(name.as_bytes());
         for byte in path.as_os_str().as_bytes() {
-            // Separators of options and of several lower directories.
+            // These characters separate options and lower directories.
             if matches!(byte, b'\\' | b':' | b',') {
                 options.push(b'\\');
             }
@@ -25,11 +26,11 @@ pub fn mount_overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> 
         }
     }
     if is_in_user_namespace() {
-        // There the kernel does not let it keep its notes where it usually does.
+        // In a user namespace the kernel does not permit the extended attributes that overlayfs uses by default.
         options.extend_from_slice(b",userxattr");
     }
     let cannot = |errno: Errno| {
-        let error = Error::refused(format!("cannot lay anything over {}", lower.display())).because(errno);
+        let error = Error::refused(format!("cannot mount an overlay over {}", lower.display())).because(errno);
         match errno {
             Errno::PERM | Errno::ACCESS => {
                 error.hint("mounts need root, or a user namespace: unshare -rm way ...; or use the strategy clone")
@@ -43,15 +44,15 @@ pub fn mount_overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> 
     rustix::mount::mount(c"waypost", target, c"overlay", flags, Some(options.as_c_str())).map_err(cannot)
 }
 
-/// Tells whether users here are not those of the machine.
+/// Returns whether this process runs in a user namespace of its own.
 #[cfg(target_os = "linux")]
 fn is_in_user_namespace() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    // All numbers, each for itself.
+    // The initial namespace maps every id to itself.
     !map.is_empty() && map.split_whitespace().ne(["0", "0", "4294967295"])
 }
 
-/// Takes the upper layer off again. Nothing there is no error.
+/// Unmounts the overlay. A missing mount is not an error.
 #[cfg(target_os = "linux")]
 pub fn unmount_overlay(target: &Path) -> Result<()> {
     use rustix::io::Errno;
@@ -59,15 +60,15 @@ pub fn unmount_overlay(target: &Path) -> Result<()> {
 
     match rustix::mount::unmount(target, UnmountFlags::NOFOLLOW) {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
-        Err(Errno::BUSY) => Err(Error::refused(format!("somebody is still in {}", target.display()))),
+        Err(Errno::BUSY) => Err(Error::refused(format!("a process still uses {}", target.display()))),
         Err(errno) => Err(Error::unavailable(format!("cannot unmount {}", target.display())).because(errno)),
     }
 }
 
-/// Refuses: only Linux has overlays.
+/// Fails: only Linux has overlays.
 #[cfg(not(target_os = "linux"))]
 pub fn mount_overlay(lower: &Path, _upper: &Path, _work: &Path, _target: &Path) -> Result<()> {
-    Err(Error::refused(format!("nothing can be laid over {} on this system", lower.display()))
+    Err(Error::refused(format!("cannot mount an overlay over {} on this system", lower.display()))
         .hint("use the strategy clone"))
 }
 

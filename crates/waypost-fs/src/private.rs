@@ -1,4 +1,4 @@
-//! Directories and files that are for one user alone.
+//! Directories and files that only their owner can access.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use crate::sync_dir;
 
-/// Makes a directory with mode 0700, and its missing parents likewise, to last. Does nothing if it is there.
+/// Creates a directory and its missing parents durably, with mode 0700. Does nothing if it exists.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     create_dir(path, 0o700)
 }
 
-/// Makes a directory and its missing parents so that they survive a power cut. Does nothing if it is there.
+/// Creates a directory and its missing parents durably: they survive a power cut. Does nothing if it exists.
 pub fn create_durable_dir(path: &Path) -> io::Result<()> {
     create_dir(path, 0o777)
 }
@@ -21,7 +21,7 @@ fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     for dir in missing.into_iter().rev() {
         match DirBuilder::new().mode(mode).create(dir) {
-            // Somebody else was quicker.
+            // Another process created it first.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             other => other?,
         }
@@ -30,12 +30,12 @@ fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() { Ok(()) } else { Err(ErrorKind::NotADirectory.into()) }
 }
 
-/// Makes a new file with mode 0600. One that is there already is an error.
+/// Creates a new file with mode 0600. An existing file is an error.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Says what is wrong with a file or directory that only its owner should reach, if anything is.
+/// Checks that only this user can access a file or directory. Returns the problem, if there is one.
 pub fn check_private(path: &Path) -> io::Result<Option<String>> {
     let metadata = std::fs::metadata(path)?;
     let us = rustix::process::geteuid().as_raw();
@@ -44,7 +44,7 @@ pub fn check_private(path: &Path) -> io::Result<Option<String>> {
     }
     let mode = metadata.mode() & 0o777;
     if mode & 0o077 != 0 {
-        return Ok(Some(format!("mode {mode:03o} lets other users in")));
+        return Ok(Some(format!("mode {mode:03o} gives other users access")));
     }
     Ok(None)
 }

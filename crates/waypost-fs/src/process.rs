@@ -1,4 +1,4 @@
-//! Telling processes apart. A number alone may be another process by now.
+//! Identifying processes. A process id alone may belong to another process later.
 
 use std::iter::successors;
 use std::os::unix::fs::MetadataExt;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
 
-/// Returns when a process began, in clock ticks after the machine's start; none if there is no such process.
+/// Returns the start of a process, in clock ticks after the machine's start. None if there is no such process.
 ///
-/// Where the system does not say, it is 0 for every process that is there.
+/// On systems that do not report it, it is 0 for every existing process.
 pub fn process_start(pid: u32) -> Option<u64> {
     #[cfg(target_os = "linux")]
     if let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // The second field is the program's name in parentheses, which may have spaces and parentheses in it.
+        // The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
         return stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok();
     }
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
@@ -23,15 +23,15 @@ pub fn process_start(pid: u32) -> Option<u64> {
     }
 }
 
-/// Returns an error if this process cannot start so many threads now.
+/// Returns an error if this process cannot start that many threads now.
 ///
-/// For libraries that panic when they cannot: ask before they are used.
+/// Call it before a library that panics when it cannot start a thread.
 pub fn check_threads(count: usize) -> std::io::Result<()> {
     let (done, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
     let start = |_| {
         let wait = std::sync::Arc::clone(&wait);
-        // Each stays until all are there; dropping the sender ends them.
+        // Each thread runs until all have started; dropping the sender ends them.
         std::thread::Builder::new().spawn(move || wait.lock().map(|wait| wait.recv().is_ok()).is_ok())
     };
     let threads: std::io::Result<Vec<_>> = (0..count).map(start).collect();
@@ -42,9 +42,9 @@ pub fn check_threads(count: usize) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Tells whether a process of its owner has a file open. None where that cannot be known.
+/// Returns whether a process of the file's owner has it open. None where that is unknown.
 ///
-/// Processes in other containers are not seen. It takes some milliseconds.
+/// Processes in other containers are not visible. The scan takes some milliseconds.
 pub fn is_open(path: &Path) -> Option<bool> {
     let (path, owner) = (std::fs::canonicalize(path).ok()?, std::fs::metadata(path).ok()?.uid());
     let mut is_complete = true;
@@ -59,17 +59,17 @@ pub fn is_open(path: &Path) -> Option<bool> {
                     return Some(true);
                 }
             }
-            // It may have ended meanwhile.
+            // The process may have ended during the scan.
             Err(_) => is_complete &= !process.path().exists(),
         }
     }
     is_complete.then_some(false)
 }
 
-/// Tells whether one of some programs runs in a directory, and started a short time ago. It takes some milliseconds.
+/// Returns whether one of the programs runs in a directory and started less than `max_age` ago.
 ///
-/// Processes that wait for this one, because they started it, do not count; nor do those in other containers.
-pub fn runs_in(dir: &Path, programs: &[&str], at_most: Duration) -> bool {
+/// Ancestors of this process do not count, nor do processes in other containers. The scan takes some milliseconds.
+pub fn runs_in(dir: &Path, programs: &[&str], max_age: Duration) -> bool {
     let is_one = |process: &Path| {
         let name = std::fs::read_to_string(process.join("comm"));
         name.is_ok_and(|name| programs.contains(&name.trim_end()))
@@ -79,7 +79,7 @@ pub fn runs_in(dir: &Path, programs: &[&str], at_most: Duration) -> bool {
     let found: Vec<u32> = processes
         .filter(|process| is_one(&process.path()))
         .filter_map(|process| process.file_name().to_str()?.parse().ok())
-        .filter(|pid| run_time(*pid).is_some_and(|time| time < at_most))
+        .filter(|pid| run_time(*pid).is_some_and(|time| time < max_age))
         .collect();
     let ancestors: Vec<u32> = if found.is_empty() {
         Vec::new()
@@ -89,7 +89,7 @@ pub fn runs_in(dir: &Path, programs: &[&str], at_most: Duration) -> bool {
     found.iter().any(|pid| !ancestors.contains(pid))
 }
 
-/// Returns how long a process has been running, where the system says.
+/// Returns how long a process has been running, where the system reports it.
 fn run_time(pid: u32) -> Option<Duration> {
     #[cfg(not(target_os = "linux"))]
     return process_start(pid).and(None);
@@ -99,7 +99,7 @@ fn run_time(pid: u32) -> Option<Duration> {
 
 #[cfg(target_os = "linux")]
 fn run_time_on_linux(pid: u32) -> Option<Duration> {
-    // Linux counts a hundred ticks a second here, whatever the kernel does.
+    // Linux reports this in hundredths of a second, independent of the kernel's tick.
     let started = Duration::from_millis(process_start(pid)? * 10);
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let now = Duration::new(now.tv_sec.try_into().ok()?, now.tv_nsec.try_into().ok()?);
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_can_be_started_are_no_error() {
+    fn a_few_threads_can_be_started() {
         check_threads(3).unwrap();
     }
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_one_start_and_one_that_is_not_there_has_none() {
+    fn a_process_has_a_stable_start_and_a_missing_process_has_none() {
         let own = process_start(std::process::id());
         assert!(own.is_some());
         assert_eq!(process_start(std::process::id()), own);

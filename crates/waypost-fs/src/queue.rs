@@ -1,10 +1,10 @@
 //! A queue before a lock.
 //!
-//! A lock that becomes free goes to whoever asks first, and a process that lets go and comes back at once is there
-//! before a waiter is awake: among many, some would wait for seconds. So those who find the lock taken draw numbers,
-//! and each waits for the one before. A number is a file that its owner keeps locked, so nobody waits for the dead; and
-//! nobody waits long for one that was stopped. The queue makes an order and no more: that one alone is inside is up to
-//! the lock, also where no order can be kept.
+//! A released lock goes to the first process that asks, and a process that releases it and asks again at once is faster
+//! than a waiting process can wake up: under contention, some would wait for seconds. So a process that finds the lock
+//! held draws a ticket with a number, and waits for the process with the number before. A ticket is a file that its owner
+//! keeps locked, so no process waits for a dead one, and the wait for a stopped one has a timeout. The queue only provides
+//! the order; mutual exclusion comes from the lock, also where no order can be kept.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,49 +16,51 @@ use std::time::Duration;
 
 use crate::lock::{lock_within, open};
 
-/// How long one that does not move is waited for.
-const COURTESY: Duration = Duration::from_secs(1);
+/// The maximum wait for a process ahead that does not make progress.
+const MAX_TICKET_WAIT: Duration = Duration::from_secs(1);
 
-/// Where in the file the number drawn last is, and that of the one who was let in last.
-const DRAWN: u64 = 0;
-const LET_IN: u64 = 8;
+/// Offset in the queue file of the number that was drawn last.
+const DRAWN_OFFSET: u64 = 0;
+/// Offset in the queue file of the number that left the queue last.
+const LEFT_OFFSET: u64 = 8;
 
 pub(crate) struct Queue {
     path: PathBuf,
 }
 
 impl Queue {
-    /// The queue before a lock.
+    /// Returns the queue before a lock.
     pub(crate) fn before(lock: &Path) -> Queue {
         Queue { path: suffixed(lock, "-queue") }
     }
 
-    /// Tells whether somebody stands in it, or died there last.
+    /// Returns whether a process waits in the queue, or the last one died there.
     pub(crate) fn has_waiters(&self) -> bool {
-        File::open(&self.path).is_ok_and(|file| number_at(&file, DRAWN) != number_at(&file, LET_IN))
+        File::open(&self.path).is_ok_and(|file| number_at(&file, DRAWN_OFFSET) != number_at(&file, LEFT_OFFSET))
     }
 
-    /// Draws a number, and waits until those who drew before are inside or gone.
-    pub(crate) fn stand(self, at_most: Duration) -> io::Result<QueueTicket> {
-        let courtesy = at_most.min(COURTESY);
-        let numbers = lock_within(open(&self.path)?, courtesy)?;
-        let number = number_at(&numbers, DRAWN).wrapping_add(1);
-        let ticket = open(&self.ticket(number))?;
-        ticket.try_lock()?;
-        numbers.write_all_at(&number.to_le_bytes(), DRAWN)?;
+    /// Draws a ticket, and waits until the process ahead has left the queue.
+    pub(crate) fn wait(self, timeout: Duration) -> io::Result<QueueTicket> {
+        let timeout = timeout.min(MAX_TICKET_WAIT);
+        let numbers = lock_within(open(&self.path)?, timeout)?;
+        let number = number_at(&numbers, DRAWN_OFFSET).wrapping_add(1);
+        let file = open(&self.ticket_path(number))?;
+        file.try_lock()?;
+        numbers.write_all_at(&number.to_le_bytes(), DRAWN_OFFSET)?;
         drop(numbers);
-        let turn = QueueTicket { queue: self, number, _ticket: ticket };
-        turn.wait_for(number.wrapping_sub(1), courtesy)?;
-        Ok(turn)
+        let ticket = QueueTicket { queue: self, number, _file: file };
+        ticket.wait_for(number.wrapping_sub(1), timeout)?;
+        Ok(ticket)
     }
 
-    fn ticket(&self, number: u64) -> PathBuf {
+    fn ticket_path(&self, number: u64) -> PathBuf {
         suffixed(&self.path, &format!("-{number}"))
     }
 
-    /// Removes the tickets of dead processes: those that no process keeps locked.
+    /// Removes the tickets of dead processes, which are not locked.
     ///
-    /// Called with the numbers locked. A new ticket is made and locked under that lock, so none is mistaken for a dead one.
+    /// The caller has locked the queue file. New tickets are created and locked under that lock, so a live ticket is never
+    /// removed.
     fn sweep(&self) -> io::Result<()> {
         let (Some(dir), Some(name)) = (self.path.parent(), self.path.file_name()) else { return Ok(()) };
         for entry in std::fs::read_dir(dir)? {
@@ -75,19 +77,19 @@ impl Queue {
     }
 }
 
-/// A place in the queue, which is left when this is dropped.
+/// A place in the queue. Dropping it leaves the queue.
 pub(crate) struct QueueTicket {
     queue: Queue,
     number: u64,
-    _ticket: File,
+    _file: File,
 }
 
 impl QueueTicket {
-    fn wait_for(&self, other: u64, courtesy: Duration) -> io::Result<()> {
-        let path = self.queue.ticket(other);
+    fn wait_for(&self, other: u64, timeout: Duration) -> io::Result<()> {
+        let path = self.queue.ticket_path(other);
         match File::open(&path) {
-            Ok(ticket) => match lock_within(ticket, courtesy) {
-                // Its owner has left, or died and left it behind.
+            Ok(ticket) => match lock_within(ticket, timeout) {
+                // Its owner has left, or died without removing it.
                 Ok(_) => remove(&path),
                 Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
                 Err(error) => Err(error),
@@ -96,24 +98,22 @@ impl QueueTicket {
             Err(error) => Err(error),
         }
     }
-}
 
-impl QueueTicket {
-    /// Lets the next one in. The last in the queue also removes what killed processes have left there: each process looks
-    /// at the one before it alone, so of several that die together all but the last would stay.
+    /// Lets the next process in. The last process in the queue also removes the tickets of killed processes: each process
+    /// only checks the ticket before its own, so of several that die together all but the last would stay.
     fn leave(&self) -> io::Result<()> {
         let numbers = open(&self.queue.path)?;
-        numbers.write_all_at(&self.number.to_le_bytes(), LET_IN)?;
-        let is_last = number_at(&numbers, DRAWN) == self.number;
+        numbers.write_all_at(&self.number.to_le_bytes(), LEFT_OFFSET)?;
+        let is_last = number_at(&numbers, DRAWN_OFFSET) == self.number;
         if is_last && numbers.try_lock().is_ok() { self.queue.sweep() } else { Ok(()) }
     }
 }
 
 impl Drop for QueueTicket {
-    /// Whatever fails here, the next in the queue does.
+    /// Ignores failures: the next process in the queue repeats these steps.
     fn drop(&mut self) {
         let _ = self.leave();
-        let _ = remove(&self.queue.ticket(self.number));
+        let _ = remove(&self.queue.ticket_path(self.number));
     }
 }
 
@@ -124,7 +124,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads a number. One that was never written is 0.
+/// Reads a number. It is 0 if it was never written.
 fn number_at(file: &File, offset: u64) -> u64 {
     let mut bytes = [0; 8];
     file.read_exact_at(&mut bytes, offset).map_or(0, |()| u64::from_le_bytes(bytes))
@@ -142,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    fn stand(lock: &Path) -> QueueTicket {
-        Queue::before(lock).stand(Duration::from_secs(20)).unwrap()
+    fn wait(lock: &Path) -> QueueTicket {
+        Queue::before(lock).wait(Duration::from_secs(20)).unwrap()
     }
 
     fn files(dir: &Path) -> Vec<OsString> {
@@ -153,26 +153,26 @@ mod tests {
     }
 
     #[test]
-    fn who_came_first_goes_first() {
+    fn processes_proceed_in_the_order_of_their_arrival() {
         let dir = tempfile::tempdir().unwrap();
         let lock = dir.path().join("lock");
-        let first = stand(&lock);
+        let first = wait(&lock);
         let (sender, receiver) = channel();
         std::thread::scope(|scope| {
             for name in 0..5 {
                 let (lock, sender) = (&lock, sender.clone());
-                let drawn = number_at(&File::open(dir.path().join("lock-queue")).unwrap(), DRAWN);
+                let drawn = number_at(&File::open(dir.path().join("lock-queue")).unwrap(), DRAWN_OFFSET);
                 scope.spawn(move || {
-                    let turn = stand(lock);
+                    let ticket = wait(lock);
                     sender.send(name).unwrap();
-                    drop(turn);
+                    drop(ticket);
                 });
-                while number_at(&File::open(dir.path().join("lock-queue")).unwrap(), DRAWN) == drawn {
+                while number_at(&File::open(dir.path().join("lock-queue")).unwrap(), DRAWN_OFFSET) == drawn {
                     std::thread::yield_now();
                 }
             }
             assert!(Queue::before(&lock).has_waiters());
-            assert!(receiver.try_recv().is_err(), "nobody goes before the first");
+            assert!(receiver.try_recv().is_err(), "no other process goes before the first");
             drop(first);
             assert_eq!(receiver.iter().take(5).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         });
@@ -181,34 +181,34 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_are_not_waited_for_and_their_numbers_are_swept() {
+    fn a_dead_process_delays_no_other_and_its_ticket_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let lock = dir.path().join("lock");
-        drop(stand(&lock));
-        // What a process leaves that is killed while it waits.
+        drop(wait(&lock));
+        // The state that a process leaves if it is killed while it waits.
         let numbers = File::options().write(true).open(dir.path().join("lock-queue")).unwrap();
-        numbers.write_all_at(&2_u64.to_le_bytes(), DRAWN).unwrap();
+        numbers.write_all_at(&2_u64.to_le_bytes(), DRAWN_OFFSET).unwrap();
         File::create(dir.path().join("lock-queue-2")).unwrap();
         assert!(Queue::before(&lock).has_waiters());
-        drop(stand(&lock));
+        drop(wait(&lock));
         assert!(!Queue::before(&lock).has_waiters());
         assert_eq!(files(dir.path()), ["lock-queue"]);
     }
 
     #[test]
-    fn tickets_of_processes_that_were_killed_together_are_all_swept() {
+    fn all_tickets_of_processes_that_were_killed_together_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let lock = dir.path().join("lock");
-        drop(stand(&lock));
+        drop(wait(&lock));
         let numbers = File::options().write(true).open(dir.path().join("lock-queue")).unwrap();
-        numbers.write_all_at(&5_u64.to_le_bytes(), DRAWN).unwrap();
+        numbers.write_all_at(&5_u64.to_le_bytes(), DRAWN_OFFSET).unwrap();
         for number in 2..=5 {
             File::create(dir.path().join(format!("lock-queue-{number}"))).unwrap();
         }
-        // Not ours, although the name begins alike.
+        // Not a ticket, although its name starts like one.
         File::create(dir.path().join("lock-queue-2.bak")).unwrap();
-        let alive = stand(&lock);
-        let last = Queue::before(&lock).stand(Duration::from_millis(10)).unwrap();
+        let alive = wait(&lock);
+        let last = Queue::before(&lock).wait(Duration::from_millis(10)).unwrap();
         drop(last);
         assert_eq!(files(dir.path()), ["lock-queue", "lock-queue-2.bak", "lock-queue-6"]);
         drop(alive);
@@ -216,11 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_stopped_holds_nobody_up_for_good() {
+    fn a_stopped_process_delays_the_next_one_only_until_the_timeout() {
         let dir = tempfile::tempdir().unwrap();
         let lock = dir.path().join("lock");
-        let stopped = stand(&lock);
-        let next = Queue::before(&lock).stand(Duration::from_millis(10)).unwrap();
+        let stopped = wait(&lock);
+        let next = Queue::before(&lock).wait(Duration::from_millis(10)).unwrap();
         drop(stopped);
         drop(next);
         assert_eq!(files(dir.path()), ["lock-queue"]);

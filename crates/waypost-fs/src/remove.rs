@@ -1,9 +1,9 @@
 //! Deleting a directory with everything in it, and nothing else.
 //!
-//! A path is a question that others can change the answer to while we ask. So nothing here goes by path: each
-//! directory is opened from the handle of the one above it, links are unlinked and never entered, and where
-//! another file system is mounted the deletion stops. Before the first file goes, the directory must be the very
-//! one that the caller looked at.
+//! Other programs can change the file behind a path at any time, so nothing here is deleted by path: each directory is
+//! opened from the handle of its parent, links are unlinked and never followed, and the deletion stops where another file
+//! system is mounted. Before the first file is deleted, the directory's identity must match the one that the caller
+//! checked.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -17,12 +17,15 @@ use waypost_core::{Error, Result};
 
 use crate::FileIdentity;
 
-/// A handle is held for each level, so deeper directories are first moved to the top.
-const DEEPEST: usize = 64;
+/// One handle is open for each level, so deeper directories are first moved to the top.
+const MAX_DEPTH: usize = 64;
 
-/// Deletes the directory at `path` if it is the one of that identity.
+/// How often a directory may turn out not to be empty, because a process still writes into it.
+const MAX_RETRIES: u32 = 1000;
+
+/// Deletes the directory at `path` if it has that identity.
 ///
-/// Interrupted or failed, it leaves a part of the tree, and can be called again.
+/// An interrupted or failed call leaves a part of the tree, and can be repeated.
 pub fn remove_tree(path: &Path, identity: FileIdentity) -> Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Error::refused(format!("{} cannot be deleted", path.display())));
@@ -30,13 +33,13 @@ pub fn remove_tree(path: &Path, identity: FileIdentity) -> Result<()> {
     let failed = |errno: Errno| Error::unavailable(format!("cannot delete {}", path.display())).because(errno);
     let name = CString::new(name.as_bytes()).map_err(|_| failed(Errno::INVAL))?;
     let parent = rustix::fs::open(parent, DIRECTORY, Mode::empty()).map_err(failed)?;
-    let other = || Error::refused(format!("{} is not the directory it was", path.display()));
+    let replaced = || Error::refused(format!("{} was replaced by something else", path.display()));
     let root = match open_below(parent.as_fd(), &name) {
-        Err(Errno::LOOP | Errno::NOTDIR) => return Err(other()),
+        Err(Errno::LOOP | Errno::NOTDIR) => return Err(replaced()),
         opened => opened.map_err(failed)?,
     };
     if FileIdentity::of_handle(&root).ok() != Some(identity) {
-        return Err(other());
+        return Err(replaced());
     }
     allow_all(&root).map_err(failed)?;
     empty(&root).map_err(|(errno, inside)| match errno {
@@ -55,7 +58,7 @@ struct Level {
     name: CString,
 }
 
-/// Deletes what is in a directory. On failure, says what could not be deleted.
+/// Deletes the content of a directory. On failure, returns the entry that could not be deleted.
 fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
     let at = |name: &CStr| {
         let name = name.to_string_lossy().into_owned();
@@ -65,7 +68,7 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
     let mut levels = vec![Level { entries: top, name: c".".to_owned() }];
     let mut moved = 0_u64;
     let mut seen_moved = 0_u64;
-    let mut patience = 1000;
+    let mut retries = MAX_RETRIES;
     loop {
         let depth = levels.len();
         let Some(level) = levels.last_mut() else { break };
@@ -75,9 +78,9 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
                 Some(above) => {
                     let dir = above.entries.fd().map_err(at(&done.name))?;
                     match rustix::fs::unlinkat(dir, &done.name, AtFlags::REMOVEDIR) {
-                        // Somebody is still writing into it, or reading while deleting skipped an entry.
-                        Err(Errno::NOTEMPTY) if patience > 0 => {
-                            patience -= 1;
+                        // A process still writes into it, or the listing skipped an entry because of the deletions.
+                        Err(Errno::NOTEMPTY) if retries > 0 => {
+                            retries -= 1;
                             levels.push(open_level(dir, &done.name).map_err(at(&done.name))?);
                         }
                         other => other.map_err(at(&done.name))?,
@@ -100,7 +103,7 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
         let dir = level.entries.fd().map_err(at(name))?;
         if entry.file_type() != FileType::Directory {
             match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
-                // Not every file system says what an entry is; some answer so for a directory.
+                // Not every file system reports the type of an entry; unlinking a directory fails with one of these.
                 Err(Errno::ISDIR | Errno::PERM) if entry.file_type() == FileType::Unknown => {}
                 Err(Errno::NOENT) => continue,
                 other => {
@@ -109,12 +112,12 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
                 }
             }
         }
-        if depth < DEEPEST {
+        if depth < MAX_DEPTH {
             let name = name.to_owned();
             let inner = open_level(dir, &name).map_err(at(&name))?;
             levels.push(inner);
         } else {
-            // Opened first, so that a mount point is not carried anywhere. Moving it changes it, so that must be allowed.
+            // Opened first, because a mount point must not be moved. Moving a directory needs write permission on it.
             open_below(dir, name).and_then(|handle| allow_all(&handle)).map_err(at(name))?;
             moved += 1;
             move_aside(dir, name, root).map_err(at(name))?;
@@ -129,7 +132,7 @@ fn open_level(dir: BorrowedFd<'_>, name: &CStr) -> std::result::Result<Level, Er
     Ok(Level { entries: Dir::new(handle)?, name: name.to_owned() })
 }
 
-/// Gives us all rights on a directory: without them nothing in it can be deleted, and it is about to go.
+/// Gives the owner all permissions on a directory: without them its content cannot be deleted.
 fn allow_all(handle: &OwnedFd) -> std::result::Result<(), Errno> {
     let mode = rustix::fs::fstat(handle)?.st_mode;
     if mode & 0o700 == 0o700 {
@@ -138,7 +141,7 @@ fn allow_all(handle: &OwnedFd) -> std::result::Result<(), Errno> {
     rustix::fs::fchmod(handle, Mode::from_raw_mode(mode & 0o7777 | 0o700))
 }
 
-/// Moves a directory to the top, under a name that nothing has there.
+/// Moves a directory to the top, under an unused name.
 fn move_aside(dir: BorrowedFd<'_>, name: &CStr, root: &OwnedFd) -> std::result::Result<(), Errno> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -146,33 +149,33 @@ fn move_aside(dir: BorrowedFd<'_>, name: &CStr, root: &OwnedFd) -> std::result::
         let aside = format!(".waypost-deleting-{}-{number}", std::process::id());
         match rustix::fs::statat(root, &aside, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => return rustix::fs::renameat(dir, name, root, aside),
-            // Left by a process that had our number and was interrupted.
+            // Left by an interrupted process that had the same id.
             Ok(_) => {}
             Err(errno) => return Err(errno),
         }
     }
 }
 
-/// Opens a directory that really is in `dir`: not through a link, not on another file system.
+/// Opens a directory inside `dir`, without following links or entering another file system.
 #[cfg(target_os = "linux")]
 fn open_below(dir: BorrowedFd<'_>, name: &CStr) -> std::result::Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
     let resolve = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_XDEV);
     match rustix::fs::openat2(dir, name, DIRECTORY, Mode::empty(), resolve) {
-        // Its owner may not read it, but may change that. By handle: what is at the name now may be something else.
+        // The owner may change permissions that forbid reading. Done by handle, because the name may lead elsewhere by now.
         Err(Errno::ACCESS) => {
             let handle = rustix::fs::openat2(dir, name, DIRECTORY | OFlags::PATH, Mode::empty(), resolve)?;
             let own_name = format!("/proc/self/fd/{}", handle.as_raw_fd());
             rustix::fs::chmod(own_name, Mode::RWXU)?;
             rustix::fs::openat2(dir, name, DIRECTORY, Mode::empty(), resolve)
         }
-        // A kernel before 5.6, or a sandbox that does not know the call.
+        // A kernel before 5.6, or a sandbox without this system call.
         Err(Errno::NOSYS | Errno::PERM) => open_same_device(dir, name),
         other => other,
     }
 }
 
-/// Opens a directory that really is in `dir`: not through a link, not on another file system.
+/// Opens a directory inside `dir`, without following links or entering another file system.
 #[cfg(not(target_os = "linux"))]
 fn open_below(dir: BorrowedFd<'_>, name: &CStr) -> std::result::Result<OwnedFd, Errno> {
     open_same_device(dir, name)
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_unlinked_and_not_entered() {
+    fn links_are_unlinked_and_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let (tree, canary) = (dir.path().join("tree"), dir.path().join("canary"));
         fs::create_dir_all(tree.join("a/b")).unwrap();
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_or_another_directory_in_its_place_is_refused() {
+    fn a_directory_that_was_replaced_is_not_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let (tree, canary) = (dir.path().join("tree"), dir.path().join("canary"));
         fs::create_dir(&tree).unwrap();
@@ -229,11 +232,11 @@ mod tests {
     }
 
     #[test]
-    fn trees_of_any_depth_and_odd_permissions_go() {
+    fn trees_of_any_depth_and_permissions_are_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let tree = dir.path().join("tree");
         fs::create_dir(&tree).unwrap();
-        // Deeper than a path may be long, and than there may be open handles.
+        // Deeper than the maximum path length and the maximum number of open handles allow.
         let mut handle = rustix::fs::open(&tree, DIRECTORY, Mode::empty()).unwrap();
         for _ in 0..10_000 {
             rustix::fs::mkdirat(&handle, "deeper", Mode::from_raw_mode(0o700)).unwrap();
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn swapping_directories_for_links_meanwhile_harms_nothing_outside() {
+    fn swapping_directories_for_links_during_the_deletion_deletes_nothing_outside() {
         let dir = tempfile::tempdir().unwrap();
         let canary = dir.path().join("canary");
         fs::create_dir(&canary).unwrap();
@@ -262,7 +265,7 @@ mod tests {
         let mut swaps = 0;
         for round in 0.. {
             let tree = dir.path().join(format!("tree{round}"));
-            // Every directory has a link to the canary beside it, and they exchange their names.
+            // Beside every directory is a link to the canary, and the two exchange their names.
             for pair in 0..100 {
                 fs::create_dir_all(tree.join(format!("{pair}-dir/deep"))).unwrap();
                 symlink(&canary, tree.join(format!("{pair}-link"))).unwrap();
@@ -275,7 +278,7 @@ mod tests {
                     };
                     (0..5).flat_map(|_| 0..100).filter(|pair| swap(*pair)).count()
                 });
-                // It may fail, since somebody works against it; it may not do harm.
+                // It may fail because of the swaps, but must not delete anything outside.
                 let _ = remove(&tree);
                 swapper.join().unwrap()
             });

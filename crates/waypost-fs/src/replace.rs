@@ -1,4 +1,4 @@
-//! Replacing a file so that it has the old content or the new one, never less, whatever happens.
+//! Atomic replacement: a file has either its old content or the new one, even after a crash or a power cut.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -12,8 +12,8 @@ use rustix::fs::OFlags;
 
 /// Replaces `path` with `content` durably: temporary file, fsync, rename, fsync of the directory.
 ///
-/// A link is written through to its target, if there is one. An existing file keeps its permissions; a new one
-/// gets `mode`. On an error the file has its old content, or the new one if only the last fsync failed.
+/// If `path` is a link, its target is replaced. An existing file keeps its permissions; a new one gets `mode`. On an
+/// error the file has its old content, or the new one if only the last fsync failed.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let target = std::fs::canonicalize(path).or_else(|error| match error.kind() {
         ErrorKind::NotFound => Ok(path.to_owned()),
@@ -30,22 +30,22 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         sync_dir(&target)
     })();
     if written.is_err() {
-        // After a successful rename there is nothing of this name; before it, this is ours alone.
+        // No other process uses this name, and after a successful rename it does not exist.
         let _ = std::fs::remove_file(&temporary);
     }
     written
 }
 
-/// Makes the names in the directory of `path` last through a power cut.
+/// Syncs the directory of `path`, so that its names survive a power cut.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(parent(path))?.sync_all()
 }
 
-/// Makes everything last through a power cut that was written to the file system of `path`: for trees of many files.
+/// Syncs the file system of `path`, so that everything written to it survives a power cut: for trees of many files.
 pub fn sync_file_system(path: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return Ok(rustix::fs::syncfs(File::open(path)?)?);
-    // Other systems may return from sync before anything is written.
+    // On other systems sync may return before the data is written.
     #[cfg(not(target_os = "linux"))]
     return sync_tree(path);
 }
@@ -62,11 +62,11 @@ fn sync_tree(path: &Path) -> io::Result<()> {
     if kind.is_dir() || kind.is_file() { File::open(path)?.sync_all() } else { Ok(()) }
 }
 
-/// Gives a file its name, unless something of that name is there already.
+/// Renames a file, unless the new name exists already.
 pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags};
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every file system can do both in one step. A link fails likewise if the name is taken.
+        // Not every file system supports the flag. A hard link fails, too, if the name exists.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
             std::fs::hard_link(from, to)?;
             std::fs::remove_file(from)
@@ -77,7 +77,7 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Creates a temporary file next to `target`, and removes those that killed processes left for the same target.
 ///
-/// The file is locked as long as it is open, which tells other processes that its owner lives.
+/// The file stays locked while it is open, which tells other processes that its owner is alive.
 pub fn create_beside(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     sweep(parent(target), |name| target.file_name().is_some_and(|target| name == target));
@@ -88,26 +88,26 @@ pub fn create_beside(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         let temporary = parent(target).join(name);
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary) {
             Ok(file) => {
-                // Where files cannot be locked, no process takes them for abandoned.
+                // Where files cannot be locked, no process considers them abandoned.
                 let _ = file.try_lock();
-                // Before it was locked, another process may have taken it for abandoned.
+                // Another process may have removed it as abandoned before it was locked.
                 if file.metadata()?.nlink() > 0 {
                     return Ok((file, temporary));
                 }
             }
-            // A process of another container has our number; take the next name.
+            // A process in another container has the same id; take the next name.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Removes all temporary files from a directory that killed processes left there. Only for directories of our own.
+/// Removes all temporary files that killed processes left in a directory. Only for directories that Waypost owns.
 pub fn sweep_temporaries(dir: &Path) {
     sweep(dir, |_| true);
 }
 
-/// Removes the temporary files of killed processes whose targets have certain names.
+/// Removes the temporary files of killed processes whose targets match.
 fn sweep(dir: &Path, is_swept: impl Fn(&OsStr) -> bool) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         if target_of(&entry.file_name()).is_some_and(&is_swept) && is_abandoned(&entry.path()) {
@@ -126,7 +126,7 @@ fn target_of(name: &OsStr) -> Option<&OsStr> {
     (is_number(&numbers[..dash]) && is_number(&numbers[dash + 1..])).then(|| OsStr::from_bytes(&rest[..dot]))
 }
 
-/// Tells whether no process has a temporary file open that it created. The kernel unlocks the files of dead processes.
+/// Returns whether the process that created a temporary file is dead. The kernel unlocks the files of dead processes.
 fn is_abandoned(temporary: &Path) -> bool {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(temporary);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_written_through() {
+    fn the_target_of_a_link_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let (target, link) = (dir.path().join("target"), dir.path().join("link"));
         replace(&target, b"one", 0o600).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_files_of_dead_processes_are_swept_and_no_others() {
+    fn temporary_files_of_dead_processes_are_removed_and_no_others() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         let names =
@@ -187,10 +187,10 @@ mod tests {
         for name in names {
             File::create(path(name)).unwrap();
         }
-        let (held, living) = create_beside(&path("file"), 0o600).unwrap();
+        let (held, open) = create_beside(&path("file"), 0o600).unwrap();
         let left = || {
             let mut left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-            left.retain(|path| *path != living);
+            left.retain(|path| *path != open);
             left.sort();
             left
         };
@@ -200,14 +200,14 @@ mod tests {
         );
         sweep_temporaries(dir.path());
         assert_eq!(left(), [".file.1-x.tmp", ".file.a.b.swap.tmp", ".file.tmp", "file.1-0.tmp"].map(path));
-        assert!(living.exists());
+        assert!(open.exists());
         drop(held);
         sweep_temporaries(dir.path());
-        assert!(!living.exists());
+        assert!(!open.exists());
     }
 
     #[test]
-    fn a_failed_replacement_leaves_nothing() {
+    fn a_failed_replacement_leaves_no_temporary_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("is-a-directory");
         std::fs::create_dir(&path).unwrap();

@@ -1,7 +1,7 @@
-//! Noticing that a file changed without reading it.
+//! Detecting that a file changed without reading it.
 //!
-//! A file's times come from a clock that ticks every few milliseconds. Two changes within one tick leave the same times,
-//! so a stamp is only worth something once the clock has moved on.
+//! File times come from a clock that ticks every few milliseconds. Two changes within one tick leave the same times, so a
+//! stamp is reliable only once the clock has moved on.
 
 use std::fs::Metadata;
 use std::io;
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Where a file system counts in milliseconds or worse, its times may be this coarse.
-const COARSE: i128 = 2_000_000_000;
+/// The coarsest resolution of times, in nanoseconds, on file systems that do not store nanoseconds.
+const COARSE_RESOLUTION_NS: i128 = 2_000_000_000;
 
-/// What is known of a file without reading it. Nobody can restore all of it after a change.
+/// The metadata that identifies a file's content. No program can restore all of it after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -23,22 +23,22 @@ pub struct Stamp {
     length: u64,
     /// In nanoseconds.
     modified: i128,
-    /// When anything about it changed, its name or its times included. In nanoseconds.
+    /// The time of the last change of content or metadata. In nanoseconds.
     changed: i128,
 }
 
 impl Stamp {
-    /// Returns the stamp of what a path leads to; none if there is nothing.
+    /// Returns the stamp of the file that a path leads to. None if there is no file.
     pub fn of_path(path: &Path) -> io::Result<Option<Stamp>> {
         match std::fs::metadata(path) {
             Ok(metadata) => Ok(Some(Stamp::of(&metadata))),
-            // A link to nothing is not nothing.
+            // A link without a target is an error, not a missing file.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Returns the stamp of a file by its metadata.
+    /// Returns the stamp of a file from its metadata.
     pub fn of(metadata: &Metadata) -> Stamp {
         let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
         Stamp {
@@ -50,7 +50,7 @@ impl Stamp {
         }
     }
 
-    /// Returns the clock that files get their times from.
+    /// Returns the time of the clock that the kernel uses for file times.
     pub(crate) fn clock() -> i128 {
         #[cfg(target_os = "linux")]
         let clock = ClockId::RealtimeCoarse;
@@ -60,14 +60,14 @@ impl Stamp {
         i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
     }
 
-    /// Returns the stamp if every change after `now` gives the file another one.
+    /// Returns the stamp if every change after `now` is certain to produce another one.
     pub(crate) fn settled_at(self, now: i128) -> Option<Stamp> {
         let newest = self.changed.max(self.modified);
-        let tick = if self.changed % 1_000_000 == 0 { COARSE } else { 0 };
+        let tick = if self.changed % 1_000_000 == 0 { COARSE_RESOLUTION_NS } else { 0 };
         (now - newest > tick).then_some(self)
     }
 
-    /// Returns the stamp as bytes, to keep.
+    /// Returns the stamp as bytes, for storage.
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(56);
         for part in [self.device, self.inode, self.length] {
@@ -79,19 +79,19 @@ impl Stamp {
     }
 }
 
-/// Returns how long ago a file was modified, or a directory's entries; none if there is none, or if its time is to come.
-/// A link is not followed.
+/// Returns how long ago a file or a directory's list of entries was modified. None if the path does not exist, or if its
+/// time is in the future. A link is not followed.
 pub fn age(path: &Path) -> Option<Duration> {
     let modified = Stamp::of(&std::fs::symlink_metadata(path).ok()?).modified;
-    // Some file systems' times are finer than the ticks of the clock that others use.
+    // Some file systems store finer times than the ticking clock provides.
     let now = clock_gettime(ClockId::Realtime);
     let now = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
     u64::try_from(now - modified).ok().map(Duration::from_nanos)
 }
 
-/// Returns what names this run of the machine, where that can be known.
+/// Returns an identifier of this boot of the machine, where the system has one.
 ///
-/// What was written without waiting for the disk is whole as long as it is the same.
+/// Data that was written without an fsync is complete as long as the identifier stays the same.
 pub fn boot_id() -> Option<&'static str> {
     static ID: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
@@ -109,27 +109,27 @@ mod tests {
     use crate::read_version;
 
     #[test]
-    fn every_change_gives_another_stamp_or_is_known_to_be_too_new() {
+    fn a_change_produces_another_stamp_unless_the_first_was_too_new_to_be_reliable() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let mut unsettled = 0;
         for round in 0..2_000_u32 {
-            // The same size, in place, at once.
-            #[expect(clippy::disallowed_methods, reason = "a stranger who writes in place")]
+            // The same size, in place, immediately.
+            #[expect(clippy::disallowed_methods, reason = "another program that writes in place")]
             fs::write(&path, format!("{round:04}")).unwrap();
             let (_, seen) = read_version(&path).unwrap();
-            #[expect(clippy::disallowed_methods, reason = "a stranger who writes in place")]
+            #[expect(clippy::disallowed_methods, reason = "another program that writes in place")]
             fs::write(&path, format!("{:04}", round + 5_000)).unwrap();
             match seen.stamp() {
                 Some(stamp) => assert_ne!(Some(stamp), Stamp::of_path(&path).unwrap()),
                 None => unsettled += 1,
             }
         }
-        assert!(unsettled > 0, "the clock is finer than it is said to be, which is worth knowing");
+        assert!(unsettled > 0, "the clock of file times is finer than this module assumes");
     }
 
     #[test]
-    fn an_old_file_has_a_stamp_and_restored_times_do_not_fool_it() {
+    fn an_old_file_has_a_stamp_that_changes_although_its_times_are_restored() {
         let path = Path::new("/proc/self/exe");
         assert!(read_version(path).unwrap().1.stamp().is_some());
         let dir = tempfile::tempdir().unwrap();

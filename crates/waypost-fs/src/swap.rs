@@ -1,7 +1,7 @@
-//! Replacing a file only if it is still the one that was read.
+//! Replacing a file only if it is still the version that was read.
 //!
-//! Our own processes wait for each other at a lock. Others do not: a checkout swaps the file at any moment. What was
-//! written meanwhile must not be overwritten by somebody who has not read it.
+//! Waypost's own processes serialize with a lock. Other programs do not: a checkout can replace the file at any moment.
+//! A version that another program wrote must not be overwritten by a process that has not read it.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
@@ -14,29 +14,29 @@ use rustix::io::Errno;
 
 use crate::{Stamp, create_beside, rename_new, sync_dir};
 
-/// A file as it was when it was read.
+/// The version of a file at the time it was read.
 #[derive(Clone, Debug)]
 pub struct FileVersion {
-    /// Where it really is, links resolved.
+    /// The real path, with links resolved.
     path: PathBuf,
     /// None if there was no file.
     state: Option<State>,
-    /// None if there was no file, or if a change to it might go unnoticed.
+    /// None if there was no file, or if a change might keep the same stamp.
     stamp: Option<Stamp>,
 }
 
 impl FileVersion {
-    /// Returns the stamp of the file. None if there was none, or if it is so new that a change might leave it as it is.
+    /// Returns the stamp of the file. None if there was no file, or if it is so new that a change might keep the stamp.
     pub fn stamp(&self) -> Option<Stamp> {
         self.stamp
     }
 
-    /// Tells whether there was a file.
+    /// Returns whether there was a file.
     pub fn exists(&self) -> bool {
         self.state.is_some()
     }
 
-    /// Tells whether the file is of this version now.
+    /// Returns whether the file still has this version.
     pub fn is_current(&self) -> bool {
         State::at(&self.path) == self.state
     }
@@ -64,28 +64,28 @@ impl State {
         std::fs::symlink_metadata(path).ok().filter(Metadata::is_file).map(|metadata| State::of(&metadata))
     }
 
-    /// Returns the state as part of a file name. The device has another number after a restart, and is left out.
+    /// Returns the state as part of a file name. The device number changes with a restart, so it is left out.
     fn label(&self) -> String {
         let (seconds, nanos) = self.modified;
         format!("{:x}-{:x}-{seconds:x}-{nanos:x}", self.inode, self.length)
     }
 }
 
-/// Reads a regular file, and remembers which one it was. A missing file is empty.
+/// Reads a regular file and returns its version. A missing file is empty.
 pub fn read_version(path: &Path) -> io::Result<(Vec<u8>, FileVersion)> {
-    let (file, seen) = open_seen(path)?;
+    let (file, version) = open_version(path)?;
     let mut bytes = Vec::new();
     if let Some(mut file) = file {
         file.read_to_end(&mut bytes)?;
     }
-    Ok((bytes, seen))
+    Ok((bytes, version))
 }
 
-/// Reads a regular file piece by piece, and remembers which one it was. A missing file is empty.
+/// Reads a regular file piece by piece and returns its version. A missing file is empty.
 ///
-/// Memory that is used again and again is much faster than as much new memory as the file is long.
-pub fn scan_seen(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<FileVersion> {
-    let (file, seen) = open_seen(path)?;
+/// Reusing one buffer is much faster than allocating memory for the whole file.
+pub fn scan_version(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<FileVersion> {
+    let (file, version) = open_version(path)?;
     if let Some(mut file) = file {
         let mut piece = vec![0; 256 * 1024];
         loop {
@@ -97,11 +97,11 @@ pub fn scan_seen(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<FileVer
             }
         }
     }
-    Ok(seen)
+    Ok(version)
 }
 
-/// Opens a regular file, if there is one, and remembers which one it was.
-fn open_seen(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
+/// Opens a regular file, if there is one, and returns its version.
+fn open_version(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
     let path = match std::fs::canonicalize(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {
@@ -109,7 +109,7 @@ fn open_seen(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
         }
         Err(error) => return Err(error),
     };
-    // A pipe would keep us waiting for its other end.
+    // Opening a pipe would block until its other end is opened.
     let no_wait = OFlags::NONBLOCK.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(no_wait).open(&path) {
         Ok(file) => file,
@@ -121,7 +121,7 @@ fn open_seen(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
     let settled = Stamp::clock();
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let stamp = Stamp::of(&metadata).settled_at(settled);
     Ok((Some(file), FileVersion { path, state: Some(State::of(&metadata)), stamp }))
@@ -138,14 +138,14 @@ pub enum Replaced {
     Changed,
 }
 
-/// Replaces a file durably, if it is still as it was seen.
+/// Replaces a file durably, if it still has the version that was read.
 ///
-/// The content comes in parts, so that the caller need not copy them into one buffer. On an error the file is as it was,
-/// or another program's version of it lies beside it, where [`restore_displaced`] finds it.
-pub fn replace_if_unchanged(seen: &FileVersion, content: &[&[u8]], mode: u32) -> io::Result<Replaced> {
-    let (mut file, temporary) = create_beside(&seen.path, mode)?;
+/// The content comes in parts, so that the caller need not copy them into one buffer. On an error the file is unchanged,
+/// or another program's version of it is beside it, where [`restore_displaced`] finds it.
+pub fn replace_if_unchanged(read: &FileVersion, content: &[&[u8]], mode: u32) -> io::Result<Replaced> {
+    let (mut file, temporary) = create_beside(&read.path, mode)?;
     let written: io::Result<State> = (|| {
-        if let Ok(existing) = std::fs::metadata(&seen.path) {
+        if let Ok(existing) = std::fs::metadata(&read.path) {
             file.set_permissions(existing.permissions())?;
         }
         for part in content {
@@ -154,44 +154,44 @@ pub fn replace_if_unchanged(seen: &FileVersion, content: &[&[u8]], mode: u32) ->
         file.sync_all()?;
         Ok(State::of(&file.metadata()?))
     })();
-    let published = written.and_then(|own| Ok((own, publish(seen, &temporary, own)?)));
-    // Only our own new version is ever under this name, and no other program knows it.
+    let published = written.and_then(|own| Ok((own, publish(read, &temporary, own)?)));
+    // No other program uses this name, so the file is this process's new version.
     let _ = std::fs::remove_file(&temporary);
     let (own, is_published) = published?;
     if !is_published {
         return Ok(Replaced::Changed);
     }
-    Ok(match sync_dir(&seen.path) {
-        Ok(()) => Replaced::Durably(FileVersion { path: seen.path.clone(), state: Some(own), stamp: None }),
+    Ok(match sync_dir(&read.path) {
+        Ok(()) => Replaced::Durably(FileVersion { path: read.path.clone(), state: Some(own), stamp: None }),
         Err(error) => Replaced::Unsynced(error),
     })
 }
 
-fn publish(seen: &FileVersion, temporary: &Path, own: State) -> io::Result<bool> {
-    let Some(expected) = seen.state else {
-        return match rename_new(temporary, &seen.path) {
+fn publish(read: &FileVersion, temporary: &Path, own: State) -> io::Result<bool> {
+    let Some(expected) = read.state else {
+        return match rename_new(temporary, &read.path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
             other => other.map(|()| true),
         };
     };
-    if State::at(&seen.path) != Some(expected) {
+    if State::at(&read.path) != Some(expected) {
         return Ok(false);
     }
-    let exchange = Exchange::new(&seen.path, own, expected)?;
+    let exchange = Exchange::new(&read.path, own, expected)?;
     std::fs::rename(temporary, &exchange.aside)?;
     exchange.run()
 }
 
-/// How the name of a file ends that takes part in an exchange.
-const ASIDE: &str = ".swap.tmp";
+/// The suffix of a file that takes part in an exchange.
+const ASIDE_SUFFIX: &str = ".swap.tmp";
 
-/// An exchange of two files' names, ours and the one that was read.
+/// An exchange of two files' names: the new version and the version that was read.
 ///
-/// Our file's name says which version of which file is ours and which one was read. So another process can tell, after
-/// this one was killed, whether the file of that name is one of these two or a version that no command has read yet.
+/// The name of the new file contains the labels of both versions. If this process is killed, another one can tell whether
+/// the file aside is one of these two or a version that no process has read yet.
 struct Exchange {
     path: PathBuf,
-    /// The name of our file before the exchange, and of the other one afterwards.
+    /// The path of the new version before the exchange, and of the displaced one afterwards.
     aside: PathBuf,
     own: String,
     expected: String,
@@ -202,19 +202,19 @@ impl Exchange {
         let (own, expected) = (own.label(), expected.label());
         let mut name = OsString::from(".");
         name.push(path.file_name().ok_or(ErrorKind::InvalidInput)?);
-        name.push(format!(".{own}.{expected}{ASIDE}"));
+        name.push(format!(".{own}.{expected}{ASIDE_SUFFIX}"));
         Ok(Exchange { path: path.to_owned(), aside: path.with_file_name(name), own, expected })
     }
 
-    /// Reads what the name of a file says that lies beside `path`.
+    /// Parses the name of a file beside `path`. Returns None if it takes part in no exchange.
     fn from_name(path: &Path, name: &str) -> Option<Exchange> {
         let stem = format!(".{}.", path.file_name()?.to_str()?);
-        let (own, expected) = name.strip_prefix(&stem)?.strip_suffix(ASIDE)?.split_once('.')?;
+        let (own, expected) = name.strip_prefix(&stem)?.strip_suffix(ASIDE_SUFFIX)?.split_once('.')?;
         let aside = path.with_file_name(name);
         Some(Exchange { path: path.to_owned(), aside, own: own.to_owned(), expected: expected.to_owned() })
     }
 
-    /// Exchanges the names. Returns whether the version that was read came out; if not, it is undone.
+    /// Exchanges the names. Returns whether this displaced the version that was read; if not, the exchange is undone.
     fn run(&self) -> io::Result<bool> {
         match self.exchange() {
             Ok(()) if self.holds(&self.expected) => {
@@ -225,7 +225,7 @@ impl Exchange {
             Err(error) => {
                 let done = match error {
                     Errno::NOENT => Ok(false),
-                    // Where names cannot be exchanged, the moment between looking and renaming stays open.
+                    // Where names cannot be exchanged, a race between the check and the rename remains.
                     Errno::INVAL | Errno::NOSYS => std::fs::rename(&self.aside, &self.path).map(|()| true),
                     _ => Err(error.into()),
                 };
@@ -235,11 +235,11 @@ impl Exchange {
         }
     }
 
-    /// Gives another program's version its name back.
+    /// Restores the name of another program's version.
     fn undo(&self) -> io::Result<()> {
         match self.exchange() {
             Ok(()) => self.remove_known(),
-            // A program removed the file meanwhile. The version that came out stays beside it.
+            // Another program has removed the file. The displaced version stays aside.
             Err(Errno::NOENT) => {}
             Err(error) => {
                 let text = format!("{error}; another program's version of it is in {}", self.aside.display());
@@ -253,17 +253,17 @@ impl Exchange {
         rustix::fs::renameat_with(CWD, &self.aside, CWD, &self.path, RenameFlags::EXCHANGE)
     }
 
-    /// Tells whether the file aside is of this version.
+    /// Returns whether the file aside has this version.
     fn holds(&self, label: &str) -> bool {
         State::at(&self.aside).is_some_and(|state| state.label() == label)
     }
 
-    /// Tells whether the file aside is a version that neither this process nor its caller has seen.
+    /// Returns whether the file aside is a version that neither this process nor its caller has read.
     fn is_displaced(&self) -> bool {
         !self.holds(&self.own) && !self.holds(&self.expected)
     }
 
-    /// Removes the file aside if it is our own new version or the one that was read. Any other version is kept.
+    /// Removes the file aside if it is the new version or the one that was read. Any other version is kept.
     fn remove_known(&self) {
         if !self.is_displaced() {
             let _ = std::fs::remove_file(&self.aside);
@@ -271,24 +271,24 @@ impl Exchange {
     }
 }
 
-/// Returns the files beside `path` that hold a version of it which another program wrote and an exchange displaced.
+/// Returns the files beside `path` that hold versions which another program wrote and an exchange displaced.
 ///
-/// While another process replaces the file, its version may be listed as well.
+/// While another process replaces the file, its version may be listed, too.
 pub fn find_displaced(path: &Path) -> Vec<PathBuf> {
     let displaced =
         exchanges_of(path).into_iter().filter(|exchange| exchange.aside.exists() && exchange.is_displaced());
     displaced.map(|exchange| exchange.aside).collect()
 }
 
-/// Finishes exchanges of `path` that killed processes left half done, and removes their remains.
+/// Finishes exchanges of `path` that killed processes left incomplete, and removes their remains.
 ///
-/// The caller must keep other processes from replacing the file. A version of another program gets its name back, unless
-/// the file was replaced once more since. Then the version stays beside it: those are returned.
+/// The caller must keep other processes from replacing the file. A displaced version gets its name back, unless the file
+/// was replaced once more since. In that case it stays aside. Returns the versions that stay aside.
 pub fn restore_displaced(path: &Path) -> Vec<PathBuf> {
     let mut kept = Vec::new();
     for exchange in exchanges_of(path) {
         if exchange.is_displaced() && State::at(&exchange.path).is_some_and(|state| state.label() == exchange.own) {
-            // The process died before it acknowledged its version, so no caller relies on it.
+            // The process died before it acknowledged its version, so no caller depends on it.
             let _ = exchange.undo().and_then(|()| sync_dir(&exchange.path));
         }
         exchange.remove_known();
@@ -300,7 +300,7 @@ pub fn restore_displaced(path: &Path) -> Vec<PathBuf> {
 }
 
 fn exchanges_of(path: &Path) -> Vec<Exchange> {
-    // Through a link, what it leads to is replaced.
+    // A replacement through a link replaces the link's target.
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let entries = path.parent().and_then(|dir| std::fs::read_dir(dir).ok()).into_iter().flatten().flatten();
     entries.filter_map(|entry| Exchange::from_name(&path, entry.file_name().to_str()?)).collect()
@@ -313,11 +313,11 @@ mod tests {
     use super::*;
     use crate::replace;
 
-    fn replaces(seen: &FileVersion) -> bool {
-        matches!(replace_if_unchanged(seen, &[b"ou", b"rs"], 0o600).unwrap(), Replaced::Durably(now) if now.is_current())
+    fn replaces(read: &FileVersion) -> bool {
+        matches!(replace_if_unchanged(read, &[b"ou", b"rs"], 0o600).unwrap(), Replaced::Durably(now) if now.is_current())
     }
 
-    /// Exchanges "ours" for what is at `path` after it was read there as "read", as a process that is killed then.
+    /// Writes "read" to `path` and prepares an exchange with "ours", like a process that is killed before the exchange.
     fn exchange_and_die(path: &Path) -> Exchange {
         replace(path, b"read", 0o600).unwrap();
         let expected = State::at(path).unwrap();
@@ -328,7 +328,7 @@ mod tests {
         exchange
     }
 
-    fn names(dir: &Path) -> usize {
+    fn entry_count(dir: &Path) -> usize {
         fs::read_dir(dir).unwrap().count()
     }
 
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"ours");
         assert_eq!(find_displaced(&path), std::slice::from_ref(&exchange.aside));
         assert!(restore_displaced(&path).is_empty());
-        assert_eq!((fs::read(&path).unwrap().as_slice(), names(dir.path())), (&b"theirs"[..], 1));
+        assert_eq!((fs::read(&path).unwrap().as_slice(), entry_count(dir.path())), (&b"theirs"[..], 1));
     }
 
     #[test]
@@ -356,7 +356,7 @@ mod tests {
             }
             assert!(find_displaced(&path).is_empty() && restore_displaced(&path).is_empty());
             let expected: &[u8] = if is_exchanged { b"ours" } else { b"read" };
-            assert_eq!((fs::read(&path).unwrap().as_slice(), names(dir.path())), (expected, 1));
+            assert_eq!((fs::read(&path).unwrap().as_slice(), entry_count(dir.path())), (expected, 1));
         }
     }
 
@@ -371,19 +371,19 @@ mod tests {
         replace(&path, b"newer", 0o600).unwrap();
         assert_eq!(restore_displaced(&path), std::slice::from_ref(&exchange.aside));
         assert_eq!(fs::read(&exchange.aside).unwrap(), b"theirs");
-        // Now the process that exchanged them notices that it was not the version it read, while it still lives.
+        // The process is still alive and finds that it displaced a version that it has not read.
         exchange.undo().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"theirs");
         assert_eq!(restore_displaced(&path), std::slice::from_ref(&exchange.aside));
         assert_eq!(fs::read(&exchange.aside).unwrap(), b"newer");
-        // Or the file is gone by then.
+        // Another program has removed the file before the undo.
         fs::remove_file(&path).unwrap();
         exchange.undo().unwrap();
         assert_eq!(find_displaced(&path), [exchange.aside]);
     }
 
     #[test]
-    fn a_file_that_changed_since_it_was_read_is_left_alone() {
+    fn a_file_that_changed_since_it_was_read_is_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let (bytes, seen) = read_version(&path).unwrap();
@@ -401,7 +401,7 @@ mod tests {
         let (_, seen) = read_version(&path).unwrap();
         assert!(replaces(&seen));
         assert_eq!(fs::read(&path).unwrap(), b"ours");
-        assert_eq!(names(dir.path()), 1, "nothing is left behind");
+        assert_eq!(entry_count(dir.path()), 1, "nothing is left behind");
     }
 
     #[test]

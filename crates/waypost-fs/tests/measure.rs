@@ -1,4 +1,4 @@
-//! What a tree takes, beside what `du` says.
+//! The measured disk usage of a tree equals the output of `du`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::process::Command;
 use waypost_fs::measure_tree;
 
 #[test]
-fn p15_a_tree_takes_what_du_says() {
+fn p15_the_usage_of_a_tree_equals_the_output_of_du() {
     let dir = tempfile::tempdir().unwrap();
     let tree = dir.path().join("tree");
     fs::create_dir_all(tree.join("a/b")).unwrap();

@@ -1,4 +1,4 @@
-//! Deleting a tree in which something else is mounted.
+//! Deleting a tree that contains a mount point.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use waypost_core::Kind;
 use waypost_fs::{FileIdentity, remove_tree};
 use waypost_testkit::{skipped, temp_dir};
 
-/// Mounts a directory of the same file system somewhere else, until dropped.
+/// A bind mount of a directory, unmounted when dropped.
 struct Bound<'a>(&'a Path);
 
 impl<'a> Bound<'a> {
@@ -30,14 +30,14 @@ impl Drop for Bound<'_> {
 }
 
 #[test]
-fn what_is_mounted_inside_is_not_entered() {
+fn a_mount_point_inside_a_tree_is_not_entered() {
     let dir = temp_dir();
     let (tree, canary) = (dir.path().join("tree"), dir.path().join("canary"));
     let inner = tree.join("a/inner");
     fs::create_dir_all(&inner).unwrap();
     fs::create_dir(&canary).unwrap();
     fs::File::create(canary.join("precious")).unwrap();
-    // The same device on both sides: comparing devices would not notice.
+    // Both sides are on the same device, so comparing devices would not detect the mount.
     let Some(bound) = Bound::new(&canary, &inner) else { return };
     assert!(inner.join("precious").exists());
     let error = remove_tree(&tree, FileIdentity::of(&tree).unwrap()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Processes are found by what they run and where.
+//! Processes are found by program and working directory.
 #![cfg(target_os = "linux")]
 
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use waypost_fs::runs_in;
 
 #[test]
-fn a_young_process_is_found_by_its_name_and_directory() {
+fn a_recent_process_is_found_by_its_name_and_directory() {
     let dir = std::fs::canonicalize(std::env::current_dir().unwrap()).unwrap();
     let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let recent = Duration::from_secs(50);
-    // It has its name once it has become the other program.
+    // The process gets its name when exec replaces the program.
     while !runs_in(&dir, &["sleep"], recent) {
         assert!(other.try_wait().unwrap().is_none());
     }
@@ -19,5 +19,5 @@ fn a_young_process_is_found_by_its_name_and_directory() {
     other.kill().unwrap();
     other.wait().unwrap();
     let own = std::fs::read_to_string("/proc/self/comm").unwrap();
-    assert!(!runs_in(&dir, &[own.trim_end()], Duration::MAX), "this process and those that wait for it do not count");
+    assert!(!runs_in(&dir, &[own.trim_end()], Duration::MAX), "this process and its ancestors do not count");
 }

@@ -9,7 +9,7 @@ use waypost_core::ledger::{conflict, merge};
 use waypost_core::{Error, Result};
 use waypost_fs::{
     FileLock, FileVersion, Replaced, create_durable_dir, create_private_dir, find_displaced, read_version,
-    replace_if_unchanged, restore_displaced, scan_seen, sweep_temporaries,
+    replace_if_unchanged, restore_displaced, scan_version, sweep_temporaries,
 };
 
 use crate::index::Source;
@@ -255,7 +255,7 @@ impl LedgerFile {
         self.when_settled(|| {
             let mut taker = begin();
             let mut splitter = Splitter::default();
-            let seen = scan_seen(&self.path, |piece| splitter.feed(piece, |line| each(&mut taker, line)))?;
+            let seen = scan_version(&self.path, |piece| splitter.feed(piece, |line| each(&mut taker, line)))?;
             splitter.finish(|line| each(&mut taker, line));
             Ok((taker, seen))
         })

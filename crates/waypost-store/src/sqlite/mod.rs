@@ -171,7 +171,7 @@ fn lock_gate(connection: &Connection, path: &Path, gate: &Path, patience: Durati
         return Err(Error::unavailable(format!("the store {} can only be read", path.display()))
             .hint("its file or directory is not writable; name another store with --db"));
     }
-    FileLock::acquire_in_turn(gate, patience)
+    FileLock::acquire_queued(gate, patience)
 }
 
 impl Store for SqliteStore {

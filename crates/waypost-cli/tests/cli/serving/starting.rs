@@ -101,7 +101,7 @@ fn the_owners_token_is_not_used_if_others_can_read_it() {
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     assert_eq!(server.get("/api/v1/status").status, 401);
     let run = server.remote(&["workflow", "list"]).fails(7);
-    assert!(run.stderr.contains("lets other users in") && run.stderr.contains("way token rotate own"), "{run:#?}");
+    assert!(run.stderr.contains("gives other users access") && run.stderr.contains("way token rotate own"), "{run:#?}");
     let _ = server.way(&["token", "rotate", "own"]).ok();
     assert_eq!(server.remote(&["workflow", "list", "--json"]).data(), json!([]));
 }
