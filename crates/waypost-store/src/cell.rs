@@ -1,11 +1,13 @@
-//! Values on their way to a database and back, of the four kinds that every one of them has.
+//! Values on their way to a database and back, of the four types that every database has.
+
+use std::path::PathBuf;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use waypost_core::time::Timestamp;
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, path_text};
 
-/// One value of a row, or of a parameter.
+/// One value of a row, or one parameter of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Null,
@@ -63,14 +65,14 @@ impl From<f64> for Cell {
 }
 
 impl From<bool> for Cell {
-    fn from(is: bool) -> Cell {
-        Cell::Int(i64::from(is))
+    fn from(flag: bool) -> Cell {
+        Cell::Int(i64::from(flag))
     }
 }
 
 impl From<Timestamp> for Cell {
-    fn from(moment: Timestamp) -> Cell {
-        Cell::Int(moment.as_millis())
+    fn from(time: Timestamp) -> Cell {
+        Cell::Int(time.as_millis())
     }
 }
 
@@ -80,10 +82,10 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
     }
 }
 
-/// What is stored as JSON.
+/// Returns a value as JSON text.
 pub(crate) fn json(value: &impl Serialize) -> Result<Cell> {
     let text = serde_json::to_string(value)
-        .map_err(|error| Error::internal("something to be stored is not JSON").because(error))?;
+        .map_err(|error| Error::internal("a value cannot be stored as JSON").because(error))?;
     Ok(Cell::Text(text))
 }
 
@@ -94,7 +96,39 @@ macro_rules! cells {
     };
 }
 
-pub(crate) use cells;
+/// Makes a parameter of a field, by the name of the [`Row`] method that reads it.
+macro_rules! to_cell {
+    (text, $value:expr) => {
+        $crate::cell::Cell::from(AsRef::<str>::as_ref(&$value))
+    };
+    (maybe_text, $value:expr) => {
+        $crate::cell::Cell::from($value.as_deref())
+    };
+    (parsed, $value:expr) => {
+        $crate::cell::Cell::from($value.as_str())
+    };
+    (maybe_parsed, $value:expr) => {
+        $value.as_ref().map_or($crate::cell::Cell::Null, |value| $crate::cell::Cell::from(value.as_str()))
+    };
+    (json, $value:expr) => {
+        $crate::cell::json(&$value)?
+    };
+    (maybe_json, $value:expr) => {
+        $value.as_ref().map($crate::cell::json).transpose()?.unwrap_or($crate::cell::Cell::Null)
+    };
+    (path, $value:expr) => {
+        $crate::cell::Cell::from(waypost_core::path_text::to_text(&$value))
+    };
+    (maybe_path, $value:expr) => {
+        $crate::cell::Cell::from($value.as_deref().map(waypost_core::path_text::to_text))
+    };
+    // Numbers, flags and times.
+    ($codec:ident, $value:expr) => {
+        $crate::cell::Cell::from($value)
+    };
+}
+
+pub(crate) use {cells, to_cell};
 
 /// A row, read from its first column to its last.
 pub(crate) struct Row {
@@ -112,8 +146,8 @@ impl Row {
         self.cells.next().unwrap_or(Cell::Null)
     }
 
-    fn unreadable(&self, why: impl std::fmt::Display) -> Error {
-        Error::damaged(format!("column {} of a row cannot be read", self.column)).because(why)
+    fn unreadable(&self, reason: impl std::fmt::Display) -> Error {
+        Error::damaged(format!("column {} of a row cannot be read", self.column)).because(reason)
     }
 
     pub(crate) fn text(&mut self) -> Result<String> {
@@ -128,6 +162,15 @@ impl Row {
         }
     }
 
+    /// Reads a path that [`path_text`] encoded.
+    pub(crate) fn path(&mut self) -> Result<PathBuf> {
+        Ok(path_text::from_text(&self.text()?))
+    }
+
+    pub(crate) fn maybe_path(&mut self) -> Result<Option<PathBuf>> {
+        Ok(self.maybe_text()?.map(|text| path_text::from_text(&text)))
+    }
+
     pub(crate) fn int(&mut self) -> Result<i64> {
         self.maybe_int()?.ok_or_else(|| self.unreadable("it is empty"))
     }
@@ -136,7 +179,7 @@ impl Row {
         match self.next() {
             Cell::Null => Ok(None),
             Cell::Int(number) => Ok(Some(number)),
-            other => Err(self.unreadable(format!("{other:?} is not a whole number"))),
+            other => Err(self.unreadable(format!("{other:?} is not an integer"))),
         }
     }
 
@@ -148,7 +191,7 @@ impl Row {
         }
     }
 
-    /// A whole number of a smaller type.
+    /// Reads an integer of a smaller type.
     pub(crate) fn number<T: TryFrom<i64, Error: std::fmt::Display>>(&mut self) -> Result<T> {
         let number = self.int()?;
         T::try_from(number).map_err(|error| self.unreadable(error))
@@ -163,15 +206,15 @@ impl Row {
         Ok(self.int()? != 0)
     }
 
-    pub(crate) fn moment(&mut self) -> Result<Timestamp> {
+    pub(crate) fn timestamp(&mut self) -> Result<Timestamp> {
         self.int().map(Timestamp::from_millis)
     }
 
-    pub(crate) fn maybe_moment(&mut self) -> Result<Option<Timestamp>> {
+    pub(crate) fn maybe_timestamp(&mut self) -> Result<Option<Timestamp>> {
         Ok(self.maybe_int()?.map(Timestamp::from_millis))
     }
 
-    /// An id, or a word of a closed list.
+    /// Reads an id or an enum value.
     pub(crate) fn parsed<T: std::str::FromStr<Err = Error>>(&mut self) -> Result<T> {
         let text = self.text()?;
         text.parse().map_err(|error: Error| self.unreadable(error))

@@ -1,13 +1,13 @@
 //! Databases behind the store traits of `waypost-core`.
 //!
-//! A backend carries rows and decides nothing. Statements and the reading of rows are shared (`sql.rs`, `tx.rs`); each
-//! backend has its own way to open, its own numbered migrations, and its own way to let writers take turns. All pass the
-//! one conformance suite in `tests/store/`.
+//! A backend stores rows and makes no decisions. Tables, statements (`sql/`) and operations (`tx/`) are shared. Each
+//! backend opens its database, migrates its schema and serializes writers in its own way. All pass the same conformance
+//! suite in `tests/store/`.
 
 mod cell;
+mod database;
 pub mod foreign;
 pub mod postgres;
-mod rows;
 mod sql;
 pub mod sqlite;
 mod tx;

@@ -10,11 +10,11 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use super::address::{Address, Security};
+use super::begun::{Begun, Effect};
 use super::client::{Client, Failed, Started};
 use super::{error, tls};
 use crate::cell::Cell;
-use crate::sql;
-use crate::tx::Question;
+use crate::sql::{self, Query};
 
 /// PostgreSQL 13.
 const OLDEST_SERVER: u32 = 130_000;
@@ -49,32 +49,10 @@ const SERVER_NAME: &str = "(SELECT system_identifier FROM pg_catalog.pg_control_
 /// The name of a server whose identifier cannot be read.
 const NO_NAME: &str = "NULL";
 
-/// Where the row of [`sql::STATE_GET`] begins in what is read when a transaction begins, how many columns it has, and
-/// which of them is a text.
+/// The first column of [`sql::STATE_GET`] in the answer to the begin of a transaction. Its columns are the last ones.
 const STATE_COLUMN: usize = 6;
-const STATE_COLUMNS: usize = 8;
-const BOOT_COLUMN: usize = STATE_COLUMN + 2;
-
-/// What a transaction may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    Read,
-    Write,
-}
-
-/// What the server said when a transaction began.
-pub(super) struct Begun {
-    pub(super) now: Timestamp,
-    pub(super) version: i64,
-    /// Whether the server is on the machine of this process.
-    pub(super) is_here: bool,
-    /// The server as the store knows it.
-    pub(super) known_server: Option<String>,
-    /// The server as it is, where its identifier can be read.
-    pub(super) server: Option<String>,
-    /// The row of [`sql::STATE_GET`].
-    pub(super) state: Vec<Cell>,
-}
+/// The only text among the columns of [`sql::STATE_GET`].
+const TEXT_COLUMN: &str = "boot";
 
 /// Why there is no connection.
 pub(super) enum Failure {
@@ -176,11 +154,12 @@ impl Connection {
         let known_server = text(3).map(str::to_owned);
         let server = text(4).map(str::to_owned);
         let (version, is_here) = (number(2).unwrap_or_default(), text(5) == Some("t"));
+        let columns = row.map(SimpleQueryRow::columns).unwrap_or_default();
         let cell = |column: usize| match number(column) {
-            Some(number) if column != BOOT_COLUMN => Cell::Int(number),
+            Some(number) if columns[column].name() != TEXT_COLUMN => Cell::Int(number),
             _ => Cell::from(text(column)),
         };
-        let state = (STATE_COLUMN..STATE_COLUMN + STATE_COLUMNS).map(cell).collect();
+        let state = (STATE_COLUMN..columns.len()).map(cell).collect();
         let process = text(1).map(str::to_owned);
         self.meet(process.as_deref());
         Ok(Begun { now, version, is_here, known_server, server, state })
@@ -239,7 +218,7 @@ impl Connection {
     }
 
     /// Asks several things at once, and returns the rows of each answer.
-    pub(super) fn query(&mut self, questions: &[Question]) -> Result<Vec<Vec<tokio_postgres::Row>>, Failed> {
+    pub(super) fn query(&mut self, questions: &[Query]) -> Result<Vec<Vec<tokio_postgres::Row>>, Failed> {
         let all = questions.iter().map(|(sql, parameters)| self.start(sql, parameters)).collect::<Result<_, _>>()?;
         let answers = self.client.finish(all);
         self.learn(answers)

@@ -9,8 +9,8 @@ use tokio_postgres::error::SqlState;
 use waypost_core::{Error, Kind};
 
 use super::address::Address;
+use super::begun::{Begun, Effect};
 use super::client::Failed;
-use super::connection::{Begun, Effect};
 
 /// Turns the driver's errors into ours: `what` failed for the store.
 pub(super) fn at(address: &Address, what: &str, error: &Failed) -> Error {

@@ -6,8 +6,9 @@ use tokio_postgres::error::SqlState;
 use waypost_core::{Error, Result};
 
 use super::address::Address;
+use super::begun::Begun;
 use super::client::Failed;
-use super::connection::{Begun, Connection, last_row};
+use super::connection::{Connection, last_row};
 use super::error;
 
 /// The migrations in order; the n-th brings a schema to version n. One that has shipped is never edited.

@@ -6,6 +6,7 @@
 //! in the next transaction where connections are pooled.
 
 mod address;
+mod begun;
 mod client;
 mod connection;
 mod error;
@@ -26,8 +27,9 @@ use waypost_core::time::Timestamp;
 use waypost_fs::{boot_clock, kernel_time_ms};
 
 use self::address::Address;
+use self::begun::{Begun, Effect};
 use self::client::Failed;
-use self::connection::{Begun, Connection, Effect};
+use self::connection::Connection;
 use crate::tx::SqlTx;
 
 pub use migrate::SCHEMA_VERSION;

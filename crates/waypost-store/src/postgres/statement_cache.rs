@@ -3,14 +3,14 @@
 //! Nobody else can change it: who writes has the turn until the transaction ends, and who reads sees one state.
 
 use crate::cell::{Cell, Row};
-use crate::tx::Question;
+use crate::sql::Query;
 
 /// Answers, by statement and parameters.
 #[derive(Default)]
 pub(super) struct Known(Vec<Answer>);
 
 struct Answer {
-    question: Question,
+    question: Query,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -20,7 +20,7 @@ impl Known {
         Some(known.rows.iter().cloned().map(Row::new).collect())
     }
 
-    pub(super) fn keep(&mut self, question: Question, rows: &[Vec<Cell>]) {
+    pub(super) fn keep(&mut self, question: Query, rows: &[Vec<Cell>]) {
         self.0.push(Answer { question, rows: rows.to_vec() });
     }
 

@@ -4,13 +4,13 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_
 use waypost_core::clock::Reading;
 use waypost_core::{Error, Result};
 
+use super::begun::{Begun, Effect};
 use super::client::Failed;
-use super::connection::{Begun, Effect};
 use super::statement_cache::Known;
 use super::{PostgresStore, error};
 use crate::cell::{Cell, Row};
-use crate::sql;
-use crate::tx::{Database, Mark, Question};
+use crate::database::{Database, Savepoint};
+use crate::sql::{self, Query};
 
 /// How many rows of an answer are kept.
 const MANY: usize = 16;
@@ -51,7 +51,7 @@ impl<'a> PostgresTx<'a> {
     }
 
     /// Asks several things at once.
-    fn ask(&mut self, questions: &[Question]) -> Result<Vec<Vec<Vec<Cell>>>> {
+    fn ask(&mut self, questions: &[Query]) -> Result<Vec<Vec<Vec<Cell>>>> {
         let PostgresStore { connection, address, .. } = &mut *self.store;
         let connection = connection.as_mut().ok_or_else(lost)?;
         // What was run before may have failed, too.
@@ -85,11 +85,11 @@ impl Database for PostgresTx<'_> {
         Ok(rows.into_iter().map(Row::new).collect())
     }
 
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
     }
 
-    fn prefetch(&mut self, mut questions: Vec<Question>) -> Result<()> {
+    fn prefetch(&mut self, mut questions: Vec<Query>) -> Result<()> {
         questions.retain(|(sql, parameters)| self.known.get(sql, parameters).is_none());
         if questions.is_empty() {
             return Ok(());
@@ -108,15 +108,15 @@ impl Database for PostgresTx<'_> {
         connection.run(sql, parameters).map_err(|failed| error::at(address, "cannot write", &failed))
     }
 
-    fn mark(&mut self, mark: Mark) -> Result<()> {
+    fn savepoint(&mut self, step: Savepoint) -> Result<()> {
         let PostgresStore { connection, address, .. } = &mut *self.store;
         let connection = connection.as_mut().ok_or_else(lost)?;
-        if mark == Mark::Undo {
+        if step == Savepoint::RollBack {
             connection.forget_left();
             self.known = Known::default();
         }
         // It is waited for: what fails after it can be undone, and what failed before it cannot.
-        let marked = connection.query(&[(mark.sql(), Vec::new())]).map(drop);
+        let marked = connection.query(&[(step.sql(), Vec::new())]).map(drop);
         marked.map_err(|failed| error::at(address, "cannot write", &failed))
     }
 

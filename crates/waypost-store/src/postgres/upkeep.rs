@@ -2,8 +2,9 @@
 
 use waypost_core::Result;
 
+use super::begun::Effect;
 use super::client::Failed;
-use super::connection::{Effect, last_row};
+use super::connection::last_row;
 use super::{PostgresStore, error};
 use crate::cell::Cell;
 

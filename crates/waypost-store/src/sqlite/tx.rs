@@ -10,7 +10,7 @@ use waypost_fs::FileLock;
 
 use super::{SqliteStore, error, open, reserve};
 use crate::cell::{Cell, Row};
-use crate::tx::{Database, Mark};
+use crate::database::{Database, Savepoint};
 
 pub(super) struct SqliteTx<'a> {
     // Dropped in this order: the transaction ends before the gate opens for the next one.
@@ -41,8 +41,8 @@ impl Database for SqliteTx<'_> {
         run().map(drop).map_err(error::at(self.path, "cannot write"))
     }
 
-    fn mark(&mut self, mark: Mark) -> Result<()> {
-        self.run(mark.sql(), &[])
+    fn savepoint(&mut self, step: Savepoint) -> Result<()> {
+        self.run(step.sql(), &[])
     }
 
     fn clock(&mut self) -> Result<Reading> {

@@ -1,0 +1,143 @@
+//! Jobs and workspaces.
+
+use waypost_core::model::{Job, JobQuery, JobStatus, Workspace, WorkspaceQuery};
+
+use super::Query;
+use crate::cell::cells;
+
+table! {
+    struct Job as job;
+    /// Replaces in place.
+    pub(crate) const JOB_PUT: upsert into jobs;
+    key {
+        id: parsed,
+    }
+    columns {
+        kind: text,
+        description: text,
+        input: json,
+        status: parsed,
+        command: json,
+        settings: json,
+        repository_id: parsed,
+        task_id: maybe_parsed,
+        epoch: maybe_number,
+        agent_id: maybe_parsed,
+        workspace_id: maybe_parsed,
+        work_dir: path,
+        workspace_dir: maybe_path,
+        context_dir: maybe_path,
+        log: maybe_path,
+        machine: maybe_text,
+        supervisor: maybe_json,
+        process: maybe_json,
+        token_hash: maybe_text,
+        phases: json,
+        output: maybe_text,
+        exit_code: maybe_number,
+        error: maybe_text,
+        warnings: json,
+        tokens: maybe_number,
+        cost: maybe_real,
+        retry_of: maybe_parsed,
+        cancelled_at: maybe_timestamp,
+        worktree_id: parsed,
+        created_at: timestamp,
+        updated_at: timestamp,
+        started_at: maybe_timestamp,
+        finished_at: maybe_timestamp,
+    }
+}
+
+table! {
+    struct Workspace as workspace;
+    /// Replaces in place.
+    pub(crate) const WORKSPACE_PUT: upsert into workspaces;
+    key {
+        id: parsed,
+    }
+    columns {
+        repository_id: parsed,
+        job_id: maybe_parsed,
+        machine: text,
+        path: path,
+        strategy: parsed,
+        branch: maybe_text,
+        base: maybe_text,
+        status: parsed,
+        size: maybe_number,
+        identity: maybe_json,
+        is_pinned: flag,
+        snapshot: maybe_text,
+        merge_commit: maybe_text,
+        pr_url: maybe_text,
+        note: maybe_text,
+        plan: json,
+        worktree_id: parsed,
+        created_at: timestamp,
+        updated_at: timestamp,
+        removed_at: maybe_timestamp,
+    }
+}
+
+/// By primary key.
+pub(crate) const JOB_GET: &str = select!(job, "jobs WHERE id = ?1");
+/// Along `jobs_by_time`.
+pub(crate) const JOB_LIST: &str =
+    select!(job, "jobs WHERE ?2 = '' OR status = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1");
+/// Along `jobs_live`.
+pub(crate) const JOB_LIST_LIVE: &str = select!(
+    job,
+    "jobs WHERE finished_at IS NULL AND (?2 = '' OR status = ?2) ORDER BY created_at DESC, id DESC LIMIT ?1"
+);
+/// Along `jobs_by_task`.
+pub(crate) const JOB_LIST_OF_TASK: &str = select!(
+    job,
+    "jobs WHERE task_id = ?4 AND (?2 = '' OR status = ?2) AND (?3 = '' OR finished_at IS NULL)
+    ORDER BY created_at DESC, id DESC LIMIT ?1"
+);
+
+/// By primary key.
+pub(crate) const WORKSPACE_GET: &str = select!(workspace, "workspaces WHERE id = ?1");
+/// Along `workspaces_by_time`.
+pub(crate) const WORKSPACE_LIST: &str =
+    select!(workspace, "workspaces WHERE ?2 = '' OR machine = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1");
+/// Along `workspaces_live`.
+pub(crate) const WORKSPACE_LIST_LIVE: &str = select!(
+    workspace,
+    "workspaces WHERE removed_at IS NULL AND (?2 = '' OR machine = ?2) ORDER BY created_at DESC, id DESC LIMIT ?1"
+);
+/// Along `workspaces_by_job`.
+pub(crate) const WORKSPACE_LIST_OF_JOB: &str = select!(
+    workspace,
+    "workspaces WHERE job_id = ?4 AND (?2 = '' OR machine = ?2) AND (?3 = 'all' OR removed_at IS NULL)
+    ORDER BY created_at DESC, id DESC LIMIT ?1"
+);
+
+/// Returns the statement for a list of jobs: one for each index.
+pub(crate) fn job_list(query: &JobQuery) -> Query {
+    let JobQuery { task_id, status, is_live, limit } = query;
+    let status = status.map_or("", JobStatus::as_str);
+    match task_id {
+        Some(task) => {
+            let live = if *is_live { "live" } else { "" };
+            (JOB_LIST_OF_TASK, cells![*limit, status, live, task.as_str()].to_vec())
+        }
+        None if *is_live => (JOB_LIST_LIVE, cells![*limit, status].to_vec()),
+        None => (JOB_LIST, cells![*limit, status].to_vec()),
+    }
+}
+
+/// Returns the statement for a list of workspaces: one for each index.
+pub(crate) fn workspace_list(query: &WorkspaceQuery) -> Query {
+    let WorkspaceQuery { machine, job_id, all, limit } = query;
+    let machine = machine.as_deref().unwrap_or("");
+    match job_id {
+        Some(job) => {
+            let all = if *all { "all" } else { "" };
+            (WORKSPACE_LIST_OF_JOB, cells![*limit, machine, all, job.as_str()].to_vec())
+        }
+        None if *all => (WORKSPACE_LIST, cells![*limit, machine].to_vec()),
+        None => (WORKSPACE_LIST_LIVE, cells![*limit, machine].to_vec()),
+    }
+}

@@ -1,0 +1,48 @@
+//! The statements and tables, one file per group, in the SQL that both backends understand.
+//!
+//! `table!` lists the columns of a table once. All other statements are constants. Parameters are written `?1`; PostgreSQL
+//! gets them as `$1`. A list is one parameter, a JSON array, written `json_each(?1)`; PostgreSQL gets its own function for
+//! it. The comment of each statement names the index that it uses, and a test compares it with SQLite's query plan.
+
+#[macro_use]
+mod table;
+
+mod agents;
+mod answers;
+mod events;
+mod jobs;
+mod messages;
+mod repositories;
+mod state;
+mod tasks;
+mod workflows;
+
+use crate::cell::Cell;
+
+pub(crate) use agents::*;
+pub(crate) use answers::*;
+pub(crate) use events::*;
+pub(crate) use jobs::*;
+pub(crate) use messages::*;
+pub(crate) use repositories::*;
+pub(crate) use state::*;
+pub(crate) use table::{FromRow, ToRow, ToUpdate};
+pub(crate) use tasks::*;
+pub(crate) use workflows::*;
+
+/// A statement that reads, with its parameters.
+pub(crate) type Query = (&'static str, Vec<Cell>);
+
+/// The text of each file, for the test that compares comments with query plans.
+#[cfg(test)]
+pub(crate) const SOURCES: &[&str] = &[
+    include_str!("agents.rs"),
+    include_str!("answers.rs"),
+    include_str!("events.rs"),
+    include_str!("jobs.rs"),
+    include_str!("messages.rs"),
+    include_str!("repositories.rs"),
+    include_str!("state.rs"),
+    include_str!("tasks.rs"),
+    include_str!("workflows.rs"),
+];

@@ -1,0 +1,102 @@
+//! Workflows, their repositories, and templates.
+
+use waypost_core::id::{RepositoryId, WorktreeId};
+use waypost_core::model::{Template, Workflow, WorkflowQuery};
+
+use super::Query;
+use crate::cell::cells;
+
+table! {
+    struct Workflow as workflow;
+    /// Replaces in place.
+    pub(crate) const WORKFLOW_PUT: upsert into workflows;
+    key {
+        id: parsed,
+    }
+    columns {
+        name: text,
+        source: parsed,
+        source_ref: maybe_text,
+        source_content: maybe_text,
+        status: parsed,
+        summary: maybe_text,
+        max_parallel: maybe_number,
+        config: json,
+        reason: maybe_text,
+        worktree_id: parsed,
+        created_at: timestamp,
+        updated_at: timestamp,
+        started_at: maybe_timestamp,
+        finished_at: maybe_timestamp,
+    }
+}
+
+table! {
+    struct Template as template;
+    /// Inserts only.
+    pub(crate) const TEMPLATE_PUT: insert into templates;
+    key {
+        id: parsed,
+    }
+    columns {
+        name: text,
+        version: number,
+        description: text,
+        body: json,
+        variables: json,
+        worktree_id: parsed,
+        created_at: timestamp,
+    }
+}
+
+/// Does nothing if the row exists.
+pub(crate) const WORKFLOW_REPOSITORY_PUT: &str = "
+    INSERT INTO workflow_repositories
+        (workflow_id, repository_id)
+    VALUES (?1, ?2)
+    ON CONFLICT (workflow_id, repository_id) DO NOTHING";
+/// By primary key.
+pub(crate) const WORKFLOW_GET: &str = select!(workflow, "workflows WHERE id = ?1");
+/// A scan of the list, and each workflow by primary key.
+pub(crate) const WORKFLOW_LIST_BY_ID: &str =
+    select!(workflow, "workflows WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY id");
+/// Backwards along `workflows_by_time`; the statuses are one text, each between commas.
+pub(crate) const WORKFLOW_LIST: &str = select!(
+    workflow,
+    "workflows
+    WHERE (?2 = '' OR ?2 LIKE '%,' || status || ',%') AND (?3 = '' OR worktree_id = ?3) AND (?4 = '' OR name = ?4)
+        AND (?5 = '' OR EXISTS (SELECT 1 FROM workflow_repositories
+            WHERE workflow_id = workflows.id AND repository_id = ?5))
+    ORDER BY created_at DESC, id DESC LIMIT ?1"
+);
+/// By primary key.
+pub(crate) const WORKFLOW_REPOSITORY_LIST: &str =
+    "SELECT repository_id FROM workflow_repositories WHERE workflow_id = ?1 ORDER BY repository_id";
+/// A scan of the list, and each workflow by primary key.
+pub(crate) const WORKFLOW_REPOSITORY_LIST_IN: &str = "
+    SELECT workflow_id, repository_id FROM workflow_repositories
+    WHERE workflow_id IN (SELECT value FROM json_each(?1)) ORDER BY workflow_id, repository_id";
+
+/// A scan: there are few templates.
+pub(crate) const TEMPLATE_LIST: &str = select!(
+    template,
+    "templates WHERE (?1 = '' OR name = ?1)
+        AND NOT EXISTS (SELECT 1 FROM templates AS later
+            WHERE later.name = templates.name AND later.version > templates.version)
+    ORDER BY name"
+);
+
+/// Returns the statement for a list of workflows.
+pub(crate) fn workflow_list(query: &WorkflowQuery) -> Query {
+    let WorkflowQuery { statuses, worktree_id, repository_id, name, limit } = query;
+    let mut list = String::new();
+    for status in statuses {
+        list += if list.is_empty() { "," } else { "" };
+        list += status.as_str();
+        list += ",";
+    }
+    let worktree_id = worktree_id.as_ref().map_or("", WorktreeId::as_str);
+    let repository_id = repository_id.as_ref().map_or("", RepositoryId::as_str);
+    let parameters = cells![*limit, list, worktree_id, name.as_deref().unwrap_or(""), repository_id];
+    (WORKFLOW_LIST, parameters.to_vec())
+}
