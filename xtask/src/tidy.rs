@@ -35,7 +35,7 @@ const ROOT: &[&str] = &[
 ];
 
 /// Where programs are started: version control tools, and the commands of jobs.
-const RUNNERS: &[&str] = &["crates/waypost-workspace/src/run.rs", "crates/waypost-workspace/src/jobs.rs"];
+const RUNNERS: &[&str] = &["crates/waypost-workspace/src/vcs/run.rs", "crates/waypost-workspace/src/jobs.rs"];
 
 pub(crate) fn check(root: &Path) -> Result {
     let mut complaints = Vec::new();
@@ -53,9 +53,9 @@ pub(crate) fn check(root: &Path) -> Result {
         }
         // Put together here, so that this file does not contain what it looks for.
         for (word, homes, why) in [
-            (["process::", "{Command"].concat(), RUNNERS, "programs are started in run.rs and jobs.rs"),
-            (["process::", "{Child, Command"].concat(), RUNNERS, "programs are started in run.rs and jobs.rs"),
-            (["process::", "Command"].concat(), RUNNERS, "programs are started in run.rs and jobs.rs"),
+            (["process::", "{Command"].concat(), RUNNERS, "programs are started in vcs/run.rs and jobs.rs"),
+            (["process::", "{Child, Command"].concat(), RUNNERS, "programs are started in vcs/run.rs and jobs.rs"),
+            (["process::", "Command"].concat(), RUNNERS, "programs are started in vcs/run.rs and jobs.rs"),
             (
                 ["env::", "var"].concat(),
                 &["crates/waypost/src/environment.rs"],

@@ -1,33 +1,20 @@
-//! Version control as Waypost sees it.
+//! Version control, worktrees, and the isolated workspaces in which jobs run.
 //!
-//! [`detect()`] finds the checkout a path is in and where its state lives, by reading files alone: no process
-//! is started. [`worktrees`] adds and removes worktrees with the real tools, [`workspaces`] gives every job a directory of
-//! its own, [`history`] asks them for the versions of a file, [`merging`] for those that are in conflict, [`mod@sync`]
-//! brings a ledger together with its remote, and [`upstream`] sees what became of what is only proposed there; no other
-//! module runs them.
+//! [`detect()`] finds the checkout that contains a path, and where Waypost keeps its state there, by reading files alone.
+//! [`worktrees`] adds and removes worktrees with the repository's own tool, and [`workspaces`] gives every job its own
+//! directory. [`history`] reads the versions of a file, [`merge_driver`] its conflicts, [`mod@sync`] merges a ledger with
+//! its remote, and [`upstream`] reads the project's default branch. [`jobs`] runs the command of a job, [`job_log`] keeps
+//! its output.
 
-mod checkout;
-mod config_file;
-mod detect;
-mod git_layout;
-mod hg_layout;
-pub mod history;
-mod identity;
-mod jj_layout;
 pub mod job_log;
 pub mod jobs;
-pub mod merge_driver;
-mod run;
-mod sl_layout;
 pub mod sync;
-pub mod upstream;
+mod vcs;
 pub mod workspaces;
 pub mod worktrees;
 
-pub use checkout::{Checkout, Listed};
-pub use detect::{Environment, detect, is_same_place};
-pub use identity::{
-    adopt_repository_id, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, repository_id, restore_ids,
-    worktree_id,
+pub use vcs::{
+    Checkout, Environment, Listed, Own, adopt_repository_id, detect, ensure_repository_id, ensure_worktree_id,
+    git_version, history, init_git, is_adopted, is_same_place, merge_driver, renew_ids, repository_id, restore_ids,
+    run_editor, run_step, upstream, worktree_id,
 };
-pub use run::{Own, git_version, init_git, run_editor, run_step};

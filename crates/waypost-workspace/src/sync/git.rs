@@ -11,10 +11,9 @@ use waypost_core::{Error, Result, url_text};
 use super::locks::OwnLocks;
 use super::objects::{Objects, Record, Remote, TreeEntry};
 use super::{Adapter, Round, Work};
-use crate::git_layout;
-use crate::is_same_place;
-use crate::run::Git;
-use crate::worktrees::UNDER_WAY;
+use crate::vcs::git_layout::{self, OPERATIONS_IN_PROGRESS};
+use crate::vcs::is_same_place;
+use crate::vcs::run::Git;
 
 /// How long another git that has the index is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -80,7 +79,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<GitSync<'a>> {
 
 /// Refuses while something is under way. While it is, often no branch is checked out.
 fn check_under_way(git_dir: &Path) -> Result<()> {
-    match UNDER_WAY.iter().find(|(mark, ..)| git_dir.join(mark).exists()) {
+    match OPERATIONS_IN_PROGRESS.iter().find(|(mark, ..)| git_dir.join(mark).exists()) {
         Some((_, what, end)) => Err(Error::refused(format!("{what} is under way")).hint(*end)),
         None => Ok(()),
     }

@@ -11,8 +11,8 @@ use waypost_core::{Error, Kind, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
 use super::{Adapter, MESSAGE, Round, Work, unreachable};
-use crate::hg_layout;
-use crate::run::{Tool, hg, hg_network, sl, sl_network};
+use crate::vcs::hg_layout;
+use crate::vcs::run::{Tool, hg, hg_network, sl, sl_network};
 
 /// What is in the tool's directory while something is under way.
 const UNDER_WAY: &[(&str, &str)] = &[

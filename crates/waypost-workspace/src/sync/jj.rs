@@ -7,7 +7,7 @@ use waypost_core::{Error, Result};
 
 use super::objects::{Objects, Record, Remote, TreeEntry};
 use super::{Adapter, MESSAGE, Round, Work};
-use crate::run::{Git, Tool, jj_as_it_is};
+use crate::vcs::run::{Git, Tool, jj_as_it_is};
 
 /// A commit that jj has before all others, and git has not.
 const ROOT: &str = "0000000000000000000000000000000000000000";

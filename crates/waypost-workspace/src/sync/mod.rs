@@ -17,8 +17,8 @@ use waypost_core::model::Vcs;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::{FileLock, create_private_dir};
 
-use crate::checkout::Checkout;
-use crate::run::{Own, Tool};
+use crate::vcs::checkout::Checkout;
+use crate::vcs::run::{Own, Tool};
 
 /// How often everything is done again because somebody was faster.
 const ATTEMPTS: usize = 5;

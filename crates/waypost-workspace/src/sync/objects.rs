@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use waypost_core::{Error, Kind, Result, url_text};
 
 use super::{MESSAGE, Work, unreachable};
-use crate::git_layout;
-use crate::run::{Git, Tool, UPLOAD};
+use crate::vcs::git_layout;
+use crate::vcs::run::{Git, Tool, UPLOAD};
 
 /// Where the commits that were fetched are kept while they are needed.
 const MARKS: &str = "refs/waypost/sync/";

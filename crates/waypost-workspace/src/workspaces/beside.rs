@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use waypost_core::{Error, Result};
 
-use super::plan::{Plan, Strategy};
-use crate::run::Git;
+use super::model::{Plan, Strategy};
+use crate::vcs::run::Git;
 use crate::worktrees::is_repository_mark;
 
 /// Everything in a workspace's directory that Waypost did not put there.

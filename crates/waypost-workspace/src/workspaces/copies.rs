@@ -12,11 +12,9 @@ use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, copy_tree, create_private_dir, rename_new, replace, sync_dir, sync_file_system};
 
-use super::mirror::remove_if_there;
-use super::plan::{Name, Plan, Strategy};
-use super::remove::private_dir;
-use super::snapshot::Snapshot;
-use crate::run::hg;
+use super::dirs::{private_dir, remove_if_there};
+use super::model::{Name, Plan, Snapshot, Strategy};
+use crate::vcs::run::hg;
 
 /// How long somebody else who saves is waited for. Theirs may be large.
 const PATIENCE: Duration = Duration::from_mins(30);

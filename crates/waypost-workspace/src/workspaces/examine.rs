@@ -8,13 +8,14 @@ use waypost_fs::{Usage, measure_tree};
 
 use super::beside::{Linked, beside};
 use super::copies::is_copied;
-use super::make::source;
+use super::model::{Plan, Strategy};
 use super::open_processes::{Process, living_in};
 use super::overlay::enter;
-use super::plan::{Plan, Strategy};
+use super::plan::source;
 use super::reflog::abandoned;
-use crate::run::Git;
-use crate::worktrees::{self, PlainIndex, UNDER_WAY, count, nested_repositories};
+use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
+use crate::vcs::run::Git;
+use crate::worktrees::{self, PlainIndex, count, nested_repositories};
 
 /// What was found in a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,7 +180,7 @@ impl Files {
 
 /// Compares the files of a git worktree with its index and its commit, by content.
 pub(super) fn examine_files(git: &Git, git_dir: &Path, root: &Path) -> Result<Files> {
-    let under_way = UNDER_WAY.iter().filter(|(mark, ..)| git_dir.join(mark).exists());
+    let under_way = OPERATIONS_IN_PROGRESS.iter().filter(|(mark, ..)| git_dir.join(mark).exists());
     let under_way = under_way.map(|(_, what, end)| ((*what).to_owned(), (*end).to_owned())).collect();
     let nested = nested(root)?;
     let mut files = Files { changed: Vec::new(), untracked: Vec::new(), ignored: Vec::new(), under_way, nested };

@@ -7,10 +7,12 @@ use std::path::Path;
 
 use waypost_core::{Error, Result};
 
-use super::plan::Plan;
-use super::template::INDEX_SETTINGS;
-use crate::config_file::ConfigFile;
-use crate::git_layout;
+use super::mirror::Mirror;
+use super::model::Plan;
+use super::template::{INDEX_SETTINGS, Template};
+use crate::vcs::config_file::ConfigFile;
+use crate::vcs::git_layout;
+use crate::vcs::run::Git;
 
 /// Makes a git directory that borrows the objects of a mirror, with HEAD on the plan's branch.
 pub(super) fn write(git_dir: &Path, mirror: &Path, plan: &Plan) -> Result<()> {
@@ -48,6 +50,25 @@ pub(super) fn write(git_dir: &Path, mirror: &Path, plan: &Plan) -> Result<()> {
         put("HEAD", &format!("ref: refs/heads/{branch}\n"))
     })();
     written.map_err(failed)
+}
+
+/// Writes a git directory with the template's index.
+pub(super) fn write_with_index(own: &Path, plan: &Plan, mirror: &Mirror, template: &Template) -> Result<()> {
+    write(own, mirror.path(), plan)?;
+    fs::copy(template.index(), own.join("index"))
+        .map(drop)
+        .map_err(|error| Error::unavailable(format!("cannot write {}", own.display())).because(error))
+}
+
+/// Brings the files to the plan's commit, if the template is of another one.
+pub(super) fn bring_to_base(plan: &Plan, template: &Template) -> Result<()> {
+    let base = plan.base()?;
+    if template.commit == base {
+        return Ok(());
+    }
+    // Nobody but us has written the git directory yet, and all files are the template's: only what differs is looked at.
+    let git = Git::ours(&plan.workspace.join(".git"), Some(&plan.workspace));
+    git.command().args(["read-tree", "-m", "-u", &template.commit, base]).stdout().map(drop)
 }
 
 /// Says where objects are borrowed from, and how far back they go.

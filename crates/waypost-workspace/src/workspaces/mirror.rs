@@ -6,22 +6,14 @@
 
 use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use waypost_core::{Error, Result, url_text};
-use waypost_fs::{FileIdentity, FileLock, create_private_dir, remove_tree};
 
-use super::plan::{Name, Plan};
-use crate::checkout::Checkout;
-use crate::config_file::ConfigFile;
-use crate::identity::repository_id;
-use crate::run::{Git, Own};
-
-/// The first look at a large repository takes its time, and so does waiting for others who do.
-const PATIENCE: Duration = Duration::from_mins(30);
-
-/// What answers at the other end. Left to a repository, it could be any program here.
-pub(super) const UPLOAD: &str = "--upload-pack=git-upload-pack";
+use super::model::{Name, Plan};
+use crate::vcs::checkout::Checkout;
+use crate::vcs::config_file::ConfigFile;
+use crate::vcs::identity::repository_id;
+use crate::vcs::run::{Git, UPLOAD};
 
 /// How everything is fetched: what was asked for, and nothing besides.
 pub(super) const FETCH: [&str; 8] = [
@@ -38,12 +30,6 @@ pub(super) const FETCH: [&str; 8] = [
 /// A mirror, which may not be there yet.
 pub(super) struct Mirror {
     path: PathBuf,
-}
-
-/// A mirror that is there, and that nobody else changes meanwhile.
-pub(super) struct Held {
-    mirror: Mirror,
-    _lock: FileLock,
 }
 
 impl Mirror {
@@ -72,72 +58,6 @@ impl Mirror {
         self.path.with_extension("templates")
     }
 
-    /// Waits until nobody else changes it, and makes it if it is not there.
-    pub(super) fn hold(self, plan: &Plan) -> Result<Held> {
-        let dir = self.path.parent().unwrap_or(Path::new("/"));
-        create_private_dir(dir)
-            .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
-        let lock = FileLock::acquire(&self.path.with_extension("lock"), PATIENCE)?;
-        if self.path.symlink_metadata().is_err() {
-            self.create(plan)?;
-        }
-        self.ensure_usable_locked(plan.git_dir.as_deref())?;
-        self.check_origin(plan)?;
-        Ok(Held { mirror: self, _lock: lock })
-    }
-
-    /// Two repositories in one mirror would do no harm to objects, but it would be an accident.
-    fn check_origin(&self, plan: &Plan) -> Result<()> {
-        let Some(url) = plan.origin.as_deref().filter(|_| plan.git_dir.is_none()) else { return Ok(()) };
-        let config = ConfigFile::read(&self.path.join("config"));
-        match config.get("waypost.source") {
-            Some(known) if known != url => {
-                Err(Error::conflict(format!("{} is a mirror of {known}, not of {url}", self.path.display())))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn create(&self, plan: &Plan) -> Result<()> {
-        let new = self.path.with_extension("new");
-        // Left by somebody who was interrupted: we hold the lock.
-        remove_if_there(&new)?;
-        let dir = self.path.parent().unwrap_or(Path::new("/"));
-        let git = Git::at(dir);
-        let source = plan.origin.as_deref().unwrap_or_default();
-        if let Some(git_dir) = &plan.git_dir {
-            // With links, unless the source borrows itself: then its objects are copied, so that we do not depend on
-            // what it borrows from.
-            let borrows = git_dir.join("objects/info/alternates").is_file();
-            let how = if borrows { "--no-local" } else { "--local" };
-            let clone = git.command().args(["clone", "--quiet", "--bare", "--template=", "--no-tags", how, UPLOAD]);
-            clone.arg("--").arg(git_dir).arg(&new).stdout()?;
-        } else {
-            git.command().args(["init", "--quiet", "--bare", "--template=", "--"]).arg(&new).stdout()?;
-        }
-        write_settings(&new, source)?;
-        // Git itself syncs objects and refs, but neither `config` nor directories. After a power cut the name must not lead
-        // to a mirror without content.
-        waypost_fs::sync_file_system(&new)
-            .and_then(|()| std::fs::rename(&new, &self.path))
-            .and_then(|()| waypost_fs::sync_dir(&self.path))
-            .map_err(|error| Error::unavailable(format!("cannot make {}", self.path.display())).because(error))
-    }
-
-    /// Forgets a workspace. Comes after everything else of it is gone.
-    pub(super) fn release(&self, name: &Name) -> Result<()> {
-        if !self.path.is_dir() {
-            return Ok(());
-        }
-        self.ensure_usable()?;
-        let refs =
-            self.git().command().args(["for-each-ref", "--format=delete %(refname)", &keep(name, "")]).stdout()?;
-        if refs.is_empty() {
-            return Ok(());
-        }
-        self.git().command().args(["update-ref", "--stdin"]).fed(format!("{refs}\n").as_bytes()).map(drop)
-    }
-
     /// Fetches a commit from a repository on this machine, under a ref.
     pub(super) fn fetch_from(&self, repository: &Path, commit: &str, reference: &str) -> Result<()> {
         let fetch = self.git().command().args(FETCH).arg("--").arg(repository);
@@ -155,49 +75,6 @@ impl Mirror {
     pub(super) fn point(&self, reference: &str, commit: &str) -> Result<bool> {
         // Git does not point a ref to nothing.
         self.git().command().args(["update-ref", reference, commit]).succeeds()
-    }
-}
-
-impl Held {
-    pub(super) fn mirror(&self) -> &Mirror {
-        &self.mirror
-    }
-
-    /// Makes sure that the commits of a plan are here, and stay.
-    pub(super) fn keep(&self, plan: &Plan, own: Own, url: Option<&str>) -> Result<()> {
-        let base = plan.base()?;
-        let mirror = &self.mirror;
-        let reference = keep(&plan.name, "base");
-        if !mirror.point(&reference, base)? {
-            match &plan.git_dir {
-                Some(git_dir) => {
-                    check_source(git_dir)?;
-                    mirror.fetch_from(git_dir, base, &reference)?;
-                }
-                None => self.fetch_remote(plan, base, &reference, own, url)?,
-            }
-        }
-        if let (Some((_, commit)), Some(git_dir)) = (&plan.upstream, &plan.git_dir) {
-            let reference = keep(&plan.name, "upstream");
-            if !mirror.point(&reference, commit)? {
-                mirror.fetch_from(git_dir, commit, &reference)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn fetch_remote(&self, plan: &Plan, base: &str, reference: &str, own: Own, url: Option<&str>) -> Result<()> {
-        let url = url.or(plan.origin.as_deref()).ok_or_else(|| Error::not_found("nobody knows where to fetch from"))?;
-        check_url(url)?;
-        let git = Git::of_repository(&self.mirror.path)?.with("fetch.unpackLimit", "1").with("remote.waypost.url", url);
-        let wanted = plan.base_ref.as_deref().unwrap_or(base);
-        let fetch = git.network(own).args(FETCH).args(["--", "waypost", &format!("+{wanted}:{reference}")]);
-        fetch.stdout()?;
-        // The branch may have moved on since the plan; the commit is among its ancestors, or fetched by its own name.
-        if self.mirror.point(reference, base)? {
-            return Ok(());
-        }
-        git.network(own).args(FETCH).args(["--", "waypost", &format!("+{base}:{reference}")]).stdout().map(drop)
     }
 }
 
@@ -285,15 +162,6 @@ pub(super) fn check_url(url: &str) -> Result<()> {
     }
     let host = url.split_once(':').map_or("", |(host, _)| host.rsplit_once('@').map_or(host, |(_, host)| host));
     if host.starts_with('-') { refuse("names no host") } else { Ok(()) }
-}
-
-/// Removes a directory of ours, if it is there.
-pub(super) fn remove_if_there(path: &Path) -> Result<()> {
-    match FileIdentity::of_entry(path) {
-        Ok(identity) => remove_tree(path, identity),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::unavailable(format!("cannot look at {}", path.display())).because(error)),
-    }
 }
 
 #[cfg(test)]

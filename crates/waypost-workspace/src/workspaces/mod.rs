@@ -4,16 +4,21 @@
 //! leaves behind is named by what the caller wrote, and [`abandon`] takes exactly that away. The repository that jobs
 //! start from is only read: they borrow their objects from a mirror that nobody but Waypost writes.
 
+mod abandon;
 mod beside;
 mod clone;
 mod copies;
+mod dirs;
 mod examine;
 mod git_dir;
+mod held_mirror;
 mod make;
 mod mirror;
+mod model;
 mod open_processes;
 mod overlay;
 mod plan;
+mod plan_file;
 mod pool;
 mod push;
 mod reflog;
@@ -21,20 +26,24 @@ mod remove;
 mod repair;
 mod setup;
 mod snapshot;
+mod snapshot_refs;
 mod template;
+mod trash;
 mod upkeep;
 
+pub use abandon::abandon;
 pub use copies::{copies, replace_copy, save_copy};
 pub use examine::{Findings, WorktreeFindings, examine, measure};
-pub use make::{Files, Identity, Made, Means, abandon, make};
+pub use make::make;
 pub use mirror::path_for_checkout as mirror_of;
+pub use model::{Files, Identity, Made, Means, Name, Places, Plan, Request, Restored, Snapshot, Source, Strategy};
 pub use open_processes::{Process, living_in};
 pub use overlay::enter;
-pub use plan::{Name, Places, Plan, Request, Source, Strategy, plan};
+pub use plan::plan;
 pub use pool::{Slot, give_back, list as pool, list_of as pool_of, pooled, returned, take, warm};
 pub use push::{Merged, commit, head, merged, open_pull_request, push};
 pub use remove::{Work, remove, sweep_trash};
 pub use repair::{DamagedMirror, damaged_mirrors, repair_mirror};
 pub use setup::{SetUp, Trust, Trusted, include, set_up};
-pub use snapshot::{Restored, Snapshot, export, keep_abandoned, restore, snapshot, snapshots, snapshots_of};
+pub use snapshot::{export, keep_abandoned, restore, snapshot, snapshots, snapshots_of};
 pub use upkeep::{Packed, upkeep};

@@ -9,10 +9,9 @@ use std::path::PathBuf;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, mount_overlay, unmount_overlay};
 
-use super::clone;
-use super::make::Files;
+use super::git_dir::{bring_to_base, write_with_index};
 use super::mirror::Mirror;
-use super::plan::{Plan, Strategy};
+use super::model::{Files, Plan, Strategy};
 use super::template::Template;
 
 /// The directory of the layers, beside the workspace.
@@ -25,12 +24,12 @@ pub(super) fn fill(plan: &Plan, mirror: &Mirror, template: &Template) -> Result<
         fs::create_dir_all(dir)
             .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
     }
-    clone::write_git_dir(&upper.join(".git"), plan, mirror, template)?;
+    write_with_index(&upper.join(".git"), plan, mirror, template)?;
     // So that it can be mounted again after a restart, when nobody remembers the template.
     std::os::unix::fs::symlink(template.tree(), layers.join("lower"))
         .map_err(|error| Error::unavailable(format!("cannot write {}", layers.display())).because(error))?;
     mount_overlay(&template.tree(), &upper, &work, &plan.workspace)?;
-    clone::bring_to_base(plan, template)?;
+    bring_to_base(plan, template)?;
     Ok(Files::Overlaid)
 }
 

@@ -12,13 +12,16 @@ use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, FileLock, create_private_dir, measure_tree, rename_new};
 
+use super::abandon::abandon;
+use super::dirs::{private_dir, remove_if_there};
 use super::examine::nested;
-use super::make::{Files, Identity, Made, Means, is_ours, make, mark};
-use super::mirror::{Mirror, remove_if_there};
+use super::make::make;
+use super::mirror::Mirror;
+use super::model::{Files, Identity, Made, Means, Name, Plan, Strategy};
 use super::open_processes::{Process, living_in};
-use super::plan::{Name, Plan, Strategy, real};
-use super::{git_dir, remove};
-use crate::run::Git;
+use super::plan::real;
+use super::{git_dir, held_mirror, plan_file};
+use crate::vcs::run::{Git, Own};
 
 /// How long others who use the pool are waited for.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -64,7 +67,7 @@ fn list_in(pool: &Path) -> Result<Vec<Slot>> {
     let mut slots = Vec::new();
     for entry in entries.flatten() {
         // One that is not whole has no mark, or is being made; its maker's row names it.
-        let Some(slot) = read_mark(&entry.path()) else { continue };
+        let Some(slot) = plan_file::read(&entry.path()) else { continue };
         if slot.home() == entry.path() && slot.home().join(READY).is_file() {
             slots.push(Slot { living: living_in(&slot.home())?, plan: slot });
         }
@@ -85,19 +88,19 @@ pub fn take(plan: &Plan, means: &Means<'_>) -> Result<Option<Made>> {
         .map_err(|error| Error::unavailable(format!("cannot look at {}", plan.home().display())).because(error))?;
     let taken = (|| {
         {
-            let held = Mirror::of(plan)?.hold(plan)?;
+            let held = held_mirror::hold(Mirror::of(plan)?, plan)?;
             held.keep(plan, means.own, means.url)?;
         }
         renew_git_dir(plan, plan.workspace.join(".git/index"))?;
         clean(plan)
     })();
     taken.inspect_err(|_| {
-        if let Err(error) = super::make::abandon(plan) {
+        if let Err(error) = abandon(plan) {
             log::debug!("cannot take back workspace {}: {}", plan.name, error.full_message());
         }
     })?;
     // What it borrowed is kept in the name of its new owner by now.
-    Mirror::of(plan)?.release(&slot.name)?;
+    held_mirror::release(&Mirror::of(plan)?, &slot.name)?;
     let (base, strategy) = (plan.base.clone(), plan.strategy);
     Ok(Some(Made { identity: Some(identity.into()), base, strategy, files: Files::Copied, notes: Vec::new() }))
 }
@@ -141,11 +144,11 @@ pub fn give_back(plan: &Plan, identity: Identity, next: &Plan) -> Result<Slot> {
         return Err(Error::refused(format!("{} has other repositories in it", plan.workspace.display())));
     }
     {
-        let held = Mirror::of(next)?.hold(next)?;
-        held.keep(next, crate::run::Own::default(), None)?;
+        let held = held_mirror::hold(Mirror::of(next)?, next)?;
+        held.keep(next, Own::default(), None)?;
     }
     create_private_dir(&next.workspaces).map_err(|error| cannot_move(&plan.home(), error))?;
-    mark(next, &plan.home())?;
+    plan_file::write(next, &plan.home())?;
     rename_new(&plan.home(), &next.home()).map_err(|error| cannot_move(&plan.home(), error))?;
     // From here on it is the slot's, whatever happens. It can be taken once it is clean and says that it is ready.
     renew_git_dir(next, PathBuf::new())?;
@@ -153,7 +156,7 @@ pub fn give_back(plan: &Plan, identity: Identity, next: &Plan) -> Result<Slot> {
     clean(next)?;
     empty_home(next)?;
     say_ready(&next.home())?;
-    Mirror::of(plan)?.release(&plan.name)?;
+    held_mirror::release(&Mirror::of(plan)?, &plan.name)?;
     Ok(Slot { plan: next.clone(), living: Vec::new() })
 }
 
@@ -171,12 +174,12 @@ fn claim(plan: &Plan) -> Result<Option<Plan>> {
         return Ok(None);
     };
     let (from, to) = (slot.plan.home(), plan.home());
-    if !is_ours(&slot.plan, &from)? {
+    if !plan_file::is_of(&slot.plan, &from)? {
         return Ok(None);
     }
     // From here on it is where the plan says. That it still calls itself a slot does not confuse who cleans up.
     rename_new(&from, &to).map_err(|error| cannot_move(&from, error))?;
-    mark(plan, &to)?;
+    plan_file::write(plan, &to)?;
     fs::remove_file(to.join(READY)).map_err(|error| cannot_move(&to, error))?;
     Ok(Some(slot.plan.clone()))
 }
@@ -227,7 +230,7 @@ fn empty_home(plan: &Plan) -> Result<()> {
             fs::remove_file(entry.path()).map_err(failed)?;
         }
     }
-    remove::private_dir(&plan.context())
+    private_dir(&plan.context())
 }
 
 /// Says that a workspace is whole. What does not say so is being made, or was left by somebody who was interrupted.
@@ -254,10 +257,6 @@ fn pool_at(mirror: &Path, workspaces: &Path) -> PathBuf {
         return workspaces.to_owned();
     }
     workspaces.join("pool").join(name)
-}
-
-fn read_mark(home: &Path) -> Option<Plan> {
-    serde_json::from_slice(&fs::read(home.join("plan.json")).ok()?).ok()
 }
 
 fn cannot_move(path: &Path, error: std::io::Error) -> Error {

@@ -6,11 +6,13 @@
 use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
 
-use super::mirror::{self, Mirror, UPLOAD};
+use super::mirror::{self, Mirror};
+use super::model::Plan;
 use super::overlay::enter;
-use super::plan::{Plan, resolve};
-use crate::git_layout;
-use crate::run::{self, Git, Own, Tool};
+use super::plan::resolve;
+use super::repair::ensure_usable;
+use crate::vcs::git_layout;
+use crate::vcs::run::{self, Git, Own, Tool, UPLOAD};
 
 /// Whether the work of a workspace is in the branch that others build on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +129,7 @@ fn borrowing(tool: Tool, plan: &Plan) -> Tool {
 /// Git on the mirror, to which the real remote is known.
 fn with_remote(plan: &Plan, url: Option<&str>, is_push: bool) -> Result<Git> {
     let mirror = Mirror::of(plan)?;
-    mirror.ensure_usable()?;
+    ensure_usable(&mirror)?;
     // The source's own configuration may have a secret in its address. It stays there.
     let remotes = plan.git_dir.as_deref().map(git_layout::remotes).unwrap_or_default();
     let known = remotes.iter().find(|remote| remote.name == "origin");

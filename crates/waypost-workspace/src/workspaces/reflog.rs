@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use waypost_core::{Error, Result};
 
 use super::mirror::Mirror;
-use super::plan::{Plan, Strategy};
-use super::snapshot::saved_commits;
-use crate::run::Git;
+use super::model::{Plan, Strategy};
+use super::snapshot_refs::saved_commits;
+use crate::vcs::run::Git;
 
 /// Lists the commits that are lost with a workspace because nothing but its reflogs leads to them, newest first.
 ///

@@ -3,21 +3,21 @@
 //! Whoever is interrupted can be started again. The refs in the mirror go last: as long as anything is left of a
 //! workspace, what it borrows is there.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_fs::{FileIdentity, create_private_dir, remove_tree, rename_new};
+use waypost_fs::FileIdentity;
 
-use super::copies;
+use super::abandon::forget;
 use super::examine::examine;
-use super::make::{Identity, release_mirror, source};
-use super::overlay;
-use super::plan::{Plan, Strategy};
-use crate::run::Git;
+use super::model::{Identity, Plan, Strategy};
+use super::open_processes::living_in;
+use super::plan::source;
+use super::trash::{delete, delete_trash};
+use super::{copies, overlay};
 use crate::worktrees;
 
 /// What may become of work that is in a workspace.
@@ -75,72 +75,8 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Moves a workspace's directory to the trash, and deletes it there.
-pub(super) fn delete(plan: &Plan, identity: FileIdentity) -> Result<()> {
-    let (home, trash) = (plan.home(), plan.trash());
-    move_to_trash(&home, &trash)?;
-    // Between the look and the move it may have been exchanged. Then it goes back.
-    if FileIdentity::of_entry(&trash).ok() != Some(identity) {
-        let _ = rename_new(&trash, &home);
-        return Err(Error::refused(format!("{} is not the directory that was made", home.display())));
-    }
-    delete_trash(&trash, Some(identity))
-}
-
-pub(super) fn move_to_trash(home: &Path, trash: &Path) -> Result<()> {
-    let dir = trash.parent().unwrap_or(Path::new("/"));
-    let cannot = |error| Error::unavailable(format!("cannot move {} to the trash", home.display())).because(error);
-    create_private_dir(dir).map_err(cannot)?;
-    // A rename over a directory would be refused unless it is empty; either way nothing is lost.
-    fs::rename(home, trash).map_err(cannot)?;
-    waypost_fs::sync_dir(trash).map_err(cannot)
-}
-
-pub(super) fn delete_trash(path: &Path, expected: Option<FileIdentity>) -> Result<()> {
-    let identity = match FileIdentity::of_entry(path) {
-        Ok(identity) => identity,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::unavailable(format!("cannot look at {}", path.display())).because(error)),
-    };
-    if expected.is_some_and(|expected| expected != identity) {
-        return Err(Error::refused(format!("{} is not the directory that was made", path.display())));
-    }
-    if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-        return fs::remove_file(path)
-            .map_err(|error| Error::unavailable(format!("cannot delete {}", path.display())).because(error));
-    }
-    match remove_tree(path, identity) {
-        // Somebody else was quicker.
-        Err(_) if path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) => Ok(()),
-        other => other,
-    }
-}
-
-/// Makes everybody else forget a workspace whose directory is gone: the source, and last of all the mirror.
-pub(super) fn forget(plan: &Plan) -> Result<()> {
-    if matches!(plan.strategy, Strategy::Worktree | Strategy::Jj) {
-        let checkout = source(plan)?;
-        match (plan.strategy, &plan.branch) {
-            (Strategy::Jj, Some(name)) => worktrees::forget_named(&checkout, name)?,
-            _ => worktrees::forget(&checkout, &plan.workspace)?,
-        }
-        // Git worktrees that a job added beside its own went with the directory.
-        for listed in checkout.worktrees().iter().filter(|listed| listed.path.starts_with(plan.home())) {
-            worktrees::forget(&checkout, &listed.path)?;
-        }
-        if let (Strategy::Worktree, Some(git_dir), Some(branch), Some(base)) =
-            (plan.strategy, &plan.git_dir, &plan.branch, &plan.base)
-        {
-            // A branch on which nothing happened says nothing. One with commits stays.
-            let git = Git::of_repository(git_dir)?;
-            let _ = git.command().args(["update-ref", "-d", &format!("refs/heads/{branch}"), base]).succeeds()?;
-        }
-    }
-    release_mirror(plan)
-}
-
 fn check(plan: &Plan, work: Work) -> Result<()> {
-    let living = super::open_processes::living_in(&plan.home())?;
+    let living = living_in(&plan.home())?;
     if let Some(first) = living.first() {
         return Err(Error::refused(format!(
             "process {} ({}) lives in {}",
@@ -165,12 +101,4 @@ fn check(plan: &Plan, work: Work) -> Result<()> {
                 .hint("save it first with a snapshot"))
         }
     }
-}
-
-/// Makes a directory only for us.
-pub(super) fn private_dir(path: &Path) -> Result<()> {
-    DirBuilder::new()
-        .mode(0o700)
-        .create(path)
-        .map_err(|error| Error::unavailable(format!("cannot make {}", path.display())).because(error))
 }

@@ -14,8 +14,8 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, rename_new, replace, sync_file_system};
 
 use super::mirror::{FETCH, Mirror, write_settings};
-use crate::config_file::ConfigFile;
-use crate::run::Git;
+use crate::vcs::config_file::ConfigFile;
+use crate::vcs::run::Git;
 
 /// The maximum time to wait for a process that makes a workspace of the same repository.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(30);
@@ -55,22 +55,20 @@ pub fn repair_mirror(mirror: &Path) -> Result<Vec<String>> {
     repair(mirror, source.filter(|source| source.is_dir()).as_deref())
 }
 
-impl Mirror {
-    /// Repairs the mirror if it is there and damaged. The caller does not hold its lock.
-    pub(super) fn ensure_usable(&self) -> Result<()> {
-        if self.path().is_dir() && !damaged_files(self.path())?.is_empty() {
-            repair_mirror(self.path())?;
-        }
-        Ok(())
+/// Repairs the mirror if it is there and damaged. The caller does not hold its lock.
+pub(super) fn ensure_usable(mirror: &Mirror) -> Result<()> {
+    if mirror.path().is_dir() && !damaged_files(mirror.path())?.is_empty() {
+        repair_mirror(mirror.path())?;
     }
+    Ok(())
+}
 
-    /// Repairs the mirror if it is damaged. The caller holds its lock, and knows the repository that it mirrors.
-    pub(super) fn ensure_usable_locked(&self, source: Option<&Path>) -> Result<()> {
-        if !damaged_files(self.path())?.is_empty() {
-            repair(self.path(), source)?;
-        }
-        Ok(())
+/// Repairs the mirror if it is damaged. The caller holds its lock, and knows the repository that it mirrors.
+pub(super) fn ensure_usable_locked(mirror: &Mirror, source: Option<&Path>) -> Result<()> {
+    if !damaged_files(mirror.path())?.is_empty() {
+        repair(mirror.path(), source)?;
     }
+    Ok(())
 }
 
 /// Lists the files that git always writes whole and that are not: `HEAD`, `config`, refs and packs.

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result, path_text};
 use waypost_fs::{FileLock, copy_below, create_private_dir, replace};
 
-use super::plan::Plan;
-use crate::run::{Git, run_setup};
+use super::model::Plan;
+use crate::vcs::run::{Git, run_setup};
 
 /// How long another who trusts something is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);

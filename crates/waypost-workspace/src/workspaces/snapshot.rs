@@ -5,65 +5,22 @@
 //! copy of all files takes its place.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result};
 use waypost_fs::sync_file_system;
 
 use super::beside::beside;
 use super::copies::{copies, restore_copy, save_copy};
 use super::examine::{examine_files, nested};
 use super::mirror::Mirror;
+use super::model::{Name, Plan, Restored, Snapshot, Strategy};
 use super::overlay::enter;
-use super::plan::{Name, Plan, Strategy};
 use super::reflog::{abandoned, tips};
-use crate::run::Git;
+use super::repair::ensure_usable;
+use super::snapshot_refs::{REFS, SNAPSHOTS, forget, list, not_ours, read, reference, refs_of};
+use crate::vcs::run::Git;
 use crate::worktrees::commit_everything;
-
-const SNAPSHOTS: &str = "refs/waypost/snapshots/";
-/// Where a snapshot's branches, tags and stashes are, by its name.
-const REFS: &str = "refs/waypost/saved/";
-
-/// A state of a workspace that was saved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
-    /// What it is called.
-    pub id: Name,
-    /// How the workspace that comes of it is made.
-    pub strategy: Strategy,
-    /// The commit that is it, unless it is a copy of files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit: Option<String>,
-    /// The hash of all its files, likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tree: Option<String>,
-    /// The commit that the workspace was on, if it was on one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head: Option<String>,
-    /// Where it lies, if it is a copy of files.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "path_text::optional")]
-    pub path: Option<PathBuf>,
-    /// Branches, tags, stashes, abandoned commits and worktrees beside it that only the workspace had.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refs: Vec<String>,
-    /// What was in the workspace and is not in it: other repositories, or sockets and pipes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<String>,
-}
-
-/// What was restored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restored {
-    /// The snapshot.
-    pub snapshot: Snapshot,
-    /// What was there before, if that was anything else.
-    pub before: Option<Snapshot>,
-    /// Branches, tags and stashes that stayed as they are in the workspace.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_alone: Vec<String>,
-}
 
 /// Saves everything in a workspace under a name. The same name twice is an error.
 pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
@@ -106,8 +63,8 @@ pub fn snapshots_of(mirror: &Path) -> Result<Vec<Snapshot>> {
     if !mirror.path().is_dir() {
         return Ok(Vec::new());
     }
-    mirror.ensure_usable()?;
-    look(&mirror, SNAPSHOTS, REFS)
+    ensure_usable(&mirror)?;
+    list(&mirror, SNAPSHOTS, REFS)
 }
 
 /// Brings a workspace to the state of a snapshot of it, or of another one of the same repository.
@@ -222,16 +179,6 @@ fn work_beside(plan: &Plan) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Lists the commits of all snapshots in a mirror, and the branches, tags and stashes that are kept with them.
-pub(super) fn saved_commits(mirror: &Mirror) -> Result<Vec<String>> {
-    if !mirror.path().is_dir() {
-        return Ok(Vec::new());
-    }
-    mirror.ensure_usable()?;
-    let list = ["for-each-ref", "--format=%(objectname)", SNAPSHOTS, REFS];
-    Ok(mirror.git().command().args(list).stdout()?.lines().map(str::to_owned).collect())
-}
-
 /// Points refs of the user's repository to commits that only the reflog of a git worktree has. Returns their names.
 pub fn keep_abandoned(plan: &Plan) -> Result<Vec<String>> {
     let git = Git::in_worktree(&plan.workspace)?;
@@ -261,28 +208,10 @@ fn restore_refs(git: &Git, mirror: &Mirror, id: &Name) -> Result<Vec<String>> {
     Ok(left_alone)
 }
 
-/// The branches, tags and stashes of a snapshot, with what they are.
-fn refs_of(mirror: &Mirror, id: &Name) -> Result<Vec<(String, String)>> {
-    let beginning = format!("{REFS}{id}/");
-    let refs =
-        mirror.git().command().args(["for-each-ref", "--format=%(objectname) %(refname)", &beginning]).stdout()?;
-    let refs = refs.lines().filter_map(|line| line.split_once(' '));
-    Ok(refs.filter_map(|(object, name)| Some((name.strip_prefix(&beginning)?.to_owned(), object.to_owned()))).collect())
-}
-
-/// Forgets a snapshot that is the same as another.
-fn forget(mirror: &Mirror, id: &Name) -> Result<()> {
-    let mut lines = format!("delete {}\n", reference(id));
-    for (name, _) in refs_of(mirror, id)? {
-        let _ = writeln!(lines, "delete {REFS}{id}/{name}");
-    }
-    mirror.git().command().args(["update-ref", "--stdin"]).fed(lines.as_bytes()).map(drop)
-}
-
 /// Writes a snapshot with its whole history into one file, which git can clone and fetch from.
 pub fn export(mirror: &Path, id: &Name, file: &Path) -> Result<()> {
     let mirror = Mirror::at(mirror);
-    mirror.ensure_usable()?;
+    ensure_usable(&mirror)?;
     let refs = read(&mirror, id)?.refs.into_iter().map(|name| format!("{REFS}{id}/{name}"));
     let file = std::path::absolute(file)
         .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
@@ -317,46 +246,6 @@ fn open(plan: &Plan) -> Result<Git> {
 
 fn mirror_of(plan: &Plan) -> Result<Mirror> {
     let mirror = Mirror::of(plan).map_err(|error| error.hint("commit there: its commits stay in the repository"))?;
-    mirror.ensure_usable()?;
+    ensure_usable(&mirror)?;
     Ok(mirror)
-}
-
-fn read(mirror: &Mirror, id: &Name) -> Result<Snapshot> {
-    let found = look(mirror, &reference(id), &format!("{REFS}{id}/"))?;
-    found.into_iter().find(|one| one.id == *id).ok_or_else(|| Error::not_found(format!("there is no snapshot {id}")))
-}
-
-/// Reads the snapshots that these refs are, and those that are kept with them, in two looks however many there are.
-fn look(mirror: &Mirror, snapshots: &str, refs: &str) -> Result<Vec<Snapshot>> {
-    let list = |format: &str, below: &str| mirror.git().command().args(["for-each-ref", format, below]).stdout();
-    let refs = list("--format=%(refname)", refs)?;
-    let refs: Vec<(&str, &str)> = refs.lines().filter_map(|name| name.strip_prefix(REFS)?.split_once('/')).collect();
-    let found = list("--format=%(refname) %(objectname) %(tree) %(parent)", snapshots)?;
-    let mut all = Vec::new();
-    for line in found.lines() {
-        let mut words = line.split(' ');
-        let Some(id) = words.next().and_then(|name| name.strip_prefix(SNAPSHOTS)) else { continue };
-        let id = Name::try_from(id.to_owned())?;
-        let mut word = || words.next().filter(|word| !word.is_empty()).map(str::to_owned).ok_or_else(|| not_ours(&id));
-        let (commit, tree, head) = (word()?, word()?, word()?);
-        all.push(Snapshot {
-            strategy: Strategy::Clone,
-            commit: Some(commit),
-            tree: Some(tree),
-            head: Some(head),
-            path: None,
-            refs: refs.iter().filter(|(of, _)| *of == id.as_str()).map(|(_, name)| (*name).to_owned()).collect(),
-            left_out: Vec::new(),
-            id,
-        });
-    }
-    Ok(all)
-}
-
-fn not_ours(id: &Name) -> Error {
-    Error::damaged(format!("snapshot {id} is not one of ours"))
-}
-
-fn reference(id: &Name) -> String {
-    format!("{SNAPSHOTS}{id}")
 }

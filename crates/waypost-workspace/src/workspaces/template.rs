@@ -8,9 +8,11 @@ use std::time::SystemTime;
 
 use waypost_core::{Error, Result};
 
-use super::mirror::{Held, Mirror, remove_if_there};
-use super::plan::Name;
-use crate::run::Git;
+use super::dirs::remove_if_there;
+use super::held_mirror::HeldMirror;
+use super::mirror::Mirror;
+use super::model::Name;
+use crate::vcs::run::Git;
 
 /// From a template that differs in more files than this a copy takes longer than from a new one.
 const FAR: usize = 1000;
@@ -64,27 +66,25 @@ impl Template {
     }
 }
 
-impl Held {
-    /// Returns a template of a commit or of one near it, for a workspace, which must leave it in the end.
-    pub(super) fn template(&self, commit: &str, name: &Name) -> Result<Template> {
-        let mirror = self.mirror();
-        let known = all(mirror);
-        let exact = known.iter().position(|template| template.commit == commit);
-        let found = match exact {
-            Some(place) => Some(place),
-            None => known.iter().position(|template| is_near(mirror, &template.commit, commit)),
-        };
-        let template = match found {
-            Some(place) => known.into_iter().nth(place),
-            None => None,
-        };
-        let template = match template {
-            Some(template) => template,
-            None => create(mirror, commit)?,
-        };
-        template.enter(name)?;
-        Ok(template)
-    }
+/// Returns a template of a commit or of one near it, for a workspace, which must leave it in the end.
+pub(super) fn find_or_create(held: &HeldMirror, commit: &str, name: &Name) -> Result<Template> {
+    let mirror = held.mirror();
+    let known = all(mirror);
+    let exact = known.iter().position(|template| template.commit == commit);
+    let found = match exact {
+        Some(place) => Some(place),
+        None => known.iter().position(|template| is_near(mirror, &template.commit, commit)),
+    };
+    let template = match found {
+        Some(place) => known.into_iter().nth(place),
+        None => None,
+    };
+    let template = match template {
+        Some(template) => template,
+        None => create(mirror, commit)?,
+    };
+    template.enter(name)?;
+    Ok(template)
 }
 
 /// Says that a workspace uses no template any more.

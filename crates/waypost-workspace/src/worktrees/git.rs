@@ -12,18 +12,9 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
 use super::{Add, Findings, Saved, dirty, unpushed};
-use crate::checkout::{Checkout, Listed};
-use crate::run::{Git, Tool};
-
-/// What git leaves in a worktree's directory while something is under way.
-pub(crate) const UNDER_WAY: &[(&str, &str, &str)] = &[
-    ("rebase-merge", "a rebase", "git rebase --continue or --abort"),
-    ("rebase-apply", "a rebase", "git rebase --continue or --abort"),
-    ("MERGE_HEAD", "a merge", "git merge --continue or --abort"),
-    ("CHERRY_PICK_HEAD", "a cherry-pick", "git cherry-pick --continue or --abort"),
-    ("REVERT_HEAD", "a revert", "git revert --continue or --abort"),
-    ("BISECT_LOG", "a bisection", "git bisect reset"),
-];
+use crate::vcs::checkout::{Checkout, Listed};
+use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
+use crate::vcs::run::{Git, Tool};
 
 /// Finds the worktree that has a branch.
 pub(super) fn find(checkout: &Checkout, branch: &str) -> Result<Option<Listed>> {
@@ -112,7 +103,7 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
         let unlock = format!("git worktree unlock {}", path.display());
         findings.in_the_way.push(("a lock that somebody put on it".to_owned(), unlock));
     }
-    for (mark, what, end) in UNDER_WAY {
+    for (mark, what, end) in OPERATIONS_IN_PROGRESS {
         if git_dir.join(mark).exists() {
             findings.in_the_way.push((format!("{what} under way"), (*end).to_owned()));
         }

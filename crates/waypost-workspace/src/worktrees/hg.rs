@@ -9,9 +9,9 @@ use waypost_fs::{FileIdentity, remove_tree};
 
 use super::git::{TemporaryDir, change_times, is_same_file, temporary};
 use super::{Add, Findings, Saved, dirty, unpushed};
-use crate::checkout::{Checkout, Listed};
-use crate::hg_layout;
-use crate::run::hg;
+use crate::vcs::checkout::{Checkout, Listed};
+use crate::vcs::hg_layout;
+use crate::vcs::run::hg;
 
 /// What Mercurial keeps in a share's own directory, and what to do about it.
 const KEPT_IN_SHARE: &[(&str, &str, &str)] = &[

@@ -7,8 +7,8 @@ use waypost_fs::{FileIdentity, remove_tree};
 
 use super::git::{change_times, differing_files};
 use super::{Add, Findings, Saved, unpushed};
-use crate::checkout::Checkout;
-use crate::run::{Git, jj};
+use crate::vcs::checkout::Checkout;
+use crate::vcs::run::{Git, jj};
 
 pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Result<()> {
     let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);

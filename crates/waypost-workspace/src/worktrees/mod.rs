@@ -16,10 +16,10 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, create_private_dir};
 
-use crate::checkout::{Checkout, Listed};
+use crate::vcs::checkout::{Checkout, Listed};
 
 pub use git::exclude;
-pub(crate) use git::{PlainIndex, UNDER_WAY, commit_everything};
+pub(crate) use git::{PlainIndex, commit_everything};
 
 /// Checking out a large tree takes its time, and so does waiting for others who do.
 const PATIENCE: Duration = Duration::from_mins(10);

@@ -15,7 +15,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use waypost_core::{Error, Result, url_text};
 
-use crate::{jobs, sl_layout};
+use super::sl_layout;
+use crate::jobs;
 
 /// Variables that would make git look at another repository, or run something.
 const GIT_VARIABLES: &[&str] = &[

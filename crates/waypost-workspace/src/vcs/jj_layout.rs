@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
 
-use crate::checkout::{Checkout, Listed};
-use crate::config_file::ConfigFile;
-use crate::detect::found;
-use crate::git_layout;
-use crate::identity;
+use super::checkout::{Checkout, Listed};
+use super::config_file::ConfigFile;
+use super::probe::found;
+use super::{git_layout, identity};
 
 /// Opens the checkout whose `.jj` is in `dir`, if one is.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
@@ -33,8 +32,8 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     let in_jj = shared_dir.join("waypost");
     let in_git = git_dir.as_deref().map(|dir| dir.join("waypost"));
     let private_dir = match &in_git {
-        Some(in_git) if colocated => first_existing(in_git, &in_jj),
-        Some(in_git) => first_existing(&in_jj, in_git),
+        Some(in_git) if colocated => git_layout::first_existing(in_git, &in_jj),
+        Some(in_git) => git_layout::first_existing(&in_jj, in_git),
         None => in_jj,
     };
     let own = dot_jj.join("waypost");
@@ -61,15 +60,6 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     }))
 }
 
-/// Where a git repository keeps our state: in its own directory, unless jj joined later and has it already.
-pub(crate) fn private_dir_of_git(common_dir: &Path, main_root: Option<&Path>) -> PathBuf {
-    let in_git = common_dir.join("waypost");
-    match main_root {
-        Some(root) => first_existing(&in_git, &root.join(".jj/repo/waypost")),
-        None => in_git,
-    }
-}
-
 /// Lists the workspaces that jj has on record.
 pub(crate) fn workspaces(shared_dir: &Path) -> Vec<Listed> {
     let Ok(index) = std::fs::read(shared_dir.join("workspace_store/index")) else {
@@ -90,10 +80,6 @@ pub(crate) fn workspaces(shared_dir: &Path) -> Vec<Listed> {
         .collect();
     listed.sort_by(|one, other| one.name.cmp(&other.name));
     listed
-}
-
-fn first_existing(preferred: &Path, other: &Path) -> PathBuf {
-    if !preferred.exists() && other.exists() { other.to_owned() } else { preferred.to_owned() }
 }
 
 /// Returns the repository directory that a secondary workspace's `.jj/repo` file names.

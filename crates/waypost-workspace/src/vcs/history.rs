@@ -10,9 +10,10 @@ use waypost_core::model::Vcs;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
-use crate::checkout::Checkout;
-use crate::run::{Conversation, Git, Tool, hg, jj, sl};
-use crate::{git_layout, is_same_place};
+use super::checkout::Checkout;
+use super::git_layout;
+use super::probe::is_same_place;
+use super::run::{Conversation, Git, Tool, hg, jj, sl};
 
 /// A commit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use waypost_core::{Error, Result};
 
-use crate::hg_layout;
+use super::hg_layout;
 
 /// Sections of which every setting is harmless.
 const SECTIONS: &[&str] = &["color", "hint", "paths", "remotenames"];

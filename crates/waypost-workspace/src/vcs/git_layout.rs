@@ -9,10 +9,21 @@ use waypost_core::ledger::role::Remote;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text, url_text};
 
-use crate::checkout::{Checkout, Listed};
-use crate::config_file::ConfigFile;
-use crate::detect::{Environment, found};
-use crate::jj_layout;
+use super::checkout::{Checkout, Listed};
+use super::config_file::ConfigFile;
+use super::environment::Environment;
+use super::probe::found;
+
+/// Operations that git has begun and not finished: the entry it keeps in a worktree's git directory, what to call the
+/// operation, and the command that ends it.
+pub(crate) const OPERATIONS_IN_PROGRESS: &[(&str, &str, &str)] = &[
+    ("rebase-merge", "a rebase", "git rebase --continue or --abort"),
+    ("rebase-apply", "a rebase", "git rebase --continue or --abort"),
+    ("MERGE_HEAD", "a merge", "git merge --continue or --abort"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick", "git cherry-pick --continue or --abort"),
+    ("REVERT_HEAD", "a revert", "git revert --continue or --abort"),
+    ("BISECT_LOG", "a bisection", "git bisect reset"),
+];
 
 /// Opens the checkout whose `.git` is in `dir`, if one is.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
@@ -173,6 +184,20 @@ pub(crate) fn setting(common_dir: &Path, home: Option<&Path>, key: &str) -> Opti
     config.get(key).map(str::to_owned)
 }
 
+/// Where a git repository keeps our state: in its own directory, unless jj joined later and has it already.
+fn private_dir(common_dir: &Path, main_root: Option<&Path>) -> PathBuf {
+    let in_git = common_dir.join("waypost");
+    match main_root {
+        Some(root) => first_existing(&in_git, &root.join(".jj/repo/waypost")),
+        None => in_git,
+    }
+}
+
+/// Returns the preferred path, unless only the other one exists.
+pub(crate) fn first_existing(preferred: &Path, other: &Path) -> PathBuf {
+    if !preferred.exists() && other.exists() { other.to_owned() } else { preferred.to_owned() }
+}
+
 struct Layout {
     /// The git directory of this worktree.
     git_dir: PathBuf,
@@ -240,7 +265,7 @@ impl Layout {
             .or_else(|| if main_root.is_none() { branch(&self.common_dir) } else { None });
         Checkout {
             vcs: Vcs::Git,
-            private_dir: jj_layout::private_dir_of_git(&self.common_dir, main_root.as_deref()),
+            private_dir: private_dir(&self.common_dir, main_root.as_deref()),
             worktree_private_dir: self.git_dir.join("waypost"),
             shared_dir: self.common_dir.clone(),
             git_dir: Some(self.common_dir.clone()),

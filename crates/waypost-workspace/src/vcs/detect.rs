@@ -1,33 +1,18 @@
 //! Finding the checkout a path is in, by reading files alone.
 
 use std::ffi::OsStr;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::io::Errno;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
 
-use crate::checkout::Checkout;
-use crate::{git_layout, hg_layout, jj_layout};
-
-/// What the environment says about finding a repository.
-#[derive(Clone, Debug, Default)]
-pub struct Environment {
-    /// `GIT_DIR`.
-    pub git_dir: Option<PathBuf>,
-    /// `GIT_COMMON_DIR`.
-    pub git_common_dir: Option<PathBuf>,
-    /// `GIT_WORK_TREE`.
-    pub git_work_tree: Option<PathBuf>,
-    /// `GIT_CEILING_DIRECTORIES`: directories the search does not rise above.
-    pub ceilings: Vec<PathBuf>,
-    /// The user's own Waypost directory, which is not a repository although it may be called `.waypost`.
-    pub home: Option<PathBuf>,
-}
+use super::checkout::Checkout;
+use super::environment::Environment;
+use super::probe::is_same_place;
+use super::{git_layout, hg_layout, jj_layout};
 
 /// The name of our directory in a worktree.
-pub(crate) const DOT_DIR: &str = ".waypost";
+const DOT_DIR: &str = ".waypost";
 
 /// Finds the checkout that `start` is in. `start` must exist.
 ///
@@ -67,31 +52,8 @@ pub fn detect(start: &Path, environment: &Environment) -> Result<Option<Checkout
         .map(without_vcs))
 }
 
-/// Returns what was found at a path; `None` if there is nothing, or nothing that this user may see.
-///
-/// A disk that cannot be read is an error: it must not look like a directory without a repository.
-pub(crate) fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>> {
-    const FAILURES: &[Errno] = &[
-        Errno::IO,
-        Errno::NOMEM,
-        Errno::MFILE,
-        Errno::NFILE,
-        Errno::STALE,
-        Errno::UCLEAN,
-        Errno::TIMEDOUT,
-        Errno::NOTCONN,
-    ];
-    match result {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if Errno::from_io_error(&error).is_some_and(|errno| FAILURES.contains(&errno)) => {
-            Err(Error::unavailable(format!("cannot read {}", path.display())).because(error))
-        }
-        Err(_) => Ok(None),
-    }
-}
-
 /// Returns the checkout that a directory without version control is.
-pub(crate) fn without_vcs(root: &Path) -> Checkout {
+fn without_vcs(root: &Path) -> Checkout {
     let local = root.join(DOT_DIR).join("local");
     Checkout {
         vcs: Vcs::None,
@@ -117,9 +79,4 @@ fn below_ceilings<'a>(start: &'a Path, environment: &'a Environment) -> impl Ite
             *depth == 0 || !environment.ceilings.iter().any(|ceiling| is_same_place(ceiling, dir))
         })
         .map(|(_, dir)| dir)
-}
-
-/// Tells whether two paths lead to the same place.
-pub fn is_same_place(one: &Path, other: &Path) -> bool {
-    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text, url_text};
 
-use crate::checkout::Checkout;
-use crate::config_file::ConfigFile;
-use crate::detect::found;
+use super::checkout::Checkout;
+use super::config_file::ConfigFile;
+use super::probe::found;
 
 /// Ways to reach a remote that start no program of the repository's choice.
 const SCHEMES: &[&str] = &["file", "http", "https", "ssh"];

@@ -2,11 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use waypost_core::ledger::role::Remote;
 use waypost_core::model::Vcs;
 use waypost_core::path_text;
-
-use crate::{git_layout, jj_layout};
 
 /// A checkout, as found on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,22 +33,6 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    /// Returns the worktree that the ledger and the shared configuration belong to.
-    ///
-    /// It is the main one. A bare repository has none: then it is the worktree that has the default branch,
-    /// else the current one.
-    pub fn home(&self) -> Option<PathBuf> {
-        if let Some(main) = &self.main_root {
-            return Some(main.clone());
-        }
-        let default = self.default_branch.as_deref();
-        self.worktrees()
-            .into_iter()
-            .find(|listed| default.is_some() && listed.branch.as_deref() == default && listed.path.is_dir())
-            .map(|listed| listed.path)
-            .or_else(|| self.root.clone())
-    }
-
     /// Returns a path that stands for the repository as a whole.
     pub fn repository_path(&self) -> &Path {
         self.main_root.as_deref().unwrap_or(&self.shared_dir)
@@ -73,25 +54,6 @@ impl Checkout {
         if self.vcs == Vcs::Git && has_jj { Vcs::Jj } else { self.vcs }
     }
 
-    /// Returns the name under which the version control knows the user, if that can be read from its files.
-    pub fn user_name(&self, home: Option<&Path>) -> Option<String> {
-        git_layout::user_name(self.git_dir.as_deref()?, home)
-    }
-
-    /// Returns the repositories that this one is fetched from and pushed to.
-    pub fn remotes(&self) -> Vec<Remote> {
-        if let Some(git_dir) = &self.git_dir {
-            return git_layout::remotes(git_dir);
-        }
-        let remote = |url: &String| Remote { name: "origin".to_owned(), url: url.clone(), push_url: None };
-        self.remote_url.iter().map(remote).collect()
-    }
-
-    /// Returns what the repository's own git configuration says for a key.
-    pub fn git_setting(&self, key: &str) -> Option<String> {
-        git_layout::setting(self.git_dir.as_deref()?, None, key)
-    }
-
     /// Tells whether the repository is a submodule of another.
     pub fn is_submodule(&self) -> bool {
         let parts: Vec<_> = self.shared_dir.components().map(std::path::Component::as_os_str).collect();
@@ -101,28 +63,6 @@ impl Checkout {
     /// Tells whether we stand in the main worktree.
     pub fn is_main(&self) -> bool {
         self.root.is_some() && self.root == self.main_root
-    }
-
-    /// Lists the worktrees that the version control itself knows, this one among them.
-    ///
-    /// Mercurial and Sapling do not keep such a list.
-    pub fn worktrees(&self) -> Vec<Listed> {
-        let mut listed = match self.vcs {
-            Vcs::Git => git_layout::worktrees(&self.shared_dir, self.main_root.as_deref()),
-            Vcs::Jj => jj_layout::workspaces(&self.shared_dir),
-            Vcs::Hg | Vcs::Sl | Vcs::None => Vec::new(),
-        };
-        if let Some(root) = &self.root
-            && !listed.iter().any(|listed| listed.path == *root)
-        {
-            listed.push(Listed {
-                name: self.name.clone(),
-                path: root.clone(),
-                branch: self.branch.clone(),
-                private_dir: self.worktree_private_dir.clone(),
-            });
-        }
-        listed
     }
 }
 

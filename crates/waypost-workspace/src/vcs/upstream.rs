@@ -9,10 +9,10 @@ use waypost_core::model::Vcs;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::create_private_dir;
 
-use crate::checkout::Checkout;
-use crate::hg_layout;
-use crate::history::{History, has_commit, of_mercurial, offline, on_branch};
-use crate::run::{Git, Own, Tool, UPLOAD, hg, hg_network, sl, sl_network};
+use super::checkout::Checkout;
+use super::hg_layout;
+use super::history::{History, has_commit, of_mercurial, offline, on_branch};
+use super::run::{Git, Own, Tool, UPLOAD, hg, hg_network, sl, sl_network};
 
 /// Which remotes are the project, the first that is there.
 const REMOTES: &[&str] = &["upstream", "origin"];

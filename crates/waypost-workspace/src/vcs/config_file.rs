@@ -7,7 +7,7 @@ use std::path::Path;
 
 use waypost_core::Result;
 
-use crate::detect::found;
+use super::probe::found;
 
 /// The assignments of a file, in order.
 #[derive(Debug, Default, PartialEq, Eq)]

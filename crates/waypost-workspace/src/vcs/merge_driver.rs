@@ -5,9 +5,9 @@ use std::path::Path;
 use waypost_core::Result;
 use waypost_core::model::Vcs;
 
-use crate::checkout::Checkout;
-use crate::git_layout;
-use crate::run::Git;
+use super::checkout::Checkout;
+use super::git_layout;
+use super::run::Git;
 
 /// What git calls our driver.
 const NAME: &str = "waypost";

@@ -1,0 +1,68 @@
+//! What the files of a repository say about a checkout.
+
+use std::path::{Path, PathBuf};
+
+use waypost_core::ledger::role::Remote;
+use waypost_core::model::Vcs;
+
+use super::checkout::{Checkout, Listed};
+use super::{git_layout, jj_layout};
+
+impl Checkout {
+    /// Returns the worktree that the ledger and the shared configuration belong to.
+    ///
+    /// It is the main one. A bare repository has none: then it is the worktree that has the default branch,
+    /// else the current one.
+    pub fn home(&self) -> Option<PathBuf> {
+        if let Some(main) = &self.main_root {
+            return Some(main.clone());
+        }
+        let default = self.default_branch.as_deref();
+        self.worktrees()
+            .into_iter()
+            .find(|listed| default.is_some() && listed.branch.as_deref() == default && listed.path.is_dir())
+            .map(|listed| listed.path)
+            .or_else(|| self.root.clone())
+    }
+
+    /// Returns the name under which the version control knows the user, if that can be read from its files.
+    pub fn user_name(&self, home: Option<&Path>) -> Option<String> {
+        git_layout::user_name(self.git_dir.as_deref()?, home)
+    }
+
+    /// Returns the repositories that this one is fetched from and pushed to.
+    pub fn remotes(&self) -> Vec<Remote> {
+        if let Some(git_dir) = &self.git_dir {
+            return git_layout::remotes(git_dir);
+        }
+        let remote = |url: &String| Remote { name: "origin".to_owned(), url: url.clone(), push_url: None };
+        self.remote_url.iter().map(remote).collect()
+    }
+
+    /// Returns what the repository's own git configuration says for a key.
+    pub fn git_setting(&self, key: &str) -> Option<String> {
+        git_layout::setting(self.git_dir.as_deref()?, None, key)
+    }
+
+    /// Lists the worktrees that the version control itself knows, this one among them.
+    ///
+    /// Mercurial and Sapling do not keep such a list.
+    pub fn worktrees(&self) -> Vec<Listed> {
+        let mut listed = match self.vcs {
+            Vcs::Git => git_layout::worktrees(&self.shared_dir, self.main_root.as_deref()),
+            Vcs::Jj => jj_layout::workspaces(&self.shared_dir),
+            Vcs::Hg | Vcs::Sl | Vcs::None => Vec::new(),
+        };
+        if let Some(root) = &self.root
+            && !listed.iter().any(|listed| listed.path == *root)
+        {
+            listed.push(Listed {
+                name: self.name.clone(),
+                path: root.clone(),
+                branch: self.branch.clone(),
+                private_dir: self.worktree_private_dir.clone(),
+            });
+        }
+        listed
+    }
+}

@@ -1,0 +1,29 @@
+//! Version control: finds repositories by reading files, and runs git, jj, hg and sl.
+//!
+//! `run` is the only file that starts these tools. [`detect()`] and the layouts start no process.
+
+pub(crate) mod checkout;
+pub(crate) mod config_file;
+mod detect;
+mod environment;
+pub(crate) mod git_layout;
+pub(crate) mod hg_layout;
+pub mod history;
+pub(crate) mod identity;
+mod inspect;
+mod jj_layout;
+pub mod merge_driver;
+mod probe;
+pub(crate) mod run;
+mod sl_layout;
+pub mod upstream;
+
+pub use checkout::{Checkout, Listed};
+pub use detect::detect;
+pub use environment::Environment;
+pub use identity::{
+    adopt_repository_id, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, repository_id, restore_ids,
+    worktree_id,
+};
+pub use probe::is_same_place;
+pub use run::{Own, git_version, init_git, run_editor, run_step};

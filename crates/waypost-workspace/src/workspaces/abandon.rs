@@ -1,0 +1,70 @@
+//! Takes back what was made for a plan: its directory, and what the source and the mirror remember of it.
+
+use std::io::ErrorKind;
+
+use waypost_core::{Error, Result};
+use waypost_fs::FileIdentity;
+
+use super::mirror::Mirror;
+use super::model::{Plan, Strategy};
+use super::plan::source;
+use super::trash::{delete, delete_trash};
+use super::{held_mirror, overlay, plan_file, template};
+use crate::vcs::run::Git;
+use crate::worktrees;
+
+/// Takes back what was made of a plan, however much that is. Only for one that nobody was told of.
+pub fn abandon(plan: &Plan) -> Result<()> {
+    let home = plan.home();
+    if plan.strategy == Strategy::InPlace {
+        return Ok(());
+    }
+    match FileIdentity::of_entry(&home) {
+        Ok(identity) => {
+            if !plan_file::is_of(plan, &home)? {
+                return Err(Error::refused(format!("{} was not made for this plan", home.display())));
+            }
+            if plan.strategy == Strategy::Overlay {
+                overlay::leave(plan)?;
+            }
+            delete(plan, identity)?;
+        }
+        // Moved away by somebody who was interrupted, or never made.
+        Err(error) if error.kind() == ErrorKind::NotFound => delete_trash(&plan.trash(), None)?,
+        Err(error) => return Err(Error::unavailable(format!("cannot look at {}", home.display())).because(error)),
+    }
+    forget(plan)
+}
+
+/// Makes everybody else forget a workspace whose directory is gone: the source, and last of all the mirror.
+pub(super) fn forget(plan: &Plan) -> Result<()> {
+    if matches!(plan.strategy, Strategy::Worktree | Strategy::Jj) {
+        let checkout = source(plan)?;
+        match (plan.strategy, &plan.branch) {
+            (Strategy::Jj, Some(name)) => worktrees::forget_named(&checkout, name)?,
+            _ => worktrees::forget(&checkout, &plan.workspace)?,
+        }
+        // Git worktrees that a job added beside its own went with the directory.
+        for listed in checkout.worktrees().iter().filter(|listed| listed.path.starts_with(plan.home())) {
+            worktrees::forget(&checkout, &listed.path)?;
+        }
+        if let (Strategy::Worktree, Some(git_dir), Some(branch), Some(base)) =
+            (plan.strategy, &plan.git_dir, &plan.branch, &plan.base)
+        {
+            // A branch on which nothing happened says nothing. One with commits stays.
+            let git = Git::of_repository(git_dir)?;
+            let _ = git.command().args(["update-ref", "-d", &format!("refs/heads/{branch}"), base]).succeeds()?;
+        }
+    }
+    release_mirror(plan)
+}
+
+/// Forgets what a plan made outside its directory: refs in the mirror, a mark on its template.
+fn release_mirror(plan: &Plan) -> Result<()> {
+    if !plan.strategy.borrows() {
+        return Ok(());
+    }
+    let mirror = Mirror::of(plan)?;
+    template::leave_all(&mirror, &plan.name);
+    held_mirror::release(&mirror, &plan.name)
+}
