@@ -100,7 +100,7 @@ fn known(pid: u32) -> ProcessIdentity {
     identity(pid).unwrap_or_else(gone)
 }
 
-/// Tells whether a process is there, and is still the same one. One of another machine is not.
+/// Returns whether a process is there, and is still the same one. One of another machine is not.
 pub fn is_running(process: &ProcessIdentity) -> bool {
     boot_id().unwrap_or_default() == process.boot_id
         && process_start(process.pid) == Some(process.start_time)

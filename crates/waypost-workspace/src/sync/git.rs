@@ -86,7 +86,7 @@ fn check_under_way(git_dir: &Path) -> Result<()> {
 }
 
 fn branch_of(objects: &Objects<'_>) -> Result<String> {
-    let branch = objects.look().args(["symbolic-ref", "--quiet", "HEAD"]).answer()?;
+    let branch = objects.look().args(["symbolic-ref", "--quiet", "HEAD"]).stdout_or_none()?;
     branch
         .filter(|branch| branch.starts_with("refs/heads/"))
         .ok_or_else(|| Error::refused("no branch is checked out, so there is none to sync").hint("git switch BRANCH"))
@@ -179,7 +179,7 @@ impl GitSync<'_> {
         Err(self.staged_otherwise("what is staged of it is neither committed nor in the file"))
     }
 
-    /// Tells whether a sync that did not come to its end staged this.
+    /// Returns whether a sync that did not come to its end staged this.
     fn is_staged_by_us(&self, staged: &TreeEntry) -> bool {
         self.objects.record(&self.branch).is_some_and(|record| record.staged.contains(&staged.blob))
     }
@@ -206,7 +206,8 @@ impl GitSync<'_> {
         let name = self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch);
         // All at once: a file that git cannot read must not hide one setting and not another.
         let wanted = r"^(branch\..*\.(remote|merge|pushremote)|remote\.(origin\.url|pushdefault))$";
-        let settings = self.objects.look().args(["config", "-z", "--get-regexp", wanted]).answer()?.unwrap_or_default();
+        let settings =
+            self.objects.look().args(["config", "-z", "--get-regexp", wanted]).stdout_or_none()?.unwrap_or_default();
         let setting = |key: &str| -> Option<String> {
             let values = settings.split('\0').filter_map(|setting| setting.split_once('\n'));
             let value = values.rev().find(|(known, _)| *known == key);
@@ -240,7 +241,7 @@ impl GitSync<'_> {
         Ok(Some(Remote { name: remote, branch, is_configured, pushes_to }))
     }
 
-    /// Tells whether the remote that is followed gets anything.
+    /// Returns whether the remote that is followed gets anything.
     fn may_push(&self) -> bool {
         self.work.request.push && self.remote.as_ref().is_some_and(|remote| remote.pushes_to.is_none())
     }

@@ -187,7 +187,7 @@ impl HgSync<'_> {
     /// Returns what the ledger is in a commit.
     fn content(&self, commit: Option<&str>) -> Result<Option<Vec<u8>>> {
         let Some(commit) = commit.filter(|commit| !is_null(commit)) else { return Ok(None) };
-        self.tool()?.args(["cat", &format!("--rev={commit}"), "--", &self.pattern()]).answer_bytes()
+        self.tool()?.args(["cat", &format!("--rev={commit}"), "--", &self.pattern()]).bytes_or_none()
     }
 
     /// Refuses while something is under way.

@@ -7,7 +7,7 @@ use waypost_core::{Error, Result};
 
 use super::objects::{Objects, Record, Remote, TreeEntry};
 use super::{Adapter, MESSAGE, Round, Work};
-use crate::vcs::run::{Git, Tool, jj_as_it_is};
+use crate::vcs::run::{Git, Tool, jj_with_user_settings};
 
 /// A commit that jj has before all others, and git has not.
 const ROOT: &str = "0000000000000000000000000000000000000000";
@@ -35,7 +35,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<JjSync<'a>> {
         return Err(Error::refused("this jj keeps its commits elsewhere than in git, so they cannot be synced"));
     };
     let mut objects = Objects::new(Git::of_repository(git_dir)?, work);
-    let setting = |key: &str| jj_as_it_is(request.root).args(["config", "get", key]).stdout().ok();
+    let setting = |key: &str| jj_with_user_settings(request.root).args(["config", "get", key]).stdout().ok();
     if let (Some(name), Some(address)) = (setting("user.name"), setting("user.email")) {
         objects = objects.with_author(name, address);
     }
@@ -97,7 +97,7 @@ impl Adapter for JjSync<'_> {
 
 impl JjSync<'_> {
     fn jj(&self) -> Tool {
-        jj_as_it_is(self.work.request.root)
+        jj_with_user_settings(self.work.request.root)
     }
 
     fn log(&self, revisions: &str, template: &str) -> Result<String> {
@@ -224,7 +224,7 @@ impl JjSync<'_> {
         if self.work.request.is_rehearsal { Ok(Some("COMMIT".to_owned())) } else { self.parent() }
     }
 
-    /// Tells whether the working copy's commit changes the ledger.
+    /// Returns whether the working copy's commit changes the ledger.
     fn has_ledger_changes(&self) -> Result<bool> {
         if self.work.request.is_rehearsal {
             return Ok(false);

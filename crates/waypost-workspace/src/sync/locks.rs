@@ -90,7 +90,7 @@ impl OwnLocks {
         std::iter::once(&self.index).chain(&self.refs).map(PathBuf::as_path)
     }
 
-    /// Tells whether a lock was made while our command ran, and says nothing that our command would not write.
+    /// Returns whether a lock was made while our command ran, and says nothing that our command would not write.
     fn is_ours(&self, lock: &Path, object: &str, started: SystemTime) -> bool {
         let Some(metadata) = lock.symlink_metadata().ok().filter(std::fs::Metadata::is_file) else { return false };
         let is_in_time = metadata
@@ -105,7 +105,7 @@ impl OwnLocks {
         is_in_time && is_by_us()
     }
 
-    /// Tells whether a git may be at work in this repository.
+    /// Returns whether a git may be at work in this repository.
     fn is_git_at_work(&self) -> bool {
         let Ok(processes) = std::fs::read_dir("/proc") else { return true };
         processes.flatten().map(|process| process.path()).any(|process| {
@@ -114,7 +114,7 @@ impl OwnLocks {
         })
     }
 
-    /// Tells whether a process was started in this repository, or names it. If that cannot be read, it may be so.
+    /// Returns whether a process was started in this repository, or names it. If that cannot be read, it may be so.
     fn concerns(&self, process: &Path) -> bool {
         let is_here = match std::fs::read_link(process.join("cwd")) {
             Ok(cwd) => self.places.iter().any(|place| cwd.starts_with(place)),

@@ -201,7 +201,7 @@ impl Work<'_> {
             return Ok(instead.to_owned());
         }
         match input {
-            Some(input) => tool.fed(input),
+            Some(input) => tool.stdout_with_input(input),
             None => tool.stdout(),
         }
     }

@@ -8,7 +8,7 @@ use waypost_core::{Error, Kind, Result, url_text};
 
 use super::{MESSAGE, Work, unreachable};
 use crate::vcs::git_layout;
-use crate::vcs::run::{Git, Tool, UPLOAD};
+use crate::vcs::run::{Git, Tool, UPLOAD_PACK};
 
 /// Where the commits that were fetched are kept while they are needed.
 const MARKS: &str = "refs/waypost/sync/";
@@ -87,7 +87,8 @@ impl<'a> Objects<'a> {
     /// Returns the commit of a name.
     pub(super) fn resolve(&self, name: &str) -> Result<Option<String>> {
         let commit = format!("{name}^{{commit}}");
-        let found = self.look().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).answer()?;
+        let found =
+            self.look().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).stdout_or_none()?;
         // Git says of a file that it cannot read that there is none.
         if found.is_none() && git_layout::has_loose_ref(self.common_dir(), name)? {
             return Err(Error::unavailable(format!("git cannot read {name}")).hint("try again: way sync"));
@@ -101,7 +102,7 @@ impl<'a> Objects<'a> {
         checkout.git_dir.as_deref().unwrap_or(&checkout.shared_dir)
     }
 
-    /// Tells whether there is an object of this name.
+    /// Returns whether there is an object of this name.
     pub(super) fn has(&self, object: &str) -> Result<bool> {
         self.look().args(["cat-file", "-e", object]).succeeds()
     }
@@ -129,7 +130,7 @@ impl<'a> Objects<'a> {
     /// Returns the name of a content of the ledger.
     pub(super) fn name_of(&self, content: &[u8]) -> Result<String> {
         let path = format!("--path={}", self.work.request.path);
-        self.look().args(["hash-object", "--stdin", &path]).fed(content)
+        self.look().args(["hash-object", "--stdin", &path]).stdout_with_input(content)
     }
 
     /// Keeps a content of the ledger, and returns its name.
@@ -142,22 +143,22 @@ impl<'a> Objects<'a> {
         self.work.change_fed(self.look().args(["hash-object", "-w", "--stdin", &path]), Some(content), &name)
     }
 
-    /// Tells whether one commit is the other, or comes before it.
+    /// Returns whether one commit is the other, or comes before it.
     pub(super) fn is_ancestor(&self, one: &str, other: &str) -> Result<bool> {
-        Ok(one == other || self.look().args(["merge-base", "--is-ancestor", one, other]).answer()?.is_some())
+        Ok(one == other || self.look().args(["merge-base", "--is-ancestor", one, other]).stdout_or_none()?.is_some())
     }
 
     /// Returns the last commit that the upstream and all of these come from.
     pub(super) fn merge_base(&self, upstream: &str, ours: &[&str]) -> Result<Option<String>> {
-        self.look().args(["merge-base", upstream]).args(ours).answer()
+        self.look().args(["merge-base", upstream]).args(ours).stdout_or_none()
     }
 
-    /// Tells whether two commits differ in nothing but the ledger.
+    /// Returns whether two commits differ in nothing but the ledger.
     pub(super) fn is_same_but_for_ledger(&self, one: &str, other: &str) -> Result<bool> {
         Ok(self.paths(&[one, other])?.iter().all(|path| path == self.work.request.path))
     }
 
-    /// Tells whether all commits from one to the other touch nothing but the ledger.
+    /// Returns whether all commits from one to the other touch nothing but the ledger.
     pub(super) fn are_of_ledger(&self, from: &str, to: &str) -> Result<bool> {
         let range = format!("{from}..{to}");
         let commits = self.look().args(["rev-list", "--max-count", &(MANY + 1).to_string(), &range]).stdout()?;
@@ -217,7 +218,7 @@ impl<'a> Objects<'a> {
             Err(error) => error,
         };
         // Fetching fails as well if there is no such branch yet.
-        let branches = ["ls-remote", "--exit-code", "--quiet", UPLOAD, "--", &remote.name, &remote.branch];
+        let branches = ["ls-remote", "--exit-code", "--quiet", UPLOAD_PACK, "--", &remote.name, &remote.branch];
         if error.kind() != Kind::Unavailable && self.network().args(branches).code()? == Some(2) {
             return Ok(None);
         }

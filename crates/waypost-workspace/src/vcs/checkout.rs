@@ -1,4 +1,4 @@
-//! What is known of the checkout a command stands in.
+//! A checkout as found on disk, and its worktrees.
 
 use std::path::{Path, PathBuf};
 
@@ -8,37 +8,37 @@ use waypost_core::path_text;
 /// A checkout, as found on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkout {
-    /// What manages it.
+    /// The version control system that manages it.
     pub vcs: Vcs,
-    /// The worktree we stand in; none inside a bare repository.
+    /// The root of the current worktree; none inside a bare repository.
     pub root: Option<PathBuf>,
-    /// The worktree the others were made from; none if the repository is bare.
+    /// The root of the main worktree, from which linked ones were made; none if the repository is bare.
     pub main_root: Option<PathBuf>,
     /// The version control directory that all worktrees share.
     pub shared_dir: PathBuf,
-    /// The git directory behind it, that all worktrees share, if there is one.
+    /// The git directory that all worktrees share, if commits are kept in git.
     pub git_dir: Option<PathBuf>,
-    /// Where Waypost keeps what is private to this clone. May not exist yet.
+    /// Waypost's private directory for this clone. May not exist yet.
     pub private_dir: PathBuf,
-    /// Where Waypost keeps what is private to this worktree. May not exist yet.
+    /// Waypost's private directory for this worktree. May not exist yet.
     pub worktree_private_dir: PathBuf,
-    /// What the version control calls this worktree, else the last component of its path.
+    /// The worktree's name in the version control system, else the last component of its path.
     pub name: String,
-    /// The branch checked out, where there is such a thing.
+    /// The branch checked out, if the system has branches.
     pub branch: Option<String>,
-    /// Where the repository is fetched from, without any password.
+    /// The URL of the remote, without a password.
     pub remote_url: Option<String>,
-    /// The branch others build on, as far as that is known offline.
+    /// The default branch, as far as it is known offline.
     pub default_branch: Option<String>,
 }
 
 impl Checkout {
-    /// Returns a path that stands for the repository as a whole.
+    /// Returns the path that identifies the whole repository: its main worktree, else its shared directory.
     pub fn repository_path(&self) -> &Path {
         self.main_root.as_deref().unwrap_or(&self.shared_dir)
     }
 
-    /// Returns what people call the repository: `proj` for `proj/`, `proj.git/` and `proj/.bare/`.
+    /// Returns the repository's name: `proj` for `proj/`, `proj.git/` and `proj/.bare/`.
     pub fn repository_name(&self) -> String {
         let path = self.repository_path();
         let name = path_text::name_of(path);
@@ -48,33 +48,33 @@ impl Checkout {
         }
     }
 
-    /// Returns what manages the repository as a whole: jj, if it shares the directory with git.
+    /// Returns the system that manages the whole repository: jj, if jj and git share the directory.
     pub fn repository_vcs(&self) -> Vcs {
         let has_jj = self.main_root.as_ref().is_some_and(|root| root.join(".jj/repo").exists());
         if self.vcs == Vcs::Git && has_jj { Vcs::Jj } else { self.vcs }
     }
 
-    /// Tells whether the repository is a submodule of another.
+    /// Returns whether the repository is a submodule of another.
     pub fn is_submodule(&self) -> bool {
         let parts: Vec<_> = self.shared_dir.components().map(std::path::Component::as_os_str).collect();
         self.vcs == Vcs::Git && parts.windows(2).any(|pair| pair == [".git", "modules"])
     }
 
-    /// Tells whether we stand in the main worktree.
+    /// Returns whether this is the main worktree.
     pub fn is_main(&self) -> bool {
         self.root.is_some() && self.root == self.main_root
     }
 }
 
-/// A worktree in the version control's own list.
+/// A worktree in the version control system's own list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// What the version control calls it.
+    /// Its name there.
     pub name: String,
-    /// Its root. May be gone.
+    /// Its root. May not exist any more.
     pub path: PathBuf,
     /// The branch checked out.
     pub branch: Option<String>,
-    /// Where Waypost keeps what is private to it. May not exist yet.
+    /// Waypost's private directory for it. May not exist yet.
     pub private_dir: PathBuf,
 }

@@ -1,7 +1,7 @@
-//! Reads git's configuration files, and Mercurial's, which are alike enough.
+//! Reads git's configuration files, and Mercurial's, whose syntax is similar enough.
 //!
-//! Only as much as finding a repository needs. `include.path` is not followed: what it would bring (another
-//! remote, say) is not worth reading files that a repository may point us to.
+//! Supports only as much as detection needs. It does not follow `include.path`, because a repository could point it at
+//! any file of the user.
 
 use std::path::Path;
 
@@ -9,24 +9,24 @@ use waypost_core::Result;
 
 use super::probe::found;
 
-/// The assignments of a file, in order.
+/// The assignments of a configuration file, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConfigFile(Vec<(String, String)>);
 
 impl ConfigFile {
-    /// Reads a file; one that is missing or unreadable says nothing.
+    /// Reads a file; a missing or unreadable file has no assignments.
     pub(crate) fn read(path: &Path) -> Self {
         std::fs::read(path).map(|bytes| Self::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
     }
 
-    /// Reads a file as [`Self::read`] does, but a disk that cannot be read is an error.
+    /// Reads a file as [`Self::read`] does, but returns an error if the disk fails.
     pub(crate) fn load(path: &Path) -> Result<Self> {
         let bytes = found(path, std::fs::read(path))?;
         Ok(bytes.map(|bytes| Self::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default())
     }
 
-    /// Adds what another file says; it counts over this one.
-    pub(crate) fn and(mut self, other: ConfigFile) -> Self {
+    /// Appends the assignments of another file, which override these.
+    pub(crate) fn merged_with(mut self, other: ConfigFile) -> Self {
         self.0.extend(other.0);
         self
     }
@@ -105,11 +105,11 @@ fn split_header(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Takes quotes, escapes and a trailing comment off a value.
+/// Removes quotes, escapes and a trailing comment from a value.
 fn unquote(text: &str) -> String {
     let mut value = String::new();
     let mut quoted = false;
-    // Spaces before a comment are not part of the value, spaces inside quotes are.
+    // Spaces before a comment are not part of the value; spaces inside quotes are.
     let mut keep = 0;
     let mut chars = text.chars();
     while let Some(char) = chars.next() {
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn values_are_read_as_git_reads_them() {
         check("[core]\n\tbare = true\n", "core.bare", Some("true"));
-        check("[core] bare = yes ; said on one line", "core.bare", Some("yes"));
+        check("[core] bare = yes ; on one line", "core.bare", Some("yes"));
         check("[CORE]\nBare", "core.bare", Some("true"));
         check("[remote \"origin\"]\nurl = a\n[remote \"b\"]\nurl = c", "remote.origin.url", Some("a"));
         check("[remote \"o]\\\"x\"]\nurl = a", "remote.o]\"x.url", Some("a"));
@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_file_is_too_strange_to_read(text in "[\\[\\]\"\\\\=#;a\n ]{0,60}") {
+        fn parsing_never_panics(text in "[\\[\\]\"\\\\=#;a\n ]{0,60}") {
             let _ = ConfigFile::parse(&text);
         }
     }

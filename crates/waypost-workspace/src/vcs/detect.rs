@@ -1,4 +1,4 @@
-//! Finding the checkout a path is in, by reading files alone.
+//! Finds the checkout that contains a path, by reading files alone.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,16 +11,16 @@ use super::environment::Environment;
 use super::probe::is_same_place;
 use super::{git_layout, hg_layout, jj_layout};
 
-/// The name of our directory in a worktree.
+/// The name of Waypost's directory in a worktree.
 const DOT_DIR: &str = ".waypost";
 
-/// Finds the checkout that `start` is in. `start` must exist.
+/// Finds the checkout that contains `start`, which must exist.
 ///
-/// The nearest version control directory wins; on one level jj comes before git. Without any, a directory
-/// with `.waypost` in it is a repository without version control.
+/// The nearest version control directory wins; on the same level jj takes precedence over git. If there is none, a
+/// directory that contains `.waypost` is a repository without version control.
 pub fn detect(start: &Path, environment: &Environment) -> Result<Option<Checkout>> {
     let start = std::fs::canonicalize(start)
-        .map_err(|error| Error::unavailable(format!("cannot look into {}", start.display())).because(error))?;
+        .map_err(|error| Error::unavailable(format!("cannot read {}", start.display())).because(error))?;
     if let Some(git_dir) = &environment.git_dir {
         return git_layout::from_environment(&start, git_dir, environment).map(Some);
     }
@@ -34,7 +34,7 @@ pub fn detect(start: &Path, environment: &Environment) -> Result<Option<Checkout
             hg_layout::open(dir)?
         };
         if found.is_some() {
-            // A bare repository inside somebody's tree is content, and content does not configure us.
+            // A bare repository inside a worktree is content. It must not configure Waypost.
             return Ok(found);
         }
         if bare.is_none() && dir.file_name() != Some(OsStr::new(".git")) && git_layout::is_git_dir(dir)? {
@@ -52,7 +52,7 @@ pub fn detect(start: &Path, environment: &Environment) -> Result<Option<Checkout
         .map(without_vcs))
 }
 
-/// Returns the checkout that a directory without version control is.
+/// Describes a directory without version control as a checkout.
 fn without_vcs(root: &Path) -> Checkout {
     let local = root.join(DOT_DIR).join("local");
     Checkout {
@@ -70,7 +70,7 @@ fn without_vcs(root: &Path) -> Checkout {
     }
 }
 
-/// The directories from `start` upwards, up to but without a ceiling. `start` itself is always searched.
+/// Returns the directories from `start` upwards, below the first ceiling. `start` itself is always searched.
 fn below_ceilings<'a>(start: &'a Path, environment: &'a Environment) -> impl Iterator<Item = &'a Path> {
     start
         .ancestors()

@@ -1,8 +1,8 @@
-//! The variables that decide which repository git finds.
+//! The environment in which [`detect()`](super::detect()) searches for a repository.
 
 use std::path::PathBuf;
 
-/// What the environment says about finding a repository.
+/// The environment variables that decide which repository git finds.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// `GIT_DIR`.
@@ -11,7 +11,7 @@ pub struct Environment {
     pub git_common_dir: Option<PathBuf>,
     /// `GIT_WORK_TREE`.
     pub git_work_tree: Option<PathBuf>,
-    /// `GIT_CEILING_DIRECTORIES`: directories the search does not rise above.
+    /// `GIT_CEILING_DIRECTORIES`: the search stops below these directories.
     pub ceilings: Vec<PathBuf>,
     /// The user's own Waypost directory, which is not a repository although it may be called `.waypost`.
     pub home: Option<PathBuf>,

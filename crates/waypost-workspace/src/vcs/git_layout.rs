@@ -1,4 +1,4 @@
-//! How git lays a repository out on disk: directories, linked worktrees, submodules, bare ones.
+//! How git lays out a repository on disk: git directories, linked worktrees, submodules, bare repositories.
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -25,14 +25,14 @@ pub(crate) const OPERATIONS_IN_PROGRESS: &[(&str, &str, &str)] = &[
     ("BISECT_LOG", "a bisection", "git bisect reset"),
 ];
 
-/// Opens the checkout whose `.git` is in `dir`, if one is.
+/// Opens the checkout whose `.git` is in `dir`, if there is one.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     let dot_git = dir.join(".git");
     let Some(metadata) = found(&dot_git, std::fs::metadata(&dot_git))? else {
         return Ok(None);
     };
     let git_dir = if metadata.is_dir() {
-        // As git does: an empty or foreign `.git` directory is passed over.
+        // As git does, skip a `.git` directory that is empty or not a repository.
         if !is_git_dir(&dot_git)? {
             return Ok(None);
         }
@@ -49,14 +49,14 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     Ok(Some(layout.checkout(if layout.is_bare_here() { None } else { root })))
 }
 
-/// Opens the bare repository that `dir` is.
+/// Opens the bare repository at `dir`.
 pub(crate) fn open_bare(dir: &Path) -> Result<Checkout> {
     let layout = Layout::read(dir, None)?;
     let root = if layout.is_linked() { layout.linked_root() } else { layout.main_work_tree() };
     Ok(layout.checkout(root))
 }
 
-/// Opens what `GIT_DIR` and its companions name, as git does for hooks and scripts.
+/// Opens the repository that `GIT_DIR` and related variables name, as git does for hooks and scripts.
 pub(crate) fn from_environment(start: &Path, git_dir: &Path, environment: &Environment) -> Result<Checkout> {
     let named = start.join(git_dir);
     let git_dir = if named.is_file() { follow_git_file(&named)? } else { named };
@@ -71,13 +71,13 @@ pub(crate) fn from_environment(start: &Path, git_dir: &Path, environment: &Envir
     } else if layout.is_bare_here() {
         None
     } else {
-        // Git takes the current directory for the root. Where the repository has a tree of its own, we know better.
+        // Git uses the current directory as the root. The repository's own work tree is more accurate, if it has one.
         layout.main_work_tree().or_else(|| Some(start.to_owned()))
     };
     Ok(layout.checkout(root))
 }
 
-/// Tells whether a directory is a git directory, by what git itself looks for.
+/// Returns whether a directory is a git directory, by the same entries that git checks.
 pub(crate) fn is_git_dir(dir: &Path) -> Result<bool> {
     let head = dir.join("HEAD");
     let has = |name: &str, fits: fn(&Metadata) -> bool| {
@@ -89,13 +89,13 @@ pub(crate) fn is_git_dir(dir: &Path) -> Result<bool> {
             || has("commondir", Metadata::is_file)?))
 }
 
-/// Tells whether a ref has a file of its own.
+/// Returns whether a ref is stored loose, in its own file.
 pub(crate) fn has_loose_ref(common_dir: &Path, name: &str) -> Result<bool> {
     let path = common_dir.join(name);
     Ok(found(&path, std::fs::read(&path))?.is_some())
 }
 
-/// Tells whether the configuration of a repository names a remote for a branch.
+/// Returns whether a repository's configuration names a remote for a branch.
 pub(crate) fn names_remote(common_dir: &Path, branch: &str) -> Result<bool> {
     let config = ConfigFile::load(&common_dir.join("config"))?;
     Ok(["remote.origin.url", &format!("branch.{branch}.remote")].iter().any(|key| config.get(key).is_some()))
@@ -109,7 +109,7 @@ pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<List
         .filter_map(|entry| {
             let git_dir = entry.ok()?.path();
             let path = linked_root(&git_dir)?;
-            // In a copied repository the entries lead to the original's worktrees, which are not ours.
+            // In a copied repository the entries point to the worktrees of the original.
             let is_foreign =
                 follow_git_file(&path.join(".git")).is_ok_and(|back| canonical(&back).ok() != canonical(&git_dir).ok());
             (!is_foreign).then(|| Listed {
@@ -135,12 +135,12 @@ pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<List
     listed
 }
 
-/// Returns the branch that a git directory is on, or was on before a rebase that is under way.
+/// Returns the branch that a git directory is on, or was on before a rebase in progress.
 pub(crate) fn branch(git_dir: &Path) -> Option<String> {
     let named = |file: &str, prefix: &str| {
         let content = std::fs::read(git_dir.join(file)).ok()?;
         let name = content.trim_ascii_end().strip_prefix(prefix.as_bytes())?;
-        // Where refs are kept in tables HEAD is a decoy, and the answer needs git.
+        // With reftable, HEAD is a placeholder, and only git knows the branch.
         (name != b".invalid").then(|| String::from_utf8_lossy(name).into_owned())
     };
     named("HEAD", "ref: refs/heads/")
@@ -148,19 +148,19 @@ pub(crate) fn branch(git_dir: &Path) -> Option<String> {
         .or_else(|| named("rebase-apply/head-name", "refs/heads/"))
 }
 
-/// Returns the branch that the remote calls its default, as far as that was recorded.
+/// Returns the remote's default branch, if git recorded it.
 pub(crate) fn default_branch(common_dir: &Path) -> Option<String> {
     let head = std::fs::read(common_dir.join("refs/remotes/origin/HEAD")).ok()?;
     let name = head.trim_ascii_end().strip_prefix(b"ref: refs/remotes/origin/")?;
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// Returns what a repository's git configuration says about its remote, without any password.
+/// Returns the URL of the remote `origin`, without a password.
 pub(crate) fn remote_url(config: &ConfigFile) -> Option<String> {
     config.get("remote.origin.url").map(url_text::without_password)
 }
 
-/// Returns the remotes of a repository. Their addresses may have passwords in them.
+/// Returns the remotes of a repository. Their URLs may contain passwords.
 pub(crate) fn remotes(common_dir: &Path) -> Vec<Remote> {
     let config = ConfigFile::read(&common_dir.join("config"));
     let text = |key: String| config.get(&key).map(str::to_owned);
@@ -171,20 +171,20 @@ pub(crate) fn remotes(common_dir: &Path) -> Vec<Remote> {
     config.names("remote.", ".url").into_iter().filter_map(remote).collect()
 }
 
-/// Returns the name that git would write into a commit, as far as the files it reads first say it.
+/// Returns the name that git writes into commits, if the user's or the repository's configuration has one.
 pub(crate) fn user_name(common_dir: &Path, home: Option<&Path>) -> Option<String> {
     setting(common_dir, home, "user.name").filter(|name| !name.is_empty())
 }
 
-/// Returns what the user's configuration and the repository's say of a key.
+/// Returns the value of a key; the repository's configuration overrides the user's.
 pub(crate) fn setting(common_dir: &Path, home: Option<&Path>, key: &str) -> Option<String> {
     let own = home.map(|home| [home.join(".config/git/config"), home.join(".gitconfig")]);
     let files = own.into_iter().flatten().chain([common_dir.join("config")]);
-    let config = files.fold(ConfigFile::default(), |config, file| config.and(ConfigFile::read(&file)));
+    let config = files.fold(ConfigFile::default(), |config, file| config.merged_with(ConfigFile::read(&file)));
     config.get(key).map(str::to_owned)
 }
 
-/// Where a git repository keeps our state: in its own directory, unless jj joined later and has it already.
+/// Returns Waypost's private directory in a git repository, unless only jj's directory has one.
 fn private_dir(common_dir: &Path, main_root: Option<&Path>) -> PathBuf {
     let in_git = common_dir.join("waypost");
     match main_root {
@@ -221,7 +221,7 @@ impl Layout {
         };
         let mut config = ConfigFile::load(&common_dir.join("config"))?;
         if config.is_true("extensions.worktreeconfig") {
-            config = config.and(ConfigFile::load(&common_dir.join("config.worktree"))?);
+            config = config.merged_with(ConfigFile::load(&common_dir.join("config.worktree"))?);
         }
         Ok(Layout { git_dir, common_dir, config })
     }
@@ -238,7 +238,7 @@ impl Layout {
         linked_root(&self.git_dir)
     }
 
-    /// The worktree that belongs to the shared directory itself.
+    /// Returns the worktree that belongs to the shared directory itself.
     fn main_work_tree(&self) -> Option<PathBuf> {
         if self.config.is_true("core.bare") {
             None
@@ -269,7 +269,7 @@ impl Layout {
             worktree_private_dir: self.git_dir.join("waypost"),
             shared_dir: self.common_dir.clone(),
             git_dir: Some(self.common_dir.clone()),
-            // A bare repository is on no branch, although its HEAD names one.
+            // HEAD of a bare repository names a branch that is not checked out.
             branch: root.as_ref().and_then(|_| branch(&self.git_dir)),
             remote_url: remote_url(&self.config),
             default_branch,
@@ -280,14 +280,14 @@ impl Layout {
     }
 }
 
-/// Returns the worktree that a linked git directory says it belongs to. It may be gone.
+/// Returns the worktree that a linked git directory belongs to. It may not exist any more.
 fn linked_root(git_dir: &Path) -> Option<PathBuf> {
     let content = std::fs::read(git_dir.join("gitdir")).ok()?;
     let root = git_dir.join(path_in(&content)).parent()?.to_owned();
     Some(std::fs::canonicalize(&root).unwrap_or(root))
 }
 
-/// Returns the directory that a `.git` file names.
+/// Returns the git directory that a `.git` file points to.
 fn follow_git_file(file: &Path) -> Result<PathBuf> {
     let broken = |why: &str| {
         Error::unavailable(format!("{} {why}", file.display()))
@@ -298,10 +298,10 @@ fn follow_git_file(file: &Path) -> Result<PathBuf> {
         return Err(broken("is not a git file"));
     };
     let target = file.parent().unwrap_or(Path::new("/")).join(path_in(named));
-    if is_git_dir(&target)? { Ok(target) } else { Err(broken("leads to a git directory that is not there")) }
+    if is_git_dir(&target)? { Ok(target) } else { Err(broken("points to a git directory that does not exist")) }
 }
 
-/// The path in a one-line file. Paths may contain newlines, so only the last one is dropped.
+/// Returns the path in a one-line file. Paths may contain newlines, so only the last one is dropped.
 fn path_in(content: &[u8]) -> &Path {
     let content = content.strip_suffix(b"\n").unwrap_or(content);
     Path::new(OsStr::from_bytes(content.strip_suffix(b"\r").unwrap_or(content)))
@@ -309,5 +309,5 @@ fn path_in(content: &[u8]) -> &Path {
 
 fn canonical(path: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(path)
-        .map_err(|error| Error::unavailable(format!("cannot look into {}", path.display())).because(error))
+        .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))
 }

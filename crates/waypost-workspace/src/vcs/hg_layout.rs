@@ -1,4 +1,4 @@
-//! How Mercurial and Sapling lay a repository out on disk.
+//! How Mercurial and Sapling lay out a repository on disk.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,10 +11,10 @@ use super::checkout::Checkout;
 use super::config_file::ConfigFile;
 use super::probe::found;
 
-/// Ways to reach a remote that start no program of the repository's choice.
-const SCHEMES: &[&str] = &["file", "http", "https", "ssh"];
+/// URL schemes that start no program of the repository's choice.
+const ALLOWED_SCHEMES: &[&str] = &["file", "http", "https", "ssh"];
 
-/// Opens the checkout whose `.hg` or `.sl` is in `dir`, if one is.
+/// Opens the checkout whose `.hg` or `.sl` is in `dir`, if there is one.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     for (vcs, name) in [(Vcs::Hg, ".hg"), (Vcs::Sl, ".sl")] {
         let own = dir.join(name);
@@ -25,7 +25,8 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     Ok(None)
 }
 
-/// Returns settings that name a remote, for commands that do not read the repository's own. None if there is no such remote.
+/// Returns settings that define a remote, for commands that skip the repository's configuration. None if there is no
+/// such remote.
 pub(crate) fn remote(checkout: &Checkout, root: &Path, name: &str) -> Result<Option<Vec<String>>> {
     let config = own_config(checkout, root);
     let key = format!("paths.{name}");
@@ -35,18 +36,18 @@ pub(crate) fn remote(checkout: &Checkout, root: &Path, name: &str) -> Result<Opt
     settings.extend(push.map(|push| format!("{key}:pushurl={push}")));
     for url in std::iter::once(path).chain(push) {
         let scheme = url.split_once("://").map(|(scheme, _)| scheme);
-        if scheme.is_some_and(|scheme| !SCHEMES.contains(&scheme)) || url.chars().any(char::is_control) {
+        if scheme.is_some_and(|scheme| !ALLOWED_SCHEMES.contains(&scheme)) || url.chars().any(char::is_control) {
             return Err(Error::refused(format!("the remote {url:?} is not reached by file, http, https or ssh"))
-                .hint(format!("name another {name} path in [paths]")));
+                .hint(format!("set another {name} path in [paths]")));
         }
     }
     Ok(Some(settings))
 }
 
-/// Returns what the repository's own configuration says, and the worktree's over it.
+/// Returns the repository's configuration, overridden by the worktree's.
 pub(crate) fn own_config(checkout: &Checkout, root: &Path) -> ConfigFile {
     let (dir, name) = if checkout.vcs == Vcs::Sl { (".sl", "config") } else { (".hg", "hgrc") };
-    ConfigFile::read(&checkout.shared_dir.join(name)).and(ConfigFile::read(&root.join(dir).join(name)))
+    ConfigFile::read(&checkout.shared_dir.join(name)).merged_with(ConfigFile::read(&root.join(dir).join(name)))
 }
 
 fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {
@@ -72,12 +73,12 @@ fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {
     })
 }
 
-/// Returns the store directory that a share's `sharedpath` names.
+/// Returns the shared directory that a share's `sharedpath` points to.
 fn follow_shared_path(own: &Path, content: &[u8]) -> Result<PathBuf> {
     let content = content.strip_suffix(b"\n").unwrap_or(content);
     let target = own.join(OsStr::from_bytes(content));
     std::fs::canonicalize(&target).map_err(|error| {
-        Error::unavailable(format!("{} leads to a repository that is not there", own.join("sharedpath").display()))
+        Error::unavailable(format!("{} points to a repository that does not exist", own.join("sharedpath").display()))
             .because(error)
             .hint("if the repository was moved, write its new path into that file")
     })
@@ -90,7 +91,7 @@ fn branch(vcs: Vcs, own: &Path) -> Option<String> {
         Some(text.trim_end().to_owned()).filter(|name| !name.is_empty())
     };
     line("bookmarks.current").or_else(|| {
-        // Mercurial writes the file only for other branches.
+        // Mercurial writes the file only for branches other than default.
         (vcs == Vcs::Hg).then(|| line("branch").unwrap_or_else(|| "default".to_owned()))
     })
 }

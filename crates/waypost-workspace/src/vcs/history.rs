@@ -1,8 +1,8 @@
-//! What version control remembers of a file: its versions, newest first.
+//! The committed versions of a file, newest first.
 //!
-//! Nothing is checked out, fetched or written. Of git, the commits that touched the file are listed by one process and
-//! whichever versions somebody looks at are read by another; letting git search for a text in all of them takes six times
-//! as long. Mercurial and Sapling answer both in one process.
+//! Nothing is checked out, fetched or written. One git process lists the commits that touched the file, another one
+//! reads the versions that the caller asks for; letting git search all of them for a text takes six times as long.
+//! Mercurial and Sapling do both in one process.
 
 use std::path::Path;
 
@@ -18,60 +18,60 @@ use super::run::{Conversation, Git, Tool, hg, jj, sl};
 /// A commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// Its whole id.
+    /// Its full id.
     pub id: String,
-    /// Who wrote it.
+    /// The author's name.
     pub author: String,
-    /// When it was made.
+    /// The commit time.
     pub time: Timestamp,
     /// The first line of its message.
     pub subject: String,
 }
 
 impl Commit {
-    /// Returns as much of the id as people need.
+    /// Returns the id shortened for display.
     pub fn short_id(&self) -> &str {
         self.id.get(..12).unwrap_or(&self.id)
     }
 }
 
-/// The content of a file at one time. [`History::read`] reads it.
+/// A reference to a version's content. [`History::read`] reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Content(Source);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Source {
-    /// An object of git.
+    /// A git object.
     Object(String),
-    /// What a path has in a revision of Mercurial, if anything.
+    /// A path in a Mercurial revision, which may not exist there.
     Path { revision: String, path: String },
 }
 
-/// A commit that changed the file, with the contents before and after.
+/// A commit that changed the file, with the content before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// The commit.
     pub commit: Commit,
-    /// For each of its parents what the file was. A file that is not there has no content.
+    /// The file's content in each parent. A missing file has none.
     pub before: Vec<Vec<Content>>,
-    /// What the file is then.
+    /// The file's content in this commit.
     pub after: Vec<Content>,
 }
 
 /// The history of a file.
 pub struct History {
-    /// For each commit that the worktree is based on what the file is there; none before the first commit.
+    /// The file's content in each commit that the worktree is based on; empty before the first commit.
     pub base: Vec<Vec<Content>>,
-    /// The commits that changed the file, none before its children.
+    /// The commits that changed the file, each after its children.
     pub versions: Vec<Version>,
-    /// Whether older commits exist that this clone does not have.
+    /// Whether this clone lacks older commits.
     pub is_shallow: bool,
     reader: Reader,
 }
 
 enum Reader {
-    /// There is nothing to read.
-    Nobody,
+    /// For an empty history.
+    None,
     Git(Conversation),
     Mercurial(CommandServer),
 }
@@ -80,26 +80,26 @@ impl History {
     /// The history of a file that was never committed.
     fn unknown(git_dir: &Path) -> History {
         let is_shallow = git_dir.join("shallow").exists();
-        History { base: Vec::new(), versions: Vec::new(), is_shallow, reader: Reader::Nobody }
+        History { base: Vec::new(), versions: Vec::new(), is_shallow, reader: Reader::None }
     }
 
-    /// Takes what git said of some commits and those before them. The first path is the file's own.
-    fn read_git(&mut self, git: &Git, said: &[u8], heads: &[String], paths: &[&str]) -> Result<()> {
-        self.versions = versions_of(said, paths[0])?;
+    /// Fills the history from the output of `git log`. The first path is the file's current one.
+    fn read_git(&mut self, git: &Git, output: &[u8], heads: &[String], paths: &[&str]) -> Result<()> {
+        self.versions = versions_of(output, paths[0])?;
         if self.versions.is_empty() {
             return Ok(());
         }
         for head in heads {
             self.base.push(contents_in(git, head, paths)?);
         }
-        self.reader = Reader::Git(offline(git).args(["cat-file", "--batch"]).talk()?);
+        self.reader = Reader::Git(offline(git).args(["cat-file", "--batch"]).converse()?);
         Ok(())
     }
 
-    /// Finds the versions of a file, by its path in a worktree. None without version control.
+    /// Lists the versions of a file, by its path in a worktree. None without version control.
     ///
-    /// `former` are paths that the file may have had. They count in commits before the one that put it where it is;
-    /// Mercurial is not asked for them.
+    /// `former` are earlier paths of the file. They count in commits before the one that moved it to its current path.
+    /// Mercurial ignores them.
     pub fn of(checkout: &Checkout, root: &Path, path: &str, former: &[&str]) -> Result<Option<History>> {
         match checkout.vcs {
             Vcs::Git | Vcs::Jj => of_git(checkout, root, path, former),
@@ -109,33 +109,33 @@ impl History {
         }
     }
 
-    /// Reads a content. None if the file is not there.
+    /// Reads a version's content. None if the file does not exist in it.
     pub fn read(&mut self, content: &Content) -> Result<Option<Vec<u8>>> {
         match (&mut self.reader, &content.0) {
             (Reader::Git(git), Source::Object(object)) => read_object(git, object).map(Some),
             (Reader::Mercurial(server), Source::Path { revision, path }) => {
                 let path = format!("path:{path}");
-                let answer = server.ask(&["cat", "--rev", revision, &path])?;
-                // It says so if nothing matched, and other numbers if something went wrong.
-                if answer.code == 1 { Ok(None) } else { answer.checked().map(Some) }
+                let result = server.run(&["cat", "--rev", revision, &path])?;
+                // 1 means that no file matched; other codes are failures.
+                if result.code == 1 { Ok(None) } else { result.checked().map(Some) }
             }
-            _ => Err(Error::internal("a content of another repository")),
+            _ => Err(Error::internal("the content belongs to another repository")),
         }
     }
 }
 
-/// Returns the history of a file on one branch: what others did on theirs counts when it came here.
+/// Returns the history of a file on one branch. Changes from other branches count at the merge that brought them.
 pub(crate) fn on_branch(git: &Git, git_dir: &Path, branch: &str, path: &str) -> Result<History> {
     let mut history = History::unknown(git_dir);
     let heads = [branch.to_owned()];
-    let said = log(git, &["--first-parent", "--diff-merges=first-parent"], &heads, &[path])?;
-    history.read_git(git, &said, &heads, &[path])?;
+    let output = log(git, &["--first-parent", "--diff-merges=first-parent"], &heads, &[path])?;
+    history.read_git(git, &output, &heads, &[path])?;
     Ok(history)
 }
 
 fn of_git(checkout: &Checkout, root: &Path, path: &str, former: &[&str]) -> Result<Option<History>> {
     let Some(git_dir) = &checkout.git_dir else { return Ok(None) };
-    // Other directories may have a git of their own in them.
+    // The root may contain another git repository.
     let is_here =
         git_layout::open(root)?.and_then(|found| found.git_dir).is_some_and(|found| is_same_place(&found, git_dir));
     let (git, heads) = if is_here {
@@ -150,17 +150,17 @@ fn of_git(checkout: &Checkout, root: &Path, path: &str, former: &[&str]) -> Resu
         return Ok(Some(history));
     }
     let paths: Vec<&str> = std::iter::once(path).chain(former.iter().copied().filter(|known| *known != path)).collect();
-    let said = match log(&git, &["-c"], &heads, &paths) {
-        Ok(said) => said,
-        // There is no first commit yet.
+    let output = match log(&git, &["-c"], &heads, &paths) {
+        Ok(output) => output,
+        // There is no commit yet.
         Err(_) if !has_commit(&git, &heads[0])? => return Ok(Some(history)),
         Err(error) => return Err(error),
     };
-    history.read_git(&git, &said, &heads, &paths)?;
+    history.read_git(&git, &output, &heads, &paths)?;
     Ok(Some(history))
 }
 
-/// Git without the network: looking at history fetches nothing, and runs nothing that a remote is said to need.
+/// A git command that cannot use the network, so that reading history fetches nothing and starts no transport.
 pub(crate) fn offline(git: &Git) -> Tool {
     git.command().env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none")
 }
@@ -170,16 +170,16 @@ pub(crate) fn has_commit(git: &Git, revision: &str) -> Result<bool> {
     offline(git).args(["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).succeeds()
 }
 
-/// Lists the commits that touched any of the paths, with what they made of them. `merges` says what that means of merges.
+/// Lists the commits that touched any of the paths, with raw differences. `merges` are the options for merge commits.
 fn log(git: &Git, merges: &[&str], heads: &[String], paths: &[&str]) -> Result<Vec<u8>> {
-    // All that configuration could change about the answer is said, or it might run a program.
+    // These options override all settings that could change the output or run a program.
     let options = [
         "log",
         "-z",
         "--format=%H%x00%an%x00%ct%x00%s",
         "--encoding=UTF-8",
         "--date-order",
-        // What was there only on a side that was merged and dropped is found as well.
+        // Also finds versions that existed only on a merged side and were dropped by the merge.
         "--full-history",
         "--root",
         "--raw",
@@ -196,9 +196,9 @@ fn log(git: &Git, merges: &[&str], heads: &[String], paths: &[&str]) -> Result<V
     command.args(heads).arg("--").args(paths).bytes()
 }
 
-/// Reads the list: for each commit four texts, then for each file a line of raw differences and its path.
-fn versions_of(said: &[u8], own: &str) -> Result<Vec<Version>> {
-    let mut tokens = said.split(|byte| *byte == 0).map(|token| String::from_utf8_lossy(token.trim_ascii_start()));
+/// Parses the output: for each commit four fields, then for each file a raw difference and its path.
+fn versions_of(output: &[u8], own: &str) -> Result<Vec<Version>> {
+    let mut tokens = output.split(|byte| *byte == 0).map(|token| String::from_utf8_lossy(token.trim_ascii_start()));
     let mut listed: Vec<(Commit, Vec<(Raw, String)>)> = Vec::new();
     while let Some(token) = tokens.next() {
         if token.is_empty() {
@@ -213,19 +213,19 @@ fn versions_of(said: &[u8], own: &str) -> Result<Vec<Version>> {
             continue;
         }
         let (author, time, subject) = (next()?.into_owned(), next()?, next()?.into_owned());
-        let seconds: i64 = time.parse().map_err(|_| Error::internal(format!("git log says it was {time:?}")))?;
+        let seconds: i64 = time.parse().map_err(|_| Error::internal(format!("git log prints the time {time:?}")))?;
         let time = Timestamp::from_millis(seconds.saturating_mul(1000));
         listed.push((Commit { id: token.into_owned(), author, time, subject }, Vec::new()));
     }
-    // Newer than the commit that put the file where it is, the former paths are other files.
-    let is_own_appearing = |(raw, path): &(Raw, String)| path == own && raw.before.iter().all(Option::is_none);
-    let appeared = listed.iter().rposition(|(_, files)| files.iter().any(is_own_appearing));
+    // In commits after the one that created the current path, the former paths are other files.
+    let creates_own_path = |(raw, path): &(Raw, String)| path == own && raw.before.iter().all(Option::is_none);
+    let created_at = listed.iter().rposition(|(_, files)| files.iter().any(creates_own_path));
     let mut versions = Vec::new();
     for (number, (commit, mut files)) in listed.into_iter().enumerate() {
-        if appeared.is_some_and(|appeared| number < appeared) {
+        if created_at.is_some_and(|created_at| number < created_at) {
             files.retain(|(_, path)| path == own);
         }
-        // The path that counts comes first.
+        // The current path takes precedence.
         files.sort_by_key(|(_, path)| path != own);
         let Some((first, _)) = files.first() else { continue };
         let content = |object: &Option<String>| object.clone().map(|object| Content(Source::Object(object)));
@@ -238,21 +238,21 @@ fn versions_of(said: &[u8], own: &str) -> Result<Vec<Version>> {
     Ok(versions)
 }
 
-/// What a commit made of a file: its object in each parent, and now.
+/// A raw difference: the file's object in each parent and in the commit.
 struct Raw {
     before: Vec<Option<String>>,
     after: Option<String>,
 }
 
 impl Raw {
-    /// Reads `:100644 100644 OLD NEW M`, or the same with a colon, a mode and an object more for each further parent.
+    /// Parses `:100644 100644 OLD NEW M`. Each further parent adds a colon, a mode and an object.
     fn read(line: &str) -> Result<Raw> {
         let parents = line.bytes().take_while(|byte| *byte == b':').count();
         let words: Vec<&str> = line[parents..].split(' ').collect();
         let (Some(modes), Some(objects)) = (words.get(..=parents), words.get(parents + 1..2 * parents + 2)) else {
-            return Err(Error::internal(format!("git log says {line:?}")));
+            return Err(Error::internal(format!("git log prints {line:?}")));
         };
-        // Links, other repositories and nothing at all have no lines.
+        // Only regular files have content: no links, no submodules.
         let object = |(mode, object): (&&str, &&str)| mode.starts_with("100").then(|| (*object).to_owned());
         let mut files: Vec<Option<String>> = modes.iter().zip(objects).map(object).collect();
         let after = files.pop().flatten();
@@ -260,55 +260,55 @@ impl Raw {
     }
 }
 
-/// Returns the contents of those paths that are files in a commit.
+/// Returns the content of the first of these paths that is a file in a commit.
 fn contents_in(git: &Git, revision: &str, paths: &[&str]) -> Result<Vec<Content>> {
-    let said = offline(git).args(["ls-tree", "-z", "--full-tree", revision, "--"]).args(paths).bytes()?;
-    let said = String::from_utf8_lossy(&said);
+    let output = offline(git).args(["ls-tree", "-z", "--full-tree", revision, "--"]).args(paths).bytes()?;
+    let output = String::from_utf8_lossy(&output);
     let object_of = |path: &&str| {
-        said.split('\0').find_map(|entry| {
+        output.split('\0').find_map(|entry| {
             let (facts, found) = entry.split_once('\t')?;
             let object = facts.strip_prefix("100")?.rsplit(' ').next()?;
             (found == *path).then(|| Content(Source::Object(object.to_owned())))
         })
     };
-    // Where the file is, the former paths do not count.
+    // Former paths count only if the current path does not exist.
     Ok(paths.iter().find_map(object_of).into_iter().collect())
 }
 
 fn read_object(git: &mut Conversation, object: &str) -> Result<Vec<u8>> {
-    git.say(format!("{object}\n").as_bytes())?;
-    let answer = git.line()?;
+    git.write(format!("{object}\n").as_bytes())?;
+    let answer = git.read_line()?;
     let Some(size) = answer.strip_prefix(object).and_then(|rest| rest.strip_prefix(" blob ")?.parse().ok()) else {
         return Err(Error::unavailable(format!("this clone does not have object {object}"))
             .because(answer)
-            .hint("if it is a partial clone, git log --patch fetches what is missing"));
+            .hint("if it is a partial clone, git log --patch fetches missing objects"));
     };
-    let mut bytes = git.bytes(size)?;
+    let mut bytes = git.read_bytes(size)?;
     // A newline follows.
-    git.bytes(1)?;
+    git.read_bytes(1)?;
     bytes.shrink_to_fit();
     Ok(bytes)
 }
 
-/// Returns the commits that a workspace of jj is based on. Its files are saved by nobody for that.
+/// Returns the commits that a jj workspace is based on, without a snapshot of its files.
 fn parents_in_jj(root: &Path) -> Result<Vec<String>> {
     let options = ["log", "--ignore-working-copy", "--no-graph", "--revisions=@- ~ root()"];
-    let said = jj(root).args(options).arg(r#"--template=commit_id ++ "\n""#).stdout()?;
-    Ok(said.lines().map(str::to_owned).collect())
+    let output = jj(root).args(options).arg(r#"--template=commit_id ++ "\n""#).stdout()?;
+    Ok(output.lines().map(str::to_owned).collect())
 }
 
-/// Returns the history of a file up to some revisions.
+/// Returns the history of a file in Mercurial or Sapling, up to the revisions `heads`.
 pub(crate) fn of_mercurial(tool: Tool, heads: &str, path: &str) -> Result<History> {
-    /// What ends each text of a commit, and stands in none of them.
+    /// NUL ends each field: no field contains it.
     const TEMPLATE: &str = r"{node}\0{author|person}\0{date|hgdate}\0{desc|firstline}\0{p1node}\0{p2node}\0";
     let mut server = CommandServer::start(tool)?;
     let at = |revision: &str| vec![Content(Source::Path { revision: revision.to_owned(), path: path.to_owned() })];
     let is_null = |revision: &&str| revision.bytes().all(|byte| byte == b'0');
     let revisions = format!("reverse(::{heads} and file(\"path:{path}\"))");
-    let said = server.ask(&["log", "--rev", &revisions, "--template", TEMPLATE])?.checked()?;
-    let said = String::from_utf8_lossy(&said);
+    let output = server.run(&["log", "--rev", &revisions, "--template", TEMPLATE])?.checked()?;
+    let output = String::from_utf8_lossy(&output);
     let mut versions = Vec::new();
-    let texts: Vec<&str> = said.split('\0').collect();
+    let texts: Vec<&str> = output.split('\0').collect();
     for commit in texts.chunks_exact(6) {
         let seconds = commit[2].split(' ').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or_default();
         versions.push(Version {
@@ -322,68 +322,69 @@ pub(crate) fn of_mercurial(tool: Tool, heads: &str, path: &str) -> Result<Histor
             after: at(commit[0]),
         });
     }
-    let said = server.ask(&["log", "--rev", heads, "--template", r"{node}\0"])?.checked()?;
-    let said = String::from_utf8_lossy(&said);
-    let base = said.split('\0').filter(|revision| !revision.is_empty()).filter(|one| !is_null(one)).map(at).collect();
+    let output = server.run(&["log", "--rev", heads, "--template", r"{node}\0"])?.checked()?;
+    let output = String::from_utf8_lossy(&output);
+    let base = output.split('\0').filter(|revision| !revision.is_empty()).filter(|one| !is_null(one)).map(at).collect();
     Ok(History { base, versions, is_shallow: false, reader: Reader::Mercurial(server) })
 }
 
-/// Mercurial, answering one command after another: starting it takes longer than what is asked.
+/// Mercurial's command server. Starting a process for each command would take longer than the commands.
 struct CommandServer(Conversation);
 
-/// What a command said, and how it ended.
-struct Answer {
+/// The result of a command.
+struct CommandResult {
     code: i32,
     output: Vec<u8>,
-    complaints: Vec<u8>,
+    stderr: Vec<u8>,
 }
 
-impl Answer {
+impl CommandResult {
     fn checked(self) -> Result<Vec<u8>> {
         if self.code == 0 {
             return Ok(self.output);
         }
-        let complaints = String::from_utf8_lossy(&self.complaints);
-        Err(Error::unavailable("the history cannot be read").because(complaints.trim().trim_start_matches("abort: ")))
+        let stderr = String::from_utf8_lossy(&self.stderr);
+        Err(Error::unavailable("cannot read the history").because(stderr.trim().trim_start_matches("abort: ")))
     }
 }
 
 impl CommandServer {
     fn start(tool: Tool) -> Result<Self> {
-        let mut server = CommandServer(tool.args(["serve", "--cmdserver", "pipe"]).talk()?);
-        // It introduces itself.
-        server.frame()?;
+        let mut server = CommandServer(tool.args(["serve", "--cmdserver", "pipe"]).converse()?);
+        // The server's greeting.
+        server.read_frame()?;
         Ok(server)
     }
 
-    /// Runs a command: its words, after their length in four bytes. The answer comes in pieces, the result last.
-    fn ask(&mut self, words: &[&str]) -> Result<Answer> {
+    /// Runs a command: sends the length of its arguments in four bytes, then the arguments. The reply arrives in
+    /// frames; the last one has the exit code.
+    fn run(&mut self, words: &[&str]) -> Result<CommandResult> {
         let words = words.join("\0");
-        let length = u32::try_from(words.len()).map_err(|_| Error::invalid("more than Mercurial can be asked"))?;
-        self.0.say(&[b"runcommand\n", length.to_be_bytes().as_slice(), words.as_bytes()].concat())?;
-        let mut answer = Answer { code: 0, output: Vec::new(), complaints: Vec::new() };
+        let length = u32::try_from(words.len()).map_err(|_| Error::invalid("the command is too long for Mercurial"))?;
+        self.0.write(&[b"runcommand\n", length.to_be_bytes().as_slice(), words.as_bytes()].concat())?;
+        let mut result = CommandResult { code: 0, output: Vec::new(), stderr: Vec::new() };
         loop {
-            let (channel, data) = self.frame()?;
+            let (channel, data) = self.read_frame()?;
             match channel {
-                b'o' => answer.output.extend(data),
-                b'e' => answer.complaints.extend(data),
+                b'o' => result.output.extend(data),
+                b'e' => result.stderr.extend(data),
                 b'r' => {
-                    answer.code = data.try_into().map_or(-1, i32::from_be_bytes);
-                    return Ok(answer);
+                    result.code = data.try_into().map_or(-1, i32::from_be_bytes);
+                    return Ok(result);
                 }
-                // It asks for input, and gets none.
-                b'I' | b'L' => self.0.say(&[0; 4])?,
+                // A request for input; send none.
+                b'I' | b'L' => self.0.write(&[0; 4])?,
                 _ => {}
             }
         }
     }
 
-    fn frame(&mut self) -> Result<(u8, Vec<u8>)> {
-        let head = self.0.bytes(5)?;
+    fn read_frame(&mut self) -> Result<(u8, Vec<u8>)> {
+        let head = self.0.read_bytes(5)?;
         let length = head[1..].try_into().map_or(0, u32::from_be_bytes);
-        // A request for input says how much it would like, and no data follows.
+        // In a request for input, the length is the maximum to send, and no data follows.
         let size = if head[0].is_ascii_uppercase() { 0 } else { u64::from(length) };
-        Ok((head[0], self.0.bytes(size)?))
+        Ok((head[0], self.0.read_bytes(size)?))
     }
 }
 
@@ -393,9 +394,9 @@ mod tests {
 
     const ZEROS: &str = "0000000000000000000000000000000000000000";
 
-    /// Reads a list in which bars stand for what ends a text.
-    fn versions(said: &str) -> Result<Vec<Version>> {
-        versions_of(said.replace('|', "\0").as_bytes(), "own")
+    /// Parses a list in which `|` stands for NUL.
+    fn versions(output: &str) -> Result<Vec<Version>> {
+        versions_of(output.replace('|', "\0").as_bytes(), "own")
     }
 
     fn objects(contents: &[Content]) -> Vec<String> {
@@ -407,15 +408,15 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_commits_is_read_over_merges_and_moves() {
-        let said = [
-            "c5|name|105|theirs, which is another file now|\n:100644 100644 o1 o9 M|old|".to_owned(),
+    fn the_log_is_parsed_across_merges_and_moves() {
+        let output = [
+            "c5|name|105|another file at the former path|\n:100644 100644 o1 o9 M|old|".to_owned(),
             format!("c4|name|104|moved|\n:100644 000000 o3 {ZEROS} D|old|:000000 100644 {ZEROS} o4 A|own|"),
             "c3|name|103|merged||::100644 120000 100644 o1 o2 o3 MM|old|".to_owned(),
             "c2|name|102|a merge that took one side|".to_owned(),
             format!("c1|name|101||\n:000000 100644 {ZEROS} o1 A|old|"),
         ];
-        let listed = versions(&said.concat()).unwrap();
+        let listed = versions(&output.concat()).unwrap();
         let seen: Vec<String> = listed
             .iter()
             .map(|Version { commit, before, after }| {
@@ -434,9 +435,9 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_cut_or_odd_is_an_error_and_never_a_shorter_history() {
-        for said in ["c1|name|101", "c1|name|soon|s|", ":100644 100644 a b M|own|", "c1|n|1|s|\n:1 2|own|"] {
-            assert!(versions(said).is_err(), "{said:?}");
+    fn a_truncated_or_malformed_log_is_an_error() {
+        for output in ["c1|name|101", "c1|name|soon|s|", ":100644 100644 a b M|own|", "c1|n|1|s|\n:1 2|own|"] {
+            assert!(versions(output).is_err(), "{output:?}");
         }
         assert_eq!(versions("").unwrap(), []);
     }

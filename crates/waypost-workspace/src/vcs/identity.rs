@@ -1,7 +1,7 @@
-//! The ids of a repository and its worktrees: made once, kept where the version control keeps its own things.
+//! The ids of a repository and its worktrees, generated once and stored in the version control directory.
 //!
-//! A worktree's id lies in git's directory for that worktree (or jj's, hg's, sl's), so it goes with a moved
-//! worktree, is gone with a removed one, and is the same under every mount point.
+//! A worktree's id is stored in git's (or jj's, hg's, sl's) directory for that worktree. So it moves with the worktree,
+//! is deleted with it, and is the same under every mount point.
 
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -16,46 +16,47 @@ use waypost_fs::{FileLock, create_private_dir, replace};
 const REPOSITORY: &str = "repository-id";
 const WORKTREE: &str = "worktree-id";
 const ADOPTED: &str = "adopted";
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The maximum time to wait for another process that writes an id.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the id kept in a repository's private directory.
+/// Returns the id stored in a repository's private directory.
 pub fn repository_id(private_dir: &Path) -> Result<Option<RepositoryId>> {
     read(&private_dir.join(REPOSITORY))
 }
 
-/// Returns the id kept in a worktree's private directory.
+/// Returns the id stored in a worktree's private directory.
 pub fn worktree_id(worktree_private_dir: &Path) -> Result<Option<WorktreeId>> {
     read(&worktree_private_dir.join(WORKTREE))
 }
 
-/// Tells whether a worktree's id is kept here.
+/// Returns whether a worktree's private directory holds an id.
 pub(crate) fn has_worktree_id(worktree_private_dir: &Path) -> bool {
     worktree_private_dir.join(WORKTREE).exists()
 }
 
-/// Returns the repository's id, making it on first use. Of several at once, all get the same.
+/// Returns the repository's id, generating it on first use. Concurrent callers get the same id.
 pub fn ensure_repository_id(private_dir: &Path, entropy: &mut dyn Entropy) -> Result<RepositoryId> {
     ensure(private_dir, REPOSITORY, || RepositoryId::generate(entropy))
 }
 
-/// Makes a clone known as the repository it was cloned from. One that has an id keeps it.
+/// Gives a clone the id of the repository it was cloned from. A clone that has an id keeps it.
 pub fn adopt_repository_id(private_dir: &Path, id: &RepositoryId) -> Result<RepositoryId> {
     let known = ensure(private_dir, REPOSITORY, || id.clone())?;
     write(&private_dir.join(ADOPTED), known.as_str())?;
     Ok(known)
 }
 
-/// Tells whether this is a clone that goes by the id of the repository it was cloned from.
+/// Returns whether a clone uses the id of the repository it was cloned from.
 pub fn is_adopted(private_dir: &Path) -> bool {
     private_dir.join(ADOPTED).exists()
 }
 
-/// Returns the worktree's id, making it on first use. Of several at once, all get the same.
+/// Returns the worktree's id, generating it on first use. Concurrent callers get the same id.
 pub fn ensure_worktree_id(worktree_private_dir: &Path, entropy: &mut dyn Entropy) -> Result<WorktreeId> {
     ensure(worktree_private_dir, WORKTREE, || WorktreeId::generate(entropy))
 }
 
-/// Puts known ids back in the place of damaged ones. An id that is whole is left alone.
+/// Replaces damaged ids with known ones. Valid ids stay.
 pub fn restore_ids(
     private_dir: &Path,
     repository: &RepositoryId,
@@ -67,14 +68,14 @@ pub fn restore_ids(
         (worktree_private_dir, WORKTREE, worktree.as_str(), worktree_id(worktree_private_dir).is_err()),
     ] {
         if is_damaged {
-            let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
+            let _lock = FileLock::acquire(&dir.join("lock"), LOCK_TIMEOUT)?;
             write(&dir.join(name), id)?;
         }
     }
     Ok(())
 }
 
-/// Gives a copied repository ids of its own, in the place of the copied ones. Of several at once, all get the same.
+/// Gives a copied repository new ids in place of the copied ones. Concurrent callers get the same ids.
 pub fn renew_ids(
     private_dir: &Path,
     repository: &RepositoryId,
@@ -89,7 +90,7 @@ pub fn renew_ids(
 
 fn renew<T: FromStr + Display + PartialEq>(dir: &Path, name: &str, old: &T, generate: impl FnOnce() -> T) -> Result<T> {
     let path = dir.join(name);
-    let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
+    let _lock = FileLock::acquire(&dir.join("lock"), LOCK_TIMEOUT)?;
     match read(&path)? {
         Some(id) if id != *old => Ok(id),
         _ => write(&path, generate()),
@@ -120,7 +121,7 @@ fn ensure<T: FromStr + Display>(dir: &Path, name: &str, generate: impl FnOnce() 
     }
     create_private_dir(dir)
         .map_err(|error| Error::unavailable(format!("cannot write {}", path.display())).because(error))?;
-    let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
+    let _lock = FileLock::acquire(&dir.join("lock"), LOCK_TIMEOUT)?;
     if let Some(id) = read(&path)? {
         return Ok(id);
     }

@@ -1,4 +1,4 @@
-//! What the files of a repository say about a checkout.
+//! Facts about a checkout that are read from the repository's files.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,9 @@ use super::checkout::{Checkout, Listed};
 use super::{git_layout, jj_layout};
 
 impl Checkout {
-    /// Returns the worktree that the ledger and the shared configuration belong to.
+    /// Returns the root of the worktree that holds the ledger and the shared configuration.
     ///
-    /// It is the main one. A bare repository has none: then it is the worktree that has the default branch,
+    /// This is the main worktree. A bare repository has none, so it is the one with the default branch checked out,
     /// else the current one.
     pub fn home(&self) -> Option<PathBuf> {
         if let Some(main) = &self.main_root {
@@ -25,12 +25,12 @@ impl Checkout {
             .or_else(|| self.root.clone())
     }
 
-    /// Returns the name under which the version control knows the user, if that can be read from its files.
+    /// Returns the user's name from git's configuration files.
     pub fn user_name(&self, home: Option<&Path>) -> Option<String> {
         git_layout::user_name(self.git_dir.as_deref()?, home)
     }
 
-    /// Returns the repositories that this one is fetched from and pushed to.
+    /// Returns the remotes of the repository.
     pub fn remotes(&self) -> Vec<Remote> {
         if let Some(git_dir) = &self.git_dir {
             return git_layout::remotes(git_dir);
@@ -39,12 +39,12 @@ impl Checkout {
         self.remote_url.iter().map(remote).collect()
     }
 
-    /// Returns what the repository's own git configuration says for a key.
+    /// Returns the value of a key in the repository's own git configuration.
     pub fn git_setting(&self, key: &str) -> Option<String> {
         git_layout::setting(self.git_dir.as_deref()?, None, key)
     }
 
-    /// Lists the worktrees that the version control itself knows, this one among them.
+    /// Lists the worktrees that the version control system has on record, and this one.
     ///
     /// Mercurial and Sapling do not keep such a list.
     pub fn worktrees(&self) -> Vec<Listed> {

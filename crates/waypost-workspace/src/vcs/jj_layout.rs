@@ -1,8 +1,8 @@
-//! How jj lays a repository out on disk, alone and over git.
+//! How jj lays out a repository on disk, with and without a colocated git repository.
 //!
-//! A repository that jj and git share is one repository: whoever looks, from a jj workspace or a git
-//! worktree, must find the same state. It lives in the git directory then, which both can find, and which jj
-//! carries along when sharing is switched on or off.
+//! A repository that jj and git share is one repository: a command must find the same state from a jj workspace and
+//! from a git worktree. The state is in the git directory then, which both can find, and which jj keeps when colocation
+//! is switched on or off.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ use super::config_file::ConfigFile;
 use super::probe::found;
 use super::{git_layout, identity};
 
-/// Opens the checkout whose `.jj` is in `dir`, if one is.
+/// Opens the checkout whose `.jj` is in `dir`, if there is one.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     let dot_jj = dir.join(".jj");
     let repo = dot_jj.join("repo");
@@ -38,7 +38,7 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     };
     let own = dot_jj.join("waypost");
     let worktree_private_dir = match in_git {
-        // The main workspace of a shared repository is git's main worktree too: one directory, one id.
+        // The main workspace of a colocated repository is also git's main worktree: one directory, one id.
         Some(in_git) if is_main && (colocated || identity::has_worktree_id(&in_git)) => {
             if identity::has_worktree_id(&own) { own } else { in_git }
         }
@@ -68,7 +68,7 @@ pub(crate) fn workspaces(shared_dir: &Path) -> Vec<Listed> {
     let mut listed: Vec<Listed> = fields(&index)
         .filter(|(number, _)| *number == 1)
         .filter_map(|(_, workspace)| {
-            let text = |wanted| fields(workspace).find(|(number, _)| *number == wanted).map(|(_, bytes)| bytes);
+            let text = |tag| fields(workspace).find(|(number, _)| *number == tag).map(|(_, bytes)| bytes);
             let path = shared_dir.join(Path::new(OsStr::from_bytes(text(2)?)));
             let path = std::fs::canonicalize(&path).unwrap_or(path);
             let private_dir = match open(&path) {
@@ -82,31 +82,31 @@ pub(crate) fn workspaces(shared_dir: &Path) -> Vec<Listed> {
     listed
 }
 
-/// Returns the repository directory that a secondary workspace's `.jj/repo` file names.
+/// Returns the repository directory that the `.jj/repo` file of a secondary workspace points to.
 fn follow_repo_file(dot_jj: &Path, file: &Path) -> Result<PathBuf> {
     let broken = || {
-        Error::unavailable(format!("{} leads to a repository that is not there", file.display()))
+        Error::unavailable(format!("{} points to a repository that does not exist", file.display()))
             .hint("if the repository was moved, write its new path into that file")
     };
     let content = std::fs::read(file).map_err(|error| broken().because(error))?;
     std::fs::canonicalize(dot_jj.join(OsStr::from_bytes(&content))).map_err(|error| broken().because(error))
 }
 
-/// Returns the git directory that keeps a jj repository's commits.
+/// Returns the git directory that stores the commits of a jj repository.
 fn git_target(shared_dir: &Path) -> Option<PathBuf> {
     let store = shared_dir.join("store");
     let target = std::fs::read(store.join("git_target")).ok()?;
     std::fs::canonicalize(store.join(OsStr::from_bytes(target.trim_ascii_end()))).ok()
 }
 
-/// Returns the workspace's name, which jj keeps as field 3 of `working_copy/checkout`.
+/// Returns the workspace's name, which jj stores in field 3 of `working_copy/checkout`.
 fn workspace_name(dot_jj: &Path) -> Option<String> {
     let checkout = std::fs::read(dot_jj.join("working_copy/checkout")).ok()?;
     let (_, name) = fields(&checkout).find(|(number, _)| *number == 3)?;
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// The length-delimited fields of a protocol buffer message, which are all that jj's small files have.
+/// Returns the length-delimited fields of a protocol buffer message. The files read here have no other kind.
 fn fields(message: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let mut rest = message;
     std::iter::from_fn(move || {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_and_damage_ends_the_list() {
+    fn a_damaged_field_ends_the_list_of_fields() {
         let message = b"\x12\x02ab\x1a\x03xyz";
         assert_eq!(fields(message).collect::<Vec<_>>(), [(2, &b"ab"[..]), (3, &b"xyz"[..])]);
         for end in 0..message.len() {

@@ -1,4 +1,4 @@
-//! How git merges a file: the driver that it is told to use, and what it could not merge.
+//! Waypost's merge driver in git's configuration, and files that git could not merge.
 
 use std::path::Path;
 
@@ -9,20 +9,20 @@ use super::checkout::Checkout;
 use super::git_layout;
 use super::run::Git;
 
-/// What git calls our driver.
-const NAME: &str = "waypost";
+/// The driver's name in git's configuration.
+const DRIVER_NAME: &str = "waypost";
 
-/// What follows the program in the driver's command line. Git puts files in place of the letters.
-const ARGUMENTS: &str = " merge-driver %O %A %B %P";
+/// The arguments of the driver's command line. Git replaces the placeholders with files.
+const DRIVER_ARGUMENTS: &str = " merge-driver %O %A %B %P";
 
-/// What attributes say of a file that our driver merges.
+/// The attribute of files that the driver merges.
 pub const ATTRIBUTE: &str = "merge=waypost";
 
-/// Makes git use a program as our driver, in this clone, if the attributes of a directory ask for the driver and nobody
-/// has said what it is.
+/// Configures a program as the merge driver of this clone, if `.gitattributes` asks for the driver and git's
+/// configuration does not have it.
 ///
-/// When nothing is to be done, that costs reading a few small files. `program` is what a shell calls the program, if it
-/// can be called at all. `home` is the user's.
+/// If there is nothing to do, it only reads a few small files. `program` returns the program's path, quoted for a
+/// shell. `home` is the user's home directory.
 pub fn ensure_driver(
     checkout: &Checkout,
     root: &Path,
@@ -35,21 +35,21 @@ pub fn ensure_driver(
     if ![directory, root].iter().any(|place| asks_for_driver(&place.join(".gitattributes"))) {
         return Ok(());
     }
-    let key = format!("merge.{NAME}.driver");
+    let key = format!("merge.{DRIVER_NAME}.driver");
     if let Some(driver) = git_layout::setting(git_dir, home, &key)
-        && !is_dead(&driver)
+        && !is_stale(&driver)
     {
         return Ok(());
     }
     let Some(program) = program() else { return Ok(()) };
     let git = Git::of_repository(git_dir)?;
     let set = |key: &str, value: &str| git.command().args(["config", "--local", key, value]).stdout().map(drop);
-    // The driver last: as long as it is not there, the next command tries again.
-    set(&format!("merge.{NAME}.name"), "merges issues field by field")?;
-    set(&key, &format!("{program}{ARGUMENTS}"))
+    // The driver comes last: as long as it is missing, the next command tries again.
+    set(&format!("merge.{DRIVER_NAME}.name"), "merges issues field by field")?;
+    set(&key, &format!("{program}{DRIVER_ARGUMENTS}"))
 }
 
-/// Tells whether attributes ask for our driver.
+/// Returns whether an attributes file asks for the driver.
 pub fn asks_for_driver(attributes: &Path) -> bool {
     let Ok(text) = std::fs::read(attributes) else { return false };
     let text = String::from_utf8_lossy(&text);
@@ -57,9 +57,9 @@ pub fn asks_for_driver(attributes: &Path) -> bool {
     text.lines().any(|line| asks(line.trim()))
 }
 
-/// Tells whether a driver is one that we set, of a program that is not there any more.
-fn is_dead(driver: &str) -> bool {
-    let Some(program) = driver.strip_suffix(ARGUMENTS) else { return false };
+/// Returns whether Waypost configured this driver and its program does not exist any more.
+fn is_stale(driver: &str) -> bool {
+    let Some(program) = driver.strip_suffix(DRIVER_ARGUMENTS) else { return false };
     let program = program.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(program);
     let program = program.replace("'\\''", "'");
     program.starts_with('/') && !Path::new(&program).exists()
@@ -68,11 +68,11 @@ fn is_dead(driver: &str) -> bool {
 /// A file that git could not merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmerged {
-    /// What both sides come from, if there is such a thing.
+    /// The common ancestor of both sides, if there is one.
     pub base: Option<Vec<u8>>,
 }
 
-/// Finds out whether git has a file as unmerged, by its path in a worktree.
+/// Returns the state of a file that git's index has as unmerged, by its path in a worktree.
 pub fn unmerged(checkout: &Checkout, root: &Path, path: &str) -> Result<Option<Unmerged>> {
     if checkout.vcs != Vcs::Git {
         return Ok(None);
@@ -82,7 +82,7 @@ pub fn unmerged(checkout: &Checkout, root: &Path, path: &str) -> Result<Option<U
     if listed.is_empty() {
         return Ok(None);
     }
-    // Each is the mode, the object and the stage; the first stage is the base.
+    // Each entry has mode, object and stage; stage 1 is the base.
     let object = listed.split('\0').find_map(|entry| {
         let mut words = entry.split('\t').next()?.split(' ').skip(1);
         let object = words.next()?;
@@ -92,7 +92,7 @@ pub fn unmerged(checkout: &Checkout, root: &Path, path: &str) -> Result<Option<U
     Ok(Some(Unmerged { base }))
 }
 
-/// Tells git that a file is merged as it is: this path alone is added.
+/// Stages a file as merged. No other path is added.
 pub fn stage(root: &Path, path: &str) -> Result<()> {
     Git::in_worktree(root)?.command().args(["--literal-pathspecs", "add", "--", path]).stdout().map(drop)
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_of_ours_whose_program_is_gone_is_dead() {
+    fn a_driver_is_stale_if_waypost_set_it_and_its_program_is_gone() {
         for (driver, expected) in [
             ("way merge-driver %O %A %B %P", false),
             ("/nowhere/way merge-driver %O %A %B %P", true),
@@ -110,7 +110,7 @@ mod tests {
             ("/proc/self/exe merge-driver %O %A %B %P", false),
             ("/nowhere/other --merge %A", false),
         ] {
-            assert_eq!(is_dead(driver), expected, "{driver}");
+            assert_eq!(is_stale(driver), expected, "{driver}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Version control: finds repositories by reading files, and runs git, jj, hg and sl.
 //!
-//! `run` is the only file that starts these tools. [`detect()`] and the layouts start no process.
+//! Only `run` starts these tools. [`detect()`] and the layouts start no process.
 
 pub(crate) mod checkout;
 pub(crate) mod config_file;

@@ -1,4 +1,4 @@
-//! Asks the file system what is at a path, and tells absence from failure.
+//! Reads the file system, and distinguishes an absent path from a failing disk.
 
 use std::io;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::path::Path;
 use rustix::io::Errno;
 use waypost_core::{Error, Result};
 
-/// Returns what was found at a path; `None` if there is nothing, or nothing that this user may see.
+/// Returns the value of a file system call, or `None` if the path does not exist or this user may not access it.
 ///
-/// A disk that cannot be read is an error: it must not look like a directory without a repository.
+/// A failing disk is an error: it must not look like a directory without a repository.
 pub(crate) fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>> {
     const FAILURES: &[Errno] = &[
         Errno::IO,
@@ -29,7 +29,7 @@ pub(crate) fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>> 
     }
 }
 
-/// Tells whether two paths lead to the same place.
+/// Returns whether two paths lead to the same file or directory.
 pub fn is_same_place(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

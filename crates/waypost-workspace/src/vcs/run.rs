@@ -1,7 +1,7 @@
-//! Runs the version control tools, with nothing of the repository's own making executed on the way.
+//! Runs the version control tools, hardened so that a repository cannot make them execute its own programs.
 //!
-//! A repository's configuration may have been written by whoever wrote its content. Hooks, filters, file system
-//! monitors, pagers and prompts are off; the environment does not redirect git to another repository.
+//! The author of a repository's content may also have written its configuration. Hooks, filters, file system monitors,
+//! pagers and prompts are off, and the environment does not redirect git to another repository.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -18,7 +18,7 @@ use waypost_core::{Error, Result, url_text};
 use super::sl_layout;
 use crate::jobs;
 
-/// Variables that would make git look at another repository, or run something.
+/// Variables that would redirect git to another repository, or make it run a program.
 const GIT_VARIABLES: &[&str] = &[
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -36,7 +36,7 @@ const GIT_VARIABLES: &[&str] = &[
     "GIT_SEQUENCE_EDITOR",
 ];
 
-/// What every git command is told, over all configuration files.
+/// Settings of every git command. They override all configuration files.
 const GIT_SETTINGS: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -51,14 +51,15 @@ const GIT_SETTINGS: &[(&str, &str)] = &[
     ("maintenance.auto", "false"),
 ];
 
-/// How the network may be reached. Other ways are programs, named by a URL.
-const PROTOCOLS: &str = "file:git:http:https:ssh";
+/// The transports that git may use. Others are programs that a URL names.
+const ALLOWED_PROTOCOLS: &str = "file:git:http:https:ssh";
 
-/// What answers at the other end. Left to the repository, it could be any program here.
-pub(crate) const UPLOAD: &str = "--upload-pack=git-upload-pack";
+/// Fixes the program that answers a fetch. A repository's configuration could name any program here.
+pub(crate) const UPLOAD_PACK: &str = "--upload-pack=git-upload-pack";
 
-/// What git-lfs itself writes as its filter. A repository that uses it needs it, and it is known.
-const LFS: &[&str] = &[
+/// The filters that git-lfs itself configures. Repositories that use git-lfs need them, and they are known to be
+/// harmless.
+const LFS_FILTERS: &[&str] = &[
     "git-lfs clean -- %f",
     "git-lfs smudge -- %f",
     "git-lfs smudge --skip -- %f",
@@ -66,25 +67,25 @@ const LFS: &[&str] = &[
     "git-lfs filter-process --skip",
 ];
 
-/// What the user says about the network. It is the user's, so it is heeded.
+/// The user's own settings for commands that use the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Own {
-    /// How long a command may take that talks to a remote; for ever, if nothing is said.
+    /// The timeout of a command that uses the network [default: no limit].
     pub limit: Option<Duration>,
-    /// Whether the environment names a command for ssh.
+    /// Whether the environment names an ssh command.
     pub ssh: bool,
-    /// Whether the environment names a program that knows passwords.
+    /// Whether the environment names a program that provides passwords.
     pub askpass: bool,
 }
 
-/// Git in one place, hardened.
+/// Git for one directory or repository, hardened.
 #[derive(Clone)]
 pub(crate) struct Git {
     place: Vec<OsString>,
     settings: Vec<(String, String)>,
-    /// The command for ssh that the user's own configuration names.
+    /// The ssh command that the user's own configuration names.
     ssh: Option<String>,
-    /// Whether nothing is fetched that was not asked for: neither what a partial clone lacks, nor large files.
+    /// Whether git fetches nothing implicitly: neither missing objects of a partial clone nor large files.
     is_offline: bool,
 }
 
@@ -94,25 +95,25 @@ impl Git {
         Git::hardened(vec!["-C".into(), path.into()], false)
     }
 
-    /// Git on a repository, from no worktree in particular.
+    /// Git on a repository, without a worktree.
     pub(crate) fn of_repository(git_dir: &Path) -> Result<Git> {
         Git::hardened(vec![option("--git-dir=", git_dir)], false)
     }
 
-    /// Git on a worktree with its own git directory, which somebody else may have changed.
+    /// Git on a workspace with its own git directory, which a job may have changed.
     ///
-    /// Neither `core.worktree` nor a file `commondir` leads it elsewhere.
+    /// Neither `core.worktree` nor a file `commondir` redirects it.
     pub(crate) fn of_workspace(root: &Path) -> Result<Git> {
         let git_dir = root.join(".git");
         if !root.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            return Err(Error::refused(format!("{} is not the directory that was made", root.display())));
+            return Err(Error::refused(format!("{} is not the directory that Waypost made", root.display())));
         }
         if !git_dir.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            return Err(Error::refused(format!("{} has no git directory of its own any more", root.display())));
+            return Err(Error::refused(format!("{} does not have its own git directory any more", root.display())));
         }
         // No option and no variable makes git ignore this file.
         if git_dir.join("commondir").symlink_metadata().is_ok() {
-            return Err(Error::refused(format!("the git directory of {} leads to another one", root.display())));
+            return Err(Error::refused(format!("the git directory of {} points to another one", root.display())));
         }
         Git::of_linked_worktree(root, &git_dir)
     }
@@ -123,54 +124,54 @@ impl Git {
         Git::hardened(place, true)
     }
 
-    /// Git on a repository that only Waypost writes. Its configuration need not be looked at.
-    pub(crate) fn ours(git_dir: &Path, work_tree: Option<&Path>) -> Git {
+    /// Git on a repository that only Waypost writes, so that its configuration needs no check.
+    pub(crate) fn trusted(git_dir: &Path, work_tree: Option<&Path>) -> Git {
         let mut place = vec![option("--git-dir=", git_dir)];
         if let Some(root) = work_tree {
             place.splice(0..0, ["-C".into(), root.into()]);
             place.push(option("--work-tree=", root));
         }
-        Git::ours_at(place)
+        Git::trusted_at(place)
     }
 
     /// Git in a directory that need not be a repository.
-    pub(crate) fn at(dir: &Path) -> Git {
-        Git::ours_at(vec!["-C".into(), dir.into()])
+    pub(crate) fn in_directory(dir: &Path) -> Git {
+        Git::trusted_at(vec!["-C".into(), dir.into()])
     }
 
-    /// Git in no repository, as the user's own configuration wants it.
-    pub(crate) fn nowhere() -> Result<Git> {
+    /// Git outside of any repository, with the user's own configuration.
+    pub(crate) fn without_repository() -> Result<Git> {
         Git::hardened(vec!["-C".into(), "/".into()], false)
     }
 
-    fn ours_at(place: Vec<OsString>) -> Git {
+    fn trusted_at(place: Vec<OsString>) -> Git {
         Git { place, settings: settings(), ssh: None, is_offline: true }
     }
 
-    /// Says one more thing over all configuration files. It is not shown to other users, as arguments are.
-    pub(crate) fn with(mut self, key: &str, value: &str) -> Git {
+    /// Overrides a setting. Unlike an argument, it is not visible to other users of the machine.
+    pub(crate) fn with_setting(mut self, key: &str, value: &str) -> Git {
         self.settings.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// A git command, still without its arguments.
+    /// A git command without arguments yet.
     pub(crate) fn command(&self) -> Tool {
         let mut command = Command::new("git");
         command.args(&self.place);
-        let tool = self.around(Tool::new("git", command));
+        let tool = self.harden(Tool::new("git", command));
         if !self.is_offline {
             return tool;
         }
         tool.env("GIT_NO_LAZY_FETCH", "1").env("GIT_LFS_SKIP_SMUDGE", "1").env("GIT_OPTIONAL_LOCKS", "0")
     }
 
-    /// A git command that may use the network: it asks nobody, and runs nothing that the repository names.
+    /// A git command that may use the network. It prompts for nothing, and runs no program that the repository names.
     pub(crate) fn network(&self, own: Own) -> Tool {
-        self.around_network(self.command(), own)
+        self.harden_network(self.command(), own)
     }
 
     /// Hardens every git that a tool starts.
-    pub(crate) fn around(&self, mut tool: Tool) -> Tool {
+    pub(crate) fn harden(&self, mut tool: Tool) -> Tool {
         for variable in GIT_VARIABLES {
             tool.command.env_remove(variable);
         }
@@ -185,20 +186,20 @@ impl Git {
     }
 
     /// Hardens how every git that a tool starts uses the network.
-    pub(crate) fn around_network(&self, tool: Tool, own: Own) -> Tool {
-        let tool = tool.env("GIT_ALLOW_PROTOCOL", PROTOCOLS).env("GIT_PROXY_COMMAND", "");
-        // Fetching what a partial clone lacks would let the repository say by which program. We say it ourselves.
-        let mut tool = tool.env("GIT_NO_LAZY_FETCH", "1").within(own.limit);
-        // The user's own command may ask for a passphrase, which only the terminal's own group may.
-        tool.is_apart = !own.ssh && self.ssh.is_none();
+    pub(crate) fn harden_network(&self, tool: Tool, own: Own) -> Tool {
+        let tool = tool.env("GIT_ALLOW_PROTOCOL", ALLOWED_PROTOCOLS).env("GIT_PROXY_COMMAND", "");
+        // An implicit fetch would run the program that the repository names.
+        let mut tool = tool.env("GIT_NO_LAZY_FETCH", "1").timeout(own.limit);
+        // The user's own ssh command may prompt for a passphrase. Only the terminal's foreground process group can.
+        tool.has_own_group = !own.ssh && self.ssh.is_none();
         if !own.ssh {
-            // Over the repository's own core.sshCommand.
+            // Overrides the repository's core.sshCommand.
             tool = tool.env("GIT_SSH_COMMAND", self.ssh.as_deref().unwrap_or("ssh -oBatchMode=yes"));
         }
         if own.askpass { tool } else { tool.env("GIT_ASKPASS", "").env("SSH_ASKPASS_REQUIRE", "never") }
     }
 
-    /// A git command that fetches this, and nothing that it was not asked for.
+    /// A git command that fetches one refspec and nothing else.
     pub(crate) fn fetch(&self, own: Own, remote: &str, refspec: &str) -> Tool {
         self.network(own).args([
             "fetch",
@@ -209,36 +210,36 @@ impl Git {
             "--no-recurse-submodules",
             "--no-write-fetch-head",
             "--no-auto-maintenance",
-            // In a partial clone the ledger would be left out.
+            // In a partial clone, a filter would leave out the ledger.
             "--no-filter",
-            UPLOAD,
+            UPLOAD_PACK,
             "--",
             remote,
             refspec,
         ])
     }
 
-    /// Reads which programs the repository itself configures, and switches them off.
+    /// Reads which programs the repository configures, and disables them.
     fn hardened(place: Vec<OsString>, is_offline: bool) -> Result<Git> {
         let mut git = Git { place, settings: settings(), ssh: None, is_offline };
         let listed = git.command().args(["config", "--list", "--show-scope", "-z"]).stdout()?;
         let mut fields = listed.split('\0');
         let mut helpers = vec![("credential.helper", "")];
-        let mut has_foreign_helper = false;
+        let mut has_repository_helper = false;
         while let (Some(scope), Some(assignment)) = (fields.next(), fields.next()) {
             let (key, value) = assignment.split_once('\n').unwrap_or((assignment, ""));
-            let is_helper = key.starts_with("credential.") && key.ends_with(".helper");
+            let is_credential_helper = key.starts_with("credential.") && key.ends_with(".helper");
             match (scope, key) {
-                // The user's own, and ours.
+                // The user's own configuration is trusted.
                 ("system" | "global", "core.sshcommand") => git.ssh = Some(value.to_owned()),
-                ("system" | "global", _) if is_helper => helpers.push((key, value)),
-                ("local" | "worktree", _) if is_helper => has_foreign_helper = true,
-                ("local" | "worktree", _) => git.settings.extend(instead_of(key, value)),
+                ("system" | "global", _) if is_credential_helper => helpers.push((key, value)),
+                ("local" | "worktree", _) if is_credential_helper => has_repository_helper = true,
+                ("local" | "worktree", _) => git.settings.extend(harmless_replacement(key, value)),
                 _ => {}
             }
         }
-        if has_foreign_helper {
-            // Nothing forgets all helpers that were named so far.
+        if has_repository_helper {
+            // An empty helper resets the list; the user's own helpers follow it.
             git.settings.extend(helpers.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         }
         Ok(git)
@@ -255,28 +256,28 @@ fn option(name: &str, value: &Path) -> OsString {
     option
 }
 
-/// Returns what takes the place of a repository's own setting, if that would run a program.
-fn instead_of(key: &str, value: &str) -> Vec<(String, String)> {
-    let say = |key: String, value: &str| (key, value.to_owned());
+/// Returns settings that replace a repository's own setting, if it would run a program.
+fn harmless_replacement(key: &str, value: &str) -> Vec<(String, String)> {
+    let setting = |key: String, value: &str| (key, value.to_owned());
     let Some((name, kind)) = key.rsplit_once('.') else { return Vec::new() };
     match (name.split('.').next(), kind) {
-        (Some("filter"), "clean" | "smudge" | "process") if !LFS.contains(&value) => {
-            vec![say(key.to_owned(), ""), say(format!("{name}.required"), "false")]
+        (Some("filter"), "clean" | "smudge" | "process") if !LFS_FILTERS.contains(&value) => {
+            vec![setting(key.to_owned(), ""), setting(format!("{name}.required"), "false")]
         }
-        (Some("core"), "alternaterefscommand") => vec![say(key.to_owned(), "true")],
+        (Some("core"), "alternaterefscommand") => vec![setting(key.to_owned(), "true")],
         _ => Vec::new(),
     }
 }
 
-/// A jj command in a directory, which saves every file.
+/// A jj command that snapshots every file.
 pub(crate) fn jj(dir: &Path) -> Tool {
-    // Not only those that jj thinks worth it.
+    // Also large and untracked files, which jj leaves out by default.
     let settings = ["snapshot.auto-track=all()", "snapshot.max-new-file-size=1000000000000"];
-    jj_as_it_is(dir).args(settings.map(|setting| format!("--config={setting}")))
+    jj_with_user_settings(dir).args(settings.map(|setting| format!("--config={setting}")))
 }
 
-/// A jj command in a directory, which saves the files that the user wants to be saved.
-pub(crate) fn jj_as_it_is(dir: &Path) -> Tool {
+/// A jj command that snapshots the files that the user's settings select.
+pub(crate) fn jj_with_user_settings(dir: &Path) -> Tool {
     let mut command = Command::new("jj");
     command.current_dir(dir).args(["--no-pager", "--color=never"]);
     for setting in ["ui.editor='false'", "fsmonitor.backend=none", "signing.behavior=drop"] {
@@ -285,42 +286,42 @@ pub(crate) fn jj_as_it_is(dir: &Path) -> Tool {
     Tool::new("jj", command)
 }
 
-/// A Mercurial command in a directory, as scripts should run it.
+/// A Mercurial command, in the mode for scripts.
 pub(crate) fn hg(dir: &Path) -> Tool {
     let mut command = Command::new("hg");
-    // The repository's own configuration could bring hooks and extensions, which are programs.
+    // The repository's own configuration could name hooks and extensions, which are programs.
     command.current_dir(dir).env("HGPLAIN", "1").env("HGRCSKIPREPO", "1").args(["--noninteractive", "--pager=never"]);
     Tool::new("hg", command)
 }
 
 /// A Mercurial command that may use the network.
 pub(crate) fn hg_network(dir: &Path, own: Own) -> Tool {
-    hg(dir).env("SSH_ASKPASS_REQUIRE", "never").within(own.limit)
+    hg(dir).env("SSH_ASKPASS_REQUIRE", "never").timeout(own.limit)
 }
 
-/// A Sapling command in a worktree, as scripts should run it. It is Mercurial's descendant, and heeds most of its words.
+/// A Sapling command, in the mode for scripts. Sapling descends from Mercurial and obeys most of its variables.
 pub(crate) fn sl(root: &Path) -> Result<Tool> {
-    // It always reads the repository's own configuration, so that must be harmless.
+    // Sapling always reads the repository's configuration, so that must be harmless.
     sl_layout::check(root)?;
     let mut command = Command::new("sl");
     command.current_dir(root).env("HGPLAIN", "1").args(["--noninteractive", "--pager=never"]);
     let tool = Tool::new("sl", command);
     Ok(match git_of_sl(root)? {
-        Some(git) => git.around(tool),
+        Some(git) => git.harden(tool),
         None => tool,
     })
 }
 
 /// A Sapling command that may use the network.
 pub(crate) fn sl_network(root: &Path, own: Own) -> Result<Tool> {
-    let tool = sl(root)?.env("SSH_ASKPASS_REQUIRE", "never").within(own.limit);
+    let tool = sl(root)?.env("SSH_ASKPASS_REQUIRE", "never").timeout(own.limit);
     Ok(match git_of_sl(root)? {
-        Some(git) => git.around_network(tool, own),
+        Some(git) => git.harden_network(tool, own),
         None => tool,
     })
 }
 
-/// The git that Sapling runs on the commits of a repository, if it keeps them so. That has a configuration too.
+/// The git that Sapling runs on its commits, if it stores them in git. That repository has a configuration too.
 fn git_of_sl(root: &Path) -> Result<Option<Git>> {
     sl_layout::git_dir(root)?.map(|git_dir| Git::of_repository(&git_dir)).transpose()
 }
@@ -331,25 +332,26 @@ pub fn git_version() -> Result<String> {
     Ok(version.trim_start_matches("git version ").to_owned())
 }
 
-/// A command of one of the tools, about to run.
+/// A command of one of the tools, ready to run.
 pub(crate) struct Tool {
-    /// The tool and what it is asked to do, for people.
+    /// The tool and its subcommand, for messages.
     name: String,
     is_named: bool,
     command: Command,
-    /// How long it may take.
-    limit: Option<Duration>,
-    /// Whether it is ended together with everything that it started. Then it cannot ask anything of a terminal.
-    is_apart: bool,
+    /// The maximum run time.
+    timeout: Option<Duration>,
+    /// Whether it runs in its own process group, so that a timeout kills its children too. It cannot prompt on the
+    /// terminal then.
+    has_own_group: bool,
 }
 
 impl Tool {
     fn new(name: &str, mut command: Command) -> Self {
-        // Messages are shown to people and matched by nobody, but one language keeps reports comparable.
+        // A fixed locale makes system failures recognizable and bug reports comparable.
         command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
-        // So that whoever tidies up after us finds it, should we be killed while it runs.
+        // If this process is killed meanwhile, the process that cleans up finds the tool by this mark.
         command.env(jobs::TOOL_MARK, jobs::own_mark());
-        Tool { name: name.to_owned(), is_named: false, command, limit: None, is_apart: true }
+        Tool { name: name.to_owned(), is_named: false, command, timeout: None, has_own_group: true }
     }
 
     pub(crate) fn arg(self, arg: impl AsRef<OsStr>) -> Self {
@@ -358,7 +360,7 @@ impl Tool {
 
     pub(crate) fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         for arg in args {
-            // The words up to the first option say what is asked: "git worktree add".
+            // The words up to the first option name the command: "git worktree add".
             let word = arg.as_ref().to_string_lossy();
             self.is_named |= word.starts_with('-') || self.name.split(' ').count() > 2;
             if !self.is_named {
@@ -374,21 +376,22 @@ impl Tool {
         self
     }
 
-    /// Says how long it may take.
-    pub(crate) fn within(mut self, limit: Option<Duration>) -> Self {
-        self.limit = limit;
+    /// Limits the run time.
+    pub(crate) fn timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// Feeds it these bytes and runs it. What it prints comes after it has read everything.
-    pub(crate) fn fed(mut self, input: &[u8]) -> Result<String> {
+    /// Runs it with this input and returns its output without the last newline. It must read all input before it
+    /// prints.
+    pub(crate) fn stdout_with_input(mut self, input: &[u8]) -> Result<String> {
         let cannot = |error| Error::unavailable(format!("cannot run {}", self.name)).because(error);
         log::debug!("run {}", self.line());
         let mut child =
             self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(cannot)?;
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(input) {
-                // It has seen enough, and says below why.
+                // It stopped reading; its exit status tells why.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 other => other.map_err(cannot)?,
             }
@@ -397,7 +400,7 @@ impl Tool {
         self.check(output).map(|output| text_of(&output.stdout))
     }
 
-    /// Runs it and returns what it printed, without the last newline.
+    /// Runs it and returns its output without the last newline.
     pub(crate) fn stdout(mut self) -> Result<String> {
         let output = self.run()?;
         self.check(output).map(|output| text_of(&output.stdout))
@@ -414,14 +417,14 @@ impl Tool {
         Ok(PathBuf::from(OsString::from_vec(bytes)))
     }
 
-    /// Runs it and returns what it printed, byte for byte.
+    /// Runs it and returns its output, byte for byte.
     pub(crate) fn bytes(mut self) -> Result<Vec<u8>> {
         let output = self.run()?;
         Ok(self.check(output)?.stdout)
     }
 
-    /// Starts it, to ask it one thing after another.
-    pub(crate) fn talk(mut self) -> Result<Conversation> {
+    /// Starts it for a series of requests.
+    pub(crate) fn converse(mut self) -> Result<Conversation> {
         log::debug!("run {}", self.line());
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().map_err(|error| self.cannot_run(error))?;
@@ -430,13 +433,13 @@ impl Tool {
         else {
             return Err(Error::internal(format!("{} has no pipes", self.name)));
         };
-        // Read all the time: one that complains a lot would wait for a reader, and we for its answer.
-        let read_complaints = move || {
-            let mut said = Vec::new();
-            let _ = stderr.read_to_end(&mut said);
-            String::from_utf8_lossy(&said).trim().to_owned()
+        // Reading stderr in a thread prevents a deadlock: a tool that fills the pipe would block before it answers.
+        let read_stderr = move || {
+            let mut message = Vec::new();
+            let _ = stderr.read_to_end(&mut message);
+            String::from_utf8_lossy(&message).trim().to_owned()
         };
-        let complaints = match std::thread::Builder::new().spawn(read_complaints) {
+        let stderr_reader = match std::thread::Builder::new().spawn(read_stderr) {
             Ok(thread) => thread,
             Err(error) => {
                 let _ = child.kill();
@@ -445,22 +448,22 @@ impl Tool {
             }
         };
         let (stdin, stdout) = (Some(stdin), Some(BufReader::new(stdout)));
-        Ok(Conversation { name: self.name, child, stdin, stdout, complaints: Some(complaints) })
+        Ok(Conversation { name: self.name, child, stdin, stdout, stderr_reader: Some(stderr_reader) })
     }
 
-    /// Runs it and returns whether it succeeded, for questions that are answered by the exit code.
+    /// Runs it and returns whether it succeeded.
     pub(crate) fn succeeds(mut self) -> Result<bool> {
         let output = self.run()?;
         if is_system_failure(&output) { self.check(output).map(|_| false) } else { Ok(output.status.success()) }
     }
 
-    /// Runs it and returns what it printed. None if it ended with 1, which is how tools say that there is nothing.
-    pub(crate) fn answer(self) -> Result<Option<String>> {
-        Ok(self.answer_bytes()?.map(|printed| text_of(&printed)))
+    /// Runs it and returns its output. None if it exits with 1, by which tools report that nothing was found.
+    pub(crate) fn stdout_or_none(self) -> Result<Option<String>> {
+        Ok(self.bytes_or_none()?.map(|printed| text_of(&printed)))
     }
 
     /// The same, byte for byte.
-    pub(crate) fn answer_bytes(mut self) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn bytes_or_none(mut self) -> Result<Option<Vec<u8>>> {
         let output = self.run()?;
         if output.status.code() == Some(1) && !is_system_failure(&output) {
             return Ok(None);
@@ -468,7 +471,7 @@ impl Tool {
         self.check(output).map(|output| Some(output.stdout))
     }
 
-    /// Runs it and returns its exit code, if no signal ended it.
+    /// Runs it and returns its exit code; none if a signal killed it.
     pub(crate) fn code(mut self) -> Result<Option<i32>> {
         Ok(self.run()?.status.code())
     }
@@ -477,51 +480,51 @@ impl Tool {
         if output.status.success() {
             return Ok(output);
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said =
-            said.trim().trim_start_matches("fatal: ").trim_start_matches("Error: ").trim_start_matches("abort: ");
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message =
+            message.trim().trim_start_matches("fatal: ").trim_start_matches("Error: ").trim_start_matches("abort: ");
         if let Some(signal) = output.status.signal() {
-            return Err(Error::unavailable(format!("{} was ended by signal {signal}", self.name)));
+            return Err(Error::unavailable(format!("{} was killed by signal {signal}", self.name)));
         }
         if is_system_failure(&output) {
             return Err(Error::unavailable(format!("{} failed", self.name))
-                .because(said)
+                .because(message)
                 .hint("the disk or the system may have a problem; try again"));
         }
-        Err(Error::conflict(format!("{} failed", self.name)).because(said))
+        Err(Error::conflict(format!("{} failed", self.name)).because(message))
     }
 
     fn run(&mut self) -> Result<Output> {
         log::debug!("run {}", self.line());
-        match self.limit {
-            Some(limit) => self.run_within(limit),
+        match self.timeout {
+            Some(timeout) => self.run_with_timeout(timeout),
             None => self.command.output().map_err(|error| self.cannot_run(error)),
         }
     }
 
-    /// Runs it, and ends it if it takes too long.
-    fn run_within(&mut self, limit: Duration) -> Result<Output> {
-        if self.is_apart {
+    /// Runs it and kills it on timeout.
+    fn run_with_timeout(&mut self, timeout: Duration) -> Result<Output> {
+        if self.has_own_group {
             self.command.process_group(0);
         }
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let (sender, receiver) = mpsc::channel();
         let (start, started) = mpsc::channel::<Child>();
-        // Reads what the command prints, and waits for it. If the command does not end, this thread is left behind. It is
-        // started first, because without it nothing would end the command.
+        // This thread reads the output and waits for the command. It is left behind if the command does not exit. It
+        // starts first: without it there would be no timeout.
         let wait = move || started.recv().map(|child| sender.send(child.wait_with_output()));
         std::thread::Builder::new().spawn(wait).map_err(|error| self.cannot_run(error))?;
         let child = self.command.spawn().map_err(|error| self.cannot_run(error))?;
         let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let _ = start.send(child);
-        if let Ok(output) = receiver.recv_timeout(limit) {
+        if let Ok(output) = receiver.recv_timeout(timeout) {
             return output.map_err(|error| self.cannot_run(error));
         }
         if let Some(process) = process {
-            let kill = if self.is_apart { kill_process_group } else { kill_process };
+            let kill = if self.has_own_group { kill_process_group } else { kill_process };
             let _ = kill(process, Signal::KILL);
         }
-        Err(Error::unavailable(format!("{} took longer than {limit:?}, and was ended", self.name)))
+        Err(Error::unavailable(format!("{} took longer than {timeout:?} and was killed", self.name)))
     }
 
     fn cannot_run(&self, error: io::Error) -> Error {
@@ -531,9 +534,9 @@ impl Tool {
         if is_missing { ours.hint(format!("install {tool}")) } else { ours }
     }
 
-    /// The command as one would type it, without our settings and without passwords.
+    /// The command as a user would type it, without hardening settings and passwords.
     pub(crate) fn line(&self) -> String {
-        // Without it, what is typed would go to the user's own index.
+        // Without this variable, the typed command would change the user's own index.
         let index = self.command.get_envs().filter(|(name, _)| *name == "GIT_INDEX_FILE");
         let index = index.filter_map(|(name, value)| Some(format!("{}={}", name.display(), quoted(value?))));
         let words = std::iter::once(self.command.get_program()).chain(self.command.get_args());
@@ -541,7 +544,7 @@ impl Tool {
     }
 }
 
-/// How tools word it that the system let them down. They run in a locale in which these are the words.
+/// Messages that tools print when the system fails, in the locale in which they run.
 const SYSTEM_FAILURES: &[&str] = &[
     "Input/output error",
     "Cannot allocate memory",
@@ -550,18 +553,18 @@ const SYSTEM_FAILURES: &[&str] = &[
     "Too many open files",
     "Stale file handle",
     "Structure needs cleaning",
-    // We only start git where we found a repository a moment ago: it could not read it.
+    // Detection found a repository a moment ago, so git could not read it.
     "not a git repository",
 ];
 
-/// Tells whether a tool failed for a reason that has nothing to do with what it was asked.
+/// Returns whether a tool failed because of the system, not because of its arguments.
 fn is_system_failure(output: &Output) -> bool {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let is_worded = || SYSTEM_FAILURES.iter().any(|words| said.contains(words));
-    !output.status.success() && (output.status.signal().is_some() || is_worded())
+    let message = String::from_utf8_lossy(&output.stderr);
+    let is_system_message = || SYSTEM_FAILURES.iter().any(|words| message.contains(words));
+    !output.status.success() && (output.status.signal().is_some() || is_system_message())
 }
 
-/// Returns a word as a shell takes it.
+/// Quotes a word for the shell.
 fn quoted(word: &OsStr) -> String {
     let word = url_text::without_password(&word.to_string_lossy());
     let is_plain = |char: char| char.is_alphanumeric() || "-_=+,./:@%^{}".contains(char);
@@ -571,32 +574,32 @@ fn quoted(word: &OsStr) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Returns what was printed, without the last newline.
+/// Returns output as text, without the last newline.
 fn text_of(printed: &[u8]) -> String {
     String::from_utf8_lossy(printed.strip_suffix(b"\n").unwrap_or(printed)).into_owned()
 }
 
-/// A tool that answers one question after another. It ends with the conversation.
+/// A running tool that answers a series of requests. It exits when this is dropped.
 pub(crate) struct Conversation {
     name: String,
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Option<BufReader<ChildStdout>>,
-    complaints: Option<JoinHandle<String>>,
+    stderr_reader: Option<JoinHandle<String>>,
 }
 
 impl Conversation {
-    /// Says something to it.
-    pub(crate) fn say(&mut self, bytes: &[u8]) -> Result<()> {
-        let said = match &mut self.stdin {
+    /// Writes to its standard input.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = match &mut self.stdin {
             Some(stdin) => stdin.write_all(bytes).and_then(|()| stdin.flush()),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         };
-        said.map_err(|error| self.ended(&error))
+        written.map_err(|error| self.stop_with_error(&error))
     }
 
-    /// Returns the next line of its answer, without the newline.
-    pub(crate) fn line(&mut self) -> Result<String> {
+    /// Reads the next line of its output, without the newline.
+    pub(crate) fn read_line(&mut self) -> Result<String> {
         let mut line = Vec::new();
         let read = match &mut self.stdout {
             Some(stdout) => stdout.read_until(b'\n', &mut line),
@@ -604,13 +607,13 @@ impl Conversation {
         };
         match read {
             Ok(_) if line.ends_with(b"\n") => Ok(String::from_utf8_lossy(&line[..line.len() - 1]).into_owned()),
-            Ok(_) => Err(self.ended(&io::ErrorKind::UnexpectedEof.into())),
-            Err(error) => Err(self.ended(&error)),
+            Ok(_) => Err(self.stop_with_error(&io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(self.stop_with_error(&error)),
         }
     }
 
-    /// Returns so many bytes of its answer.
-    pub(crate) fn bytes(&mut self, count: u64) -> Result<Vec<u8>> {
+    /// Reads this many bytes of its output.
+    pub(crate) fn read_bytes(&mut self, count: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let read = match &mut self.stdout {
             Some(stdout) => stdout.take(count).read_to_end(&mut bytes),
@@ -618,22 +621,22 @@ impl Conversation {
         };
         match read {
             Ok(_) if bytes.len() as u64 == count => Ok(bytes),
-            Ok(_) => Err(self.ended(&io::ErrorKind::UnexpectedEof.into())),
-            Err(error) => Err(self.ended(&error)),
+            Ok(_) => Err(self.stop_with_error(&io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(self.stop_with_error(&error)),
         }
     }
 
-    /// Ends it, and says why it did not answer: in its own words, if it had any.
-    fn ended(&mut self, error: &io::Error) -> Error {
-        self.end();
-        let said = self.complaints.take().and_then(|complaints| complaints.join().ok()).unwrap_or_default();
-        let said = said.trim_start_matches("fatal: ").trim_start_matches("abort: ");
-        let ended = Error::unavailable(format!("{} does not answer", self.name));
-        if said.is_empty() { ended.because(error) } else { ended.because(said) }
+    /// Stops it, and returns an error with its own message, if it printed one.
+    fn stop_with_error(&mut self, error: &io::Error) -> Error {
+        self.stop();
+        let message = self.stderr_reader.take().and_then(|stderr_reader| stderr_reader.join().ok()).unwrap_or_default();
+        let message = message.trim_start_matches("fatal: ").trim_start_matches("abort: ");
+        let stopped = Error::unavailable(format!("{} does not answer", self.name));
+        if message.is_empty() { stopped.because(error) } else { stopped.because(message) }
     }
 
-    /// Hangs up, and waits for it to notice.
-    fn end(&mut self) {
+    /// Closes its pipes and waits for it to exit.
+    fn stop(&mut self) {
         drop((self.stdin.take(), self.stdout.take()));
         let _ = self.child.wait();
     }
@@ -641,14 +644,14 @@ impl Conversation {
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        self.end();
+        self.stop();
     }
 }
 
-/// Lets somebody change a file in an editor, which may be any command line.
+/// Opens a file in an editor, which may be any command line, and waits for it.
 pub fn run_editor(editor: &str, file: &Path) -> Result<()> {
     log::debug!("run {editor} {}", file.display());
-    // As git does it: the shell splits the words, and the file is one word whatever is in its name.
+    // As git does it: the shell splits the command line, and the file stays one word whatever its name contains.
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{editor} \"$@\"")).arg(editor).arg(file);
     let status = command.status().map_err(|error| Error::unavailable("cannot start the editor").because(error))?;
@@ -656,19 +659,19 @@ pub fn run_editor(editor: &str, file: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("the editor {editor:?} failed: {status}"))
-        .hint("set VISUAL or EDITOR to one that works"))
+        .hint("set VISUAL or EDITOR to an editor that works"))
 }
 
-/// Runs a command line in a directory, at most for so long, with what it says appended to a file.
+/// Runs a command line in a directory with a timeout, and appends its output to a file.
 ///
-/// Returns its exit code, and whether it was ended for taking too long. Nothing that it started outlives it, unless that
-/// left its process group.
+/// Returns its exit code, and whether it was killed because of the timeout. Its children are killed with it, unless
+/// they left its process group.
 pub(crate) fn run_setup(
     command_line: &str,
     dir: &Path,
     log: std::fs::File,
     variables: &[(String, String)],
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(Option<i32>, bool)> {
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
     let cannot = |error| Error::unavailable("cannot run the set-up command").because(error);
@@ -684,20 +687,20 @@ pub(crate) fn run_setup(
     let id = Pid::from_child(&child);
     let (sender, receiver) = mpsc::channel();
     let waiting = std::thread::Builder::new().spawn(move || {
-        // It stays there for who waits for it, so that nobody else gets its number.
+        // NOWAIT keeps the zombie until `wait` below, so that no other process gets its id.
         let _ = waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let _ = sender.send(());
     });
-    // Without the thread the sender is gone, and the command is ended at once.
-    let is_late = receiver.recv_timeout(patience).is_err();
+    // If the thread could not start, the sender is gone, and the command is killed at once.
+    let is_late = receiver.recv_timeout(timeout).is_err();
     let _ = kill_process_group(id, Signal::KILL);
     let waiting = waiting.map(std::thread::JoinHandle::join);
     let status = child.wait().map_err(cannot)?;
-    waiting.map_err(cannot)?.map_err(|_| Error::internal("the thread that waits for the set-up command is gone"))?;
+    waiting.map_err(cannot)?.map_err(|_| Error::internal("the thread that waits for the set-up command panicked"))?;
     Ok((status.code(), is_late))
 }
 
-/// Makes a directory a git repository, with nothing in it that a template would bring.
+/// Makes a directory a git repository, without files from a template.
 pub fn init_git(path: &Path) -> Result<()> {
     let mut command = Command::new("git");
     for variable in GIT_VARIABLES {
@@ -706,9 +709,9 @@ pub fn init_git(path: &Path) -> Result<()> {
     Tool::new("git", command).args(["init", "--quiet", "--template="]).arg("--").arg(path).stdout().map(drop)
 }
 
-/// Opens a pull request for a branch that was pushed, with GitHub's own program. Returns its address.
+/// Opens a pull request for a pushed branch with `gh`. Returns its URL.
 ///
-/// It runs in a checkout of the user's own: a job may have written anything into the configuration of its workspace.
+/// It runs in the user's own checkout, because a job may have changed the configuration of its workspace.
 pub(crate) fn open_pull_request(checkout: &Path, branch: &str, title: &str) -> Result<String> {
     let mut command = Command::new("gh");
     for variable in GIT_VARIABLES {
@@ -716,13 +719,14 @@ pub(crate) fn open_pull_request(checkout: &Path, branch: &str, title: &str) -> R
     }
     command.env("GH_PROMPT_DISABLED", "1").current_dir(checkout);
     let create = ["pr", "create", "--head", branch, "--title", title, "--body", ""];
-    let said = Tool::new("gh", command).args(create).stdout()?;
-    let url = said.lines().rev().find(|line| line.starts_with("https://"));
-    url.map(str::to_owned).ok_or_else(|| Error::unavailable("gh did not say where the pull request is").because(said))
+    let output = Tool::new("gh", command).args(create).stdout()?;
+    let url = output.lines().rev().find(|line| line.starts_with("https://"));
+    url.map(str::to_owned)
+        .ok_or_else(|| Error::unavailable("gh did not print the URL of the pull request").because(output))
 }
 
-/// Runs a program to its end, with these variables beside the others; an empty one is taken away. Returns its exit code,
-/// and what it printed and complained about.
+/// Runs a program with additional environment variables; an empty value unsets one. Returns its exit code and its
+/// output, both streams.
 pub fn run_step(
     program: &Path,
     arguments: &[&str],
@@ -741,7 +745,9 @@ pub fn run_step(
             command.env(name, value);
         }
     }
-    let output = command.output().map_err(|error| Error::unavailable("cannot start it").because(error))?;
-    let said = [output.stdout, output.stderr].concat();
-    Ok((output.status.code(), String::from_utf8_lossy(&said).into_owned()))
+    let output = command
+        .output()
+        .map_err(|error| Error::unavailable(format!("cannot start {}", program.display())).because(error))?;
+    let printed = [output.stdout, output.stderr].concat();
+    Ok((output.status.code(), String::from_utf8_lossy(&printed).into_owned()))
 }

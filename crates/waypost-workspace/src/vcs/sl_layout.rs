@@ -1,7 +1,7 @@
-//! What is in a Sapling repository that Sapling itself obeys.
+//! Checks the configuration in a Sapling repository.
 //!
-//! Unlike Mercurial, it cannot be told to leave the repository's own configuration unread, and that may name programs:
-//! hooks, extensions, editors, merge tools. So only settings that are known to be harmless may be in it.
+//! Unlike Mercurial, Sapling always reads the repository's own configuration, which may name programs: hooks,
+//! extensions, editors, merge tools. So Waypost runs Sapling only if every setting is known to be harmless.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use waypost_core::{Error, Result};
 
 use super::hg_layout;
 
-/// Sections of which every setting is harmless.
-const SECTIONS: &[&str] = &["color", "hint", "paths", "remotenames"];
+/// Sections whose settings are all harmless.
+const HARMLESS_SECTIONS: &[&str] = &["color", "hint", "paths", "remotenames"];
 
-/// Settings of other sections that are.
-const SETTINGS: &[(&str, &str)] = &[("remotefilelog", "reponame"), ("ui", "username")];
+/// Harmless settings of other sections.
+const HARMLESS_SETTINGS: &[(&str, &str)] = &[("remotefilelog", "reponame"), ("ui", "username")];
 
 /// Refuses a repository whose own configuration could run a program.
 pub(crate) fn check(root: &Path) -> Result<()> {
@@ -28,14 +28,17 @@ pub(crate) fn check(root: &Path) -> Result<()> {
             }
         };
         if let Some(what) = dangerous(&String::from_utf8_lossy(&bytes)) {
-            return Err(Error::refused(format!("{} has {what:?}, by which Sapling may run a program", file.display()))
-                .hint("if you trust it, move it to your own configuration: sl config --user"));
+            return Err(Error::refused(format!(
+                "{} sets {what:?}, which may make Sapling run a program",
+                file.display()
+            ))
+            .hint("if you trust it, move the setting to your own configuration: sl config --user"));
         }
     }
     Ok(())
 }
 
-/// Returns the git repository that has the commits, if they are kept in one.
+/// Returns the git repository that stores the commits, if there is one.
 pub(crate) fn git_dir(root: &Path) -> Result<Option<PathBuf>> {
     use std::os::unix::ffi::OsStrExt as _;
     for dir in dirs(root)? {
@@ -47,14 +50,14 @@ pub(crate) fn git_dir(root: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Returns the worktree's own directory and the one that it shares with others.
+/// Returns the worktree's own directory and the shared one.
 fn dirs(root: &Path) -> Result<Vec<PathBuf>> {
     let own = root.join(".sl");
     let shared = hg_layout::open(root)?.map(|checkout| checkout.shared_dir);
     Ok(std::iter::once(own.clone()).chain(shared.filter(|shared| *shared != own)).collect())
 }
 
-/// Finds the first line that is not known to be harmless. What is read in two ways is not.
+/// Returns the first line that is not known to be harmless. A line that parsers may read in two ways is not.
 fn dangerous(text: &str) -> Option<String> {
     let is_name =
         |text: &str| !text.is_empty() && text.chars().all(|char| char.is_ascii_alphanumeric() || "-_.:".contains(char));
@@ -72,10 +75,11 @@ fn dangerous(text: &str) -> Option<String> {
             section = name;
             continue;
         }
-        // A line that begins with a space goes on with the one before, or does not.
+        // A line that begins with a space may continue the line before it, depending on the parser.
         let name = line.split_once('=').map(|(name, _)| name.trim_end());
         let name = name.filter(|name| is_name(name) && !is_odd);
-        let is_harmless = name.is_some_and(|name| SECTIONS.contains(&section) || SETTINGS.contains(&(section, name)));
+        let is_harmless = name
+            .is_some_and(|name| HARMLESS_SECTIONS.contains(&section) || HARMLESS_SETTINGS.contains(&(section, name)));
         if !is_harmless {
             return Some(name.map_or_else(|| line.trim().to_owned(), |name| format!("{section}.{name}")));
         }
@@ -88,14 +92,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sapling_writes_itself_is_harmless() {
+    fn settings_that_sapling_writes_are_harmless() {
         let text = "# example\n\n; more\r\n[paths]\ndefault = https://example.org/r\ndefault-push=ssh://x\n  \n\
                     [remotenames]\nselectivepulldefault = main\n[ui]\nusername = A <a@b>\n[remotefilelog]\nreponame = r\n";
         assert_eq!(dangerous(text), None);
     }
 
     #[test]
-    fn whatever_else_is_said_is_not() {
+    fn any_other_setting_is_dangerous() {
         for (text, what) in [
             ("[hooks]\npre-commit = x", "hooks.pre-commit"),
             ("[extensions]\nevil = ./evil.py", "extensions.evil"),
@@ -106,7 +110,7 @@ mod tests {
             ("[paths]\n%unset default", "%unset default"),
             ("[paths]\ndefault = x\n [hooks]\n", "[hooks]"),
             ("[paths]\ndefault = x\n evil", "evil"),
-            ("[hooks] ; said on one line\nx = y", "[hooks] ; said on one line"),
+            ("[hooks] ; on one line\nx = y", "[hooks] ; on one line"),
             ("[paths]\ndefault = x\r[hooks]\rcommit = y", "default = x\r[hooks]\rcommit = y"),
             ("[paths]\ndefault = x\u{b}", "default = x\u{b}"),
             ("default = x", ".default"),

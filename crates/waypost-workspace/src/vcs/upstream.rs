@@ -1,7 +1,7 @@
-//! The default branch of the project that a repository is a clone or a fork of.
+//! The default branch of the project that this repository was cloned or forked from.
 //!
-//! Whoever does not write the project's ledger reads there what became of proposals. Of the user's refs the one that
-//! follows that branch is moved, as by any fetch, and no other.
+//! Contributors who cannot write the project's ledger see there which proposals were accepted. A fetch moves only the
+//! remote-tracking ref of that branch.
 
 use std::path::{Path, PathBuf};
 
@@ -12,30 +12,30 @@ use waypost_fs::create_private_dir;
 use super::checkout::Checkout;
 use super::hg_layout;
 use super::history::{History, has_commit, of_mercurial, offline, on_branch};
-use super::run::{Git, Own, Tool, UPLOAD, hg, hg_network, sl, sl_network};
+use super::run::{Git, Own, Tool, UPLOAD_PACK, hg, hg_network, sl, sl_network};
 
-/// Which remotes are the project, the first that is there.
-const REMOTES: &[&str] = &["upstream", "origin"];
+/// The names of git remotes that may be the project, in order of precedence.
+const PROJECT_REMOTES: &[&str] = &["upstream", "origin"];
 
-/// What Mercurial and Sapling call them.
-const PATHS: &[&str] = &["upstream", "default"];
+/// The same for Mercurial and Sapling.
+const PROJECT_PATHS: &[&str] = &["upstream", "default"];
 
-/// What default branches are called, where nobody says so.
-const BRANCHES: &[&str] = &["main", "master"];
+/// Names of default branches to try if the remote's HEAD is unknown.
+const DEFAULT_BRANCHES: &[&str] = &["main", "master"];
 
-/// What Mercurial checks out of a clone: what has this bookmark, else this branch.
-const CHECKED_OUT: &[&str] = &["@", "default"];
+/// The bookmark, else the branch, that Mercurial checks out in a clone.
+const MERCURIAL_HEADS: &[&str] = &["@", "default"];
 
-/// The file in which we keep the commit that the project is at. Mercurial itself does not remember what remotes have.
-const SEEN: &str = "upstream";
+/// The file that records the project's commit. Mercurial itself does not record the state of remotes.
+const UPSTREAM_FILE: &str = "upstream";
 
-/// The default branch of the project, as far as the last fetch saw it.
+/// The project's default branch, as of the last fetch.
 pub struct Upstream {
     source: Source,
     revision: String,
 }
 
-/// What has it.
+/// The repository to read from.
 enum Source {
     Git { git: Git, git_dir: PathBuf },
     Mercurial(PathBuf),
@@ -43,20 +43,20 @@ enum Source {
 }
 
 impl Upstream {
-    /// Finds it. None if nothing of it was fetched, or there is no version control.
+    /// Opens it. None if it was never fetched, or there is no version control.
     pub fn of(checkout: &Checkout) -> Result<Option<Upstream>> {
         match (checkout.vcs, &checkout.root) {
-            (Vcs::Hg, Some(root)) => seen_by_mercurial(checkout, root),
-            (Vcs::Sl, Some(root)) => seen_by_sapling(checkout, root),
-            (Vcs::Git | Vcs::Jj | Vcs::Hg | Vcs::Sl | Vcs::None, _) => seen_by_git(checkout),
+            (Vcs::Hg, Some(root)) => open_mercurial(checkout, root),
+            (Vcs::Sl, Some(root)) => open_sapling(checkout, root),
+            (Vcs::Git | Vcs::Jj | Vcs::Hg | Vcs::Sl | Vcs::None, _) => open_git(checkout),
         }
     }
 
-    /// Returns what a file says there. None if there is no such file.
+    /// Reads a file of the branch. None if there is no such file.
     pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
         let cat = |tool: Tool| {
             let (rev, path) = (format!("--rev={}", self.revision), format!("path:{path}"));
-            tool.args(["cat", &rev, "--", &path]).answer_bytes()
+            tool.args(["cat", &rev, "--", &path]).bytes_or_none()
         };
         let git = match &self.source {
             Source::Git { git, .. } => git,
@@ -70,7 +70,7 @@ impl Upstream {
         offline(git).args(["cat-file", "blob", &format!("{}:{path}", self.revision)]).bytes().map(Some)
     }
 
-    /// Returns what a file was there, at each time.
+    /// Returns the history of a file on the branch.
     pub fn history(&self, path: &str) -> Result<History> {
         match &self.source {
             Source::Git { git, git_dir } => on_branch(git, git_dir, &self.revision, path),
@@ -80,34 +80,34 @@ impl Upstream {
     }
 }
 
-/// What a fetch of the project's default branch did.
+/// The result of a fetch of the project's default branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// What others call the branch.
+    /// The branch's name, for display.
     pub name: String,
-    /// In a rehearsal: what would be done.
+    /// In a dry run: the commands that would run.
     pub commands: Vec<String>,
 }
 
-/// Fetches the project's default branch. None if it has no remote. A rehearsal only says how.
+/// Fetches the project's default branch. None if there is no remote. A dry run only returns the commands.
 pub fn fetch(checkout: &Checkout, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
     match (checkout.vcs, &checkout.root) {
-        (Vcs::Hg, Some(root)) => fetch_by_mercurial(checkout, root, own, is_rehearsal),
-        (Vcs::Sl, Some(root)) => fetch_by_sapling(checkout, root, own, is_rehearsal),
-        (Vcs::Git | Vcs::Jj | Vcs::Hg | Vcs::Sl | Vcs::None, _) => fetch_by_git(checkout, own, is_rehearsal),
+        (Vcs::Hg, Some(root)) => fetch_mercurial(checkout, root, own, is_rehearsal),
+        (Vcs::Sl, Some(root)) => fetch_sapling(checkout, root, own, is_rehearsal),
+        (Vcs::Git | Vcs::Jj | Vcs::Hg | Vcs::Sl | Vcs::None, _) => fetch_git(checkout, own, is_rehearsal),
     }
 }
 
 fn unreachable(remote: &str, error: &Error) -> Error {
     Error::unavailable(format!("cannot fetch {remote}"))
         .because(error.full_message())
-        .hint("try again when it can be reached")
+        .hint("try again when the remote is reachable")
 }
 
-fn seen_by_git(checkout: &Checkout) -> Result<Option<Upstream>> {
+fn open_git(checkout: &Checkout) -> Result<Option<Upstream>> {
     let Some(git_dir) = &checkout.git_dir else { return Ok(None) };
     let git = Git::of_repository(git_dir)?;
-    for remote in REMOTES {
+    for remote in PROJECT_REMOTES {
         if let Some(branch) = known_branch(&git, remote)? {
             let revision = format!("refs/remotes/{remote}/{branch}");
             return Ok(Some(Upstream { source: Source::Git { git, git_dir: git_dir.clone() }, revision }));
@@ -116,24 +116,24 @@ fn seen_by_git(checkout: &Checkout) -> Result<Option<Upstream>> {
     Ok(None)
 }
 
-fn fetch_by_git(checkout: &Checkout, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
+fn fetch_git(checkout: &Checkout, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
     let Some(git_dir) = &checkout.git_dir else { return Ok(None) };
     let git = Git::of_repository(git_dir)?;
     let remotes = git.command().arg("remote").stdout()?;
-    let Some(remote) = REMOTES.iter().find(|known| remotes.lines().any(|name| name == **known)) else {
+    let Some(remote) = PROJECT_REMOTES.iter().find(|known| remotes.lines().any(|name| name == **known)) else {
         return Ok(None);
     };
     let mut branch = known_branch(&git, remote)?;
     if branch.is_none() {
-        let ask = git.network(own).args(["ls-remote", "--symref", UPLOAD, "--", remote, "HEAD"]);
+        let ask = git.network(own).args(["ls-remote", "--symref", UPLOAD_PACK, "--", remote, "HEAD"]);
         if is_rehearsal {
             return Ok(Some(Fetched { name: (*remote).to_owned(), commands: vec![ask.line()] }));
         }
-        let said = ask.stdout().map_err(|error| unreachable(remote, &error))?;
-        let named = said.lines().find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"));
+        let output = ask.stdout().map_err(|error| unreachable(remote, &error))?;
+        let named = output.lines().find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"));
         branch = named.map(str::to_owned);
     }
-    // A remote without any commit has nothing to say.
+    // The remote has no commits.
     let Some(branch) = branch else { return Ok(None) };
     let fetch = git.fetch(own, remote, &format!("+refs/heads/{branch}:refs/remotes/{remote}/{branch}"));
     let mut fetched = Fetched { name: format!("{remote}/{branch}"), commands: Vec::new() };
@@ -145,12 +145,12 @@ fn fetch_by_git(checkout: &Checkout, own: Own, is_rehearsal: bool) -> Result<Opt
     Ok(Some(fetched))
 }
 
-/// Returns which branch of a remote is its default one, as far as its refs here say it.
+/// Returns the default branch of a remote, as far as the remote-tracking refs show it.
 fn known_branch(git: &Git, remote: &str) -> Result<Option<String>> {
     let prefix = format!("refs/remotes/{remote}/");
-    let head = offline(git).args(["symbolic-ref", "--quiet", &format!("{prefix}HEAD")]).answer()?;
+    let head = offline(git).args(["symbolic-ref", "--quiet", &format!("{prefix}HEAD")]).stdout_or_none()?;
     let named = head.as_deref().and_then(|head| head.strip_prefix(&prefix));
-    for branch in named.into_iter().chain(BRANCHES.iter().copied()) {
+    for branch in named.into_iter().chain(DEFAULT_BRANCHES.iter().copied()) {
         if has_commit(git, &format!("{prefix}{branch}"))? {
             return Ok(Some(branch.to_owned()));
         }
@@ -158,9 +158,9 @@ fn known_branch(git: &Git, remote: &str) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Returns which remote of Mercurial or Sapling the project is, and the settings that name it.
+/// Returns the Mercurial or Sapling remote of the project, and the settings that define it.
 fn project_path(checkout: &Checkout, root: &Path) -> Result<Option<(&'static str, Vec<String>)>> {
-    for name in PATHS {
+    for name in PROJECT_PATHS {
         if let Some(settings) = hg_layout::remote(checkout, root, name)? {
             let settings = settings.iter().map(|setting| format!("--config={setting}")).collect();
             return Ok(Some((name, settings)));
@@ -169,28 +169,28 @@ fn project_path(checkout: &Checkout, root: &Path) -> Result<Option<(&'static str
     Ok(None)
 }
 
-fn seen_by_mercurial(checkout: &Checkout, root: &Path) -> Result<Option<Upstream>> {
-    let seen = std::fs::read_to_string(checkout.private_dir.join(SEEN)).unwrap_or_default();
-    let revision = seen.trim_end();
+fn open_mercurial(checkout: &Checkout, root: &Path) -> Result<Option<Upstream>> {
+    let recorded = std::fs::read_to_string(checkout.private_dir.join(UPSTREAM_FILE)).unwrap_or_default();
+    let revision = recorded.trim_end();
     let is_node = revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit());
-    // Somebody may have stripped it.
+    // The commit may have been stripped.
     if !is_node || !hg(root).args(["log", &format!("--rev={revision}")]).succeeds()? {
         return Ok(None);
     }
     Ok(Some(Upstream { source: Source::Mercurial(root.to_owned()), revision: revision.to_owned() }))
 }
 
-fn fetch_by_mercurial(checkout: &Checkout, root: &Path, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
+fn fetch_mercurial(checkout: &Checkout, root: &Path, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
     let Some((remote, settings)) = project_path(checkout, root)? else { return Ok(None) };
-    let remotely = || hg_network(root, own).args(&settings);
-    let identify = |branch: &str| remotely().args(["identify", "--template={id}", &format!("--rev={branch}"), remote]);
-    let pull = |tip: &str| remotely().args(["pull", "--quiet", &format!("--rev={tip}"), remote]);
+    let network = || hg_network(root, own).args(&settings);
+    let identify = |branch: &str| network().args(["identify", "--template={id}", &format!("--rev={branch}"), remote]);
+    let pull = |tip: &str| network().args(["pull", "--quiet", &format!("--rev={tip}"), remote]);
     if is_rehearsal {
-        let asked = CHECKED_OUT.iter().map(|branch| identify(branch).line());
+        let asked = MERCURIAL_HEADS.iter().map(|branch| identify(branch).line());
         let commands = asked.chain([pull("COMMIT").line()]).collect();
         return Ok(Some(Fetched { name: remote.to_owned(), commands }));
     }
-    for branch in CHECKED_OUT {
+    for branch in MERCURIAL_HEADS {
         let tip = match identify(branch).stdout() {
             Ok(tip) => tip,
             Err(error) if error.kind() == Kind::Unavailable => return Err(unreachable(remote, &error)),
@@ -198,27 +198,27 @@ fn fetch_by_mercurial(checkout: &Checkout, root: &Path, own: Own, is_rehearsal: 
             Err(_) => continue,
         };
         pull(&tip).stdout().map_err(|error| unreachable(remote, &error))?;
-        let file = checkout.private_dir.join(SEEN);
+        let file = checkout.private_dir.join(UPSTREAM_FILE);
         create_private_dir(&checkout.private_dir)
             .and_then(|()| waypost_fs::replace(&file, format!("{tip}\n").as_bytes(), 0o600))
             .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
         return Ok(Some(Fetched { name: format!("{remote}/{branch}"), commands: Vec::new() }));
     }
-    // One that answers and has no commit has nothing to say.
-    remotely().args(["identify", remote]).stdout().map(|_| None).map_err(|error| unreachable(remote, &error))
+    // The remote answers but has no commits.
+    network().args(["identify", remote]).stdout().map(|_| None).map_err(|error| unreachable(remote, &error))
 }
 
-/// Finds the remote's bookmark. It is not asked for by name, because Sapling pulls what it does not know.
-fn seen_by_sapling(checkout: &Checkout, root: &Path) -> Result<Option<Upstream>> {
+/// Finds the remote bookmark in a list: a lookup by name would make Sapling pull a name that it does not know.
+fn open_sapling(checkout: &Checkout, root: &Path) -> Result<Option<Upstream>> {
     let Some((remote, _)) = project_path(checkout, root)? else { return Ok(None) };
-    // Sapling shows the default one under another name.
+    // Sapling lists the default path as "remote".
     let remote = if remote == "default" { "remote" } else { remote };
     let listed = ["log", "--rev=remotebookmark()", r"--template={node} {remotebookmarks}\n"];
     let listed = sl(root)?.args(listed).stdout()?;
     let config = hg_layout::own_config(checkout, root);
     let followed = config.get("remotenames.selectivepulldefault").unwrap_or_default();
     let followed = followed.split([',', ' ']).filter(|branch| !branch.is_empty());
-    for branch in followed.chain(BRANCHES.iter().copied()) {
+    for branch in followed.chain(DEFAULT_BRANCHES.iter().copied()) {
         let bookmark = format!("{remote}/{branch}");
         let node = listed.lines().find_map(|line| {
             let mut words = line.split(' ');
@@ -233,7 +233,7 @@ fn seen_by_sapling(checkout: &Checkout, root: &Path) -> Result<Option<Upstream>>
     Ok(None)
 }
 
-fn fetch_by_sapling(checkout: &Checkout, root: &Path, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
+fn fetch_sapling(checkout: &Checkout, root: &Path, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
     let Some((remote, settings)) = project_path(checkout, root)? else { return Ok(None) };
     let pull = sl_network(root, own)?.args(settings).args(["pull", "--quiet", remote]);
     let mut fetched = Fetched { name: remote.to_owned(), commands: Vec::new() };

@@ -53,7 +53,7 @@ pub(super) fn beside(plan: &Plan) -> Result<Beside> {
     Ok(found)
 }
 
-/// Tells whether Waypost itself puts an entry of this name and kind into the directory of a workspace.
+/// Returns whether Waypost itself puts an entry of this name and kind into the directory of a workspace.
 fn is_own(plan: &Plan, name: &OsStr, kind: FileType) -> bool {
     let name = name.to_string_lossy();
     match name.as_ref() {

@@ -133,7 +133,7 @@ pub(super) fn restore_copy(plan: &Plan, saved: &Path) -> Result<()> {
     copy_tree(&files(saved), &plan.workspace, own).map(drop)
 }
 
-/// Tells whether a workspace is saved as a copy.
+/// Returns whether a workspace is saved as a copy.
 pub(super) fn is_copied(plan: &Plan) -> bool {
     plan.strategy == Strategy::Copy || is_of_hg(plan)
 }

@@ -172,7 +172,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Tells whether something would be lost with them that is in no commit.
+    /// Returns whether something would be lost with them that is in no commit.
     pub(super) fn has_work(&self) -> bool {
         !self.changed.is_empty() || !self.untracked.is_empty() || !self.under_way.is_empty()
     }
@@ -242,8 +242,10 @@ fn examine_linked(plan: &Plan, linked: &Linked, findings: &mut Findings) -> Resu
     }
     // It is a worktree of the user's repository, where a snapshot of the workspace leaves nothing.
     let mut at_risk = found.at_risk();
-    let lacking =
-        git.command().args(["rev-list", "--count", "HEAD", "--not", "--branches", "--tags", "--remotes"]).answer()?;
+    let lacking = git
+        .command()
+        .args(["rev-list", "--count", "HEAD", "--not", "--branches", "--tags", "--remotes"])
+        .stdout_or_none()?;
     at_risk.extend(
         lacking
             .filter(|number| number != "0")

@@ -67,7 +67,7 @@ pub(super) fn bring_to_base(plan: &Plan, template: &Template) -> Result<()> {
         return Ok(());
     }
     // Nobody but us has written the git directory yet, and all files are the template's: only what differs is looked at.
-    let git = Git::ours(&plan.workspace.join(".git"), Some(&plan.workspace));
+    let git = Git::trusted(&plan.workspace.join(".git"), Some(&plan.workspace));
     git.command().args(["read-tree", "-m", "-u", &template.commit, base]).stdout().map(drop)
 }
 

@@ -11,7 +11,7 @@ use super::mirror::{FETCH, Mirror, check_source, check_url, keep, write_settings
 use super::model::{Name, Plan};
 use super::repair::{ensure_usable, ensure_usable_locked};
 use crate::vcs::config_file::ConfigFile;
-use crate::vcs::run::{Git, Own, UPLOAD};
+use crate::vcs::run::{Git, Own, UPLOAD_PACK};
 
 /// The first look at a large repository takes its time, and so does waiting for others who do.
 const PATIENCE: Duration = Duration::from_mins(30);
@@ -53,14 +53,14 @@ fn create(mirror: &Mirror, plan: &Plan) -> Result<()> {
     // Left by somebody who was interrupted: we hold the lock.
     remove_if_there(&new)?;
     let dir = mirror.path().parent().unwrap_or(Path::new("/"));
-    let git = Git::at(dir);
+    let git = Git::in_directory(dir);
     let source = plan.origin.as_deref().unwrap_or_default();
     if let Some(git_dir) = &plan.git_dir {
         // With links, unless the source borrows itself: then its objects are copied, so that we do not depend on
         // what it borrows from.
         let borrows = git_dir.join("objects/info/alternates").is_file();
         let how = if borrows { "--no-local" } else { "--local" };
-        let clone = git.command().args(["clone", "--quiet", "--bare", "--template=", "--no-tags", how, UPLOAD]);
+        let clone = git.command().args(["clone", "--quiet", "--bare", "--template=", "--no-tags", how, UPLOAD_PACK]);
         clone.arg("--").arg(git_dir).arg(&new).stdout()?;
     } else {
         git.command().args(["init", "--quiet", "--bare", "--template=", "--"]).arg(&new).stdout()?;
@@ -84,7 +84,7 @@ pub(super) fn release(mirror: &Mirror, name: &Name) -> Result<()> {
     if refs.is_empty() {
         return Ok(());
     }
-    mirror.git().command().args(["update-ref", "--stdin"]).fed(format!("{refs}\n").as_bytes()).map(drop)
+    mirror.git().command().args(["update-ref", "--stdin"]).stdout_with_input(format!("{refs}\n").as_bytes()).map(drop)
 }
 
 impl HeldMirror {
@@ -118,8 +118,9 @@ impl HeldMirror {
     fn fetch_remote(&self, plan: &Plan, base: &str, reference: &str, own: Own, url: Option<&str>) -> Result<()> {
         let url = url.or(plan.origin.as_deref()).ok_or_else(|| Error::not_found("nobody knows where to fetch from"))?;
         check_url(url)?;
-        let git =
-            Git::of_repository(self.mirror.path())?.with("fetch.unpackLimit", "1").with("remote.waypost.url", url);
+        let git = Git::of_repository(self.mirror.path())?
+            .with_setting("fetch.unpackLimit", "1")
+            .with_setting("remote.waypost.url", url);
         let wanted = plan.base_ref.as_deref().unwrap_or(base);
         let fetch = git.network(own).args(FETCH).args(["--", "waypost", &format!("+{wanted}:{reference}")]);
         fetch.stdout()?;

@@ -13,7 +13,7 @@ use super::model::{Name, Plan};
 use crate::vcs::checkout::Checkout;
 use crate::vcs::config_file::ConfigFile;
 use crate::vcs::identity::repository_id;
-use crate::vcs::run::{Git, UPLOAD};
+use crate::vcs::run::{Git, UPLOAD_PACK};
 
 /// How everything is fetched: what was asked for, and nothing besides.
 pub(super) const FETCH: [&str; 8] = [
@@ -24,7 +24,7 @@ pub(super) const FETCH: [&str; 8] = [
     "--no-auto-maintenance",
     "--no-recurse-submodules",
     "--update-shallow",
-    UPLOAD,
+    UPLOAD_PACK,
 ];
 
 /// A mirror, which may not be there yet.
@@ -50,7 +50,7 @@ impl Mirror {
 
     /// Git on the mirror. A fetch is taken whole or not at all.
     pub(super) fn git(&self) -> Git {
-        Git::ours(&self.path, None).with("fetch.unpackLimit", "1")
+        Git::trusted(&self.path, None).with_setting("fetch.unpackLimit", "1")
     }
 
     /// The directory of the trees that workspaces are copied from.
@@ -80,7 +80,7 @@ impl Mirror {
 
 /// Writes into a mirror's configuration what it is of, and that git collects nothing in it.
 pub(super) fn write_settings(mirror: &Path, source: &str) -> Result<()> {
-    let git = Git::ours(mirror, None);
+    let git = Git::trusted(mirror, None);
     let settings =
         [("gc.auto", "0"), ("gc.pruneExpire", "never"), ("maintenance.auto", "false"), ("waypost.source", source)];
     for (key, value) in settings {

@@ -138,7 +138,7 @@ fn from_remote(plan: &mut Plan, request: &Request<'_>, url: &str) -> Result<()> 
         return Err(Error::invalid("what is elsewhere can only be cloned").hint("use the strategy clone"));
     }
     mirror::check_url(url)?;
-    let git = Git::nowhere()?.with("remote.waypost.url", url);
+    let git = Git::without_repository()?.with_setting("remote.waypost.url", url);
     let wanted = request.base.unwrap_or("HEAD");
     let said = git.network(request.own).args(["ls-remote", "--quiet", "--", "waypost"]).stdout()?;
     let refs = said.lines().filter_map(|line| line.split_once('\t'));
@@ -178,7 +178,8 @@ fn branch(git: &Git, request: &Request<'_>) -> Result<String> {
 /// Returns the commit that something names.
 pub(super) fn resolve(git: &Git, name: &str) -> Result<String> {
     let revision = format!("{name}^{{commit}}");
-    let found = git.command().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &revision]).answer()?;
+    let found =
+        git.command().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &revision]).stdout_or_none()?;
     found
         .filter(|commit| !commit.is_empty())
         .ok_or_else(|| if name == "HEAD" { no_first_commit() } else { no_commit(name) })

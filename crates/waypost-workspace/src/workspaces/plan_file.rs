@@ -12,7 +12,7 @@ use super::model::Plan;
 /// The file's name.
 const NAME: &str = "plan.json";
 
-/// Tells whether a directory was made for this very plan. An empty one was, and no more came of it.
+/// Returns whether a directory was made for this very plan. An empty one was, and no more came of it.
 pub(super) fn is_of(plan: &Plan, home: &Path) -> Result<bool> {
     match fs::read(home.join(NAME)) {
         Ok(mark) => Ok(serde_json::from_slice::<Plan>(&mark).is_ok_and(|marked| {

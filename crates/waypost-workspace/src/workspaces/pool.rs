@@ -201,14 +201,14 @@ fn renew_git_dir(plan: &Plan, index: PathBuf) -> Result<()> {
 
 /// Brings the files to the plan's commit, and removes all others.
 fn clean(plan: &Plan) -> Result<()> {
-    let git = Git::ours(&plan.workspace.join(".git"), Some(&plan.workspace));
+    let git = Git::trusted(&plan.workspace.join(".git"), Some(&plan.workspace));
     git.command().args(["reset", "--quiet", "--hard", plan.base()?]).stdout()?;
     git.command().args(["clean", "--quiet", "-ffdx"]).stdout().map(drop)
 }
 
 /// Makes an index that knows every file by its content, whatever its times say.
 fn compare_all(plan: &Plan) -> Result<()> {
-    let git = Git::ours(&plan.workspace.join(".git"), Some(&plan.workspace));
+    let git = Git::trusted(&plan.workspace.join(".git"), Some(&plan.workspace));
     git.command().args(["read-tree", "--reset", plan.base()?]).stdout()?;
     // It ends with 1 if files differ, which reset then mends.
     git.command().args(["update-index", "-q", "--really-refresh"]).code().map(drop)

@@ -12,7 +12,7 @@ use super::overlay::enter;
 use super::plan::resolve;
 use super::repair::ensure_usable;
 use crate::vcs::git_layout;
-use crate::vcs::run::{self, Git, Own, Tool, UPLOAD};
+use crate::vcs::run::{self, Git, Own, Tool, UPLOAD_PACK};
 
 /// Whether the work of a workspace is in the branch that others build on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,8 @@ pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
         return Ok(None);
     }
     let known = plan.checkout.as_deref().map(Git::in_worktree).transpose()?;
-    let known = known.map(|git| git.command().args(["var", "GIT_AUTHOR_IDENT"]).answer()).transpose()?.flatten();
+    let known =
+        known.map(|git| git.command().args(["var", "GIT_AUTHOR_IDENT"]).stdout_or_none()).transpose()?.flatten();
     let known = known.as_deref().and_then(|ident| {
         let (name, rest) = ident.split_once(" <")?;
         Some((name.to_owned(), rest.split_once('>')?.0.to_owned()))
@@ -96,7 +97,7 @@ pub fn push(plan: &Plan, branch: &str, own: Own, url: Option<&str>) -> Result<St
     Ok(commit)
 }
 
-/// Tells whether what a workspace did is in the branch that others build on, as fetched now.
+/// Returns whether what a workspace did is in the branch that others build on, as fetched now.
 pub fn merged(plan: &Plan, own: Own, url: Option<&str>) -> Result<Merged> {
     enter(plan)?;
     let workspace = Git::of_workspace(&plan.workspace)?;
@@ -107,7 +108,7 @@ pub fn merged(plan: &Plan, own: Own, url: Option<&str>) -> Result<Merged> {
     let git = with_remote(plan, url, false)?;
     let branch = plan.upstream.as_ref().map_or("HEAD".to_owned(), |(name, _)| format!("refs/heads/{name}"));
     let reference = mirror::keep(&plan.name, "upstream");
-    let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", UPLOAD, "--"];
+    let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", UPLOAD_PACK, "--"];
     git.network(own).args(fetch).args(["waypost", &format!("+{branch}:{reference}")]).stdout()?;
     let upstream = resolve(&git, &reference)?;
     let is_ancestor = borrowing(git.command(), plan).args(["merge-base", "--is-ancestor", &head, &upstream]);
@@ -116,7 +117,7 @@ pub fn merged(plan: &Plan, own: Own, url: Option<&str>) -> Result<Merged> {
     }
     // If merging it changes nothing, its changes are there, however they got there.
     let merge = borrowing(git.command(), plan).args(["merge-tree", "--write-tree", "--no-messages", &upstream, &head]);
-    let (Some(tree), whole) = (merge.answer()?, format!("{upstream}^{{tree}}")) else { return Ok(Merged::No) };
+    let (Some(tree), whole) = (merge.stdout_or_none()?, format!("{upstream}^{{tree}}")) else { return Ok(Merged::No) };
     let upstream = git.command().args(["rev-parse", "--verify", &whole]).stdout()?;
     Ok(if tree == upstream { Merged::Squashed } else { Merged::No })
 }
@@ -138,5 +139,7 @@ fn with_remote(plan: &Plan, url: Option<&str>, is_push: bool) -> Result<Git> {
         Error::refused(format!("workspace {} has no remote", plan.name)).hint("add a remote origin to the source")
     })?;
     mirror::check_url(url)?;
-    Ok(Git::of_repository(mirror.path())?.with("fetch.unpackLimit", "1").with("remote.waypost.url", url))
+    Ok(Git::of_repository(mirror.path())?
+        .with_setting("fetch.unpackLimit", "1")
+        .with_setting("remote.waypost.url", url))
 }

@@ -35,7 +35,7 @@ fn abandoned_in_worktree(plan: &Plan, git: &Git) -> Result<Vec<String>> {
     let found: HashSet<String> = commits_in(&git_dir.join("logs/HEAD"))?;
     let branch = plan.branch.as_ref().map(|branch| format!("refs/heads/{branch}"));
     let (Some(common), Some(branch)) = (&plan.git_dir, branch) else { return Ok(Vec::new()) };
-    let tip = git.command().args(["rev-parse", "--verify", "--quiet", &branch]).answer()?;
+    let tip = git.command().args(["rev-parse", "--verify", "--quiet", &branch]).stdout_or_none()?;
     let stays =
         if tip.is_some() && tip != plan.base { commits_in(&common.join("logs").join(branch))? } else { HashSet::new() };
     unreachable(git, &found, plan, &stays.into_iter().collect::<Vec<_>>())
@@ -50,7 +50,7 @@ fn unreachable(git: &Git, found: &HashSet<String>, plan: &Plan, kept: &[String])
     let known = known.map(|commit| format!("^{commit}"));
     // A reflog may name commits that git has thrown away since.
     let list = git.command().args(["rev-list", "--ignore-missing", "--stdin", "--not", "--all"]);
-    let listed = list.fed(&lines(found.iter().cloned().chain(known)))?;
+    let listed = list.stdout_with_input(&lines(found.iter().cloned().chain(known)))?;
     Ok(listed.lines().map(str::to_owned).collect())
 }
 
@@ -62,7 +62,7 @@ pub(super) fn tips(git: &Git, commits: &[String]) -> Result<Vec<String>> {
     let parents = git
         .command()
         .args(["rev-list", "--no-walk=unsorted", "--parents", "--stdin"])
-        .fed(&lines(commits.iter().cloned()))?;
+        .stdout_with_input(&lines(commits.iter().cloned()))?;
     let parents: HashSet<&str> = parents.lines().flat_map(|line| line.split(' ').skip(1)).collect();
     Ok(commits.iter().filter(|commit| !parents.contains(commit.as_str())).cloned().collect())
 }

@@ -152,7 +152,7 @@ fn repair(mirror: &Path, source: Option<&Path>) -> Result<Vec<String>> {
     if is_damaged("config") {
         write_settings(mirror, "")?;
         if let Some(source) = source {
-            Git::ours(mirror, None).command().args(["config", "remote.origin.url"]).arg(source).stdout()?;
+            Git::trusted(mirror, None).command().args(["config", "remote.origin.url"]).arg(source).stdout()?;
         }
     }
     index_packs(mirror)?;
@@ -192,7 +192,7 @@ fn index_packs(mirror: &Path) -> Result<()> {
             "idx" | "rev" => !file.with_extension("pack").exists(),
             _ => false,
         };
-        if is_alone && kind == "pack" && Git::ours(mirror, None).command().arg("index-pack").arg(&file).succeeds()? {
+        if is_alone && kind == "pack" && Git::trusted(mirror, None).command().arg("index-pack").arg(&file).succeeds()? {
             continue;
         }
         if is_alone {
@@ -240,7 +240,7 @@ fn record_aside(mirror: &Path, name: &str, object: &str) -> Result<()> {
     replace(&path, format!("{object}\n").as_bytes(), 0o600).map_err(cannot)
 }
 
-/// Tells whether an object and everything that it leads to is there.
+/// Returns whether an object and everything that it leads to is there.
 fn is_connected(git: &Git, object: &str) -> Result<bool> {
     git.command().args(["rev-list", "--quiet", "--objects", object]).succeeds()
 }
@@ -249,7 +249,9 @@ fn is_connected(git: &Git, object: &str) -> Result<bool> {
 fn unconnected(mirror: &Path, git: &Git) -> Result<Vec<(String, String)>> {
     let refs = refs(mirror, git)?;
     let lines: Vec<u8> = refs.iter().flat_map(|(_, object)| format!("{object}\n").into_bytes()).collect();
-    if refs.is_empty() || git.command().args(["rev-list", "--quiet", "--objects", "--stdin"]).fed(&lines).is_ok() {
+    if refs.is_empty()
+        || git.command().args(["rev-list", "--quiet", "--objects", "--stdin"]).stdout_with_input(&lines).is_ok()
+    {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
@@ -310,7 +312,7 @@ fn free_place(path: &Path) -> PathBuf {
     places.find(|place| place.symlink_metadata().is_err()).unwrap_or_else(|| path.to_owned())
 }
 
-/// Tells whether a file is what git writes for a ref: the name of an object, or of another ref.
+/// Returns whether a file is what git writes for a ref: the name of an object, or of another ref.
 fn is_ref(text: &[u8]) -> bool {
     let object = text.trim_ascii_end();
     text.starts_with(b"ref: refs/") || (object.len() >= 40 && object.iter().all(u8::is_ascii_hexdigit))

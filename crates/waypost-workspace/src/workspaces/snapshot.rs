@@ -116,7 +116,7 @@ pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored
 /// Returns the hash of what was staged in a snapshot.
 fn staged(mirror: &Mirror, snapshot: &Snapshot) -> Result<Option<String>> {
     let Some(commit) = &snapshot.commit else { return Ok(None) };
-    mirror.git().command().args(["rev-parse", "--verify", "--quiet", &format!("{commit}^2^{{tree}}")]).answer()
+    mirror.git().command().args(["rev-parse", "--verify", "--quiet", &format!("{commit}^2^{{tree}}")]).stdout_or_none()
 }
 
 /// Lists what has commits that are neither on a remote nor in the base: by name, as below `refs`, and each stash.
@@ -233,7 +233,7 @@ fn tree_of_files(git: &Git, plan: &Plan) -> Result<String> {
     git.command().args(["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).stdout()
 }
 
-/// Tells whether nothing but a copy can hold all of a workspace. What borrows the user's own repository leaves nothing there
+/// Returns whether nothing but a copy can hold all of a workspace. What borrows the user's own repository leaves nothing there
 /// that nobody asked for.
 fn is_saved_as_copy(plan: &Plan) -> bool {
     matches!(plan.strategy, Strategy::Copy | Strategy::Worktree | Strategy::Jj)

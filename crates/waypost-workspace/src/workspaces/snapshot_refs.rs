@@ -77,5 +77,5 @@ pub(super) fn forget(mirror: &Mirror, id: &Name) -> Result<()> {
     for (name, _) in refs_of(mirror, id)? {
         let _ = writeln!(lines, "delete {REFS}{id}/{name}");
     }
-    mirror.git().command().args(["update-ref", "--stdin"]).fed(lines.as_bytes()).map(drop)
+    mirror.git().command().args(["update-ref", "--stdin"]).stdout_with_input(lines.as_bytes()).map(drop)
 }

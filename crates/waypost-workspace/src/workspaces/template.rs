@@ -123,9 +123,9 @@ fn create(mirror: &Mirror, commit: &str) -> Result<Template> {
         let inner = new.join(inner);
         std::fs::create_dir_all(&inner).map_err(|error| cannot_write(&inner, &error))?;
     }
-    let mut git = Git::ours(mirror.path(), Some(&new.join("tree"))).with("checkout.workers", "0");
+    let mut git = Git::trusted(mirror.path(), Some(&new.join("tree"))).with_setting("checkout.workers", "0");
     for (key, value) in INDEX_SETTINGS {
-        git = git.with(key, value);
+        git = git.with_setting(key, value);
     }
     let checkout = git.command().env("GIT_INDEX_FILE", new.join("index"));
     checkout.args(["read-tree", "--reset", "-u", commit]).stdout()?;

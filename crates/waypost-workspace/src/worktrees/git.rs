@@ -256,13 +256,17 @@ impl PlainIndex {
         let hidden: Vec<u8> = hidden.flat_map(|entry| [entry.path, b"\0"].concat()).collect();
         for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
             if !hidden.is_empty() {
-                index.tool(git).args(["update-index", flag, "-z", "--stdin"]).fed(&hidden).map(drop)?;
+                index.tool(git).args(["update-index", flag, "-z", "--stdin"]).stdout_with_input(&hidden).map(drop)?;
             }
         }
         let changed = changed_content(git, git_dir, root, &entries)?;
         if !changed.is_empty() {
             // An entry that is added anew remembers neither size nor time, so git compares its content.
-            index.tool(git).args(["update-index", "-z", "--index-info"]).fed(&index_info(&changed)).map(drop)?;
+            index
+                .tool(git)
+                .args(["update-index", "-z", "--index-info"])
+                .stdout_with_input(&index_info(&changed))
+                .map(drop)?;
         }
         Ok(index)
     }
@@ -294,12 +298,12 @@ impl<'a> IndexEntry<'a> {
         Some(IndexEntry { mark: *line.first()?, object: line.get(2..tab)?, path: &line[tab + 1..] })
     }
 
-    /// Tells whether git is told not to compare the file. Lower case: assumed unchanged. S: not in a sparse checkout.
+    /// Returns whether git is told not to compare the file. Lower case: assumed unchanged. S: not in a sparse checkout.
     fn is_hidden(&self) -> bool {
         self.mark.is_ascii_lowercase() || self.mark == b'S'
     }
 
-    /// Tells whether the file is there. One that is not in a sparse checkout usually is not.
+    /// Returns whether the file is there. One that is not in a sparse checkout usually is not.
     fn exists(&self, root: &Path) -> bool {
         self.file(root).symlink_metadata().is_ok()
     }
@@ -308,7 +312,7 @@ impl<'a> IndexEntry<'a> {
         root.join(OsStr::from_bytes(self.path))
     }
 
-    /// Tells whether it is a file or a link, and not in conflict.
+    /// Returns whether it is a file or a link, and not in conflict.
     fn is_comparable(&self) -> bool {
         !self.object.starts_with(b"160000") && self.object.ends_with(b" 0")
     }
@@ -354,9 +358,9 @@ fn changed_content<'a>(
         return Ok(Vec::new());
     }
     // With this setting, git would mark what it adds as not to be compared.
-    let git = git.clone().with("core.ignoreStat", "false").with("core.splitIndex", "false");
+    let git = git.clone().with_setting("core.ignoreStat", "false").with_setting("core.splitIndex", "false");
     let fresh = PlainIndex(temporary(git_dir, "index"));
-    fresh.tool(&git).args(["update-index", "-z", "--index-info"]).fed(&index_info(&comparable))?;
+    fresh.tool(&git).args(["update-index", "-z", "--index-info"]).stdout_with_input(&index_info(&comparable))?;
     // It ends with 1 if files differ.
     fresh.tool(&git).args(["update-index", "-q", "--really-refresh"]).code()?;
     let differing = fresh.tool(&git).args(["diff-files", "--name-only", "-z"]).bytes()?;
@@ -370,7 +374,7 @@ fn changed_content<'a>(
     let mut prefix = OsString::from("--prefix=");
     prefix.push(&expected.0);
     prefix.push("/");
-    fresh.tool(&git).args(["checkout-index", "--quiet", "-z", "--stdin"]).arg(prefix).fed(&names)?;
+    fresh.tool(&git).args(["checkout-index", "--quiet", "-z", "--stdin"]).arg(prefix).stdout_with_input(&names)?;
     let is_changed = |entry: &IndexEntry<'a>| -> Result<bool> {
         Ok(differing.contains(entry.path) && !is_same_file(&entry.file(root), &entry.file(&expected.0))?)
     };
@@ -383,7 +387,7 @@ fn changed_content<'a>(
     Ok(changed)
 }
 
-/// Tells whether two files have the same content, or two links lead to the same.
+/// Returns whether two files have the same content, or two links lead to the same.
 pub(super) fn is_same_file(one: &Path, other: &Path) -> Result<bool> {
     let content = |path: &Path| -> std::io::Result<Option<Vec<u8>>> {
         let found = match path.symlink_metadata() {

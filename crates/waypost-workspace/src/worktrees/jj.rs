@@ -39,7 +39,7 @@ pub(super) fn save(path: &Path) -> Result<Saved> {
     let commit = || jj(path).args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout();
     let mut name = commit()?;
     // jj compares files by their sizes and times, which an edit can leave as they were.
-    if let Some(git_dir) = jj(path).args(["git", "root"]).answer()? {
+    if let Some(git_dir) = jj(path).args(["git", "root"]).stdout_or_none()? {
         let git = Git::of_linked_worktree(path, Path::new(&git_dir))?;
         let differing = differing_files(&git, &path.join(".jj"), path, &name)?;
         if !differing.is_empty() {

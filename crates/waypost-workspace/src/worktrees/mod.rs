@@ -207,7 +207,7 @@ fn check_existing(existing: Listed, request: Add<'_>, target: &Path) -> Result<A
     Ok(Added { path: existing.path, created: false })
 }
 
-/// Tells whether a directory with an entry of this name is a repository or a worktree of one.
+/// Returns whether a directory with an entry of this name is a repository or a worktree of one.
 pub(crate) fn is_repository_mark(name: &OsStr) -> bool {
     [".git", ".jj", ".hg", ".sl"].iter().any(|mark| name == *mark)
 }
