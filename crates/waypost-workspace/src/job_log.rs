@@ -1,7 +1,7 @@
-//! What a job prints, kept in two files of bounded size: the one that is written, and the one before it.
+//! The output of a job, in two files of bounded size: the current one and the one before it.
 //!
-//! Bytes are counted from the first that the job printed, also after the first ones are gone. So whoever was cut off can
-//! say where to go on.
+//! Offsets count from the first byte that the job printed, also after the oldest output is dropped. So a reader that
+//! was disconnected can resume where it stopped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek as _, SeekFrom, Write as _};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use waypost_core::{Error, Result};
 
-/// How often reading begins anew because the files were changed meanwhile.
-const TRIES: u32 = 20;
+/// How often a read is retried because the files were rotated meanwhile.
+const MAX_READ_ATTEMPTS: u32 = 20;
 
-/// A log that is written.
+/// A log that is being written.
 pub(crate) struct Log {
     path: PathBuf,
     file: File,
-    /// How much was printed before this file began.
+    /// The offset of the current file's first byte.
     before: u64,
     written: u64,
     limit: u64,
@@ -29,18 +29,18 @@ impl Log {
         let cannot = |error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
         let file = open_log(path).map_err(cannot)?;
         let metadata = file.metadata().map_err(cannot)?;
-        let before = Begins::read(path).of(metadata.ino()).unwrap_or_default();
+        let before = Offsets::read(path).of(metadata.ino()).unwrap_or_default();
         let (written, limit) = (metadata.len(), (limit / 2).max(4096));
         Ok(Log { path: path.to_owned(), file, before, written, limit, dropped: 0 })
     }
 
-    /// Keeps what comes until nothing more does. Returns how much was not kept.
+    /// Copies everything from a reader into the log. Returns how many bytes were dropped.
     pub(crate) fn keep(mut self, mut from: impl Read) -> u64 {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             match from.read(&mut buffer) {
                 Ok(0) => return self.dropped,
-                // What cannot be written is lost, but whoever prints goes on.
+                // Output that cannot be written is lost, but the job must not block.
                 Ok(count) => {
                     if self.write(&buffer[..count]).is_err() {
                         self.dropped += count as u64;
@@ -54,96 +54,96 @@ impl Log {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.written + bytes.len() as u64 > self.limit && self.written > 0 {
-            self.begin_anew()?;
+            self.rotate()?;
         }
         self.file.write_all(bytes)?;
         self.written += bytes.len() as u64;
         Ok(())
     }
 
-    fn begin_anew(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         let (older, next) = (older(&self.path), beside(&self.path, ".next"));
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&next)?;
-        let begins = self.before + self.written;
-        // Said before it is so: whoever reads knows a file by what it is, and not by its name.
-        let known = vec![(self.file.metadata()?.ino(), self.before), (file.metadata()?.ino(), begins)];
-        Begins(known).write(&self.path)?;
+        let begin = self.before + self.written;
+        // Written before the renames: readers identify files by inode, not by name.
+        let known = vec![(self.file.metadata()?.ino(), self.before), (file.metadata()?.ino(), begin)];
+        Offsets(known).write(&self.path)?;
         self.dropped += fs::metadata(&older).map_or(0, |metadata| metadata.len());
         fs::rename(&self.path, older)?;
         fs::rename(next, &self.path)?;
-        (self.file, self.before, self.written) = (file, begins, 0);
+        (self.file, self.before, self.written) = (file, begin, 0);
         Ok(())
     }
 }
 
-/// Where the files of a log begin, by inode.
+/// The offsets at which the files of a log begin, by inode.
 #[derive(PartialEq, Eq)]
-struct Begins(Vec<(u64, u64)>);
+struct Offsets(Vec<(u64, u64)>);
 
-impl Begins {
-    /// Reads it. There is none while a log has one file.
-    fn read(log: &Path) -> Begins {
+impl Offsets {
+    /// Reads the offsets. A log that was never rotated has none.
+    fn read(log: &Path) -> Offsets {
         let text = fs::read_to_string(beside(log, ".begins")).unwrap_or_default();
         let pair = |line: &str| {
-            let (inode, begins) = line.split_once(' ')?;
-            Some((inode.parse().ok()?, begins.parse().ok()?))
+            let (inode, offset) = line.split_once(' ')?;
+            Some((inode.parse().ok()?, offset.parse().ok()?))
         };
-        Begins(text.lines().filter_map(pair).collect())
+        Offsets(text.lines().filter_map(pair).collect())
     }
 
     fn write(&self, log: &Path) -> io::Result<()> {
         let new = beside(log, ".begins.new");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        for (inode, begins) in &self.0 {
-            writeln!(file, "{inode} {begins}")?;
+        for (inode, offset) in &self.0 {
+            writeln!(file, "{inode} {offset}")?;
         }
         fs::rename(new, beside(log, ".begins"))
     }
 
     fn of(&self, inode: u64) -> Option<u64> {
-        self.0.iter().find(|(known, _)| *known == inode).map(|(_, begins)| *begins)
+        self.0.iter().find(|(known, _)| *known == inode).map(|(_, offset)| *offset)
     }
 }
 
-/// A part of what a job printed.
+/// A part of a job's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The number of its first byte: the one that was asked for, or the first that is still kept.
+    /// The offset of its first byte: the requested one, or the first that is still kept.
     pub from: u64,
-    /// What was printed.
+    /// The output.
     pub bytes: Vec<u8>,
 }
 
 impl Part {
-    /// Returns where the next part begins.
+    /// Returns the offset of the next part.
     pub fn next(&self) -> u64 {
         self.from + self.bytes.len() as u64
     }
 }
 
-/// Reads on from a byte of what a job printed, at most so many. There are none at its end.
-pub fn read_on(log: &Path, from: u64, most: u64) -> Part {
-    for _ in 0..TRIES {
-        let begins = Begins::read(log);
-        let part = read_at(log, &begins, from, most);
-        if let Some(part) = part.filter(|_| Begins::read(log) == begins) {
+/// Reads a job's output from an offset, at max `max` bytes. The part is empty at the end.
+pub fn read_on(log: &Path, from: u64, max: u64) -> Part {
+    for _ in 0..MAX_READ_ATTEMPTS {
+        let offsets = Offsets::read(log);
+        let part = read_at(log, &offsets, from, max);
+        if let Some(part) = part.filter(|_| Offsets::read(log) == offsets) {
             return part;
         }
     }
     Part { from, bytes: Vec::new() }
 }
 
-/// Reads from both files; none if the one that is written is not one that it is known of where it begins.
-fn read_at(log: &Path, begins: &Begins, from: u64, most: u64) -> Option<Part> {
+/// Reads from both files. None if the offset of the current file is unknown, because the log was rotated meanwhile.
+fn read_at(log: &Path, offsets: &Offsets, from: u64, max: u64) -> Option<Part> {
     let mut part = Part { from, bytes: Vec::new() };
     let mut end = 0;
     for (path, is_older) in [(older(log), true), (log.to_owned(), false)] {
         let Ok(mut file) = File::open(path) else { continue };
         let metadata = file.metadata().ok()?;
-        let begin = match begins.of(metadata.ino()) {
+        let begin = match offsets.of(metadata.ino()) {
             Some(begin) => begin,
-            None if begins.0.is_empty() => end,
-            // It is about to go.
+            None if offsets.0.is_empty() => end,
+            // Another rotation is about to replace it.
             None if is_older => continue,
             None => return None,
         };
@@ -154,23 +154,23 @@ fn read_at(log: &Path, begins: &Begins, from: u64, most: u64) -> Option<Part> {
         if part.bytes.is_empty() {
             part.from = from.max(begin);
         }
-        let left = most - part.bytes.len() as u64;
+        let left = max - part.bytes.len() as u64;
         file.seek(SeekFrom::Start(part.next() - begin)).ok()?;
         file.take(left).read_to_end(&mut part.bytes).ok()?;
-        if part.bytes.len() as u64 >= most {
+        if part.bytes.len() as u64 >= max {
             break;
         }
     }
     Some(part)
 }
 
-/// Reads the end of what a job printed, at most so many bytes, beginning with a whole line if it can.
-pub fn tail(log: &Path, most: u64) -> Part {
+/// Reads the end of a job's output, at max `max` bytes, beginning with a whole line if possible.
+pub fn tail(log: &Path, max: u64) -> Part {
     let kept: u64 =
         [older(log), log.to_owned()].iter().map(|path| fs::metadata(path).map_or(0, |file| file.len())).sum();
     let first = read_on(log, 0, 0).from;
-    let from = first + kept.saturating_sub(most);
-    let mut part = read_on(log, from, most);
+    let from = first + kept.saturating_sub(max);
+    let mut part = read_on(log, from, max);
     let line = part.bytes.iter().position(|byte| *byte == b'\n').filter(|line| line + 1 < part.bytes.len());
     if let (true, Some(line)) = (from > first, line) {
         part.bytes.drain(..=line);
@@ -179,7 +179,7 @@ pub fn tail(log: &Path, most: u64) -> Part {
     part
 }
 
-/// Returns where the part of a log lies that came before the current one.
+/// Returns the path of the log file before the current one.
 pub fn older(log: &Path) -> PathBuf {
     beside(log, ".1")
 }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_keep_their_number_when_the_first_ones_are_gone() {
+    fn bytes_keep_their_offset_after_rotation() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("output.log");
         let lines: Vec<String> = (0..2_000).map(|number| format!("line {number}\n")).collect();
@@ -209,7 +209,7 @@ mod tests {
             log.write(line.as_bytes()).unwrap();
             whole.extend_from_slice(line.as_bytes());
             if number % 100 == 0 {
-                // Whoever reads soon enough misses nothing.
+                // A reader that keeps up misses nothing.
                 let part = read_on(&path, read.len() as u64, u64::MAX);
                 assert_eq!(part.from, read.len() as u64);
                 read.extend(part.bytes);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_reads_while_it_is_written_reads_each_byte_once() {
+    fn a_concurrent_reader_reads_each_byte_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("output.log");
         let byte = |number: u64| u8::try_from(number % 251).unwrap();

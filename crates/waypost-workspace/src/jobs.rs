@@ -1,8 +1,8 @@
-//! Running the command of a job: in a process group of its own, with what it prints kept in a file of bounded size, and
-//! ended with everything it started.
+//! Runs the command of a job in its own process group, keeps its output in a log of bounded size, and kills every
+//! process that it started.
 //!
-//! Whoever runs a job adopts what the job leaves behind, so a process that detached itself is found and ended as well.
-//! Linux only; elsewhere the process group is all that is known.
+//! The supervisor of a job adopts its orphans, so that it also finds and kills processes that detached themselves. This
+//! works on Linux only; elsewhere only the process group is known.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -25,89 +25,89 @@ use waypost_fs::{boot_id, process_start};
 
 use crate::job_log::Log;
 
-/// How long the last output of a job that has ended is waited for.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How often those who remain are looked at while they are being ended.
-const GLANCE: Duration = Duration::from_millis(20);
-/// The variable by which a job's processes are known.
+/// The maximum time to wait for a killed process to disappear, and for the last output of a job.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often remaining processes are checked while they are being killed.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The environment variable that marks a job's processes.
 pub const MARK: &str = "WAYPOST_JOB";
-/// The variable by which the tools are known that a process runs.
+/// The environment variable that marks the tools that a process runs.
 pub(crate) const TOOL_MARK: &str = "WAYPOST_TOOL_OF";
 
 /// A command to run.
 pub struct Start<'a> {
-    /// The job it is for.
+    /// The job's id.
     pub job: &'a str,
     /// The program and its arguments.
     pub command: &'a [String],
-    /// Where it starts.
+    /// The working directory.
     pub dir: &'a Path,
-    /// All variables it sees.
+    /// The whole environment.
     pub variables: &'a [(OsString, OsString)],
-    /// Where what it prints goes.
+    /// The file for its output.
     pub log: &'a Path,
-    /// How much of that is kept, in bytes. The beginning of it goes first.
+    /// The maximum size of the log in bytes. The oldest output is dropped first.
     pub log_limit: u64,
 }
 
-/// How a command ended.
+/// How a command exited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Its exit code; none if a signal ended it.
+    /// Its exit code; none if a signal killed it.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that killed it.
     pub signal: Option<i32>,
-    /// How many bytes of what it printed were not kept.
+    /// How many bytes of its output were dropped.
     pub dropped: u64,
 }
 
-/// A command that runs.
+/// A running command.
 pub struct Running {
     child: Child,
-    /// Which process it is.
+    /// Its process.
     pub identity: ProcessIdentity,
     job: String,
     watch: Option<OwnedFd>,
     printed: Receiver<u64>,
 }
 
-/// Whether all that descends from this process belongs to the job it runs.
+/// Whether all descendants of this process belong to the job it runs.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
-/// Makes this process the one that a job's orphans come to. It runs one job, and nothing else.
+/// Makes this process adopt the orphans of its job. It must run one job and nothing else.
 pub fn adopt_orphans() {
     ADOPTS.store(true, Ordering::Relaxed);
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-        log::debug!("what a job leaves behind goes elsewhere: {error}");
+        log::debug!("cannot adopt the orphans of the job: {error}");
     }
 }
 
-/// Returns which process this is.
+/// Returns the identity of this process.
 pub fn own_identity() -> ProcessIdentity {
-    known(std::process::id())
+    identity_or_exited(std::process::id())
 }
 
-/// Returns which process has a number; none if there is none.
+/// Returns the identity of a process by its id; none if it does not exist.
 pub fn identity(pid: u32) -> Option<ProcessIdentity> {
     let boot_id = boot_id().unwrap_or_default().to_owned();
     process_start(pid).map(|start_time| ProcessIdentity { boot_id, pid, start_time })
 }
 
-/// Returns which process has a number that is ours, or our child's. One that has ended already began at no time we know.
-fn known(pid: u32) -> ProcessIdentity {
+/// Returns the identity of this process or a child of it. If it has already exited, its start time is 0.
+fn identity_or_exited(pid: u32) -> ProcessIdentity {
     let gone = || ProcessIdentity { boot_id: boot_id().unwrap_or_default().to_owned(), pid, start_time: 0 };
     identity(pid).unwrap_or_else(gone)
 }
 
-/// Returns whether a process is there, and is still the same one. One of another machine is not.
+/// Returns whether a process still runs. A process of another machine or boot does not.
 pub fn is_running(process: &ProcessIdentity) -> bool {
     boot_id().unwrap_or_default() == process.boot_id
         && process_start(process.pid) == Some(process.start_time)
         && !is_zombie(process.pid)
 }
 
-/// Returns what the tools of this process are marked with.
+/// Returns the mark of the tools that this process runs.
 pub(crate) fn own_mark() -> &'static str {
     static MARK: OnceLock<String> = OnceLock::new();
     MARK.get_or_init(|| mark_of(&own_identity()))
@@ -117,27 +117,27 @@ fn mark_of(process: &ProcessIdentity) -> String {
     format!("{}-{}", process.pid, process.start_time)
 }
 
-/// Ends the tools that a process left behind when it was killed. They would go on with what it had begun.
+/// Kills the tools that a killed process left behind. They would continue its work.
 pub fn end_tools(process: &ProcessIdentity) {
     if boot_id().unwrap_or_default() != process.boot_id {
         return;
     }
     let mark = format!("{TOOL_MARK}={}", mark_of(process));
-    // Asked to end, git takes back what it has made in part.
+    // On SIGTERM, git removes its partial results.
     for signal in [Signal::TERM, Signal::KILL] {
-        let until = Instant::now() + LAST_WORDS;
-        signal_all(&marked(&mark), signal);
+        let until = Instant::now() + EXIT_TIMEOUT;
+        signal_all(&processes_with(&mark), signal);
         while Instant::now() < until {
-            if marked(&mark).is_empty() {
+            if processes_with(&mark).is_empty() {
                 return;
             }
-            pause(&mut [], GLANCE);
+            wait_for_any(&mut [], POLL_INTERVAL);
         }
     }
 }
 
-/// Lists the processes whose environment has a variable.
-fn marked(variable: &str) -> Vec<u32> {
+/// Lists the processes that have a variable in their environment.
+fn processes_with(variable: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     processes.filter(|pid| !is_zombie(*pid) && has_variable(*pid, variable)).collect()
@@ -145,33 +145,33 @@ fn marked(variable: &str) -> Vec<u32> {
 
 fn has_variable(pid: u32, variable: &str) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|known| known == variable.as_bytes())
+    environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
 }
 
-/// Asks a process to end, if it is still the same one.
+/// Sends SIGTERM to a process, if it still runs. Returns whether it was sent.
 pub fn ask_to_end(process: &ProcessIdentity) -> bool {
-    let Some(pid) = Some(process).filter(|process| is_running(process)).and_then(|process| number(process.pid)) else {
+    let Some(pid) = Some(process).filter(|process| is_running(process)).and_then(|process| raw_pid(process.pid)) else {
         return false;
     };
     kill_process(pid, Signal::TERM).is_ok()
 }
 
-/// Starts a supervisor of a job: this very program with other arguments, which goes on when we end.
+/// Starts the supervisor of a job: this program with other arguments. It continues when the caller exits.
 pub fn start_supervisor(arguments: &[OsString], log: &Path) -> Result<ProcessIdentity> {
     let cannot = |error| Error::unavailable("cannot start the supervisor of the job").because(error);
     let program = std::env::current_exe().map_err(cannot)?;
     let errors = OpenOptions::new().append(true).create(true).mode(0o600).open(log).map_err(cannot)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
-    // It is nobody's tool, wherever we were started.
+    // The supervisor is no tool of this process's caller, and must not be killed with it.
     command.env_remove(TOOL_MARK);
     let child = command.spawn().map_err(cannot)?;
-    Ok(known(child.id()))
+    Ok(identity_or_exited(child.id()))
 }
 
-/// Leaves the terminal and the session of whoever started us, so that their end is not ours.
+/// Leaves the terminal and the session of the parent process, so that closing them does not kill this process.
 pub fn detach() {
-    // It fails for whoever leads a group, which is then nobody's to end either.
+    // It fails only for the leader of a process group, which the terminal does not kill either.
     let _ = rustix::process::setsid();
 }
 
@@ -186,17 +186,17 @@ pub fn start(start: &Start<'_>) -> Result<Running> {
     command.envs(start.variables.iter().map(|(name, value)| (name, value))).env(MARK, start.job);
     command.stdout(writer.try_clone().map_err(cannot)?).stderr(writer);
     let (sender, printed) = mpsc::channel();
-    // Before the command, which would run unobserved if the thread could not be started. It reads until the last writing
-    // end of the pipe is closed, so it ends as well if the command cannot be started.
+    // The thread starts before the command: a command without it would run without a log. It reads until the last
+    // writing end of the pipe is closed, so it also exits if the command cannot be started.
     let keep_log = move || sender.send(log.keep(reader));
     std::thread::Builder::new().spawn(keep_log).map_err(cannot)?;
     let child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Error::not_found(format!("there is no program {program}")).because(error),
         _ => cannot(error),
     })?;
-    // The command has the only writing ends of the pipe that are left.
+    // Closes this process's writing ends of the pipe.
     drop(command);
-    let identity = known(child.id());
+    let identity = identity_or_exited(child.id());
     #[cfg(target_os = "linux")]
     let watch = rustix::process::pidfd_open(Pid::from_child(&child), rustix::process::PidfdFlags::empty()).ok();
     #[cfg(not(target_os = "linux"))]
@@ -205,89 +205,89 @@ pub fn start(start: &Start<'_>) -> Result<Running> {
 }
 
 impl Running {
-    /// Waits for its end, or until time is up, or until there is something to read from `also`.
-    pub fn wait(&mut self, at_most: Duration, also: &impl std::os::fd::AsFd) -> Result<Option<Ended>> {
-        let until = Instant::now() + at_most;
-        if let Some(ended) = self.look()? {
+    /// Waits until it exits, the timeout passes, or `also` is readable.
+    pub fn wait(&mut self, timeout: Duration, also: &impl std::os::fd::AsFd) -> Result<Option<Ended>> {
+        let until = Instant::now() + timeout;
+        if let Some(ended) = self.poll_exit()? {
             return Ok(Some(ended));
         }
         let left = until.saturating_duration_since(Instant::now());
-        // Without a handle on it, its end has to be looked for.
+        // Without a pidfd, its exit has to be polled.
         let left = if self.watch.is_some() { left } else { left.min(Duration::from_millis(100)) };
         let mut watched = vec![PollFd::from_borrowed_fd(also.as_fd(), PollFlags::IN)];
         watched.extend(self.watch.as_ref().map(|watch| PollFd::new(watch, PollFlags::IN)));
-        pause(&mut watched, left);
-        self.look()
+        wait_for_any(&mut watched, left);
+        self.poll_exit()
     }
 
-    fn look(&mut self) -> Result<Option<Ended>> {
+    fn poll_exit(&mut self) -> Result<Option<Ended>> {
         let status = self.child.try_wait();
         let status = status.map_err(|error| Error::unavailable("cannot watch the command").because(error))?;
         let Some(status) = status else { return Ok(None) };
         Ok(Some(Ended { code: status.code(), signal: status.signal(), dropped: 0 }))
     }
 
-    /// Ends it with all that it started: asks first, and insists after a while. Returns how it ended.
-    pub fn end(mut self, patience: Duration, ended: Option<Ended>) -> Result<Ended> {
+    /// Stops it and everything that it started: SIGTERM first, SIGKILL after the grace period. Returns how it exited.
+    pub fn end(mut self, grace_period: Duration, ended: Option<Ended>) -> Result<Ended> {
         let mut ended = ended;
-        let until = Instant::now() + patience;
+        let until = Instant::now() + grace_period;
         self.signal(Signal::TERM);
         loop {
             if ended.is_none() {
-                ended = self.look()?;
+                ended = self.poll_exit()?;
             }
             if ADOPTS.load(Ordering::Relaxed) {
                 reap();
             }
-            if ended.is_some() && remains(&self.job).is_empty() {
+            if ended.is_some() && processes_of(&self.job).is_empty() {
                 break;
             }
             if Instant::now() >= until {
                 self.signal(Signal::KILL);
             }
-            // A second time as long again, and whoever still is there cannot be ended.
-            if Instant::now() >= until + patience.max(LAST_WORDS) {
+            // Processes that survive another such period cannot be killed.
+            if Instant::now() >= until + grace_period.max(EXIT_TIMEOUT) {
                 break;
             }
-            pause(&mut [], GLANCE);
+            wait_for_any(&mut [], POLL_INTERVAL);
         }
-        let mut ended = ended.ok_or_else(|| Error::unavailable("the command could not be ended"))?;
-        ended.dropped = self.printed.recv_timeout(LAST_WORDS).unwrap_or_default();
+        let mut ended = ended.ok_or_else(|| Error::unavailable("the command could not be killed"))?;
+        ended.dropped = self.printed.recv_timeout(EXIT_TIMEOUT).unwrap_or_default();
         Ok(ended)
     }
 
     fn signal(&self, signal: Signal) {
-        // As long as it was not waited for, its number is nobody else's; afterwards its group may still be there.
+        // Until it is waited for, no other process gets its id; afterwards its group may still exist.
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
-        signal_all(&remains(&self.job), signal);
+        signal_all(&processes_of(&self.job), signal);
     }
 }
 
-/// Ends everything that is left of a job whose supervisor is gone. Returns how many processes that were.
-pub fn end_remains(job: &str, patience: Duration) -> usize {
-    let found = remains(job);
+/// Kills all processes of a job whose supervisor is gone. Returns how many there were.
+pub fn end_remains(job: &str, grace_period: Duration) -> usize {
+    let found = processes_of(job);
     signal_all(&found, Signal::TERM);
-    let until = Instant::now() + patience;
-    while !remains(job).is_empty() && Instant::now() < until {
-        pause(&mut [], GLANCE);
+    let until = Instant::now() + grace_period;
+    while !processes_of(job).is_empty() && Instant::now() < until {
+        wait_for_any(&mut [], POLL_INTERVAL);
     }
-    let stubborn = remains(job);
-    signal_all(&stubborn, Signal::KILL);
-    let until = Instant::now() + LAST_WORDS;
-    while !remains(job).is_empty() && Instant::now() < until {
-        pause(&mut [], GLANCE);
+    let surviving = processes_of(job);
+    signal_all(&surviving, Signal::KILL);
+    let until = Instant::now() + EXIT_TIMEOUT;
+    while !processes_of(job).is_empty() && Instant::now() < until {
+        wait_for_any(&mut [], POLL_INTERVAL);
     }
     found.len()
 }
 
 fn signal_all(processes: &[u32], signal: Signal) {
-    for pid in processes.iter().filter_map(|pid| number(*pid)) {
+    for pid in processes.iter().filter_map(|pid| raw_pid(*pid)) {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Lists the processes of a job: those that carry its mark, and those that descend from whoever runs it.
-fn remains(job: &str) -> Vec<u32> {
+/// Lists the processes of a job: those with its mark, and all descendants of its supervisor.
+fn processes_of(job: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let mark = format!("{MARK}={job}");
     let own = std::process::id();
@@ -316,7 +316,7 @@ fn remains(job: &str) -> Vec<u32> {
     found
 }
 
-/// Takes note of the ends of adopted processes, so that they go.
+/// Reaps adopted processes that have exited.
 fn reap() {
     use rustix::process::{WaitOptions, wait};
     while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
@@ -336,17 +336,17 @@ fn parent(pid: u32) -> Option<u32> {
     stat(pid).map(|(_, parent)| parent)
 }
 
-fn number(pid: u32) -> Option<Pid> {
+fn raw_pid(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }
 
-/// Waits for one of these, at most for so long. A signal ends it early.
-fn pause(watched: &mut [PollFd<'_>], at_most: Duration) {
-    let at_most = Timespec {
-        tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: at_most.subsec_nanos().into(),
+/// Waits until one of these is ready or the timeout passes. A signal interrupts it.
+fn wait_for_any(watched: &mut [PollFd<'_>], timeout: Duration) {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
     };
-    let _ = poll(watched, Some(&at_most));
+    let _ = poll(watched, Some(&timeout));
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -354,8 +354,8 @@ mod tests {
     use super::*;
     use crate::job_log::{older, tail};
 
-    /// Long enough for anything.
-    const LONG: Duration = Duration::from_mins(1);
+    /// Long enough for any test.
+    const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
     fn run(script: &str, dir: &Path, limit: u64) -> Running {
         let command: Vec<_> = ["sh", "-c", script].map(str::to_owned).into();
@@ -363,16 +363,16 @@ mod tests {
         let log = dir.join("output.log");
         let job = "jb_000000000000";
         start(&Start { job, command: &command, dir, variables: &variables, log: &log, log_limit: limit })
-            .expect("it starts")
+            .expect("the command starts")
     }
 
     fn finish(mut running: Running, also: &impl std::os::fd::AsFd) -> Ended {
-        let ended = running.wait(LONG, also).expect("it is watched");
-        running.end(LONG, ended).expect("it ended")
+        let ended = running.wait(TEST_TIMEOUT, also).expect("the command is watched");
+        running.end(TEST_TIMEOUT, ended).expect("the command exited")
     }
 
     #[test]
-    fn what_is_printed_is_kept_and_only_so_much_of_it() {
+    fn output_is_kept_up_to_the_limit() {
         let dir = tempfile::tempdir().unwrap();
         let (also, _writer) = std::io::pipe().unwrap();
         let ended = finish(run("echo one; echo two >&2; exit 3", dir.path(), 1 << 20), &also);
@@ -387,12 +387,12 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_an_error_that_names_it() {
+    fn the_error_for_a_missing_program_names_it() {
         let dir = tempfile::tempdir().unwrap();
         let command = ["no-such-program".to_owned()];
         let log = dir.path().join("log");
-        let start_it = Start { job: "x", command: &command, dir: dir.path(), variables: &[], log: &log, log_limit: 1 };
-        let error = start(&start_it).err().unwrap();
+        let request = Start { job: "x", command: &command, dir: dir.path(), variables: &[], log: &log, log_limit: 1 };
+        let error = start(&request).err().unwrap();
         assert!(error.full_message().contains("no-such-program"), "{}", error.full_message());
     }
 }

@@ -1,4 +1,4 @@
-//! Takes back what was made for a plan: its directory, and what the source and the mirror remember of it.
+//! Removes everything that was made for a plan: its directory, and the records in the source and the mirror.
 
 use std::io::ErrorKind;
 
@@ -13,7 +13,7 @@ use super::{held_mirror, overlay, plan_file, template};
 use crate::vcs::run::Git;
 use crate::worktrees;
 
-/// Takes back what was made of a plan, however much that is. Only for one that nobody was told of.
+/// Removes whatever was made for a plan, complete or not. The caller must not have handed the workspace to a job.
 pub fn abandon(plan: &Plan) -> Result<()> {
     let home = plan.home();
     if plan.strategy == Strategy::InPlace {
@@ -29,14 +29,14 @@ pub fn abandon(plan: &Plan) -> Result<()> {
             }
             delete(plan, identity)?;
         }
-        // Moved away by somebody who was interrupted, or never made.
+        // An interrupted removal moved it, or it was never made.
         Err(error) if error.kind() == ErrorKind::NotFound => delete_trash(&plan.trash(), None)?,
-        Err(error) => return Err(Error::unavailable(format!("cannot look at {}", home.display())).because(error)),
+        Err(error) => return Err(Error::unavailable(format!("cannot access {}", home.display())).because(error)),
     }
     forget(plan)
 }
 
-/// Makes everybody else forget a workspace whose directory is gone: the source, and last of all the mirror.
+/// Removes the records of a workspace whose directory is gone: in the source first, in the mirror last.
 pub(super) fn forget(plan: &Plan) -> Result<()> {
     if matches!(plan.strategy, Strategy::Worktree | Strategy::Jj) {
         let checkout = source(plan)?;
@@ -44,14 +44,14 @@ pub(super) fn forget(plan: &Plan) -> Result<()> {
             (Strategy::Jj, Some(name)) => worktrees::forget_named(&checkout, name)?,
             _ => worktrees::forget(&checkout, &plan.workspace)?,
         }
-        // Git worktrees that a job added beside its own went with the directory.
+        // Git worktrees that a job added beside its own are gone with the directory.
         for listed in checkout.worktrees().iter().filter(|listed| listed.path.starts_with(plan.home())) {
             worktrees::forget(&checkout, &listed.path)?;
         }
         if let (Strategy::Worktree, Some(git_dir), Some(branch), Some(base)) =
             (plan.strategy, &plan.git_dir, &plan.branch, &plan.base)
         {
-            // A branch on which nothing happened says nothing. One with commits stays.
+            // A branch without new commits is deleted. A branch with commits stays.
             let git = Git::of_repository(git_dir)?;
             let _ = git.command().args(["update-ref", "-d", &format!("refs/heads/{branch}"), base]).succeeds()?;
         }
@@ -59,7 +59,7 @@ pub(super) fn forget(plan: &Plan) -> Result<()> {
     release_mirror(plan)
 }
 
-/// Forgets what a plan made outside its directory: refs in the mirror, a mark on its template.
+/// Removes a workspace's refs in the mirror and its marks on templates.
 fn release_mirror(plan: &Plan) -> Result<()> {
     if !plan.strategy.borrows() {
         return Ok(());

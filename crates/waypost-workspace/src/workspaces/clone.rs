@@ -1,4 +1,4 @@
-//! A workspace with a git directory of its own.
+//! Fills a workspace that has its own git directory.
 
 use waypost_core::Result;
 use waypost_fs::copy_tree;
@@ -9,21 +9,21 @@ use super::model::{Files, Means, Plan, Strategy};
 use super::template::Template;
 use super::{held_mirror, overlay, template};
 
-/// Fills the workspace's directory, which is there and empty.
+/// Fills the workspace's directory, which exists and is empty.
 pub(super) fn fill(plan: &Plan, means: &Means<'_>) -> Result<Files> {
     let (mirror, template) = prepare(plan, means)?;
     let filled = match plan.strategy {
         Strategy::Overlay => overlay::fill(plan, &mirror, &template),
         _ => from_template(plan, &mirror, &template),
     };
-    // An overlay stands on its template as long as it lives.
+    // An overlay needs its template as long as it exists.
     if plan.strategy != Strategy::Overlay || filled.is_err() {
         template.leave(&plan.name);
     }
     filled
 }
 
-/// Makes sure of the mirror, the commits and a template.
+/// Prepares the mirror, its commits and a template.
 fn prepare(plan: &Plan, means: &Means<'_>) -> Result<(Mirror, Template)> {
     let held = held_mirror::hold(Mirror::of(plan)?, plan)?;
     held.keep(plan, means.own, means.url)?;

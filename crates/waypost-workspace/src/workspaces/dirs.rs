@@ -1,4 +1,4 @@
-//! Makes and removes directories of Waypost's own.
+//! Makes and removes Waypost's own directories.
 
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
@@ -8,16 +8,16 @@ use std::path::Path;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
-/// Removes a directory of ours, if it is there.
+/// Removes a directory, if it exists.
 pub(super) fn remove_if_there(path: &Path) -> Result<()> {
     match FileIdentity::of_entry(path) {
         Ok(identity) => remove_tree(path, identity),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::unavailable(format!("cannot look at {}", path.display())).because(error)),
+        Err(error) => Err(Error::unavailable(format!("cannot access {}", path.display())).because(error)),
     }
 }
 
-/// Makes a directory only for us.
+/// Makes a directory that only this user can access.
 pub(super) fn private_dir(path: &Path) -> Result<()> {
     DirBuilder::new()
         .mode(0o700)

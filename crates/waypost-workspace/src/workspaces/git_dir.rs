@@ -1,4 +1,4 @@
-//! A git directory, written file by file. Starting git to do it takes longer than all of it.
+//! Writes a git directory file by file, which is faster than starting git.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::vcs::config_file::ConfigFile;
 use crate::vcs::git_layout;
 use crate::vcs::run::Git;
 
-/// Makes a git directory that borrows the objects of a mirror, with HEAD on the plan's branch.
+/// Writes a git directory that borrows the objects of a mirror, with HEAD on the plan's branch.
 pub(super) fn write(git_dir: &Path, mirror: &Path, plan: &Plan) -> Result<()> {
     let base = plan.base()?;
     let branch = plan.branch.as_deref().unwrap_or("main");
@@ -26,7 +26,7 @@ pub(super) fn write(git_dir: &Path, mirror: &Path, plan: &Plan) -> Result<()> {
         }
         let mut file = fs::File::create_new(path)?;
         io::Write::write_all(&mut file, content.as_bytes())?;
-        // An empty HEAD or configuration after a power cut would hide all that the job has committed.
+        // An empty HEAD or configuration after a power cut would hide the job's commits.
         file.sync_all()
     };
     let written = (|| {
@@ -40,13 +40,13 @@ pub(super) fn write(git_dir: &Path, mirror: &Path, plan: &Plan) -> Result<()> {
             put("refs/remotes/origin/HEAD", &format!("ref: refs/remotes/origin/{name}\n"))?;
         }
         if let Some(source) = &plan.git_dir {
-            // What this user does not want to see in this repository, they do not want to see in its clones.
+            // The user's ignore patterns for the repository also apply to its clones.
             if let Ok(exclude) = fs::read_to_string(source.join("info/exclude")) {
                 put("info/exclude", &exclude)?;
             }
         }
         put("config", &config(mirror, plan))?;
-        // Last: without it, git does not take it for a repository.
+        // HEAD comes last: without it, git does not recognize the directory as a repository.
         put("HEAD", &format!("ref: refs/heads/{branch}\n"))
     })();
     written.map_err(failed)
@@ -60,18 +60,19 @@ pub(super) fn write_with_index(own: &Path, plan: &Plan, mirror: &Mirror, templat
         .map_err(|error| Error::unavailable(format!("cannot write {}", own.display())).because(error))
 }
 
-/// Brings the files to the plan's commit, if the template is of another one.
+/// Updates the files to the plan's commit, if the template has another one.
 pub(super) fn bring_to_base(plan: &Plan, template: &Template) -> Result<()> {
     let base = plan.base()?;
     if template.commit == base {
         return Ok(());
     }
-    // Nobody but us has written the git directory yet, and all files are the template's: only what differs is looked at.
+    // Only Waypost has written the git directory so far, and all files are the template's. So git checks only the files
+    // that differ.
     let git = Git::trusted(&plan.workspace.join(".git"), Some(&plan.workspace));
     git.command().args(["read-tree", "-m", "-u", &template.commit, base]).stdout().map(drop)
 }
 
-/// Says where objects are borrowed from, and how far back they go.
+/// Writes where objects are borrowed from, and where a shallow history ends.
 fn use_mirror(git_dir: &Path, mirror: &Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt as _;
     let mut objects = mirror.join("objects").as_os_str().as_bytes().to_vec();
@@ -101,7 +102,7 @@ fn config(mirror: &Path, plan: &Plan) -> String {
         let url = quoted(url);
         let _ = write!(text, "[remote \"origin\"]\n\turl = {url}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n");
     }
-    // Who makes commits in the source makes them here.
+    // Commits get the same author as in the source.
     let user = |key: &str| git_layout::setting(plan.git_dir.as_deref()?, None, key);
     if let (Some(name), Some(email)) = (user("user.name"), user("user.email")) {
         let _ = write!(text, "[user]\n\tname = {}\n\temail = {}\n", quoted(&name), quoted(&email));
@@ -109,7 +110,7 @@ fn config(mirror: &Path, plan: &Plan) -> String {
     text
 }
 
-/// Returns a value as git's configuration spells it.
+/// Quotes a value for git's configuration.
 fn quoted(value: &str) -> String {
     let escaped = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\t', "\\t");
     format!("\"{escaped}\"")

@@ -13,21 +13,21 @@ use super::repair::{ensure_usable, ensure_usable_locked};
 use crate::vcs::config_file::ConfigFile;
 use crate::vcs::run::{Git, Own, UPLOAD_PACK};
 
-/// The first look at a large repository takes its time, and so does waiting for others who do.
-const PATIENCE: Duration = Duration::from_mins(30);
+/// The maximum time to wait for another process that clones or fetches the same repository, which may be large.
+const LOCK_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// A mirror that is there, and that nobody else changes meanwhile.
+/// An existing mirror whose lock this process holds.
 pub(super) struct HeldMirror {
     mirror: Mirror,
     _lock: FileLock,
 }
 
-/// Waits until nobody else changes it, and makes it if it is not there.
+/// Acquires the lock of a mirror, and creates the mirror if it does not exist.
 pub(super) fn hold(mirror: Mirror, plan: &Plan) -> Result<HeldMirror> {
     let dir = mirror.path().parent().unwrap_or(Path::new("/"));
     create_private_dir(dir)
         .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
-    let lock = FileLock::acquire(&mirror.path().with_extension("lock"), PATIENCE)?;
+    let lock = FileLock::acquire(&mirror.path().with_extension("lock"), LOCK_TIMEOUT)?;
     if mirror.path().symlink_metadata().is_err() {
         create(&mirror, plan)?;
     }
@@ -36,7 +36,7 @@ pub(super) fn hold(mirror: Mirror, plan: &Plan) -> Result<HeldMirror> {
     Ok(HeldMirror { mirror, _lock: lock })
 }
 
-/// Two repositories in one mirror would do no harm to objects, but it would be an accident.
+/// Refuses a mirror of another repository. Sharing one would not damage objects, but it is never intended.
 fn check_origin(mirror: &Mirror, plan: &Plan) -> Result<()> {
     let Some(url) = plan.origin.as_deref().filter(|_| plan.git_dir.is_none()) else { return Ok(()) };
     let config = ConfigFile::read(&mirror.path().join("config"));
@@ -50,14 +50,14 @@ fn check_origin(mirror: &Mirror, plan: &Plan) -> Result<()> {
 
 fn create(mirror: &Mirror, plan: &Plan) -> Result<()> {
     let new = mirror.path().with_extension("new");
-    // Left by somebody who was interrupted: we hold the lock.
+    // An interrupted process left it: this one holds the lock.
     remove_if_there(&new)?;
     let dir = mirror.path().parent().unwrap_or(Path::new("/"));
     let git = Git::in_directory(dir);
     let source = plan.origin.as_deref().unwrap_or_default();
     if let Some(git_dir) = &plan.git_dir {
-        // With links, unless the source borrows itself: then its objects are copied, so that we do not depend on
-        // what it borrows from.
+        // Link the objects. If the source itself borrows objects, copy them, so that the mirror does not depend on a
+        // third repository.
         let borrows = git_dir.join("objects/info/alternates").is_file();
         let how = if borrows { "--no-local" } else { "--local" };
         let clone = git.command().args(["clone", "--quiet", "--bare", "--template=", "--no-tags", how, UPLOAD_PACK]);
@@ -66,15 +66,15 @@ fn create(mirror: &Mirror, plan: &Plan) -> Result<()> {
         git.command().args(["init", "--quiet", "--bare", "--template=", "--"]).arg(&new).stdout()?;
     }
     write_settings(&new, source)?;
-    // Git itself syncs objects and refs, but neither `config` nor directories. After a power cut the name must not lead
-    // to a mirror without content.
+    // Git itself syncs objects and refs, but neither `config` nor directories. After a power cut, the final name must
+    // not lead to a mirror without content.
     waypost_fs::sync_file_system(&new)
         .and_then(|()| std::fs::rename(&new, mirror.path()))
         .and_then(|()| waypost_fs::sync_dir(mirror.path()))
         .map_err(|error| Error::unavailable(format!("cannot make {}", mirror.path().display())).because(error))
 }
 
-/// Forgets a workspace. Comes after everything else of it is gone.
+/// Deletes the refs of a workspace, after everything else of it is gone.
 pub(super) fn release(mirror: &Mirror, name: &Name) -> Result<()> {
     if !mirror.path().is_dir() {
         return Ok(());
@@ -92,7 +92,7 @@ impl HeldMirror {
         &self.mirror
     }
 
-    /// Makes sure that the commits of a plan are here, and stay.
+    /// Fetches the commits of a plan, and keeps them with refs.
     pub(super) fn keep(&self, plan: &Plan, own: Own, url: Option<&str>) -> Result<()> {
         let base = plan.base()?;
         let mirror = &self.mirror;
@@ -116,15 +116,16 @@ impl HeldMirror {
     }
 
     fn fetch_remote(&self, plan: &Plan, base: &str, reference: &str, own: Own, url: Option<&str>) -> Result<()> {
-        let url = url.or(plan.origin.as_deref()).ok_or_else(|| Error::not_found("nobody knows where to fetch from"))?;
+        let url =
+            url.or(plan.origin.as_deref()).ok_or_else(|| Error::not_found("the URL of the repository is unknown"))?;
         check_url(url)?;
         let git = Git::of_repository(self.mirror.path())?
             .with_setting("fetch.unpackLimit", "1")
             .with_setting("remote.waypost.url", url);
-        let wanted = plan.base_ref.as_deref().unwrap_or(base);
-        let fetch = git.network(own).args(FETCH).args(["--", "waypost", &format!("+{wanted}:{reference}")]);
+        let revision = plan.base_ref.as_deref().unwrap_or(base);
+        let fetch = git.network(own).args(FETCH).args(["--", "waypost", &format!("+{revision}:{reference}")]);
         fetch.stdout()?;
-        // The branch may have moved on since the plan; the commit is among its ancestors, or fetched by its own name.
+        // The branch may have moved since planning. The commit is one of its ancestors, or is fetched by its id.
         if self.mirror.point(reference, base)? {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Making what was planned, and taking back what was made in part.
+//! Makes a planned workspace.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
@@ -15,30 +15,30 @@ use super::plan::source;
 use super::{clone, plan_file};
 use crate::worktrees::{self, Add};
 
-/// Makes what was planned. On failure, nothing of it is left.
+/// Makes a planned workspace. On failure, everything that was made is removed.
 pub fn make(plan: &Plan, means: &Means<'_>) -> Result<Made> {
     if plan.strategy == Strategy::InPlace {
-        let notes = vec!["nothing isolates it: this is the checkout itself".to_owned()];
+        let notes = vec!["no isolation: this is the checkout itself".to_owned()];
         return Ok(Made { identity: None, base: None, strategy: plan.strategy, files: Files::InPlace, notes });
     }
     let identity = make_home(plan)?;
     let files = fill(plan, means).inspect_err(|_| {
-        // The first error is the one that counts. What could not be taken back now, the caller's row still names.
+        // The first error is the one to report. The caller's record still names anything that could not be removed.
         if let Err(error) = abandon(plan) {
-            log::debug!("cannot take back workspace {}: {}", plan.name, error.full_message());
+            log::debug!("cannot remove workspace {}: {}", plan.name, error.full_message());
         }
     })?;
     let (base, strategy) = (plan.base.clone(), plan.strategy);
     Ok(Made { identity: Some(identity.into()), base, strategy, files, notes: notes(&plan.workspace) })
 }
 
-/// Makes the directory of a workspace, which says what it is before anything else is in it.
+/// Makes the directory of a workspace. Its plan is written first.
 fn make_home(plan: &Plan) -> Result<FileIdentity> {
     let home = plan.home();
     let failed = |error| Error::unavailable(format!("cannot make {}", home.display())).because(error);
     create_private_dir(&plan.workspaces).map_err(failed)?;
     DirBuilder::new().mode(0o700).create(&home).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Error::conflict(format!("{} is there already", home.display())),
+        ErrorKind::AlreadyExists => Error::conflict(format!("{} exists already", home.display())),
         _ => failed(error),
     })?;
     let identity = FileIdentity::of_entry(&home).map_err(failed)?;
@@ -64,9 +64,10 @@ fn fill(plan: &Plan, means: &Means<'_>) -> Result<Files> {
             Ok(Files::CheckedOut)
         }
         Strategy::Copy => {
-            let from = plan.checkout.as_deref().ok_or_else(|| Error::internal("a copy of nothing"))?;
+            let from =
+                plan.checkout.as_deref().ok_or_else(|| Error::internal("the plan of a copy names no checkout"))?;
             make_dir(&plan.workspace)?;
-            // The store's file is opened by SQLite alone.
+            // Only SQLite may open the store's file.
             let copied = copy_tree(from, &plan.workspace, &[".waypost/local"])?;
             Ok(if copied.is_shared { Files::Shared } else { Files::Copied })
         }
@@ -74,7 +75,7 @@ fn fill(plan: &Plan, means: &Means<'_>) -> Result<Files> {
     }
 }
 
-/// Says what is not there although a job may expect it.
+/// Returns notes about files that are missing although a job may expect them.
 fn notes(workspace: &Path) -> Vec<String> {
     let mut notes = Vec::new();
     if workspace.join(".gitmodules").is_file() {

@@ -1,8 +1,8 @@
-//! Mirrors: bare repositories that nobody but Waypost writes, and whose objects workspaces borrow.
+//! Mirrors: bare repositories that only Waypost writes, and whose objects workspaces borrow.
 //!
-//! A workspace that borrowed from the user's own repository would break with its next garbage collection. A mirror is
-//! never collected, only packed, and has a ref for every workspace on top of that. On the same file system it costs next to nothing:
-//! packs are linked, not copied.
+//! A workspace that borrowed from the user's own repository would break at the next garbage collection there. A mirror
+//! is never garbage-collected, only repacked, and has refs for every workspace. On the same file system it costs almost
+//! no space: packs are linked, not copied.
 
 use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::vcs::config_file::ConfigFile;
 use crate::vcs::identity::repository_id;
 use crate::vcs::run::{Git, UPLOAD_PACK};
 
-/// How everything is fetched: what was asked for, and nothing besides.
+/// The arguments of a fetch that gets the requested refs and nothing else.
 pub(super) const FETCH: [&str; 8] = [
     "fetch",
     "--quiet",
@@ -27,7 +27,7 @@ pub(super) const FETCH: [&str; 8] = [
     UPLOAD_PACK,
 ];
 
-/// A mirror, which may not be there yet.
+/// A mirror, which may not exist yet.
 pub(super) struct Mirror {
     path: PathBuf,
 }
@@ -39,7 +39,7 @@ impl Mirror {
         Ok(Mirror { path })
     }
 
-    /// One that is there, whatever it is of.
+    /// The mirror at a path, of any repository.
     pub(super) fn at(path: &Path) -> Mirror {
         Mirror { path: path.to_owned() }
     }
@@ -48,37 +48,37 @@ impl Mirror {
         &self.path
     }
 
-    /// Git on the mirror. A fetch is taken whole or not at all.
+    /// Git on the mirror. A fetch keeps its pack, so that it arrives completely or not at all.
     pub(super) fn git(&self) -> Git {
         Git::trusted(&self.path, None).with_setting("fetch.unpackLimit", "1")
     }
 
-    /// The directory of the trees that workspaces are copied from.
+    /// The directory of its templates.
     pub(super) fn templates(&self) -> PathBuf {
         self.path.with_extension("templates")
     }
 
-    /// Fetches a commit from a repository on this machine, under a ref.
+    /// Fetches a commit from a local repository into a ref.
     pub(super) fn fetch_from(&self, repository: &Path, commit: &str, reference: &str) -> Result<()> {
         let fetch = self.git().command().args(FETCH).arg("--").arg(repository);
         fetch.arg(format!("+{commit}:{reference}")).stdout().map(drop)
     }
 
-    /// Fetches several from a repository on this machine, each under its ref: all of them or none.
-    pub(super) fn fetch_all_from(&self, repository: &Path, wanted: &[(String, String)]) -> Result<()> {
+    /// Fetches several commits from a local repository, each into its ref, atomically.
+    pub(super) fn fetch_all_from(&self, repository: &Path, commits: &[(String, String)]) -> Result<()> {
         let fetch = self.git().command().args(FETCH).args(["--atomic", "--"]).arg(repository);
-        let wanted = wanted.iter().map(|(commit, reference)| format!("+{commit}:{reference}"));
-        fetch.args(wanted).stdout().map(drop)
+        let commits = commits.iter().map(|(commit, reference)| format!("+{commit}:{reference}"));
+        fetch.args(commits).stdout().map(drop)
     }
 
-    /// Points a ref to a commit. False if the commit is not here.
+    /// Points a ref to a commit. Returns false if the mirror does not have the commit.
     pub(super) fn point(&self, reference: &str, commit: &str) -> Result<bool> {
-        // Git does not point a ref to nothing.
+        // Git refuses to point a ref to a missing object.
         self.git().command().args(["update-ref", reference, commit]).succeeds()
     }
 }
 
-/// Writes into a mirror's configuration what it is of, and that git collects nothing in it.
+/// Writes a mirror's settings: its source, and no garbage collection.
 pub(super) fn write_settings(mirror: &Path, source: &str) -> Result<()> {
     let git = Git::trusted(mirror, None);
     let settings =
@@ -89,12 +89,12 @@ pub(super) fn write_settings(mirror: &Path, source: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the ref that keeps something of a workspace.
+/// Returns the name of a ref that keeps a commit of a workspace.
 pub(super) fn keep(name: &Name, what: &str) -> String {
     format!("refs/waypost/keep/{name}/{what}")
 }
 
-/// Returns where the mirror of a checkout's repository lies, or would.
+/// Returns the path of the mirror of a checkout's repository. It may not exist.
 pub fn path_for_checkout(mirrors: &Path, checkout: &Checkout) -> Result<PathBuf> {
     Ok(match repository_id(&checkout.private_dir)? {
         Some(id) => mirrors.join(format!("{id}.git")),
@@ -102,7 +102,7 @@ pub fn path_for_checkout(mirrors: &Path, checkout: &Checkout) -> Result<PathBuf>
     })
 }
 
-/// Returns where the mirror of a repository elsewhere lies.
+/// Returns the path of the mirror of a remote repository.
 pub(super) fn path_for_url(mirrors: &Path, url: &str) -> PathBuf {
     let url = url_text::without_password(url);
     let name = url.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or("repository");
@@ -116,7 +116,7 @@ fn named(mirrors: &Path, name: &str, whole: &str) -> PathBuf {
     mirrors.join(format!("{slug}-{:016x}.git", hasher.finish()))
 }
 
-/// A hash that is the same for ever, unlike the standard library's.
+/// The FNV-1a hash. It is stable across versions, unlike the standard library's.
 struct Fnv(u64);
 
 impl std::hash::Hasher for Fnv {
@@ -131,7 +131,7 @@ impl std::hash::Hasher for Fnv {
     }
 }
 
-/// Refuses a repository that does not have all of its own objects.
+/// Refuses a partial clone, which does not have all of its objects.
 pub(super) fn check_source(git_dir: &Path) -> Result<()> {
     let config = ConfigFile::read(&git_dir.join("config"));
     let is_partial = config.get("extensions.partialclone").is_some()
@@ -143,17 +143,17 @@ pub(super) fn check_source(git_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses an address that names a program, or a host that would be taken for an option.
+/// Refuses a URL that names a program, or whose host looks like an option.
 pub(super) fn check_url(url: &str) -> Result<()> {
     const SCHEMES: [&str; 5] = ["https", "http", "ssh", "git", "file"];
     let refuse = |why: &str| Err(Error::refused(format!("{} {why}", url_text::without_password(url))));
     if url.is_empty() || url.starts_with('-') || url.contains(|char: char| char.is_control()) {
-        return refuse("is not an address");
+        return refuse("is not a URL");
     }
     if let Some((scheme, rest)) = url.split_once("://") {
         let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
         if !SCHEMES.contains(&scheme) {
-            return refuse("is reached in a way that is not allowed");
+            return refuse("has a scheme that is not allowed");
         }
         return if host.starts_with('-') { refuse("names no host") } else { Ok(()) };
     }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t21_addresses_that_run_something_are_refused() {
+    fn t21_urls_that_run_a_program_are_refused() {
         for bad in [
             "",
             "-x",

@@ -1,8 +1,8 @@
-//! Workspaces: an isolated directory for every job, made fast, and never removed with work in it.
+//! Workspaces: an isolated directory for every job, made fast, and never removed while it holds unsaved work.
 //!
-//! Nothing here knows of a store. A caller plans, writes the [`Plan`] down, and only then has it made; so whatever a crash
-//! leaves behind is named by what the caller wrote, and [`abandon`] takes exactly that away. The repository that jobs
-//! start from is only read: they borrow their objects from a mirror that nobody but Waypost writes.
+//! This module does not know the store. The caller makes a [`Plan`], records it, and only then calls [`make()`]. So the
+//! record names everything that a crash leaves behind, and [`abandon`] removes exactly that. The source repository is
+//! only read: workspaces borrow objects from a mirror that only Waypost writes.
 
 mod abandon;
 mod beside;

@@ -1,4 +1,4 @@
-//! The types that the files of this module share: names, plans, and what becomes of them.
+//! The types that this module's files share: names, plans, made workspaces and snapshots.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use waypost_core::{Error, Result, path_text};
 use crate::vcs::checkout::Checkout;
 use crate::vcs::run::Own;
 
-/// Where workspaces and what they are made from live.
+/// The directories of workspaces and mirrors.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
     /// The workspaces, their pool and their trash.
@@ -20,7 +20,7 @@ pub struct Places<'a> {
     pub mirrors: &'a Path,
 }
 
-/// The name of a workspace: the job's id. It is a part of paths and refs, so little is allowed in it.
+/// The name of a workspace. It becomes part of paths and refs, so few characters are allowed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);
@@ -67,38 +67,38 @@ impl fmt::Display for Name {
     }
 }
 
-/// What a workspace is made from. Not for showing: there may be a secret in it.
+/// The source of a workspace. It has no `Debug`, because a URL may contain a secret.
 #[derive(Clone, Copy)]
 pub enum Source<'a> {
     /// A checkout on this machine.
     Checkout(&'a Checkout),
-    /// A repository elsewhere, by its address. A password in it is used and not kept.
+    /// A remote repository, by its URL. A password in it is used and not stored.
     Remote(&'a str),
 }
 
-/// A workspace that somebody wants.
+/// A request for a workspace.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// Where it goes.
+    /// The directories to use.
     pub places: Places<'a>,
-    /// What it is called.
+    /// Its name.
     pub name: &'a Name,
-    /// What it is made from.
+    /// The source.
     pub source: Source<'a>,
-    /// The commit to start from: a branch, a tag, anything that names one. The current commit if not said.
+    /// The commit to start from: a branch, a tag, or any other name [default: the current commit].
     pub base: Option<&'a str>,
-    /// The branch to work on; `waypost/<name>` if not said.
+    /// The branch to work on [default: `waypost/<name>`].
     pub branch: Option<&'a str>,
-    /// How; what suits the source if not said.
+    /// How to make it [default: depends on the source].
     pub strategy: Option<Strategy>,
-    /// What the user's environment says about the network.
+    /// The user's network settings.
     pub own: Own,
 }
 
-/// A workspace as it will be. Written down before anything is made, it names all that will be.
+/// The plan of a workspace. It is recorded before anything is made, and names everything that will be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What it is called.
+    /// Its name.
     pub name: Name,
     /// How it is made.
     pub strategy: Strategy,
@@ -108,31 +108,31 @@ pub struct Plan {
     /// The directory to work in.
     #[serde(with = "path_text::serde")]
     pub workspace: PathBuf,
-    /// The repository it comes from: the root of its main checkout, else its directory; none if it is elsewhere.
+    /// The source repository: the root of its main checkout, else its directory; none if it is remote.
     #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
     pub source: Option<PathBuf>,
-    /// The checkout that was asked from.
+    /// The checkout in which the request was made.
     #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
     pub checkout: Option<PathBuf>,
     /// The git directory of the source.
     #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
     pub git_dir: Option<PathBuf>,
-    /// The mirror whose objects are borrowed.
+    /// The mirror whose objects it borrows.
     #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
     pub mirror: Option<PathBuf>,
     /// The commit it starts from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// What the commit is called where it comes from, if it is elsewhere.
+    /// The commit's ref in a remote source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_ref: Option<String>,
     /// The branch to work on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// Where the repository is fetched from and pushed to, without secrets.
+    /// The URL of the remote, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// The branch that others build on there, and its commit as last seen.
+    /// The remote's default branch, and its last known commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<(String, String)>,
 }
@@ -143,17 +143,17 @@ impl Plan {
         self.workspaces.join(self.name.as_str())
     }
 
-    /// Returns the directory for what the job is told and tells.
+    /// Returns the directory of the job's context files.
     pub fn context(&self) -> PathBuf {
         self.home().join("context")
     }
 
-    /// Returns the directory where it lies once it is being deleted.
+    /// Returns the directory to which it moves when it is deleted.
     pub fn trash(&self) -> PathBuf {
         self.workspaces.join("trash").join(self.name.as_str())
     }
 
-    /// Returns the file that keeps what the set-up command said.
+    /// Returns the file with the output of the set-up command.
     pub fn setup_log(&self) -> PathBuf {
         self.home().join("setup.log")
     }
@@ -163,16 +163,16 @@ impl Plan {
     }
 }
 
-/// What making a workspace may use. Not for showing: there may be a secret in it.
+/// Options for making a workspace. It has no `Debug`, because a URL may contain a secret.
 #[derive(Clone, Copy, Default)]
 pub struct Means<'a> {
-    /// What the user's environment says about the network.
+    /// The user's network settings.
     pub own: Own,
-    /// The address of a repository elsewhere, with its secrets, if there are any. It is used and not kept.
+    /// The URL of a remote source, with secrets. It is used and not stored.
     pub url: Option<&'a str>,
 }
 
-/// Where the files of a workspace came from.
+/// How the files of a workspace were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Files {
@@ -180,64 +180,64 @@ pub enum Files {
     Shared,
     /// They were copied.
     Copied,
-    /// The version control checked them out.
+    /// The version control tool checked them out.
     CheckedOut,
-    /// They lie under it.
+    /// An overlay mount shows them.
     Overlaid,
-    /// They were there before.
+    /// They are the checkout's own files.
     InPlace,
 }
 
-/// A workspace that is there.
+/// A workspace that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
-    /// Which directory it is; none if it is the checkout itself, which is not ours to remove.
+    /// The identity of its directory; none if it is the checkout itself, which Waypost must not remove.
     pub identity: Option<Identity>,
     /// The commit it starts from.
     pub base: Option<String>,
     /// How it was made.
     pub strategy: Strategy,
-    /// Where its files came from.
+    /// How its files were made.
     pub files: Files,
-    /// What a job in it should know.
+    /// Notes for the job that runs in it.
     pub notes: Vec<String>,
 }
 
-/// A state of a workspace that was saved.
+/// A saved state of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// What it is called.
+    /// Its name.
     pub id: Name,
-    /// How the workspace that comes of it is made.
+    /// The strategy of a workspace that is made from it.
     pub strategy: Strategy,
-    /// The commit that is it, unless it is a copy of files.
+    /// The commit that holds it; none for a copy of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The hash of all its files, likewise.
+    /// The hash of its tree; none for a copy of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<String>,
-    /// The commit that the workspace was on, if it was on one.
+    /// The commit that the workspace was on, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
-    /// Where it lies, if it is a copy of files.
+    /// The directory of a copy of files.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "path_text::optional")]
     pub path: Option<PathBuf>,
     /// Branches, tags, stashes, abandoned commits and worktrees beside it that only the workspace had.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<String>,
-    /// What was in the workspace and is not in it: other repositories, or sockets and pipes.
+    /// Entries of the workspace that the snapshot does not contain: other repositories, sockets and pipes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
-    /// The snapshot.
+    /// The restored snapshot.
     pub snapshot: Snapshot,
-    /// What was there before, if that was anything else.
+    /// A snapshot of the state before, if it was different.
     pub before: Option<Snapshot>,
-    /// Branches, tags and stashes that stayed as they are in the workspace.
+    /// Branches, tags and stashes that exist in the workspace and were not changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_alone: Vec<String>,
 }
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t14_names_that_could_lead_elsewhere_are_refused() {
+    fn t14_names_that_could_lead_outside_are_refused() {
         let long = "a".repeat(65);
         for bad in ["", ".", "..", "../x", "/x", "a/b", "-rf", "a\0b", "A", "ä", "a b", ".hidden", "_a", &long] {
             assert!(Name::try_from(bad.to_owned()).is_err(), "{bad:?}");

@@ -1,7 +1,7 @@
-//! A workspace whose files lie under it: a template below, and above it what the job changes.
+//! A workspace as an overlay mount: a template as the lower layer, the job's changes as the upper layer.
 //!
-//! It takes milliseconds and no room, but the right to mount. Where that is missing it is refused, and nothing else is
-//! done in its place.
+//! It takes milliseconds and no disk space, but needs the right to mount. Without that right it is refused; there is no
+//! fallback.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(super) fn fill(plan: &Plan, mirror: &Mirror, template: &Template) -> Result<
             .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
     }
     write_with_index(&upper.join(".git"), plan, mirror, template)?;
-    // So that it can be mounted again after a restart, when nobody remembers the template.
+    // The link records the template, so that the overlay can be mounted again after a reboot.
     std::os::unix::fs::symlink(template.tree(), layers.join("lower"))
         .map_err(|error| Error::unavailable(format!("cannot write {}", layers.display())).because(error))?;
     mount_overlay(&template.tree(), &upper, &work, &plan.workspace)?;
@@ -33,8 +33,7 @@ pub(super) fn fill(plan: &Plan, mirror: &Mirror, template: &Template) -> Result<
     Ok(Files::Overlaid)
 }
 
-/// Makes sure that a workspace can be worked in: an overlay is mounted again after a restart of the machine, or where it was
-/// mounted for others only.
+/// Makes a workspace usable: mounts an overlay again after a reboot, or in another mount namespace.
 pub fn enter(plan: &Plan) -> Result<()> {
     if plan.strategy != Strategy::Overlay || is_mounted(plan) {
         return Ok(());
@@ -45,7 +44,7 @@ pub fn enter(plan: &Plan) -> Result<()> {
     mount_overlay(&lower, &layers.join("upper"), &layers.join("work"), &plan.workspace)
 }
 
-/// Unmounts it. Refused while somebody works in it.
+/// Unmounts it. Fails while a process uses it.
 pub(super) fn leave(plan: &Plan) -> Result<()> {
     if is_mounted(plan) { unmount_overlay(&plan.workspace) } else { Ok(()) }
 }

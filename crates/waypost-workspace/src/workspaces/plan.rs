@@ -1,4 +1,4 @@
-//! What is to be made, decided before anything is.
+//! Decides everything about a workspace before anything is made.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::vcs::checkout::Checkout;
 use crate::vcs::run::{Git, jj};
 use crate::vcs::{Environment, detect};
 
-/// Decides what a workspace will be. Nothing is made.
+/// Plans a workspace. Nothing is made.
 pub fn plan(request: &Request<'_>) -> Result<Plan> {
     let workspaces = real(request.places.workspaces);
     let home = workspaces.join(request.name.as_str());
@@ -35,12 +35,12 @@ pub fn plan(request: &Request<'_>) -> Result<Plan> {
         Source::Remote(url) => from_remote(&mut plan, request, url)?,
     }
     if plan.strategy != Strategy::InPlace && home.symlink_metadata().is_ok() {
-        return Err(Error::conflict(format!("{} is there already", home.display())));
+        return Err(Error::conflict(format!("{} exists already", home.display())));
     }
     Ok(plan)
 }
 
-/// Returns a path without links, as far as it exists. Version control tools remember it so.
+/// Resolves links in the part of a path that exists. Version control tools record paths in this form.
 pub(super) fn real(path: &Path) -> PathBuf {
     for dir in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (dir.canonicalize(), path.strip_prefix(dir)) {
@@ -50,12 +50,12 @@ pub(super) fn real(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Returns the checkout that a plan was made from.
+/// Returns the checkout that a plan's workspace comes from.
 pub(super) fn source(plan: &Plan) -> Result<Checkout> {
     let path = plan.checkout.as_deref().or(plan.source.as_deref());
     let path = path.ok_or_else(|| Error::not_found(format!("workspace {} comes from no checkout", plan.name)))?;
     detect(path, &Environment::default())?
-        .ok_or_else(|| Error::not_found(format!("there is no repository at {} any more", path.display())))
+        .ok_or_else(|| Error::not_found(format!("{} is not a repository any more", path.display())))
 }
 
 fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) -> Result<()> {
@@ -68,7 +68,7 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
     plan.source = Some(checkout.repository_path().to_owned());
     plan.checkout.clone_from(&checkout.root);
     plan.origin.clone_from(&checkout.remote_url);
-    let no_git = || Error::refused(format!("{} is not a repository of git", checkout.repository_path().display()));
+    let no_git = || Error::refused(format!("{} is not a git repository", checkout.repository_path().display()));
     match plan.strategy {
         Strategy::Clone | Strategy::Overlay => {
             let git_dir = checkout.git_dir.as_deref().ok_or_else(no_git)?;
@@ -76,14 +76,14 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
             plan.git_dir = Some(git_dir.to_owned());
             plan.mirror = Some(mirror::path_for_checkout(request.places.mirrors, checkout)?);
             let git = match &checkout.root {
-                // HEAD means the commit of the worktree we stand in, not of the main one.
+                // HEAD is the commit of the current worktree, not of the main one.
                 Some(root) if checkout.vcs == Vcs::Git => Git::in_worktree(root)?,
                 _ => Git::of_repository(git_dir)?,
             };
             let base = resolve(&git, request.base.unwrap_or("HEAD"));
             plan.base = Some(base.map_err(|error| match (checkout.vcs, request.base, error.kind()) {
-                // There are commits, but git stands on none of them unless the two share a directory.
-                (Vcs::Jj, None, Kind::NotFound) => no_head_of_jj(),
+                // There are commits, but git's HEAD is on none of them unless jj is colocated.
+                (Vcs::Jj, None, Kind::NotFound) => no_git_head_in_jj(),
                 _ => error,
             })?);
             plan.branch = Some(branch(&git, request)?);
@@ -109,20 +109,21 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
         }
         Strategy::Jj => {
             let root = checkout.root.as_deref().filter(|_| checkout.vcs == Vcs::Jj).ok_or_else(|| {
-                Error::refused(format!("{} is not a repository of jj", checkout.repository_path().display()))
+                Error::refused(format!("{} is not a jj repository", checkout.repository_path().display()))
             })?;
             plan.branch = Some(request.name.to_string());
             if let Some(base) = request.base {
-                // As it was saved last: looking saves nothing.
+                // Planning must not take a snapshot of the working copy.
                 let log = ["--ignore-working-copy", "log", "--no-graph", "--template=commit_id", "--revisions", base];
                 plan.base = Some(jj(root).args(log).stdout().map_err(|error| no_commit(base).because(error))?);
             }
         }
         Strategy::Copy => {
-            let root = checkout.root.as_deref().ok_or_else(|| Error::refused("there are no files to copy here"))?;
+            let root =
+                checkout.root.as_deref().ok_or_else(|| Error::refused("a bare repository has no files to copy"))?;
             if plan.workspaces.starts_with(root) {
-                return Err(Error::refused(format!("{} lies in what would be copied", plan.workspaces.display()))
-                    .hint("set workspaces.path to a directory elsewhere"));
+                return Err(Error::refused(format!("{} is inside the directory to copy", plan.workspaces.display()))
+                    .hint("set workspaces.path to a directory outside of it"));
             }
         }
         Strategy::InPlace => {
@@ -135,26 +136,27 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
 
 fn from_remote(plan: &mut Plan, request: &Request<'_>, url: &str) -> Result<()> {
     if !plan.strategy.borrows() {
-        return Err(Error::invalid("what is elsewhere can only be cloned").hint("use the strategy clone"));
+        return Err(Error::invalid("a remote repository can only be cloned").hint("use the strategy clone"));
     }
     mirror::check_url(url)?;
     let git = Git::without_repository()?.with_setting("remote.waypost.url", url);
-    let wanted = request.base.unwrap_or("HEAD");
-    let said = git.network(request.own).args(["ls-remote", "--quiet", "--", "waypost"]).stdout()?;
-    let refs = said.lines().filter_map(|line| line.split_once('\t'));
-    let candidates = [wanted.to_owned(), format!("refs/heads/{wanted}"), format!("refs/tags/{wanted}")];
+    let revision_name = request.base.unwrap_or("HEAD");
+    let listed = git.network(request.own).args(["ls-remote", "--quiet", "--", "waypost"]).stdout()?;
+    let refs = listed.lines().filter_map(|line| line.split_once('\t'));
+    let candidates =
+        [revision_name.to_owned(), format!("refs/heads/{revision_name}"), format!("refs/tags/{revision_name}")];
     let found = candidates.iter().find_map(|name| refs.clone().find(|(_, known)| known == name));
-    let is_commit = wanted.len() >= 40 && wanted.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_commit = revision_name.len() >= 40 && revision_name.bytes().all(|byte| byte.is_ascii_hexdigit());
     match found {
         Some((commit, name)) => {
-            // Of an annotated tag the commit is listed under another name.
+            // The commit of an annotated tag is listed under a peeled name.
             let peeled = format!("{name}^{{}}");
             let commit = refs.clone().find(|(_, known)| **known == peeled).map_or(commit, |(commit, _)| commit);
             plan.base = Some(commit.to_owned());
             plan.base_ref = Some(name.to_owned());
         }
-        None if is_commit => plan.base = Some(wanted.to_ascii_lowercase()),
-        None => return Err(no_commit(wanted)),
+        None if is_commit => plan.base = Some(revision_name.to_ascii_lowercase()),
+        None => return Err(no_commit(revision_name)),
     }
     plan.branch = Some(branch(&git, request)?);
     plan.mirror = Some(mirror::path_for_url(request.places.mirrors, url));
@@ -166,16 +168,16 @@ fn default_branch(name: &Name) -> String {
     format!("waypost/{name}")
 }
 
-/// Returns the branch to work on, checked.
+/// Returns the branch to work on, after a check of its name.
 fn branch(git: &Git, request: &Request<'_>) -> Result<String> {
     let Some(branch) = request.branch else { return Ok(default_branch(request.name)) };
-    // Git's own check takes "@{-1}" for a name.
+    // `check-ref-format --branch` would accept "@{-1}".
     let reference = format!("refs/heads/{branch}");
     let is_name = !branch.starts_with('-') && git.command().args(["check-ref-format", &reference]).succeeds()?;
     if is_name { Ok(branch.to_owned()) } else { Err(Error::invalid(format!("{branch:?} cannot be a branch"))) }
 }
 
-/// Returns the commit that something names.
+/// Returns the commit that a revision names.
 pub(super) fn resolve(git: &Git, name: &str) -> Result<String> {
     let revision = format!("{name}^{{commit}}");
     let found =
@@ -189,9 +191,8 @@ fn no_first_commit() -> Error {
     Error::not_found("there is no commit to start from").hint("make a first commit")
 }
 
-fn no_head_of_jj() -> Error {
-    Error::not_found("git stands on no commit in this repository of jj")
-        .hint("use the strategy jj, which workspaces have here if nobody says otherwise")
+fn no_git_head_in_jj() -> Error {
+    Error::not_found("git's HEAD is on no commit in this jj repository").hint("use the strategy jj, the default here")
 }
 
 fn no_commit(name: &str) -> Error {

@@ -1,4 +1,4 @@
-//! Finds and repairs mirrors that a power cut left damaged.
+//! Finds and repairs mirrors that a power cut damaged.
 //!
 //! A file that was written shortly before a power cut may be empty afterwards, or full of zeros. Mirrors hold snapshots,
 //! so a repair deletes nothing: it moves unusable files into the mirror's directory `damaged`, writes `HEAD` and `config`
@@ -20,8 +20,8 @@ use crate::vcs::run::Git;
 /// The maximum time to wait for a process that makes a workspace of the same repository.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// Where unusable files go, in the mirror itself.
-const ASIDE: &str = "damaged";
+/// The directory for unusable files, in the mirror itself.
+const DAMAGED_DIR: &str = "damaged";
 
 /// A damaged mirror.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,7 +55,7 @@ pub fn repair_mirror(mirror: &Path) -> Result<Vec<String>> {
     repair(mirror, source.filter(|source| source.is_dir()).as_deref())
 }
 
-/// Repairs the mirror if it is there and damaged. The caller does not hold its lock.
+/// Repairs a mirror if it exists and is damaged. The caller does not hold its lock.
 pub(super) fn ensure_usable(mirror: &Mirror) -> Result<()> {
     if mirror.path().is_dir() && !damaged_files(mirror.path())?.is_empty() {
         repair_mirror(mirror.path())?;
@@ -63,7 +63,7 @@ pub(super) fn ensure_usable(mirror: &Mirror) -> Result<()> {
     Ok(())
 }
 
-/// Repairs the mirror if it is damaged. The caller holds its lock, and knows the repository that it mirrors.
+/// Repairs a mirror if it is damaged. The caller holds its lock, and knows the repository that it mirrors.
 pub(super) fn ensure_usable_locked(mirror: &Mirror, source: Option<&Path>) -> Result<()> {
     if !damaged_files(mirror.path())?.is_empty() {
         repair(mirror.path(), source)?;
@@ -71,7 +71,7 @@ pub(super) fn ensure_usable_locked(mirror: &Mirror, source: Option<&Path>) -> Re
     Ok(())
 }
 
-/// Lists the files that git always writes whole and that are not: `HEAD`, `config`, refs and packs.
+/// Lists files that git always writes completely and that are incomplete: `HEAD`, `config`, refs and packs.
 ///
 /// Reads only the beginning of each, so that every command that uses a mirror can afford it.
 fn damaged_files(mirror: &Path) -> Result<Vec<PathBuf>> {
@@ -161,7 +161,7 @@ fn repair(mirror: &Path, source: Option<&Path>) -> Result<Vec<String>> {
     Ok(lost)
 }
 
-/// Returns a configuration that makes git take a directory for the bare repository that it is.
+/// Returns a configuration that makes git recognize the directory as a bare repository.
 fn config(mirror: &Path) -> Result<String> {
     let names = entries(&mirror.join("objects/pack"))?;
     let names = names.iter().filter_map(|path| path.file_name()?.to_str()?.strip_prefix("pack-")?.split('.').next());
@@ -182,7 +182,7 @@ fn config(mirror: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Makes an index for every pack that has none. A pack that git cannot read is moved aside.
+/// Makes an index for every pack that has none. Moves packs that git cannot read aside.
 fn index_packs(mirror: &Path) -> Result<()> {
     let cannot = |error: io::Error| Error::unavailable(format!("cannot repair {}", mirror.display())).because(error);
     for file in entries(&mirror.join("objects/pack"))? {
@@ -202,9 +202,9 @@ fn index_packs(mirror: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Moves refs aside that lead to missing objects: git fails on them whatever it is asked. Returns their names.
+/// Moves refs aside that lead to missing objects, because every git command would fail on them. Returns their names.
 ///
-/// Those that are whole once their objects were fetched from the repository that the mirror is of come back.
+/// A ref is restored if a fetch from the mirrored repository brings its objects back.
 fn set_aside_unconnected(mirror: &Path, source: Option<&Path>) -> Result<Vec<String>> {
     let git = Mirror::at(mirror).git();
     let broken = unconnected(mirror, &git)?;
@@ -216,7 +216,7 @@ fn set_aside_unconnected(mirror: &Path, source: Option<&Path>) -> Result<Vec<Str
     let Some(source) = source.filter(|_| !broken.is_empty()) else { return Ok(names_of(broken)) };
     let fetch = git.command().args(FETCH).args(["--refetch", "--"]).arg(source).arg("+refs/heads/*:refs/heads/*");
     if let Err(error) = fetch.stdout() {
-        log::warn!("cannot fetch what {} lacks: {}", mirror.display(), error.full_message());
+        log::warn!("cannot fetch the missing objects of {}: {}", mirror.display(), error.full_message());
     }
     let mut lost = Vec::new();
     for (name, object) in broken {
@@ -232,20 +232,20 @@ fn names_of(refs: Vec<(String, String)>) -> Vec<String> {
     refs.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Writes down what a ref named, before the ref is removed.
+/// Records the object of a ref before the ref is removed.
 fn record_aside(mirror: &Path, name: &str, object: &str) -> Result<()> {
-    let path = free_place(&mirror.join(ASIDE).join(name));
+    let path = free_place(&mirror.join(DAMAGED_DIR).join(name));
     let cannot = |error: io::Error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
     fs::create_dir_all(path.parent().unwrap_or(mirror)).map_err(cannot)?;
     replace(&path, format!("{object}\n").as_bytes(), 0o600).map_err(cannot)
 }
 
-/// Returns whether an object and everything that it leads to is there.
+/// Returns whether an object and all objects reachable from it exist.
 fn is_connected(git: &Git, object: &str) -> Result<bool> {
     git.command().args(["rev-list", "--quiet", "--objects", object]).succeeds()
 }
 
-/// Lists the refs that lead to missing objects, each with the object that it names.
+/// Lists the refs that lead to missing objects, each with its object.
 fn unconnected(mirror: &Path, git: &Git) -> Result<Vec<(String, String)>> {
     let refs = refs(mirror, git)?;
     let lines: Vec<u8> = refs.iter().flat_map(|(_, object)| format!("{object}\n").into_bytes()).collect();
@@ -263,7 +263,7 @@ fn unconnected(mirror: &Path, git: &Git) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Lists all refs. Git leaves out those whose objects are missing, so loose ones are read from their files.
+/// Lists all refs. Git omits those whose objects are missing, so loose refs are read from their files.
 fn refs(mirror: &Path, git: &Git) -> Result<Vec<(String, String)>> {
     let listed = git.command().args(["for-each-ref", "--format=%(refname) %(objectname)"]).stdout()?;
     let listed = listed.lines().filter_map(|line| line.split_once(' '));
@@ -282,7 +282,7 @@ fn refs(mirror: &Path, git: &Git) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Removes a ref whose name and object the caller has kept.
+/// Removes a ref whose name and object the caller has recorded.
 fn remove_ref(mirror: &Path, git: &Git, name: &str) -> Result<()> {
     git.command().args(["update-ref", "--no-deref", "-d", name]).succeeds()?;
     match fs::remove_file(mirror.join(name)) {
@@ -293,18 +293,18 @@ fn remove_ref(mirror: &Path, git: &Git, name: &str) -> Result<()> {
     }
 }
 
-/// Moves a file of a mirror into its directory of damaged files. A file that is not there is no error.
+/// Moves a file into the mirror's directory of damaged files. A missing file is no error.
 fn set_aside(mirror: &Path, file: &Path) -> io::Result<()> {
     let from = mirror.join(file);
     if from.symlink_metadata().is_err() {
         return Ok(());
     }
-    let to = free_place(&mirror.join(ASIDE).join(file));
+    let to = free_place(&mirror.join(DAMAGED_DIR).join(file));
     fs::create_dir_all(to.parent().unwrap_or(mirror))?;
     rename_new(&from, &to)
 }
 
-/// Returns a path that is not taken: this one, or the first with a number.
+/// Returns an unused path: this one, or the first with a number.
 fn free_place(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let numbered = (1..).map(|number| path.with_file_name(format!("{name}.{number}")));
@@ -312,13 +312,13 @@ fn free_place(path: &Path) -> PathBuf {
     places.find(|place| place.symlink_metadata().is_err()).unwrap_or_else(|| path.to_owned())
 }
 
-/// Returns whether a file is what git writes for a ref: the name of an object, or of another ref.
+/// Returns whether a file is a valid ref: the id of an object, or the name of another ref.
 fn is_ref(text: &[u8]) -> bool {
     let object = text.trim_ascii_end();
     text.starts_with(b"ref: refs/") || (object.len() >= 40 && object.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Reads the first bytes of a file. None if it is not there.
+/// Reads the first bytes of a file. None if it does not exist.
 fn beginning(file: &Path) -> Result<Option<Vec<u8>>> {
     let cannot = |error: io::Error| Error::unavailable(format!("cannot read {}", file.display())).because(error);
     let opened = match fs::File::open(file) {

@@ -1,7 +1,7 @@
-//! Templates: trees that were checked out once, from which workspaces are copied together with their index.
+//! Templates: checked-out trees with their index, from which workspaces are copied.
 //!
-//! A template is made whole, renamed into place and never changed. One that is a few commits away is as good: git brings
-//! the copy to the wanted commit. Only when much is different a new one is made.
+//! A template is made completely, renamed into place, and never changed. A template of a nearby commit is good enough:
+//! git updates the copy. A new one is made only if many files differ.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -14,22 +14,22 @@ use super::mirror::Mirror;
 use super::model::Name;
 use crate::vcs::run::Git;
 
-/// From a template that differs in more files than this a copy takes longer than from a new one.
-const FAR: usize = 1000;
+/// If more files differ, a new template is faster than updating the copy.
+const MAX_DIFFERING_FILES: usize = 1000;
 
-/// How many templates of a repository are kept.
-const KEPT: usize = 2;
+/// How many templates are kept per repository, besides those in use.
+const MAX_UNUSED_TEMPLATES: usize = 2;
 
-/// What makes an index fit a copy of its files, and be one file.
+/// Settings that make an index valid for a copy of its files, and keep it in one file.
 pub(super) const INDEX_SETTINGS: [(&str, &str); 4] = [
-    // A copy has other inodes and change times. What counts is the size, and the second it was modified in.
+    // A copy has other inodes and change times. Git compares size and modification time in seconds instead.
     ("core.checkStat", "minimal"),
     ("core.trustctime", "false"),
     ("core.splitIndex", "false"),
     ("core.untrackedCache", "false"),
 ];
 
-/// A tree of a commit.
+/// The checked-out tree of a commit.
 pub(super) struct Template {
     dir: PathBuf,
     pub(super) commit: String,
@@ -44,29 +44,30 @@ impl Template {
         self.dir.join("index")
     }
 
-    /// Says that a workspace does not use it any more.
+    /// Removes a workspace's mark from it.
     pub(super) fn leave(&self, name: &Name) {
-        // A mark that stays costs disk and nothing else.
-        let _ = std::fs::remove_file(self.user(name));
+        // A mark that stays only costs disk space.
+        let _ = std::fs::remove_file(self.mark(name));
     }
 
-    /// Says that a workspace uses it, so that it is not removed.
+    /// Marks it as used by a workspace, so that it is not removed.
     fn enter(&self, name: &Name) -> Result<()> {
-        let mark = self.user(name);
+        let mark = self.mark(name);
         std::fs::File::create(&mark).map(drop).map_err(|error| cannot_write(&mark, &error))
     }
 
-    fn user(&self, name: &Name) -> PathBuf {
+    fn mark(&self, name: &Name) -> PathBuf {
         self.dir.join("users").join(name.as_str())
     }
 
     fn is_used(&self) -> bool {
-        // What cannot be read is not removed.
+        // If the marks cannot be read, the template is kept.
         self.dir.join("users").read_dir().map_or(true, |mut users| users.next().is_some())
     }
 }
 
-/// Returns a template of a commit or of one near it, for a workspace, which must leave it in the end.
+/// Returns a template of a commit or of a nearby one, and marks it as used. The workspace must call
+/// [`Template::leave`].
 pub(super) fn find_or_create(held: &HeldMirror, commit: &str, name: &Name) -> Result<Template> {
     let mirror = held.mirror();
     let known = all(mirror);
@@ -87,14 +88,14 @@ pub(super) fn find_or_create(held: &HeldMirror, commit: &str, name: &Name) -> Re
     Ok(template)
 }
 
-/// Says that a workspace uses no template any more.
+/// Removes a workspace's marks from all templates.
 pub(super) fn leave_all(mirror: &Mirror, name: &Name) {
     for template in all(mirror) {
         template.leave(name);
     }
 }
 
-/// Lists the templates, the newest first.
+/// Lists the templates, newest first.
 fn all(mirror: &Mirror) -> Vec<Template> {
     let entries = mirror.templates().read_dir().into_iter().flatten().flatten();
     let mut found: Vec<(SystemTime, Template)> = entries
@@ -111,13 +112,13 @@ fn all(mirror: &Mirror) -> Vec<Template> {
 
 fn is_near(mirror: &Mirror, one: &str, other: &str) -> bool {
     let differing = mirror.git().command().args(["diff-tree", "-r", "--name-only", "-z", one, other]).bytes();
-    differing.is_ok_and(|paths| paths.split(|byte| *byte == 0).count() <= FAR + 1)
+    differing.is_ok_and(|paths| paths.split(|byte| *byte == 0).count() <= MAX_DIFFERING_FILES + 1)
 }
 
 fn create(mirror: &Mirror, commit: &str) -> Result<Template> {
     let dir = mirror.templates();
     let new = dir.join("new");
-    // Left by somebody who was interrupted: we hold the lock.
+    // An interrupted process left it: this one holds the lock.
     remove_if_there(&new)?;
     for inner in ["tree", "users"] {
         let inner = new.join(inner);
@@ -130,7 +131,7 @@ fn create(mirror: &Mirror, commit: &str) -> Result<Template> {
     let checkout = git.command().env("GIT_INDEX_FILE", new.join("index"));
     checkout.args(["read-tree", "--reset", "-u", commit]).stdout()?;
     let template = Template { dir: dir.join(commit), commit: commit.to_owned() };
-    // A template without content is one that workspaces would be copied from all the same.
+    // After a power cut, workspaces must not be copied from a template without content.
     waypost_fs::sync_file_system(&new)
         .and_then(|()| std::fs::rename(&new, &template.dir))
         .and_then(|()| waypost_fs::sync_dir(&template.dir))
@@ -140,9 +141,9 @@ fn create(mirror: &Mirror, commit: &str) -> Result<Template> {
     Ok(template)
 }
 
-/// Removes templates that are old and not in use. They can be made again, so it does not matter if that fails.
+/// Removes old templates that are not in use. A failure is harmless, since templates can be made again.
 fn retire(mirror: &Mirror) {
-    for template in all(mirror).iter().skip(KEPT).filter(|template| !template.is_used()) {
+    for template in all(mirror).iter().skip(MAX_UNUSED_TEMPLATES).filter(|template| !template.is_used()) {
         let removed = remove_if_there(&template.dir).and_then(|()| {
             let reference = format!("refs/waypost/templates/{}", template.commit);
             mirror.git().command().args(["update-ref", "-d", &reference]).stdout()

@@ -1,4 +1,4 @@
-//! Deletes a workspace's directory: moves it to the trash first, so that an interrupted deletion can go on there.
+//! Deletes a workspace's directory. It is moved to the trash first, where an interrupted deletion can be resumed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,14 +9,14 @@ use waypost_fs::{FileIdentity, create_private_dir, remove_tree, rename_new};
 
 use super::model::Plan;
 
-/// Moves a workspace's directory to the trash, and deletes it there.
+/// Moves a workspace's directory to the trash and deletes it there.
 pub(super) fn delete(plan: &Plan, identity: FileIdentity) -> Result<()> {
     let (home, trash) = (plan.home(), plan.trash());
     move_to_trash(&home, &trash)?;
-    // Between the look and the move it may have been exchanged. Then it goes back.
+    // If the directory was exchanged between the check and the move, move it back.
     if FileIdentity::of_entry(&trash).ok() != Some(identity) {
         let _ = rename_new(&trash, &home);
-        return Err(Error::refused(format!("{} is not the directory that was made", home.display())));
+        return Err(Error::refused(format!("{} is not the directory that Waypost made", home.display())));
     }
     delete_trash(&trash, Some(identity))
 }
@@ -25,7 +25,7 @@ fn move_to_trash(home: &Path, trash: &Path) -> Result<()> {
     let dir = trash.parent().unwrap_or(Path::new("/"));
     let cannot = |error| Error::unavailable(format!("cannot move {} to the trash", home.display())).because(error);
     create_private_dir(dir).map_err(cannot)?;
-    // A rename over a directory would be refused unless it is empty; either way nothing is lost.
+    // A rename over a directory fails unless that is empty; either way nothing is lost.
     fs::rename(home, trash).map_err(cannot)?;
     waypost_fs::sync_dir(trash).map_err(cannot)
 }
@@ -34,17 +34,17 @@ pub(super) fn delete_trash(path: &Path, expected: Option<FileIdentity>) -> Resul
     let identity = match FileIdentity::of_entry(path) {
         Ok(identity) => identity,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::unavailable(format!("cannot look at {}", path.display())).because(error)),
+        Err(error) => return Err(Error::unavailable(format!("cannot access {}", path.display())).because(error)),
     };
     if expected.is_some_and(|expected| expected != identity) {
-        return Err(Error::refused(format!("{} is not the directory that was made", path.display())));
+        return Err(Error::refused(format!("{} is not the directory that Waypost made", path.display())));
     }
     if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         return fs::remove_file(path)
             .map_err(|error| Error::unavailable(format!("cannot delete {}", path.display())).because(error));
     }
     match remove_tree(path, identity) {
-        // Somebody else was quicker.
+        // Another process deleted it first.
         Err(_) if path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) => Ok(()),
         other => other,
     }

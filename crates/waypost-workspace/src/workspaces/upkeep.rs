@@ -1,7 +1,7 @@
-//! Upkeep of mirrors: every fetch left a pack, and git gets slower with each.
+//! Repacks mirrors: every fetch leaves a pack, and git gets slower with each.
 //!
-//! No object ever goes, whether anything leads to it or not: a workspace may have it from here alone. So small packs are
-//! put together and nothing is collected, and a large pack that is a link to the source's own stays one.
+//! No object is ever deleted, reachable or not, because a workspace may borrow it from here alone. So small packs are
+//! combined and nothing is garbage-collected. A large pack stays a link to the source's own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use waypost_fs::FileLock;
 
 use super::mirror::Mirror;
 
-/// With fewer packs than this git is as quick as with one.
-const MANY: usize = 10;
+/// With fewer packs, git is as fast as with one.
+const MIN_PACKS: usize = 10;
 
-/// How long somebody is waited for who makes a workspace of the same repository.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// The maximum time to wait for a process that makes a workspace of the same repository.
+const LOCK_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// After this long nobody writes any more to a file that was begun.
-const ABANDONED: Duration = Duration::from_hours(24);
+/// A temporary file of this age was abandoned.
+const MIN_ABANDONED_AGE: Duration = Duration::from_hours(24);
 
-/// A mirror whose packs were put together.
+/// A repacked mirror.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Packed {
     /// The mirror.
@@ -30,11 +30,11 @@ pub struct Packed {
     pub mirror: PathBuf,
     /// How many packs it had.
     pub before: usize,
-    /// How many it has.
+    /// How many packs it has now.
     pub after: usize,
 }
 
-/// Puts the packs of every mirror together that has many. Returns those, and what could not be done.
+/// Repacks every mirror that has many packs. Returns those mirrors, and the errors of others.
 pub fn upkeep(mirrors: &Path) -> (Vec<Packed>, Vec<Error>) {
     let (mut packed, mut failed) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
@@ -53,11 +53,11 @@ pub fn upkeep(mirrors: &Path) -> (Vec<Packed>, Vec<Error>) {
 
 fn pack(path: &Path) -> Result<Option<Packed>> {
     let before = packs(path);
-    if before < MANY {
+    if before < MIN_PACKS {
         return Ok(None);
     }
-    let _lock = FileLock::acquire(&path.with_extension("lock"), PATIENCE)?;
-    // By their sizes: the small ones become one, with everything that is in them.
+    let _lock = FileLock::acquire(&path.with_extension("lock"), LOCK_TIMEOUT)?;
+    // A geometric repack combines the small packs into one, with all of their objects.
     let git = Mirror::at(path).git().with_setting("repack.writeBitmaps", "false");
     git.command().args(["repack", "--quiet", "--geometric=2", "-d", "-n"]).stdout()?;
     sweep(&path.join("objects/pack"));
@@ -69,12 +69,12 @@ fn packs(mirror: &Path) -> usize {
     entries.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "pack")).count()
 }
 
-/// Deletes what a git that was killed began to write.
+/// Deletes temporary files that a killed git left behind.
 fn sweep(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let is_begun = entry.file_name().to_str().is_some_and(|name| name.starts_with("tmp_"));
+        let is_temporary = entry.file_name().to_str().is_some_and(|name| name.starts_with("tmp_"));
         let age = entry.metadata().and_then(|found| found.modified()).ok().and_then(|time| age_of(time).ok());
-        if is_begun && age.is_some_and(|age| age > ABANDONED) {
+        if is_temporary && age.is_some_and(|age| age > MIN_ABANDONED_AGE) {
             let _ = fs::remove_file(entry.path());
         }
     }
