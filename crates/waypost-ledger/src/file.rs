@@ -1,4 +1,4 @@
-//! Reading and changing a ledger's file.
+//! Reads and changes a ledger's file.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,56 +15,56 @@ use waypost_fs::{
 use crate::index::Source;
 use crate::tool_locks::ToolLocks;
 
-/// How long reading waits for a checkout that is under way. Writing waits as long as for our own lock.
-const SETTLING: Duration = Duration::from_secs(1);
+/// How long a reader waits for a checkout in progress. A writer waits as long as for our own lock.
+const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often a change is tried while another program keeps swapping the file.
-pub(crate) const ATTEMPTS: usize = 100;
+/// Number of attempts to make a change while another program keeps replacing the file.
+pub(crate) const MAX_WRITE_ATTEMPTS: usize = 100;
 
 /// The locks of one or several ledgers. While they are held, no other command changes these ledgers.
 #[derive(Debug)]
 pub struct LedgerLocks(Vec<(PathBuf, FileLock)>);
 
 impl LedgerLocks {
-    /// Waits for the locks of all these ledgers, in an order that all commands share: two that need the same ledgers
-    /// never wait for each other.
+    /// Acquires the locks of all these ledgers, in an order that all commands share, so that two commands never
+    /// deadlock.
     pub fn acquire(files: &[&LedgerFile]) -> Result<LedgerLocks> {
         let mut files = files.to_vec();
         files.sort_by(|one, other| one.lock.cmp(&other.lock));
-        // Worktrees of one repository have one lock.
+        // Worktrees of one repository share one lock.
         files.dedup_by(|one, other| one.lock == other.lock);
         files.into_iter().map(|file| Ok((file.lock.clone(), file.lock()?))).collect::<Result<_>>().map(LedgerLocks)
     }
 
-    /// Tells whether the lock of a ledger is among them.
+    /// Returns whether the lock of a ledger is among them.
     pub(crate) fn cover(&self, file: &LedgerFile) -> bool {
         self.0.iter().any(|(path, _)| *path == file.lock)
     }
 }
 
-/// A ledger's file, and the lock that guards it.
+/// A ledger's file and the lock that guards it.
 #[derive(Clone, Debug)]
 pub struct LedgerFile {
     path: PathBuf,
     lock: PathBuf,
-    patience: Duration,
+    lock_timeout: Duration,
     tool_locks: ToolLocks,
 }
 
 impl LedgerFile {
-    /// Names a ledger. Neither file need exist.
+    /// Describes a ledger. Neither file need exist.
     ///
-    /// The lock lies outside the tree, so that nothing untracked appears in it.
-    pub fn new(path: PathBuf, lock: PathBuf, patience: Duration) -> Self {
-        LedgerFile { path, lock, patience, tool_locks: ToolLocks::default() }
+    /// The lock belongs outside the tree, so that no untracked file appears in it.
+    pub fn new(path: PathBuf, lock: PathBuf, lock_timeout: Duration) -> Self {
+        LedgerFile { path, lock, lock_timeout, tool_locks: ToolLocks::default() }
     }
 
-    /// Names files that are there while a version control tool changes the tree.
+    /// Sets the lock files that exist while a version control tool changes the tree.
     #[must_use]
-    pub fn with_marks(self, marks: Vec<PathBuf>) -> Self {
-        // The ledger lies in a directory of the work tree's root.
+    pub fn with_tool_locks(self, locks: Vec<PathBuf>) -> Self {
+        // The ledger is in a directory of the work tree's root.
         let root = self.path.ancestors().nth(2).unwrap_or(&self.path).to_owned();
-        LedgerFile { tool_locks: ToolLocks::new(marks, root), ..self }
+        LedgerFile { tool_locks: ToolLocks::new(locks, root), ..self }
     }
 
     /// Returns the file's path.
@@ -72,24 +72,25 @@ impl LedgerFile {
         &self.path
     }
 
-    /// Reads the file as it is now. A missing one has no issues; one that cannot be read is an error.
+    /// Reads the file. A missing file has no issues; an unreadable file is an error.
     ///
-    /// No lock is needed: the file is only ever replaced whole.
+    /// Needs no lock, because writers replace the file atomically.
     pub fn read(&self) -> Result<Document> {
         self.read_version().map(|(document, _)| document)
     }
 
-    /// Makes something else of the whole file, and returns that; it is on disk then, unless it is what was there.
+    /// Replaces the content of the whole file durably, and returns the new content. Writes nothing if the content stays the
+    /// same.
     ///
-    /// What `change` is given is what the file says at that moment, under the lock. It is asked again if a program that
-    /// knows no lock swaps the file meanwhile.
+    /// `change` gets the current content, read under the lock. It is called again if a program that does not use our lock
+    /// replaces the file meanwhile.
     pub fn rewrite(&self, change: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<Vec<u8>> {
         let _lock = self.lock()?;
         self.rewrite_locked(|document| change(&document.to_bytes()).map(Document::parse)).map(|after| after.to_bytes())
     }
 
     fn rewrite_locked(&self, change: impl Fn(&Document) -> Result<Document>) -> Result<Document> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_WRITE_ATTEMPTS {
             let (document, seen) = self.read_version()?;
             let after = change(&document)?;
             if after.to_bytes() == document.to_bytes() || self.replace(&seen, &after)? {
@@ -99,57 +100,57 @@ impl LedgerFile {
         Err(self.contended_error())
     }
 
-    /// The error of somebody who tried often enough.
+    /// Returns the error for a writer that used up its attempts.
     pub(crate) fn contended_error(&self) -> Error {
         Error::unavailable(format!("the ledger {} is being changed by another program", self.path.display()))
-            .hint("try again when that is done")
+            .hint("retry when that program is done")
     }
 
-    /// Waits for the lock that every change is made under, and for version control tools that are changing the tree.
+    /// Acquires the lock for changes, and waits for version control tools that are changing the tree.
     pub(crate) fn lock(&self) -> Result<FileLock> {
-        let deadline = Instant::now() + self.patience;
-        // Not under our lock: other processes would wait for both, one after the other.
+        let deadline = Instant::now() + self.lock_timeout;
+        // We do not hold our lock here: other processes would wait for the tool and then for us.
         self.wait_for_tools(deadline)?;
-        let lock = self.acquire(self.patience)?;
+        let lock = self.acquire(self.lock_timeout)?;
         self.wait_for_tools(deadline)?;
-        // What cannot be merged now stays beside the file. A change can be made all the same.
+        // Displaced versions that cannot be merged now stay beside the file and do not prevent the change.
         let _ = self.recover();
         Ok(lock)
     }
 
-    fn acquire(&self, patience: Duration) -> Result<FileLock> {
+    fn acquire(&self, timeout: Duration) -> Result<FileLock> {
         if let Some(dir) = self.lock.parent() {
             create_private_dir(dir).map_err(|error| self.cannot_write(error))?;
             sweep_temporaries(dir);
         }
-        FileLock::acquire(&self.lock, patience)
+        FileLock::acquire(&self.lock, timeout)
     }
 
-    /// Waits until no change is under way that took the lock before this call.
+    /// Waits for every change that acquired the lock before this call.
     pub fn wait_for_changes(&self) -> Result<()> {
-        self.acquire(self.patience).map(drop)
+        self.acquire(self.lock_timeout).map(drop)
     }
 
     fn wait_for_tools(&self, deadline: Instant) -> Result<()> {
         let waited = self.tool_locks.wait(deadline);
         waited.map(drop).map_err(|lock| {
-            let (lock, waited) = (lock.display(), self.patience.as_secs_f32());
+            let (lock, waited) = (lock.display(), self.lock_timeout.as_secs_f32());
             Error::unavailable(format!("waited {waited} s for a version control tool that holds {lock}"))
-                .hint("nothing was changed; try again when the tool is done")
+                .hint("nothing was changed; retry when the tool is done")
         })
     }
 
-    /// Returns the files that hold versions of the ledger which other programs wrote, and which an interrupted write of
-    /// ours displaced. The next write merges them into the ledger.
+    /// Returns the displaced versions of the ledger: files that other programs wrote and that an interrupted write of ours
+    /// moved aside. The next write merges them into the ledger.
     pub fn displaced(&self) -> Vec<PathBuf> {
         if find_displaced(&self.path).is_empty() {
             return Vec::new();
         }
-        // A process that is replacing the file at this moment holds the lock.
-        self.acquire(SETTLING).map_or_else(|_| Vec::new(), |_lock| find_displaced(&self.path))
+        // A process that is replacing the file right now holds the lock, and its displaced file is no leftover.
+        self.acquire(CHECKOUT_TIMEOUT).map_or_else(|_| Vec::new(), |_lock| find_displaced(&self.path))
     }
 
-    /// Merges displaced versions into the ledger, unless a process is writing at this moment.
+    /// Merges displaced versions into the ledger, unless a process is writing right now.
     pub fn recover_displaced(&self) -> Result<()> {
         if find_displaced(&self.path).is_empty() {
             return Ok(());
@@ -159,27 +160,27 @@ impl LedgerFile {
         self.recover()
     }
 
-    /// Merges displaced versions into the ledger, under the lock.
+    /// Merges displaced versions into the ledger. The caller holds the lock.
     fn recover(&self) -> Result<()> {
         for displaced in restore_displaced(&self.path) {
             let cannot_read = |error| Error::unavailable(format!("cannot read {}", displaced.display())).because(error);
-            let (theirs, _) = read_version(&displaced).map_err(cannot_read)?;
-            let theirs = healed(Document::parse(theirs));
-            self.rewrite_locked(|ours| {
-                if ours.lines().any(is_marker) {
+            let (bytes, _) = read_version(&displaced).map_err(cannot_read)?;
+            let displaced_document = merge_conflicts(Document::parse(bytes));
+            self.rewrite_locked(|current| {
+                if current.lines().any(is_marker) {
                     return Err(Error::conflict("the ledger has conflict markers").hint("way resolve"));
                 }
-                // No version is known that both come from. So a line that only one of them has stays.
-                Ok(merge::merge(None, ours, &theirs))
+                // The common ancestor is unknown, so a line that only one of the two has stays.
+                Ok(merge::merge(None, current, &displaced_document))
             })?;
-            // A power cut may bring it back. Merged once more, it changes nothing.
+            // A power cut may bring the file back. Merging it once more changes nothing.
             std::fs::remove_file(&displaced).map_err(|error| self.cannot_write(error))?;
         }
         Ok(())
     }
 
-    /// Replaces the file durably, if it is still as it was seen. Returns whether the change is in the file, after every
-    /// version control tool is done that may have overwritten it.
+    /// Replaces the file durably if it is unchanged since `seen`. Waits for version control tools that may overwrite it, then
+    /// returns whether the change is in the file.
     pub(crate) fn replace(&self, seen: &FileVersion, document: &Document) -> Result<bool> {
         if let Some(dir) = self.path.parent() {
             create_durable_dir(dir).map_err(|error| self.cannot_write(error))?;
@@ -191,25 +192,25 @@ impl LedgerFile {
                 let problem = format!("the change is in {}, but a power cut may undo it", self.path.display());
                 Err(Error::unavailable(problem)
                     .because(error)
-                    .hint("do not make it again; check the disk, then any other change makes both last")
+                    .hint("do not repeat the change; check the disk, then make any other change, which makes both durable")
                     .outcome_unknown())
             }
         }
     }
 
-    /// Waits until no version control tool can overwrite what we wrote any more. Returns whether it is still there.
+    /// Waits until no version control tool can overwrite the file we wrote. Returns whether our change is still there.
     fn confirm(&self, written: &FileVersion, document: &Document) -> Result<bool> {
-        if let Err(lock) = self.tool_locks.wait_until_quiet(Instant::now() + self.patience) {
+        if let Err(lock) = self.tool_locks.wait_until_quiet(Instant::now() + self.lock_timeout) {
             let (path, lock) = (self.path.display(), lock.display());
             let problem = format!("the change is in {path}, but a version control tool that holds {lock} may undo it");
             return Err(Error::unavailable(problem)
-                .hint("when the tool is done, see if it is there")
+                .hint("when the tool is done, check whether the change is there")
                 .outcome_unknown());
         }
         Ok(written.is_current() || self.has_changes_of(document)?)
     }
 
-    /// Tells whether the file has the lines that were changed in a document, although another program wrote the file.
+    /// Returns whether the file contains the changed lines of a document, although another program wrote the file.
     fn has_changes_of(&self, document: &Document) -> Result<bool> {
         let (now, _) = self.read_version()?;
         let lines: HashSet<&[u8]> = now.lines().collect();
@@ -221,7 +222,7 @@ impl LedgerFile {
         })
     }
 
-    /// Removes the file if there is nothing in it.
+    /// Removes the file if it is empty.
     pub fn remove_if_empty(&self) -> Result<()> {
         let _lock = self.lock()?;
         if std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
@@ -234,36 +235,36 @@ impl LedgerFile {
         Error::unavailable(format!("cannot write the ledger {}", self.path.display())).because(error)
     }
 
-    /// Reads the file when no checkout is under way.
+    /// Reads the file while no checkout is in progress.
     pub(crate) fn read_version(&self) -> Result<(Document, FileVersion)> {
-        let (bytes, seen) = self.when_settled(|| read_version(&self.path))?;
+        let (bytes, seen) = self.read_between_checkouts(|| read_version(&self.path))?;
         Ok((Document::parse(bytes), seen))
     }
 
-    /// Reads the file when no checkout is under way; what a merge left in conflict is read as it would be merged.
+    /// Reads the file while no checkout is in progress, and merges the versions between conflict markers.
     pub(crate) fn source(&self) -> Result<Source<'_>> {
         let (document, seen) = self.read_version()?;
-        // Looking for markers is quick, and hardly any file has them.
-        let healed = if document.lines().any(is_marker) { conflict::heal(&document) } else { None };
-        let is_conflicted = healed.is_some();
-        Ok(Source { path: &self.path, document: healed.unwrap_or(document), is_conflicted, seen })
+        // The search for markers is fast, and hardly any file has them.
+        let merged = if document.lines().any(is_marker) { conflict::heal(&document) } else { None };
+        let is_conflicted = merged.is_some();
+        Ok(Source { path: &self.path, document: merged.unwrap_or(document), is_conflicted, seen })
     }
 
-    /// Goes through the lines of the file when no checkout is under way. `begin` makes what takes the lines; it is made
-    /// again if the file has to be read again.
+    /// Passes the lines of the file to `each` while no checkout is in progress. `begin` creates the accumulator, again for
+    /// each repeated read.
     pub(crate) fn scan<T>(&self, begin: impl Fn() -> T, each: impl Fn(&mut T, &[u8])) -> Result<(T, FileVersion)> {
-        self.when_settled(|| {
-            let mut taker = begin();
+        self.read_between_checkouts(|| {
+            let mut accumulator = begin();
             let mut splitter = Splitter::default();
-            let seen = scan_version(&self.path, |piece| splitter.feed(piece, |line| each(&mut taker, line)))?;
-            splitter.finish(|line| each(&mut taker, line));
-            Ok((taker, seen))
+            let seen = scan_version(&self.path, |piece| splitter.feed(piece, |line| each(&mut accumulator, line)))?;
+            splitter.finish(|line| each(&mut accumulator, line));
+            Ok((accumulator, seen))
         })
     }
 
-    /// Reads when no checkout is under way: in the middle of one the file is missing, or half of it is there.
-    fn when_settled<T>(&self, read: impl Fn() -> std::io::Result<T>) -> Result<T> {
-        let deadline = Instant::now() + SETTLING;
+    /// Reads while no checkout is in progress, because a checkout removes the file and writes it in pieces.
+    fn read_between_checkouts<T>(&self, read: impl Fn() -> std::io::Result<T>) -> Result<T> {
+        let deadline = Instant::now() + CHECKOUT_TIMEOUT;
         loop {
             let abandoned = self.tool_locks.wait(deadline).unwrap_or_default();
             let answer = read().map_err(|error| {
@@ -277,6 +278,6 @@ impl LedgerFile {
 }
 
 /// Merges the versions that conflict markers enclose.
-fn healed(document: Document) -> Document {
+fn merge_conflicts(document: Document) -> Document {
     conflict::heal(&document).unwrap_or(document)
 }

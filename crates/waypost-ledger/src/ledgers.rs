@@ -1,4 +1,4 @@
-//! The ledgers that are read together, and changes to one of them.
+//! Ledgers that share one index, and changes to one of them.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -17,19 +17,22 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Stamp, create_private_dir};
 
-use crate::file::{ATTEMPTS, LedgerFile, LedgerLocks};
-use crate::index::{self, Failure, Followed, Index, IndexedIssue, Marks, Source};
+use crate::file::{LedgerFile, LedgerLocks, MAX_WRITE_ATTEMPTS};
+use crate::index::{self, Failure, Index, IndexedIssue, KnownLines, Source, Updated};
 
-/// How long to wait for somebody who brings the index up to date, before doing without it.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for a process that updates the index, before using an index in memory instead.
+const INDEX_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often files are read while others keep changing them, before what was read counts.
-const READS: usize = 5;
+/// Number of attempts to read all files while other programs keep changing them. The last attempt counts in any case.
+const MAX_READ_ATTEMPTS: usize = 5;
 
-/// Ledgers that are read together.
+/// Adding this many lines to the full-text index takes noticeable time.
+const SLOW_INDEXING_LINES: i64 = 5_000;
+
+/// Ledgers that share one index.
 pub struct Ledgers {
     files: Vec<LedgerFile>,
-    /// Where the index is kept.
+    /// The link to the index file.
     index: PathBuf,
     terms: Terms,
     open: Mutex<Option<Open>>,
@@ -38,9 +41,9 @@ pub struct Ledgers {
 /// An index that is open.
 struct Open {
     index: Index,
-    /// What the files were when the index was found to be up to date; none if that must be looked at again.
+    /// The files' stamps when the index was found up to date; `None` if that must be checked again.
     stamps: Option<Vec<Option<Stamp>>>,
-    /// Is another one each time an index is opened.
+    /// Unique for each opened index.
     serial: u64,
 }
 
@@ -52,7 +55,7 @@ impl Open {
 }
 
 impl Ledgers {
-    /// Names ledgers, and the file their index is kept in. None of the files need exist.
+    /// Describes ledgers and the path of their index. None of the files need exist.
     pub fn new(files: Vec<LedgerFile>, index: PathBuf, terms: Terms) -> Ledgers {
         Ledgers { files, index, terms, open: Mutex::new(None) }
     }
@@ -62,64 +65,63 @@ impl Ledgers {
         &self.files
     }
 
-    /// Returns what words and rules mean in them.
+    /// Returns the vocabulary and rules of these ledgers.
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// Asks about the issues as they are now. Everything `look` asks is about one moment.
+    /// Runs queries on an up-to-date index. All queries of `read` see one snapshot.
     ///
-    /// It is asked again if the index turns out to be damaged.
+    /// `read` is called again if the index turns out to be damaged.
     pub fn with_index<T>(&self, now: Timestamp, mut read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
         let mut open = self.lock();
         self.freshen(&mut open, now)?;
-        let answer = opened(open.as_ref())?.asked(&mut read);
-        match answer {
-            Asked::Answer(answer) => answer,
-            Asked::Failed(failure) => {
-                self.do_without(&mut open, failure, now)?;
+        let outcome = opened(open.as_ref())?.query_snapshot(&mut read);
+        match outcome {
+            QueryOutcome::Answer(answer) => answer,
+            QueryOutcome::Failed(failure) => {
+                self.fall_back_to_memory(&mut open, failure, now)?;
                 read(opened(open.as_ref())?)
             }
         }
     }
 
-    /// Makes [`Index::search`] answer at once from now on. The first time the words of all issues are read; if there are
-    /// many, `slow` is called before that.
+    /// Brings the full-text index up to date, so that [`Index::search`] answers at once. Calls `slow` first if that takes
+    /// long, as it does the first time.
     pub fn make_searchable(&self, now: Timestamp, slow: impl FnOnce()) -> Result<()> {
         match self.with_index(now, Index::unsearched)? {
             None => return Ok(()),
-            Some(5_000..) => slow(),
+            Some(SLOW_INDEXING_LINES..) => slow(),
             Some(_) => {}
         }
         let open = self.lock();
         let _lock = self.lock_index();
         let index = opened(open.as_ref())?;
-        let taken = index.begin_change().and_then(|()| index.take_texts()).and_then(|()| index.commit());
-        if taken.is_err() {
-            // Then each search reads them for itself.
+        let indexed = index.begin_change().and_then(|()| index.index_texts()).and_then(|()| index.commit());
+        if indexed.is_err() {
+            // Each search then indexes the texts itself.
             index.end();
         }
         Ok(())
     }
 
-    /// Returns a number that grows with every change of any ledger. When nothing changed, asking costs a look at the
-    /// metadata of each file.
+    /// Returns a number that grows with every change of any ledger. If nothing changed, this costs one `stat` per file.
     pub fn revision(&self, now: Timestamp) -> Result<u64> {
         self.with_index(now, Index::revision)
     }
 
-    /// Returns a number that stays the same as long as no answer can be different, but for the time. Asking costs a look
-    /// at the metadata of each file; if in doubt, there is none.
+    /// Returns a number that stays the same as long as no ledger changes, or `None` if that is uncertain. Costs one `stat`
+    /// per file.
     pub fn state(&self) -> Option<u64> {
         let open = self.lock();
         let open = open.as_ref()?;
         (open.stamps.as_ref()? == &self.stamps()?).then_some(open.serial)
     }
 
-    /// Changes one ledger; all of it is on disk when this returns, or none of it.
+    /// Changes one ledger, atomically and durably.
     ///
-    /// What `change` is given is what the file says at that moment, under the lock. It is asked again if a program that
-    /// knows no lock swaps the file meanwhile.
+    /// `change` gets the current content, read under the lock. It is called again if a program that does not use our lock
+    /// replaces the file meanwhile.
     pub fn change<T>(
         &self,
         number: usize,
@@ -130,7 +132,7 @@ impl Ledgers {
         self.change_under(&locks, number, now, change)
     }
 
-    /// Does what [`Ledgers::change`] does, under locks that the caller holds already.
+    /// Changes one ledger like [`Ledgers::change`], under locks that the caller holds already.
     pub fn change_under<T>(
         &self,
         locks: &LedgerLocks,
@@ -142,28 +144,29 @@ impl Ledgers {
         if !locks.cover(file) {
             return Err(Error::internal(format!("the ledger {} is not locked", file.path().display())));
         }
-        // Files are locked before the index everywhere, so that threads that share it never wait for each other.
+        // All code locks files before the index, so that threads that share the index never deadlock.
         let mut open = self.lock();
         let mut in_memory = false;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_WRITE_ATTEMPTS {
             let source = self.read(number)?;
             let index_lock = self.open_for_change(&mut open, number, &source, in_memory, now)?;
             let index = opened(open.as_ref())?;
             let Source { document, seen, .. } = source;
-            // If the index fails here or later, that is seen below.
-            let marks = index.marks(number).unwrap_or_default();
+            // The check of `index.failure()` below covers a failure here.
+            let known_lines = index.known_lines(number).unwrap_or_default();
             let places = Places::default();
             let (is_changed, is_discarded, is_elsewhere) = (false, false, Cell::new(false));
-            let mut draft = Draft { index, number, document, marks, places, is_changed, is_discarded, is_elsewhere };
+            let mut draft =
+                Draft { index, number, document, known_lines, places, is_changed, is_discarded, is_elsewhere };
             let answer = change(&mut draft);
-            let Draft { document, marks, is_changed, is_discarded, .. } = draft;
+            let Draft { document, known_lines, is_changed, is_discarded, .. } = draft;
             if let Some(failure) = index.failure() {
-                // What it answered meanwhile may have been wrong.
+                // `change` may have seen wrong answers.
                 index.end();
                 drop(index_lock);
                 self.drop_index(&mut open, failure);
                 if in_memory {
-                    // Not even one that nobody else can touch works.
+                    // An index in memory, which no other process can touch, fails too.
                     return Err(Error::internal("the index cannot be used"));
                 }
                 in_memory = true;
@@ -173,20 +176,19 @@ impl Ledgers {
                 index.end();
                 return answer;
             }
-            let written = answer.and_then(|answer| Ok((answer, !is_changed || file.replace(&seen, &document)?)));
-            let (answer, is_written) = written.inspect_err(|_| index.end())?;
+            let outcome = answer.and_then(|answer| Ok((answer, !is_changed || file.replace(&seen, &document)?)));
+            let (answer, is_written) = outcome.inspect_err(|_| index.end())?;
             if !is_written {
                 index.end();
                 continue;
             }
-            let kept = if is_changed {
-                index.wrote(number, file.path(), &marks).and_then(|()| index.raise_revision(now))
+            let recorded = if is_changed {
+                index.record_write(number, file.path(), &known_lines).and_then(|()| index.raise_revision(now))
             } else {
                 Ok(())
             };
-            // The ledger is written, and that is what counts. If this fails, the next one who looks finds the index
-            // behind.
-            match kept.and_then(|()| index.commit()) {
+            // The ledger is written, and only the ledger counts. If this fails, the next reader finds the index stale.
+            match recorded.and_then(|()| index.commit()) {
                 Ok(()) => open.as_mut().into_iter().for_each(|open| open.stamps = None),
                 Err(_) => *open = None,
             }
@@ -196,8 +198,8 @@ impl Ledgers {
         Err(file.contended_error())
     }
 
-    /// Writes one ledger anew, from what its file says at that moment, under the lock. Returns what `rewrite` returned with
-    /// it, or none if that wants nothing written.
+    /// Replaces the content of one ledger under the lock. `rewrite` gets the current content; the file stays as it is if
+    /// `rewrite` returns `None`. Returns the second value that `rewrite` returned.
     pub fn rewrite<T>(
         &self,
         number: usize,
@@ -206,11 +208,11 @@ impl Ledgers {
         let file = &self.files[number];
         let _lock = file.lock()?;
         let mut open = self.lock();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_WRITE_ATTEMPTS {
             let (document, seen) = file.read_version()?;
             let Some((document, answer)) = rewrite(&document)? else { return Ok(None) };
             if file.replace(&seen, &document)? {
-                // The next one who looks finds the index behind.
+                // The next reader finds the index stale.
                 *open = None;
                 return Ok(Some(answer));
             }
@@ -220,7 +222,7 @@ impl Ledgers {
 
     fn lock(&self) -> MutexGuard<'_, Option<Open>> {
         self.open.lock().unwrap_or_else(|poisoned| {
-            // Whoever panicked may have left something begun.
+            // The thread that panicked may have left a transaction open.
             let mut open = poisoned.into_inner();
             *open = None;
             self.open.clear_poison();
@@ -232,7 +234,7 @@ impl Ledgers {
         self.index.with_extension("lock")
     }
 
-    /// Returns the stamps of all files. None if one cannot be looked at: it cannot be read either, and reading says why.
+    /// Returns the stamps of all files. `None` if `stat` fails on one of them; reading it then fails too, and says why.
     fn stamps(&self) -> Option<Vec<Option<Stamp>>> {
         self.files.iter().map(|file| Stamp::of_path(file.path()).ok()).collect()
     }
@@ -241,25 +243,26 @@ impl Ledgers {
         self.files[number].source()
     }
 
-    /// Reads all files, again if one changed meanwhile: an issue that is moved from one to another would be in neither.
+    /// Reads all files, and repeats that if one changed meanwhile: otherwise an issue that moves from one file to another
+    /// could appear in neither.
     fn read_all(&self) -> Result<Vec<Source<'_>>> {
         let read = || (0..self.files.len()).map(|number| self.read(number)).collect::<Result<Vec<_>>>();
-        for _ in 1..READS {
+        for _ in 1..MAX_READ_ATTEMPTS {
             let before = self.stamps();
             let sources = read()?;
-            if self.is_one_moment(before.as_deref()) {
+            if self.is_unchanged_since(before.as_deref()) {
                 return Ok(sources);
             }
         }
         read()
     }
 
-    /// Tells whether no file changed since these stamps were taken. One file alone is always read at one moment.
-    fn is_one_moment(&self, stamps: Option<&[Option<Stamp>]>) -> bool {
+    /// Returns whether no file changed since these stamps. A single file is always read atomically.
+    fn is_unchanged_since(&self, stamps: Option<&[Option<Stamp>]>) -> bool {
         self.files.len() == 1 || stamps.is_some_and(|stamps| self.stamps().as_deref() == Some(stamps))
     }
 
-    /// Opens the index and makes sure that it says what the files say now.
+    /// Opens the index and brings it up to date with the files.
     fn freshen(&self, open: &mut Option<Open>, now: Timestamp) -> Result<()> {
         let Some(stamps) = self.stamps() else { return self.open_in_memory(open, now) };
         if open.as_ref().is_some_and(|open| open.stamps.as_ref() == Some(&stamps)) {
@@ -272,11 +275,11 @@ impl Ledgers {
                 return Ok(());
             }
         } else if stamps.iter().all(Option::is_none) {
-            // There is nothing to keep an index of.
+            // Without files there is nothing to index.
             return self.open_in_memory(open, now);
         }
         for file in &self.files {
-            // The file is not the one that was indexed. A write that was interrupted may be the reason.
+            // The index does not match the files. An interrupted write may be the reason.
             let _ = file.recover_displaced();
         }
         let lock = self.lock_index();
@@ -286,8 +289,8 @@ impl Ledgers {
         self.open_in_memory(open, now)
     }
 
-    /// Opens the index, up to date with what was read of one ledger and with the others, and begins a change of it.
-    /// Returns the lock that keeps others from doing so.
+    /// Opens the index, brings it up to date with `source` and the other files, and begins a transaction. Returns the lock
+    /// of the index, unless the index is in memory.
     fn open_for_change(
         &self,
         open: &mut Option<Open>,
@@ -305,18 +308,16 @@ impl Ledgers {
         self.open_in_memory(open, now)?;
         let index = opened(open.as_ref())?;
         index.begin_change()?;
-        // What was read a moment ago to make it may be older or newer than what is to be changed.
-        match index.follow(number, source)? {
-            Followed::Same | Followed::Changed => Ok(None),
-            Followed::TooFar => {
-                Err(Error::unavailable("the ledger is being replaced at this moment").hint("try again"))
-            }
+        // The content that the index was built from may be older or newer than `source`.
+        match index.update(number, source)? {
+            Updated::Same | Updated::Changed => Ok(None),
+            Updated::RebuildNeeded => Err(Error::unavailable("another program is replacing the ledger").hint("retry")),
         }
     }
 
     fn lock_index(&self) -> Option<FileLock> {
         create_private_dir(self.index.parent()?).ok()?;
-        FileLock::acquire(&self.lock_path(), PATIENCE).ok()
+        FileLock::acquire(&self.lock_path(), INDEX_LOCK_TIMEOUT).ok()
     }
 
     fn freshness(&self, index: &Index, stamps: &[Option<Stamp>]) -> Result<Option<Vec<bool>>> {
@@ -328,20 +329,20 @@ impl Ledgers {
         }
     }
 
-    /// Brings the index on disk up to date, under its lock; makes it anew if that is better. Returns whether it is there
-    /// now. Only a ledger that cannot be read is an error.
+    /// Brings the index on disk up to date, or rebuilds it if that is faster. The caller holds the lock of the index. Returns
+    /// whether the index is usable; only an unreadable ledger is an error.
     ///
-    /// If one ledger is given as it was read, it is about to be changed, and a change of the index is left open.
+    /// If `given` is a ledger's content, the caller is about to change that ledger, and the transaction stays open.
     fn open_up_to_date(
         &self,
         open: &mut Option<Open>,
         given: Option<(usize, &Source<'_>)>,
         now: Timestamp,
     ) -> Result<bool> {
-        // Somebody may have put another one in its place while we waited.
+        // Another process may have replaced the index while we waited.
         *open = None;
         if let Some(index) = Index::open(&self.index, &self.terms) {
-            match self.follow(&index, given, now) {
+            match self.update(&index, given, now) {
                 Ok(true) => {
                     *open = Some(Open::new(index, None));
                     return Ok(true);
@@ -357,38 +358,38 @@ impl Ledgers {
         let sources = self.read_all()?;
         *open = self.build(&sources, now).ok().flatten().map(|index| Open::new(index, None));
         let Some(open) = open else { return Ok(false) };
-        // What is to be changed is what was read under its lock.
+        // The caller changes the content that it read under the ledger's lock.
         let Some((number, source)) = given else { return Ok(true) };
-        let followed = open.index.begin_change().and_then(|()| open.index.follow(number, source));
-        Ok(followed.is_ok_and(|followed| followed != Followed::TooFar))
+        let updated = open.index.begin_change().and_then(|()| open.index.update(number, source));
+        Ok(updated.is_ok_and(|updated| updated != Updated::RebuildNeeded))
     }
 
-    /// Follows all files whose stamps are not those that were read. Returns whether the index is of these files, and
-    /// fewer lines changed than would be worth it.
+    /// Updates the index with all files whose stamps changed. Returns false if the index is of other files, or if so many
+    /// lines changed that a rebuild is faster.
     ///
-    /// Files that changed while others were followed are followed again: an issue that is moved from one to another would
-    /// be in neither.
-    fn follow(&self, index: &Index, given: Option<(usize, &Source<'_>)>, now: Timestamp) -> Result<bool> {
+    /// Repeats that for files that changed meanwhile: otherwise an issue that moves from one file to another could appear in
+    /// neither.
+    fn update(&self, index: &Index, given: Option<(usize, &Source<'_>)>, now: Timestamp) -> Result<bool> {
         let mut is_changed = false;
-        for read in 0..READS {
+        for attempt in 0..MAX_READ_ATTEMPTS {
             let Some(stamps) = self.stamps() else { return Ok(false) };
             let Some(fresh) = self.freshness(index, &stamps)? else { return Ok(false) };
-            if read == 0 {
+            if attempt == 0 {
                 index.begin_change()?;
             }
             for (number, is_fresh) in fresh.into_iter().enumerate() {
-                let followed = match given {
-                    Some((wanted, source)) if wanted == number => index.follow(number, source)?,
+                let updated = match given {
+                    Some((given, source)) if given == number => index.update(number, source)?,
                     _ if is_fresh => continue,
-                    _ => index.follow_file(number, &self.files[number])?,
+                    _ => index.update_from_file(number, &self.files[number])?,
                 };
-                match followed {
-                    Followed::Same => {}
-                    Followed::Changed => is_changed = true,
-                    Followed::TooFar => return Ok(false),
+                match updated {
+                    Updated::Same => {}
+                    Updated::Changed => is_changed = true,
+                    Updated::RebuildNeeded => return Ok(false),
                 }
             }
-            if self.is_one_moment(Some(&stamps)) {
+            if self.is_unchanged_since(Some(&stamps)) {
                 break;
             }
         }
@@ -401,9 +402,9 @@ impl Ledgers {
         Ok(true)
     }
 
-    /// Makes a new index beside the old one and puts it in its place.
+    /// Builds a new index beside the old one, then replaces the old one.
     fn build(&self, sources: &[Source<'_>], now: Timestamp) -> Result<Option<Index>> {
-        let cannot = || Error::unavailable("cannot keep the index");
+        let cannot = || Error::unavailable("cannot write the index");
         let file = index::new_file(&self.index).ok_or_else(cannot)?;
         let made = Index::create(&file, &self.terms).and_then(|index| {
             index.fill(sources, now)?;
@@ -417,7 +418,7 @@ impl Ledgers {
         Ok(Index::open(&self.index, &self.terms))
     }
 
-    /// Makes an index that nobody else sees.
+    /// Builds an index in memory.
     fn open_in_memory(&self, open: &mut Option<Open>, now: Timestamp) -> Result<()> {
         let sources = self.read_all()?;
         let index = Index::in_memory(&self.terms)?;
@@ -429,13 +430,13 @@ impl Ledgers {
         Ok(())
     }
 
-    /// Goes on in memory with an index that failed.
-    fn do_without(&self, open: &mut Option<Open>, failure: Failure, now: Timestamp) -> Result<()> {
+    /// Replaces an index that failed by one in memory.
+    fn fall_back_to_memory(&self, open: &mut Option<Open>, failure: Failure, now: Timestamp) -> Result<()> {
         self.drop_index(open, failure);
         self.open_in_memory(open, now)
     }
 
-    /// Drops an index that failed, for good if it is damaged.
+    /// Closes an index that failed, and deletes it if it is damaged.
     fn drop_index(&self, open: &mut Option<Open>, failure: Failure) {
         *open = None;
         if failure == Failure::Damaged
@@ -450,67 +451,68 @@ fn opened(open: Option<&Open>) -> Result<&Index> {
     open.map(|open| &open.index).ok_or_else(|| Error::internal("no index is open"))
 }
 
-/// What came of asking an index.
-enum Asked<T> {
+/// The outcome of queries on an index.
+enum QueryOutcome<T> {
     Answer(Result<T>),
     Failed(Failure),
 }
 
 impl Index {
-    fn asked<T>(&self, look: &mut impl FnMut(&Index) -> Result<T>) -> Asked<T> {
-        let answer = self.begin().and_then(|()| look(self));
+    /// Runs queries that see one snapshot.
+    fn query_snapshot<T>(&self, read: &mut impl FnMut(&Index) -> Result<T>) -> QueryOutcome<T> {
+        let answer = self.begin().and_then(|()| read(self));
         self.end();
         match self.failure() {
-            None => Asked::Answer(answer),
-            Some(failure) => Asked::Failed(failure),
+            None => QueryOutcome::Answer(answer),
+            Some(failure) => QueryOutcome::Failed(failure),
         }
     }
 }
 
-/// A ledger that is being changed. What it is asked includes what was changed so far.
+/// A ledger that is being changed. Its queries see the changes made so far.
 pub struct Draft<'a> {
     index: &'a Index,
     number: usize,
     document: Document,
-    marks: Marks,
+    known_lines: KnownLines,
     places: Places,
     is_changed: bool,
     is_discarded: bool,
     is_elsewhere: Cell<bool>,
 }
 
-/// Where lines stand, by their hashes. Many changes would look through the whole file many times; one looks once.
+/// Positions of lines by their hashes. The first search scans the file; from the second one on a map is worth its cost.
 #[derive(Default)]
 struct Places {
-    asked: usize,
-    known: Option<HashMap<u64, usize>>,
+    searches: usize,
+    by_hash: Option<HashMap<u64, usize>>,
 }
 
 impl Places {
-    /// Forgets what is known: lines stand elsewhere now.
-    fn forget(&mut self) {
-        self.known = None;
+    /// Drops the map, because lines have moved.
+    fn invalidate(&mut self) {
+        self.by_hash = None;
     }
 
-    /// Returns where a line stands.
+    /// Returns the position of a line.
     fn find(&mut self, document: &Document, line: &[u8]) -> Option<usize> {
-        let first = || document.lines().position(|known| known == line);
-        self.asked += 1;
-        if self.asked == 1 {
-            return first();
+        let scan = || document.lines().position(|other| other == line);
+        self.searches += 1;
+        if self.searches == 1 {
+            return scan();
         }
-        let known = self
-            .known
+        let by_hash = self
+            .by_hash
             .get_or_insert_with(|| document.lines().enumerate().map(|(place, line)| (hash(line), place)).collect());
-        let place = known.get(&hash(line)).copied();
-        // Of lines that are alike one may be gone, and lines that differ may have one hash.
-        place.filter(|place| *place < document.len() && document.line(*place) == line).or_else(first)
+        let place = by_hash.get(&hash(line)).copied();
+        // One of several equal lines may be gone, and different lines may have the same hash.
+        place.filter(|place| *place < document.len() && document.line(*place) == line).or_else(scan)
     }
 
-    /// Remembers that another line stands there now.
-    fn replaced(&mut self, document: &Document, place: usize) {
-        if let Some(known) = &mut self.known {
-            known.insert(hash(document.line(place)), place);
+    /// Records a line that was replaced.
+    fn record_replacement(&mut self, document: &Document, place: usize) {
+        if let Some(by_hash) = &mut self.by_hash {
+            by_hash.insert(hash(document.line(place)), place);
         }
     }
 }
@@ -522,17 +524,17 @@ fn hash(line: &[u8]) -> u64 {
 }
 
 impl Draft<'_> {
-    /// Makes sure that nothing is written, whatever else is done.
+    /// Discards the draft: nothing is written, whatever else happens to it.
     pub fn discard(&mut self) {
         self.is_discarded = true;
     }
 
-    /// Returns the issues as they are now, changes included.
+    /// Returns the index, which includes the changes made so far.
     pub fn issues(&self) -> &Index {
         self.index
     }
 
-    /// Returns the copy of an issue that is in this ledger.
+    /// Returns this ledger's copy of an issue.
     pub fn copy(&self, id: &str) -> Result<Option<IndexedIssue>> {
         self.index.in_ledger(id, self.number)
     }
@@ -540,32 +542,38 @@ impl Draft<'_> {
     /// Adds an issue.
     pub fn add(&mut self, record: &Record) -> Result<()> {
         let place = self.document.insert(record)?;
-        self.places.forget();
+        self.places.invalidate();
         self.is_changed = true;
-        self.index.exchange(self.number, &mut self.marks, place, false, Some(self.document.line(place)))
+        self.index.replace_line(self.number, &mut self.known_lines, place, false, Some(self.document.line(place)))
     }
 
-    /// Adds many records as they are.
+    /// Adds many records unchanged.
     pub fn add_all(&mut self, records: &[Record]) -> Result<()> {
-        self.places.forget();
+        self.places.invalidate();
         for place in self.document.insert_all(records)? {
             self.is_changed = true;
-            self.index.exchange(self.number, &mut self.marks, place, false, Some(self.document.line(place)))?;
+            self.index.replace_line(
+                self.number,
+                &mut self.known_lines,
+                place,
+                false,
+                Some(self.document.line(place)),
+            )?;
         }
         Ok(())
     }
 
-    /// Returns the lines of the file as they are now.
+    /// Returns the current lines of the file.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
         self.document.lines()
     }
 
-    /// Tells whether an issue is in the ledger that is being changed.
+    /// Returns whether an issue is in this ledger.
     pub fn has(&self, entry: &IndexedIssue) -> bool {
         entry.ledger == self.number
     }
 
-    /// Changes one issue, and returns it as it is now. Several versions of it become one.
+    /// Changes one issue and returns the new record. Unites several versions of the issue into one.
     pub fn edit(&mut self, id: &str, edit: impl FnOnce(&mut Record) -> Result<()>) -> Result<Record> {
         let Some(IndexedIssue { record: before, .. }) = self.copy(id)? else { return Err(self.not_here_error(id)) };
         let mut record = before.clone();
@@ -577,36 +585,36 @@ impl Draft<'_> {
         for version in versions.iter().skip(1) {
             let place = self.place_of(version)?;
             self.document.remove(place);
-            self.places.forget();
-            self.index.exchange(self.number, &mut self.marks, place, true, None)?;
+            self.places.invalidate();
+            self.index.replace_line(self.number, &mut self.known_lines, place, true, None)?;
         }
         let place = self.place_of(versions.first().map(String::as_str).unwrap_or_default())?;
         self.document.replace(place, &record)?;
-        self.places.replaced(&self.document, place);
+        self.places.record_replacement(&self.document, place);
         self.is_changed = true;
-        self.index.exchange(self.number, &mut self.marks, place, true, Some(self.document.line(place)))?;
+        self.index.replace_line(self.number, &mut self.known_lines, place, true, Some(self.document.line(place)))?;
         Ok(record)
     }
 
-    /// Says that issues closed before a moment may have been taken out on purpose.
+    /// Records in the ledger that issues closed before `to` may have been pruned.
     pub fn raise_mark(&mut self, to: Timestamp) -> Result<()> {
         let is_new = mark::raise(&mut self.document, to)?;
-        self.places.forget();
+        self.places.invalidate();
         self.is_changed = true;
-        self.index.exchange(self.number, &mut self.marks, 0, !is_new, Some(self.document.line(0)))
+        self.index.replace_line(self.number, &mut self.known_lines, 0, !is_new, Some(self.document.line(0)))
     }
 
-    /// Returns how many bytes the file has now.
+    /// Returns the current size of the file in bytes.
     pub fn size(&self) -> usize {
         self.document.parts().iter().map(|part| part.len()).sum()
     }
 
-    /// Takes one issue out of the file, and all its versions, if there are several.
+    /// Removes one issue with all its versions.
     pub fn remove(&mut self, id: &str) -> Result<()> {
         self.remove_all([id])
     }
 
-    /// Takes issues out of the file, and all their versions. The file is looked through once.
+    /// Removes issues with all their versions, in one pass over the file.
     pub fn remove_all<'i>(&mut self, ids: impl IntoIterator<Item = &'i str>) -> Result<()> {
         let mut gone: HashSet<Vec<u8>, RandomState> = HashSet::default();
         for id in ids {
@@ -624,16 +632,16 @@ impl Draft<'_> {
             .map(|(place, _)| place)
             .collect();
         if places.len() < gone.len() {
-            return Err(Error::internal("a line of the index is not in the ledger"));
+            return Err(Error::internal("the index has a line that is not in the ledger"));
         }
-        self.index.remove_lines(self.number, &mut self.marks, &places)?;
+        self.index.remove_lines(self.number, &mut self.known_lines, &places)?;
         self.document.remove_all(&places);
-        self.places.forget();
+        self.places.invalidate();
         self.is_changed |= !places.is_empty();
         Ok(())
     }
 
-    /// Tells whether a change failed because its issue is in another ledger by now.
+    /// Returns whether a change failed because another command moved its issue to another ledger.
     pub fn is_elsewhere(&self) -> bool {
         self.is_elsewhere.get()
     }
@@ -642,15 +650,15 @@ impl Draft<'_> {
         match self.index.get(id) {
             Ok(Some(_)) => {
                 self.is_elsewhere.set(true);
-                Error::unavailable(format!("issue {id} is being moved to another ledger")).hint("try again")
+                Error::unavailable(format!("another command is moving issue {id} to another ledger")).hint("retry")
             }
             _ => Error::not_found(format!("there is no issue {id:?}")),
         }
     }
 
-    /// Returns the place of a line.
+    /// Returns the position of a line, which must exist.
     fn place_of(&mut self, line: &str) -> Result<usize> {
         let place = self.places.find(&self.document, line.as_bytes());
-        place.ok_or_else(|| Error::internal("a line of the index is not in the ledger"))
+        place.ok_or_else(|| Error::internal("the index has a line that is not in the ledger"))
     }
 }

@@ -1,8 +1,8 @@
 //! The ledger on disk, and its index.
 //!
-//! The file is the only authority on issues. It is never rebuilt from anything else; a change is made to what the file
-//! says at that moment, under a lock, and the file is replaced at once or not at all. The index answers questions
-//! without reading the file, as long as the file is the one it was made from.
+//! The file is the only authority on issues. It is never rebuilt from anything else: a writer takes the lock, reads the
+//! file, changes its content and replaces it atomically. The index answers queries without reading the file, as long as
+//! the file is the one it was built from.
 
 mod file;
 mod index;

@@ -1,4 +1,4 @@
-//! The index says what the file says, whatever happened to either.
+//! The index matches the files, whatever happens to either.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -17,7 +17,7 @@ use waypost_testkit::temp_dir;
 
 const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Ledgers in a directory, with an index of this name.
+/// Returns ledgers in a directory, with an index of this name.
 fn ledgers(dir: &Path, index: &str) -> Ledgers {
     let file = |name: &str| {
         LedgerFile::new(dir.join("tree").join(name), dir.join(format!("private/{name}.lock")), Duration::from_secs(20))
@@ -26,7 +26,7 @@ fn ledgers(dir: &Path, index: &str) -> Ledgers {
     Ledgers::new(vec![file("one.jsonl"), file("two.jsonl")], dir.join("private").join(index), Terms::default())
 }
 
-/// Everything an index holds that does not depend on how it came to be.
+/// Returns the content of an index that does not depend on its history.
 fn dump(index: &Path) -> Vec<Vec<Value>> {
     let connection = Connection::open_with_flags(index, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let mut rows = Vec::new();
@@ -46,7 +46,7 @@ fn dump(index: &Path) -> Vec<Vec<Value>> {
     rows
 }
 
-/// The full-text index has the lines it says it has, and none that are gone.
+/// Checks that the full-text index has all lines up to its progress number, and no removed ones.
 fn check_texts(index: &Path) {
     let connection = Connection::open_with_flags(index, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let count = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0));
@@ -55,7 +55,7 @@ fn check_texts(index: &Path) {
     }
 }
 
-/// Compares the index with one that is made from nothing.
+/// Compares the index with one built from scratch.
 fn check(dir: &Path) {
     let kept = ledgers(dir, "kept.db");
     let searched = kept.with_index(NOW, |index| index.search(&["word".to_owned()], None)).unwrap();
@@ -71,7 +71,7 @@ fn check(dir: &Path) {
     }
     assert_eq!(words[0], words[1]);
     if !["kept.db", "new.db"].iter().all(|name| dir.join("private").join(name).exists()) {
-        assert!(ids(&ready).is_empty(), "only of nothing no index is kept");
+        assert!(ids(&ready).is_empty(), "an index exists unless there are no issues");
         return;
     }
     check_texts(&dir.join("private/kept.db"));
@@ -84,23 +84,23 @@ fn check(dir: &Path) {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// We add or change a record in a ledger.
+    /// Waypost adds or changes a record.
     Write(usize, String),
-    /// We take one out.
+    /// Waypost removes a record.
     Remove(usize, usize),
-    /// Somebody puts a line into a file, in place or by renaming.
+    /// Another program inserts a line, in place or by renaming.
     Insert(usize, usize, String, bool),
-    /// Somebody takes a line out.
+    /// Another program removes a line.
     Delete(usize, usize, bool),
-    /// Somebody sorts a file the other way round.
+    /// Another program reverses the lines.
     Reverse(usize),
-    /// Somebody cuts a file off.
+    /// Another program truncates a file.
     Cut(usize, usize),
-    /// Somebody searches, and so makes the texts part of the index.
+    /// A search adds the texts to the index.
     Search,
 }
 
-/// A record of few ids, with everything that readiness depends on.
+/// Generates a record with one of few ids and all fields that readiness depends on.
 fn record() -> impl Strategy<Value = String> {
     let id = || "[a-f]";
     let status = prop_oneof![3 => Just("open"), 1 => Just("closed"), 1 => Just("in_progress"), 1 => Just("deferred"), 1 => Just("tombstone")];
@@ -130,7 +130,7 @@ fn record() -> impl Strategy<Value = String> {
                 record["parent_id"] = parent.into();
             }
             if let Some(year) = year {
-                // Before, at and after the moment of asking.
+                // Before, at and after the time of the query.
                 record["defer_until"] = format!("{}-01-01T00:00:00Z", 2025 + year).into();
                 record["updated_at"] = format!("{}-01-01T00:00:00Z", 2020 + year).into();
             }
@@ -160,14 +160,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn by_hand(path: &Path, in_place: bool, change: impl FnOnce(&mut Vec<String>)) {
+fn edit_by_hand(path: &Path, in_place: bool, change: impl FnOnce(&mut Vec<String>)) {
     let mut lines: Vec<String> = fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect();
     change(&mut lines);
     lines.push(String::new());
     write(path, in_place, lines.join("\n").as_bytes());
 }
 
-#[expect(clippy::disallowed_methods, reason = "a stranger who knows no lock")]
+#[expect(clippy::disallowed_methods, reason = "acts as a program that does not use our lock")]
 fn write(path: &Path, in_place: bool, bytes: &[u8]) {
     if in_place {
         fs::write(path, bytes).unwrap();
@@ -178,12 +178,12 @@ fn write(path: &Path, in_place: bool, bytes: &[u8]) {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "in a directory of our own")]
+#[expect(clippy::disallowed_methods, reason = "removes a directory of this test")]
 fn remove(dir: &Path) {
     fs::remove_dir_all(dir).unwrap();
 }
 
-fn take(ledgers: &Ledgers, step: &Step) {
+fn run_step(ledgers: &Ledgers, step: &Step) {
     let path = |file: &usize| ledgers.files()[*file].path().to_owned();
     match step {
         Step::Write(file, line) => {
@@ -197,7 +197,7 @@ fn take(ledgers: &Ledgers, step: &Step) {
                         Ok(())
                     })
                     .map(drop),
-                Some(_) => Err(Error::conflict("it is in the other one")),
+                Some(_) => Err(Error::conflict("the issue is in the other ledger")),
             });
             drop(written);
         }
@@ -212,15 +212,15 @@ fn take(ledgers: &Ledgers, step: &Step) {
             });
             removed.unwrap();
         }
-        Step::Insert(file, at, line, in_place) => by_hand(&path(file), *in_place, |lines| {
+        Step::Insert(file, at, line, in_place) => edit_by_hand(&path(file), *in_place, |lines| {
             lines.insert((*at).min(lines.len()), line.clone());
         }),
-        Step::Delete(file, at, in_place) => by_hand(&path(file), *in_place, |lines| {
+        Step::Delete(file, at, in_place) => edit_by_hand(&path(file), *in_place, |lines| {
             if *at < lines.len() {
                 lines.remove(*at);
             }
         }),
-        Step::Reverse(file) => by_hand(&path(file), false, |lines| lines.reverse()),
+        Step::Reverse(file) => edit_by_hand(&path(file), false, |lines| lines.reverse()),
         Step::Cut(file, at) => {
             let bytes = fs::read(path(file)).unwrap_or_default();
             write(&path(file), true, &bytes[..(*at).min(bytes.len())]);
@@ -232,11 +232,11 @@ fn take(ledgers: &Ledgers, step: &Step) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
     #[test]
-    fn an_index_that_followed_is_one_that_is_made_anew(steps in proptest::collection::vec(step(), 1..12)) {
+    fn an_updated_index_equals_a_rebuilt_one(steps in proptest::collection::vec(step(), 1..12)) {
         let dir = temp_dir();
         let ledgers = ledgers(dir.path(), "kept.db");
         for step in &steps {
-            take(&ledgers, step);
+            run_step(&ledgers, step);
             check(dir.path());
         }
     }
@@ -252,8 +252,8 @@ fn line_of(id: usize, title: &str) -> String {
     format!("{{\"id\":\"a-{id:05}\",\"title\":\"{title}\"}}")
 }
 
-/// A file of some size, so that its index has more than a few pages.
-fn many(dir: &Path) -> PathBuf {
+/// Writes a ledger that is large enough for an index of many pages.
+fn write_large_ledger(dir: &Path) -> PathBuf {
     let path = dir.join("tree/one.jsonl");
     let text: String = (0..2_000).map(|number| line_of(number, &format!("issue {number}")) + "\n").collect();
     write(&path, true, text.as_bytes());
@@ -261,7 +261,7 @@ fn many(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_same_size_edit_is_seen_at_once_however_fast_it_follows() {
+fn an_edit_of_the_same_size_is_seen_at_once() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
     let path = ledgers.files()[0].path().to_owned();
@@ -272,15 +272,15 @@ fn a_same_size_edit_is_seen_at_once_however_fast_it_follows() {
 }
 
 #[test]
-fn an_index_that_is_missing_foreign_or_damaged_changes_no_answer() {
+fn a_missing_foreign_or_damaged_index_changes_no_answer() {
     let dir = temp_dir();
     fs::create_dir_all(dir.path().join("tree")).unwrap();
-    many(dir.path());
+    write_large_ledger(dir.path());
     let index = dir.path().join("private/kept.db");
     let answer = titles(&ledgers(dir.path(), "kept.db"));
     assert_eq!(answer.len(), 2_000);
     let whole = fs::read(&index).unwrap();
-    // Random bytes, by a generator that is always the same.
+    // Pseudo-random bytes with a fixed seed.
     let mut state = 7_u64;
     let mut random = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -311,12 +311,12 @@ fn an_index_that_is_missing_foreign_or_damaged_changes_no_answer() {
     fs::remove_file(&index).unwrap();
     fs::create_dir(&index).unwrap();
     assert_eq!(titles(&ledgers(dir.path(), "kept.db")), answer, "a directory");
-    fs::remove_file(&index).expect("it was put in the place of the directory");
+    fs::remove_file(&index).expect("the index replaced the directory");
 
     let foreign = Connection::open(&index).unwrap();
     foreign.execute_batch("CREATE TABLE about (identity, salt); INSERT INTO about VALUES ('another', 1)").unwrap();
     drop(foreign);
-    assert_eq!(titles(&ledgers(dir.path(), "kept.db")), answer, "another schema's");
+    assert_eq!(titles(&ledgers(dir.path(), "kept.db")), answer, "a database of another schema");
     check(dir.path());
 }
 
@@ -325,10 +325,10 @@ fn an_older_copy_of_the_index_is_brought_up_to_date() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
     let index = dir.path().join("private/kept.db");
-    let file = many(dir.path());
+    let file = write_large_ledger(dir.path());
     assert_eq!(titles(&ledgers).len(), 2_000);
     let older = fs::read(&index).unwrap();
-    by_hand(&file, false, |lines| {
+    edit_by_hand(&file, false, |lines| {
         lines.truncate(1_990);
         lines.push(line_of(77_777, "new"));
     });
@@ -344,7 +344,7 @@ fn an_older_copy_of_the_index_is_brought_up_to_date() {
 fn an_index_removed_or_replaced_while_it_is_open_changes_no_answer() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
-    let file = many(dir.path());
+    let file = write_large_ledger(dir.path());
     let private = dir.path().join("private");
     for round in 0..20 {
         assert_eq!(titles(&ledgers).len(), 2_000 + round);
@@ -353,7 +353,7 @@ fn an_index_removed_or_replaced_while_it_is_open_changes_no_answer() {
         } else {
             write(&private.join("kept.db"), round % 4 == 1, b"not a database");
         }
-        by_hand(&file, true, |lines| lines.push(line_of(50_000 + round, "more")));
+        edit_by_hand(&file, true, |lines| lines.push(line_of(50_000 + round, "more")));
         let new = Record::parse(&line_of(60_000 + round, "by us")).unwrap();
         ledgers.change(0, NOW, |draft| draft.add(&new)).unwrap();
         ledgers.change(0, NOW, |draft| draft.remove(&format!("a-{}", 60_000 + round))).unwrap();
@@ -361,11 +361,11 @@ fn an_index_removed_or_replaced_while_it_is_open_changes_no_answer() {
 }
 
 #[test]
-fn whoever_has_an_older_index_open_does_not_see_the_changes_of_a_newer_one() {
+fn a_process_with_an_older_index_open_does_not_see_changes_of_a_newer_one() {
     let dir = temp_dir();
     let older = ledgers(dir.path(), "kept.db");
-    many(dir.path());
-    // Until the stamps are settled each look opens the index again.
+    write_large_ledger(dir.path());
+    // Each query opens the index again until the stamps are old enough to be trusted.
     while older.state().is_none() {
         assert_eq!(titles(&older).len(), 2_000);
     }
@@ -377,7 +377,7 @@ fn whoever_has_an_older_index_open_does_not_see_the_changes_of_a_newer_one() {
             for number in (0..2_000).step_by(7) {
                 draft.edit(&format!("a-{number:05}"), |record| record.set("title", &"changed"))?;
             }
-            // In the middle of that change, with its journal on disk.
+            // The change is open, with its journal on disk.
             let seen = titles(&older);
             assert_eq!(seen.len(), 2_000);
             assert!(seen.iter().all(|title| title.starts_with("issue ")), "{seen:?}");
@@ -385,12 +385,12 @@ fn whoever_has_an_older_index_open_does_not_see_the_changes_of_a_newer_one() {
             Ok(())
         })
         .unwrap();
-    assert_eq!(older.state(), serial, "it was the one that was open before");
+    assert_eq!(older.state(), serial, "the older index is still open");
     assert_eq!(titles(&newer).len(), 2_000);
 }
 
 #[test]
-fn a_ledger_that_became_a_link_to_nothing_is_an_error_and_not_empty() {
+fn a_ledger_that_became_a_dangling_link_is_an_error_and_not_empty() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
     let path = ledgers.files()[0].path().to_owned();
@@ -410,10 +410,10 @@ fn a_ledger_that_became_a_link_to_nothing_is_an_error_and_not_empty() {
 }
 
 #[test]
-fn a_panic_in_the_middle_harms_nobody() {
+fn a_panic_in_a_query_does_not_harm_the_index() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
-    many(dir.path());
+    write_large_ledger(dir.path());
     assert_eq!(titles(&ledgers).len(), 2_000);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _: Result<()> = ledgers.with_index(NOW, |_| panic!("on purpose"));
@@ -421,23 +421,23 @@ fn a_panic_in_the_middle_harms_nobody() {
     assert!(panicked.is_err());
     let before = fs::read_link(dir.path().join("private/kept.db")).unwrap();
     assert_eq!(titles(&ledgers).len(), 2_000);
-    assert_eq!(fs::read_link(dir.path().join("private/kept.db")).unwrap(), before, "the index is as good as before");
+    assert_eq!(fs::read_link(dir.path().join("private/kept.db")).unwrap(), before, "the index was not rebuilt");
 }
 
 #[test]
-fn a_tree_that_cannot_be_written_is_still_read() {
+fn ledgers_are_readable_if_the_index_cannot_be_written() {
     let dir = temp_dir();
-    many(&{
+    write_large_ledger(&{
         fs::create_dir_all(dir.path().join("tree")).unwrap();
         dir.path().to_owned()
     });
-    // A file where the directory of the index should be keeps even the superuser from making it.
+    // A file in the place of the index directory blocks even root.
     write(&dir.path().join("private"), true, b"");
     let ledgers = ledgers(dir.path(), "kept.db");
     assert_eq!(titles(&ledgers).len(), 2_000);
     let state = ledgers.state();
     assert_eq!(titles(&ledgers).len(), 2_000);
-    assert!(state.is_none() || state == ledgers.state(), "what is in memory is used again");
+    assert!(state.is_none() || state == ledgers.state(), "the index in memory is reused");
     assert_eq!(
         ledgers.with_index(NOW, |index| index.search(&["issue".to_owned(), "1999".to_owned()], None)).unwrap().len(),
         1
@@ -445,7 +445,7 @@ fn a_tree_that_cannot_be_written_is_still_read() {
 }
 
 #[test]
-fn changes_at_once_are_all_there_afterwards() {
+fn concurrent_changes_are_all_kept() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
     std::thread::scope(|scope| {
@@ -462,11 +462,11 @@ fn changes_at_once_are_all_there_afterwards() {
     });
     assert_eq!(titles(&ledgers).len(), 200);
     check(dir.path());
-    assert_eq!(fs::read_dir(dir.path().join("tree")).unwrap().count(), 1, "nothing beside the ledger");
+    assert_eq!(fs::read_dir(dir.path().join("tree")).unwrap().count(), 1, "no file beside the ledger");
 }
 
 #[test]
-fn a_change_that_fails_or_changes_nothing_leaves_file_and_index_alone() {
+fn a_failed_or_empty_change_leaves_file_and_index_alone() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
     let path = ledgers.files()[0].path().to_owned();
@@ -479,8 +479,8 @@ fn a_change_that_fails_or_changes_nothing_leaves_file_and_index_alone() {
     ledgers
         .change(0, NOW, |draft| -> Result<()> {
             draft.add(&new(2))?;
-            assert!(draft.issues().get("a-00002")?.is_some(), "a change sees what it did so far");
-            Err(Error::invalid("changed my mind"))
+            assert!(draft.issues().get("a-00002")?.is_some(), "a change sees its own changes");
+            Err(Error::invalid("fails on purpose"))
         })
         .unwrap_err();
     assert_eq!((titles(&ledgers).len(), modified()), (1, before));
@@ -488,24 +488,24 @@ fn a_change_that_fails_or_changes_nothing_leaves_file_and_index_alone() {
 }
 
 #[test]
-fn a_revision_grows_with_every_change_by_anybody_and_only_then() {
+fn a_revision_grows_with_every_change_by_any_program_and_only_then() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
     let new = Record::parse(&line_of(1, "x")).unwrap();
     ledgers.change(0, NOW, |draft| draft.add(&new)).unwrap();
     let first = ledgers.revision(NOW).unwrap();
     assert_eq!(ledgers.revision(NOW).unwrap(), first);
-    by_hand(ledgers.files()[1].path(), true, |lines| lines.push(line_of(2, "y")));
+    edit_by_hand(ledgers.files()[1].path(), true, |lines| lines.push(line_of(2, "y")));
     let second = ledgers.revision(NOW).unwrap();
     assert!(second > first);
     remove(&dir.path().join("private"));
     let later = Timestamp::from_millis(NOW.as_millis() + 5);
-    by_hand(ledgers.files()[1].path(), true, |lines| lines.push(line_of(3, "z")));
-    assert!(ledgers.revision(later).unwrap() > second, "although the index was made anew");
+    edit_by_hand(ledgers.files()[1].path(), true, |lines| lines.push(line_of(3, "z")));
+    assert!(ledgers.revision(later).unwrap() > second, "although the index was rebuilt");
 }
 
 #[test]
-fn what_cannot_be_read_is_not_empty() {
+fn an_unreadable_ledger_is_an_error_and_not_empty() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
     fs::create_dir_all(ledgers.files()[0].path()).unwrap();

@@ -44,7 +44,7 @@ pub fn claim(place: &Place, ledger: &Ledger, wanted: Option<&str>, ttl_ms: Optio
     deliver_notices(&mut session)?;
     let ids = match wanted {
         Some(wanted) => vec![ledger.with_index(|index| index.find(wanted))?],
-        None => ledger.with_index(|index| index.takeable(ledger.now(), TRIES))?,
+        None => ledger.with_index(|index| index.claimable(ledger.now(), TRIES))?,
     };
     let mut last = None;
     for id in ids {

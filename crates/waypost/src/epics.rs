@@ -35,7 +35,7 @@ pub struct FromIssue {
 /// What may be worked on is what would be ready in the ledger. So an epic is no task itself, and whoever waits for it
 /// waits for its parts; and a part waits for what the issues above it wait for.
 pub fn plan(index: &Index, terms: &Terms, wanted: &str, now: Timestamp) -> Result<FromIssue> {
-    let root = index.entry_of(wanted)?.issue;
+    let root = index.get_by_prefix(wanted)?.issue;
     if terms.statuses.category(&root.status).is_over() {
         return Err(Error::conflict(format!("issue {} is {}", root.id, root.status))
             .hint(format!("open it again: way reopen {}", root.id)));

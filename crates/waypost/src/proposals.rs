@@ -153,7 +153,7 @@ fn decide(
     let id = ledger.with_index(|index| index.find(id))?;
     let is_proposed = |entry: &IndexedIssue| entry.issue.visibility() == Visibility::Proposed;
     let project = ledger.with_index(|index| index.in_ledger(&id, 0))?.filter(is_proposed);
-    let number = project.map_or_else(|| ledger.with_index(|index| index.entry_of(&id)), Ok)?.ledger;
+    let number = project.map_or_else(|| ledger.with_index(|index| index.get_by_prefix(&id)), Ok)?.ledger;
     let record = ledger.transaction_in(number, |transaction| {
         if !transaction.copy_here(&id)?.as_ref().is_some_and(is_proposed) {
             return Err(Error::conflict(format!("issue {id} is not proposed")));

@@ -64,7 +64,7 @@ impl Repo {
         let marks = [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
         let git = git_dir_of(&checkout, &root).map(|git_dir| git_dir.join("index.lock"));
         let file = LedgerFile::new(ledger, checkout.private_dir.join("ledger.lock"), PATIENCE)
-            .with_marks(git.into_iter().chain(marks).collect());
+            .with_tool_locks(git.into_iter().chain(marks).collect());
         Repo { checkout, root, file }
     }
 

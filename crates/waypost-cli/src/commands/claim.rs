@@ -37,7 +37,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let (id, lease) = claims::claim(&desk.place, &desk.ledger, args.issue.as_deref(), args.ttl)?;
     ensure_driver(&desk.place);
     let (mut record, number) =
-        desk.ledger.with_index(|index| index.entry_of(&id).map(|entry| (entry.record, entry.ledger)))?;
+        desk.ledger.with_index(|index| index.get_by_prefix(&id).map(|entry| (entry.record, entry.ledger)))?;
     record.set("lease", &json!({ "epoch": lease.epoch, "expires_at": lease.expires_at }))?;
     cx.answer_changed(&desk, "Claimed", &[(record, number)])?;
     Ok(ExitCode::SUCCESS)

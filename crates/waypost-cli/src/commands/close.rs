@@ -36,7 +36,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         let named =
             changes.iter().filter_map(|change| if let Change::Close(id, _) = change.plain() { Some(id) } else { None });
         // What is not there, the change itself complains about.
-        let found = named.filter_map(|id| index.entry_of(id).ok());
+        let found = named.filter_map(|id| index.get_by_prefix(id).ok());
         let is_over = |entry: &IndexedIssue| desk.ledger.terms().statuses.category(&entry.issue.status).is_over();
         Ok(found.filter(is_over).map(|entry| entry.issue.id).collect::<Vec<String>>())
     })?;

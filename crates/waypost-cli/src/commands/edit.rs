@@ -31,7 +31,7 @@ const SECTIONS: &[&str] = &["description", "design", "acceptance_criteria", "not
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
-    let issue = cx.with_index(&desk, |index| index.entry_of(&args.issue))?.issue;
+    let issue = cx.with_index(&desk, |index| index.get_by_prefix(&args.issue))?.issue;
     let editor = match desk.place.variables.editor() {
         Some(editor) => editor,
         None if std::io::stdin().is_terminal() => "vi".to_owned(),

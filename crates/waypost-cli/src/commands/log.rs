@@ -40,7 +40,7 @@ struct Row {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let desk = cx.desk()?;
     let limit = args.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-    let (id, record) = match cx.with_index(&desk, |index| index.entry_of(&args.issue)) {
+    let (id, record) = match cx.with_index(&desk, |index| index.get_by_prefix(&args.issue)) {
         Ok(entry) => (entry.issue.id, Some(entry.record)),
         Err(error) => {
             let (record, _) = history::instead_of(error, &desk.place, &args.issue)?;

@@ -72,7 +72,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 fn look(index: &Index, wanted: &str, now: Timestamp) -> Result<Page> {
-    let entry = index.entry_of(wanted)?;
+    let entry = index.get_by_prefix(wanted)?;
     let id = entry.issue.id.clone();
     let summaries = |ids: Vec<String>| -> Result<Vec<Summary>> {
         Ok(ids.iter().map(|id| index.summary(id)).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())

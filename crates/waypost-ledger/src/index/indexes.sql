@@ -1,4 +1,4 @@
--- Made after the rows when an index is built: sorting once is faster than inserting in order.
+-- Created after the rows when an index is built: sorting once is faster than inserting in order.
 CREATE INDEX IF NOT EXISTS line_by_id ON line (id);
 CREATE INDEX issue_ready ON issue (urgency, priority, created_at, id, wakes_at) WHERE is_ready;
 CREATE INDEX issue_open ON issue (priority, created_at, id) WHERE category < 3;

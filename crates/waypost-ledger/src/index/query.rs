@@ -1,4 +1,4 @@
-//! Asking the index.
+//! Queries of the index.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use waypost_core::ledger::{cycle, issue_id};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
-use super::apply::{labels_from_text, unite};
+use super::rows::{labels_from_text, unite};
 use super::{Failure, Index};
 
-/// As much of an issue as a line of a list shows.
+/// The fields of an issue that a list shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Its id.
@@ -26,17 +26,17 @@ pub struct Summary {
     pub priority: u8,
     /// Its type.
     pub issue_type: String,
-    /// Who does it.
+    /// The agent or person who works on it.
     pub assignee: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Option<Timestamp>,
     /// When it was last changed.
     pub updated_at: Option<Timestamp>,
     /// When it was closed.
     pub closed_at: Option<Timestamp>,
-    /// When it should be done.
+    /// When it is due.
     pub due_at: Option<Timestamp>,
-    /// What it is a part of.
+    /// The issue it is a part of.
     pub parent_id: Option<String>,
     /// Its labels.
     pub labels: Vec<String>,
@@ -66,12 +66,12 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<Summary> {
     })
 }
 
-/// A limit as SQL has it: less than nothing means all.
-pub(super) fn at_most(limit: Option<usize>) -> i64 {
+/// Returns a limit for SQL, in which a negative number means no limit.
+pub(super) fn sql_limit(limit: Option<usize>) -> i64 {
     limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX))
 }
 
-/// An issue, whole.
+/// A complete issue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexedIssue {
     /// The issue.
@@ -84,66 +84,66 @@ pub struct IndexedIssue {
     pub raw: String,
 }
 
-/// What a filter may be made of at most.
-const MOST_VALUES: usize = 500;
+/// Maximum number of values in a filter.
+const MAX_FILTER_VALUES: usize = 500;
 
-/// Which issues are listed. What is empty or `None` does not narrow.
+/// Selects issues for a list. An empty or `None` field does not restrict the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// One of these statuses; if there is none, those that are not over.
+    /// Has one of these statuses. If empty: is neither closed nor deleted.
     pub statuses: Vec<String>,
-    /// Closed ones too. Deleted ones are only listed by their status.
+    /// Include closed issues. Deleted issues are only listed by their status.
     pub closed: bool,
-    /// Closed and deleted ones too.
+    /// Include closed and deleted issues.
     pub deleted: bool,
-    /// One of these types.
+    /// Has one of these types.
     pub types: Vec<String>,
-    /// All of these labels.
+    /// Has all of these labels.
     pub labels: Vec<String>,
-    /// One of these labels.
+    /// Has one of these labels.
     pub any_label: Vec<String>,
-    /// None of these labels.
+    /// Has none of these labels.
     pub without_labels: Vec<String>,
-    /// One of these priorities.
+    /// Has one of these priorities.
     pub priorities: Vec<u8>,
-    /// Done by this one; by nobody, if it is empty.
+    /// Is assigned to this agent or person. The empty text selects unassigned issues.
     pub assignee: Option<String>,
-    /// A part of this one; of none, if it is empty.
+    /// Is a part of this issue. The empty text selects issues without a parent.
     pub parent: Option<String>,
-    /// With this text in title or description, in any case.
+    /// Contains this text in its title or description, ignoring case.
     pub text: Option<String>,
-    /// Made then.
+    /// Was created in this range.
     pub created: Range,
-    /// Last changed then.
+    /// Was last changed in this range.
     pub updated: Range,
-    /// Closed then.
+    /// Was closed in this range.
     pub closed_at: Range,
-    /// Due then.
+    /// Is due in this range.
     pub due: Range,
 }
 
-/// From a moment on, until before another.
+/// A range of time without its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
-    /// The first moment.
+    /// The first moment in the range.
     pub from: Option<Timestamp>,
-    /// The first moment after it.
+    /// The first moment after the range.
     pub until: Option<Timestamp>,
 }
 
-/// The order of a list. What is the same in it comes oldest first, then by id.
+/// The order of a list. Ties are broken by creation time, then by id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// The highest first.
+    /// Highest priority first.
     #[default]
     Priority,
-    /// The oldest first.
+    /// Oldest first.
     Created,
-    /// The last changed first.
+    /// Last changed first.
     Updated,
-    /// The last closed first.
+    /// Last closed first.
     Closed,
-    /// The first due first.
+    /// Earliest due date first.
     Due,
     /// By id.
     Id,
@@ -153,7 +153,7 @@ pub enum Sort {
 
 impl Sort {
     fn sql(self, reverse: bool) -> String {
-        let (column, is_falling) = match self {
+        let (column, is_descending) = match self {
             Sort::Priority => ("priority", false),
             Sort::Created => ("created_at", false),
             Sort::Updated => ("updated_at", true),
@@ -162,27 +162,27 @@ impl Sort {
             Sort::Id => ("issue.id", false),
             Sort::Title => ("issue.title COLLATE NOCASE", false),
         };
-        let direction = if is_falling == reverse { "" } else { " DESC" };
+        let direction = if is_descending == reverse { "" } else { " DESC" };
         format!("{column}{direction}, created_at, issue.id")
     }
 }
 
-/// How many issues there are of each kind.
+/// Numbers of issues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By status.
+    /// All issues by status.
     pub by_status: Vec<(String, usize)>,
-    /// Those that are not over, by type.
+    /// Open issues by type.
     pub open_by_type: Vec<(String, usize)>,
-    /// Those that are not over, by priority.
+    /// Open issues by priority.
     pub open_by_priority: Vec<(u8, usize)>,
-    /// Those that are ready.
+    /// Ready issues.
     pub ready: usize,
-    /// Those that wait for others.
+    /// Issues that wait for others.
     pub blocked: usize,
 }
 
-/// A condition that grows, and its values.
+/// A condition under construction, and its values.
 #[derive(Default)]
 struct Condition {
     sql: Vec<String>,
@@ -268,22 +268,22 @@ impl Condition {
 }
 
 impl Index {
-    /// Returns the id that somebody means: the whole of it, or the unique beginning.
-    pub fn find(&self, wanted: &str) -> Result<String> {
+    /// Resolves an id or a unique prefix of one.
+    pub fn find(&self, prefix: &str) -> Result<String> {
         let ids = self.all(
             &format!("SELECT id FROM issue WHERE id >= ?1 AND id < ?2{} ORDER BY id LIMIT 1000", self.only()),
-            // No id goes on with the last character there is.
-            (wanted, format!("{wanted}\u{10ffff}")),
+            // No id continues with the last character of Unicode.
+            (prefix, format!("{prefix}\u{10ffff}")),
             |row| row.get::<_, String>(0),
         )?;
-        let found = issue_id::resolve(ids.iter().map(String::as_str), wanted).map(str::to_owned);
+        let found = issue_id::resolve(ids.iter().map(String::as_str), prefix).map(str::to_owned);
         found.map_err(|error| match self.unread() {
             Ok(0) | Err(_) => error,
             Ok(lines) => error.hint(format!("{lines} lines of the ledger cannot be read: way doctor")),
         })
     }
 
-    /// Returns an issue by its whole id.
+    /// Returns an issue by its full id.
     pub fn get(&self, id: &str) -> Result<Option<IndexedIssue>> {
         let found =
             self.one("SELECT raw, issue.ledger FROM issue JOIN line USING (line) WHERE issue.id = ?1", [id], |row| {
@@ -292,8 +292,7 @@ impl Index {
         found.map(|(raw, ledger)| self.entry(raw, ledger)).transpose()
     }
 
-    /// Returns the copy of an issue that is in one ledger, by its whole id; what its lines say together, if there are
-    /// several.
+    /// Returns one ledger's copy of an issue by its full id. Unites several lines of the issue into one record.
     pub fn in_ledger(&self, id: &str, ledger: usize) -> Result<Option<IndexedIssue>> {
         let mut lines = self.versions(id, ledger)?;
         let united = if lines.len() > 1 { unite(lines.iter().map(String::as_str)) } else { lines.pop() };
@@ -305,9 +304,9 @@ impl Index {
         self.all("SELECT raw FROM line WHERE id = ?1 AND ledger = ?2", (id, ledger), |row| row.get(0))
     }
 
-    /// Returns the issues of a ledger that are proposed, as they are in it.
+    /// Returns one ledger's copies of its proposed issues.
     pub fn proposed_in(&self, ledger: usize) -> Result<Vec<IndexedIssue>> {
-        // No spelling of the word goes without these letters, and few records have them.
+        // Every spelling of the field contains these letters, and few records have them.
         let lines =
             self.all("SELECT raw FROM line WHERE ledger = ?1 AND instr(raw, '\"visibility\"') > 0", [ledger], |row| {
                 row.get::<_, String>(0)
@@ -316,42 +315,42 @@ impl Index {
         Ok(entries.into_iter().filter(|entry| entry.issue.visibility() == Visibility::Proposed).collect())
     }
 
-    /// Returns the issue that somebody means, by its id or the unique beginning of it.
-    pub fn entry_of(&self, wanted: &str) -> Result<IndexedIssue> {
-        let id = self.find(wanted)?;
-        self.get(&id)?.ok_or_else(|| Error::not_found(format!("there is no issue {wanted:?}")))
+    /// Returns an issue by its id or a unique prefix of it.
+    pub fn get_by_prefix(&self, prefix: &str) -> Result<IndexedIssue> {
+        let id = self.find(prefix)?;
+        self.get(&id)?.ok_or_else(|| Error::not_found(format!("there is no issue {prefix:?}")))
     }
 
-    /// Returns how an issue is shown in a list.
+    /// Returns the summary of an issue by its full id.
     pub fn summary(&self, id: &str) -> Result<Option<Summary>> {
         self.one(&format!("SELECT {SUMMARY} FROM issue WHERE issue.id = ?1"), [id], summary)
     }
 
-    /// Returns the record of an issue of a list, and the number of its ledger.
+    /// Returns the record of a listed issue and the number of its ledger.
     pub fn record(&self, summary: &Summary) -> Result<(Record, usize)> {
         let found = self.one(
             "SELECT coalesce(united, raw), issue.ledger FROM issue JOIN line USING (line) WHERE issue.id = ?1",
             [&summary.id],
             |row| Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?)),
         )?;
-        let (raw, ledger) = found.ok_or_else(|| self.torn())?;
-        Ok((Record::parse(&raw).map_err(|_| self.torn())?, ledger))
+        let (raw, ledger) = found.ok_or_else(|| self.inconsistent())?;
+        Ok((Record::parse(&raw).map_err(|_| self.inconsistent())?, ledger))
     }
 
-    /// Returns the whole of an issue of a list.
+    /// Returns the complete issue of a summary.
     pub fn issue(&self, summary: &Summary) -> Result<Issue> {
         let (record, _) = self.record(summary)?;
-        Issue::read(&record).map(|(issue, _)| issue).ok_or_else(|| self.torn())
+        Issue::read(&record).map(|(issue, _)| issue).ok_or_else(|| self.inconsistent())
     }
 
-    /// Returns the issues that fit, in order; at most so many.
+    /// Returns at most `limit` issues that match a filter.
     pub fn list(&self, filter: &Filter, sort: Sort, reverse: bool, limit: Option<usize>) -> Result<Vec<Summary>> {
         let condition = Condition::of(filter);
-        if condition.values.len() > MOST_VALUES {
-            return Err(Error::invalid(format!("more than {MOST_VALUES} things to filter by are too many")));
+        if condition.values.len() > MAX_FILTER_VALUES {
+            return Err(Error::invalid(format!("a filter takes at most {MAX_FILTER_VALUES} values")));
         }
         let order = sort.sql(reverse);
-        let limit = at_most(limit);
+        let limit = sql_limit(limit);
         let Some(text) = &filter.text else {
             let only = self.only();
             let sql =
@@ -365,7 +364,7 @@ impl Index {
         })
     }
 
-    /// Looks through whole records, which takes its time; at most so many fit.
+    /// Returns at most `limit` issues that satisfy `fits`. Parses every record, which is slow.
     pub(super) fn scan(
         &self,
         condition: &str,
@@ -393,23 +392,23 @@ impl Index {
         })
     }
 
-    /// Returns the issues that can be worked on, the first one first; at most so many.
+    /// Returns at most `limit` ready issues, most urgent first.
     pub fn ready(&self, now: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
         let sql = format!(
             "SELECT {SUMMARY} FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1){} \
              ORDER BY urgency, priority, created_at, id LIMIT ?2",
             self.only()
         );
-        self.all(&sql, (now.as_millis(), at_most(limit)), summary)
+        self.all(&sql, (now.as_millis(), sql_limit(limit)), summary)
     }
 
-    /// Returns the issue that is given to somebody who does not name one.
+    /// Returns the issue that a caller gets who claims without naming one.
     pub fn next(&self, now: Timestamp) -> Result<Option<String>> {
-        Ok(self.takeable(now, 1)?.pop())
+        Ok(self.claimable(now, 1)?.pop())
     }
 
-    /// Returns the issues that may be given to somebody who does not name one, the first one first.
-    pub fn takeable(&self, now: Timestamp, limit: u32) -> Result<Vec<String>> {
+    /// Returns at most `limit` issues for a caller who claims without naming one, most urgent first.
+    pub fn claimable(&self, now: Timestamp, limit: u32) -> Result<Vec<String>> {
         let sql = format!(
             "SELECT id FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) \
              AND instr(labels, ?2) = 0{} ORDER BY urgency, priority, created_at, id LIMIT ?3",
@@ -418,8 +417,8 @@ impl Index {
         self.all(&sql, (now.as_millis(), format!("\n{NO_AUTO_CLAIM}\n"), limit), |row| row.get(0))
     }
 
-    /// Returns the moment at which an issue becomes ready by itself, after another moment.
-    pub fn next_waking(&self, now: Timestamp) -> Result<Option<Timestamp>> {
+    /// Returns the first time after `now` at which a deferred issue becomes ready.
+    pub fn next_wake_time(&self, now: Timestamp) -> Result<Option<Timestamp>> {
         let next =
             self.one("SELECT min(wakes_at) FROM issue WHERE is_ready AND wakes_at > ?1", [now.as_millis()], |row| {
                 row.get::<_, Option<i64>>(0)
@@ -427,7 +426,7 @@ impl Index {
         Ok(next.flatten().map(Timestamp::from_millis))
     }
 
-    /// Returns the issues that wait for others, or are parts of one that waits.
+    /// Returns the issues that wait for others, and their parts.
     pub fn blocked(&self, now: Timestamp) -> Result<Vec<Summary>> {
         let sql = format!(
             "SELECT {SUMMARY} FROM issue \
@@ -438,18 +437,18 @@ impl Index {
         self.all(&sql, [now.as_millis()], summary)
     }
 
-    /// Returns open issues that nobody touched since then, the longest first.
+    /// Returns open issues without a change since `since`, the longest unchanged first.
     pub fn stale(&self, since: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
         let sql = format!(
             "SELECT {SUMMARY} FROM issue WHERE category < 3 AND coalesce(updated_at, created_at, 0) < ?1{} \
              ORDER BY coalesce(updated_at, created_at), id LIMIT ?2",
             self.only()
         );
-        self.all(&sql, (since.as_millis(), at_most(limit)), summary)
+        self.all(&sql, (since.as_millis(), sql_limit(limit)), summary)
     }
 
-    /// Returns closed issues that nothing open depends on, the first closed first: those closed before a moment, but not
-    /// the `keep` that were closed last.
+    /// Returns issues closed before a moment on which no open issue depends, the first closed first. Leaves out the `keep`
+    /// issues that were closed last.
     pub fn prunable(&self, before: Timestamp, keep: usize) -> Result<Vec<IndexedIssue>> {
         let found = self.all(
             &format!(
@@ -468,12 +467,12 @@ impl Index {
         found.into_iter().map(|(raw, ledger)| self.entry(raw, ledger)).collect()
     }
 
-    /// Returns what keeps an issue from being ready.
+    /// Returns the reasons why an issue is not ready.
     pub fn obstacles(&self, id: &str, now: Timestamp) -> Result<Vec<Reason>> {
         Ok(self.all_obstacles([id], now)?.pop().unwrap_or_default())
     }
 
-    /// Returns what keeps each of these issues from being ready. Each of their ancestors is looked at once.
+    /// Returns for each of these issues why it is not ready. Reads each of their ancestors once.
     pub fn all_obstacles<'a>(
         &self,
         ids: impl IntoIterator<Item = &'a str>,
@@ -488,14 +487,14 @@ impl Index {
         ids.into_iter().map(obstacles).collect()
     }
 
-    /// Returns what depends on an issue, and how.
+    /// Returns the issues that depend on an issue, and the kind of each dependency.
     pub fn dependents(&self, id: &str) -> Result<Vec<(String, String)>> {
         self.all("SELECT id, kind FROM edge WHERE other = ?1 ORDER BY kind, id", [id], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
     }
 
-    /// Returns what an issue depends on, and how.
+    /// Returns the issues that an issue depends on, and the kind of each dependency.
     pub fn dependencies(&self, id: &str) -> Result<Vec<(String, String)>> {
         self.all("SELECT other, kind FROM edge WHERE id = ?1 ORDER BY kind, other", [id], |row| {
             Ok((row.get(0)?, row.get(1)?))
@@ -507,21 +506,21 @@ impl Index {
         self.all("SELECT id FROM issue WHERE parent_id = ?1 ORDER BY id", [id], |row| row.get(0))
     }
 
-    /// Returns the circle that would close if one issue waited for another.
+    /// Returns the cycle that would close if one issue waited for another.
     pub fn cycle(&self, waiting: &str, blocker: &str) -> Option<Vec<String>> {
         cycle::closed_by(waiting, blocker, |id| {
             self.facts(id).map(|facts| facts.into_owned().blockers).unwrap_or_default()
         })
     }
 
-    /// Returns the circle that would close if one issue were a part of another.
+    /// Returns the cycle that would close if one issue were a part of another.
     pub fn parent_cycle(&self, part: &str, whole: &str) -> Option<Vec<String>> {
         cycle::closed_by(part, whole, |id| {
             self.facts(id).and_then(|facts| facts.into_owned().parent_id).into_iter().collect()
         })
     }
 
-    /// Counts.
+    /// Counts issues.
     pub fn counts(&self, now: Timestamp) -> Result<Counts> {
         let only = self.only();
         let by = |column: &str, condition: &str| {
@@ -544,7 +543,7 @@ impl Index {
         })
     }
 
-    /// Returns all labels of issues that are not over, and how many have them.
+    /// Returns all labels of open issues, and how many issues have each.
     pub fn labels(&self) -> Result<Vec<(String, usize)>> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let labels = format!("SELECT labels FROM issue WHERE category < 3 AND labels != ''{}", self.only());
@@ -561,7 +560,7 @@ impl Index {
         Ok(self.one("SELECT sum(unread) FROM ledger", [], |row| row.get::<_, Option<usize>>(0))?.flatten().unwrap_or(0))
     }
 
-    /// Returns how many ledgers have conflict markers, and are read as they would be merged.
+    /// Returns how many ledgers have conflict markers.
     pub fn conflicted(&self) -> Result<usize> {
         Ok(self.one("SELECT count(*) FROM ledger WHERE conflicted", [], |row| row.get(0))?.unwrap_or_default())
     }
@@ -573,13 +572,13 @@ impl Index {
     }
 
     fn entry(&self, raw: String, ledger: usize) -> Result<IndexedIssue> {
-        let record = Record::parse(&raw).map_err(|_| self.torn())?;
-        let (issue, _) = Issue::read(&record).ok_or_else(|| self.torn())?;
+        let record = Record::parse(&raw).map_err(|_| self.inconsistent())?;
+        let (issue, _) = Issue::read(&record).ok_or_else(|| self.inconsistent())?;
         Ok(IndexedIssue { issue, record, ledger, raw })
     }
 
-    /// The index contradicts itself.
-    pub(super) fn torn(&self) -> Error {
+    /// Marks the index as damaged, because it contradicts itself.
+    pub(super) fn inconsistent(&self) -> Error {
         self.failure.set(Some(Failure::Damaged));
         Error::unavailable("the index contradicts itself")
     }

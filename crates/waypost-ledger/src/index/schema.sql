@@ -1,9 +1,9 @@
--- One row: what this index was made by and under which rules, and how far it got.
+-- One row: the identity and the progress of this index.
 CREATE TABLE about (
     identity TEXT NOT NULL,
-    -- Mixed into the hashes of lines, so that nobody can write two lines of one hash.
+    -- Seeds the hashes of lines, so that no author of a ledger can construct a collision.
     salt     INTEGER NOT NULL,
-    -- Grows with every change that was seen.
+    -- Grows with every change.
     revision INTEGER NOT NULL,
     -- The lines up to this one are in the full-text index; below 0 if there is none yet.
     searched INTEGER NOT NULL
@@ -14,15 +14,15 @@ CREATE TABLE ledger (
     path   BLOB NOT NULL,
     -- The file's stamp when it was read; empty if there was no file; null if a change might not show in it.
     stamp  BLOB,
-    -- How many of its lines are damaged.
+    -- Number of damaged lines.
     unread INTEGER NOT NULL,
     -- Whether it has conflict markers. Then its lines here are those of the merged file.
     conflicted INTEGER NOT NULL,
-    -- Of each line, in order, its hash and its row in `line`.
+    -- For each line, in order: its hash and its row in `line`.
     marks  BLOB NOT NULL
 );
 
--- The lines that are issues, as they are spelled.
+-- The lines that are issues, byte for byte.
 CREATE TABLE line (
     line   INTEGER PRIMARY KEY,
     ledger INTEGER NOT NULL,
@@ -30,14 +30,14 @@ CREATE TABLE line (
     raw    TEXT NOT NULL
 );
 
--- One row for each id, from the line that counts.
+-- One row for each id, from its effective line.
 CREATE TABLE issue (
     id          TEXT PRIMARY KEY,
     line        INTEGER NOT NULL,
     ledger      INTEGER NOT NULL,
     title       TEXT NOT NULL,
     status      TEXT NOT NULL,
-    -- 0 active, 1 in work, 2 frozen, 3 done, 4 deleted: below 3 is not over.
+    -- 0 active, 1 in progress, 2 frozen, 3 done, 4 deleted: below 3 is open.
     category    INTEGER NOT NULL,
     priority    INTEGER NOT NULL,
     issue_type  TEXT NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE issue (
     is_held     INTEGER NOT NULL,
     wakes_at    INTEGER,
     freed_at    INTEGER,
-    -- What several lines of one id say together, if there are several.
+    -- The united record of several lines with one id; null for a single line.
     united      TEXT
 ) WITHOUT ROWID;
 

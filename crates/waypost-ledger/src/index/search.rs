@@ -1,7 +1,7 @@
 //! Full-text search.
 //!
-//! Reading every word takes longer than everything else about a ledger. So it is done by the first search, and from then
-//! on only for lines that are new.
+//! Indexing the texts takes longer than the rest of the index. The first search therefore does it, and later ones only
+//! index new lines.
 
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Record;
@@ -9,8 +9,11 @@ use waypost_core::{Error, Result};
 
 use super::{Index, Summary};
 
+/// Maximum number of words of one search.
+const MAX_WORDS: usize = 100;
+
 impl Index {
-    /// Returns how many lines must be read before [`Self::search`] can answer. None if it can answer at once.
+    /// Returns how many lines must be indexed before [`Self::search`] can answer; `None` if it can answer at once.
     pub(crate) fn unsearched(&self) -> Result<Option<i64>> {
         let behind =
             self.one("SELECT (SELECT coalesce(max(line), 0) FROM line) - (SELECT searched FROM about)", [], |row| {
@@ -19,8 +22,8 @@ impl Index {
         Ok(behind.filter(|behind| *behind > 0))
     }
 
-    /// Takes the texts of lines in that are not searchable yet.
-    pub(crate) fn take_texts(&self) -> Result<()> {
+    /// Indexes the texts of lines that are not searchable yet.
+    pub(crate) fn index_texts(&self) -> Result<()> {
         self.sql(|connection| {
             connection.execute_batch(
                 "CREATE VIRTUAL TABLE IF NOT EXISTS text USING fts5(title, body, content = '', contentless_delete = 1, \
@@ -29,13 +32,13 @@ impl Index {
         })?;
         let mut searched: i64 = self.one("SELECT searched FROM about", [], |row| row.get(0))?.unwrap_or_default();
         loop {
-            let some =
+            let batch =
                 self.all("SELECT line, raw FROM line WHERE line > ?1 ORDER BY line LIMIT 1000", [searched], |row| {
                     Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
                 })?;
-            let Some((last, _)) = some.last() else { break };
+            let Some((last, _)) = batch.last() else { break };
             searched = *last;
-            for (line, raw) in &some {
+            for (line, raw) in &batch {
                 let issue = Record::parse(raw).ok().and_then(|record| Issue::read(&record));
                 if let Some((issue, _)) = issue {
                     self.execute(
@@ -48,8 +51,8 @@ impl Index {
         self.execute("UPDATE about SET searched = ?1", [searched]).map(drop)
     }
 
-    /// Takes the text of a line out.
-    pub(super) fn forget_text(&self, line: i64) -> Result<()> {
+    /// Removes the text of a line.
+    pub(super) fn remove_text(&self, line: i64) -> Result<()> {
         let searched: Option<i64> = self.one("SELECT searched FROM about", [], |row| row.get(0))?;
         if searched.is_some_and(|searched| line <= searched) {
             self.execute("DELETE FROM text WHERE rowid = ?1", [line])?;
@@ -57,13 +60,13 @@ impl Index {
         Ok(())
     }
 
-    /// Returns the issues in which all words stand, or words that begin so, in any of their texts: what is still to be
-    /// done first, what stands in the title before what stands elsewhere; at most so many.
+    /// Returns at most `limit` issues whose texts contain all words, as whole words or prefixes. Open issues come first, then
+    /// matches in the title.
     pub fn search(&self, words: &[String], limit: Option<usize>) -> Result<Vec<Summary>> {
         let words: Vec<&str> = words.iter().flat_map(|words| words.split_whitespace()).collect();
-        let limit = super::query::at_most(limit);
-        if words.is_empty() || words.len() > 100 {
-            return Err(Error::invalid("what is searched for is one to a hundred words"));
+        let limit = super::query::sql_limit(limit);
+        if words.is_empty() || words.len() > MAX_WORDS {
+            return Err(Error::invalid(format!("a search takes 1 to {MAX_WORDS} words, not {}", words.len())));
         }
         if words.iter().any(|word| !is_tokenized(word)) {
             let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
@@ -74,9 +77,9 @@ impl Index {
             });
         }
         if self.unsearched()?.is_some() {
-            self.take_texts()?;
+            self.index_texts()?;
         }
-        // Quoted, nothing in a word is an operator.
+        // Quotes keep FTS5 from reading operators in a word.
         let quoted: Vec<String> = words.iter().map(|word| format!("\"{}\" *", word.replace('"', "\"\""))).collect();
         let sql = format!(
             "SELECT {} FROM text JOIN issue ON issue.line = text.rowid WHERE text MATCH ?1 AND category < 4{} \
@@ -88,15 +91,14 @@ impl Index {
     }
 }
 
-/// Everything that was written about an issue, apart from its title.
+/// Returns all texts of an issue except its title.
 fn body(issue: &Issue) -> String {
     let texts = [&issue.id, &issue.description, &issue.design, &issue.acceptance_criteria, &issue.notes];
     let comments = issue.comments.iter().map(|comment| &comment.text);
     texts.into_iter().chain(comments).map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
-/// Tells whether a word is found by looking it up: it has something that counts as a word, in a script that puts spaces
-/// between words.
+/// Returns whether the tokenizer can find a word: it has letters or digits, in a script that puts spaces between words.
 fn is_tokenized(word: &str) -> bool {
     let without_spaces = |char: char| matches!(char, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..);
     word.chars().any(char::is_alphanumeric) && !word.chars().any(without_spaces)

@@ -309,7 +309,7 @@ impl Question for ClaimIssue {
     fn run(self, desk: &mut IssueContext<'_>) -> Result<ClaimedIssue> {
         let (id, lease) = claims::claim(desk.place, &desk.ledger, self.issue.as_deref(), self.ttl_ms)?;
         ensure_driver(desk.place);
-        let entry = desk.with_index(|index| index.entry_of(&id))?;
+        let entry = desk.with_index(|index| index.get_by_prefix(&id))?;
         Ok(ClaimedIssue { issue: desk.shown(&entry.record, entry.ledger)?, lease })
     }
 }

@@ -196,7 +196,7 @@ impl Question for ShowIssue {
     }
 
     fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueRecord> {
-        match desk.with_index(|index| index.entry_of(&self.issue)) {
+        match desk.with_index(|index| index.get_by_prefix(&self.issue)) {
             Ok(entry) => desk.shown(&entry.record, entry.ledger),
             Err(error) => desk.gone(error, &self.issue),
         }
@@ -227,7 +227,7 @@ impl Question for ExplainIssue {
     fn run(self, desk: &mut IssueContext<'_>) -> Result<IssuePage> {
         let (held, now) = (claims::held_by_others(desk.place)?, desk.ledger.now());
         let found = desk.with_index(|index| {
-            let entry = index.entry_of(&self.issue)?;
+            let entry = index.get_by_prefix(&self.issue)?;
             let id = &entry.issue.id;
             let mut reasons: Vec<_> = index.obstacles(id, now)?.iter().map(ToString::to_string).collect();
             reasons.extend(held.get(id).map(|(holder, until)| format!("leased to {holder} until {until}")));

@@ -255,7 +255,7 @@ impl Ledger {
         }
         let (issues, until) = self.with_index(|index| {
             let issues = index.ready(now, None)?.iter().map(|summary| index.issue(summary)).collect::<Result<_>>()?;
-            Ok((issues, index.next_waking(now)?))
+            Ok((issues, index.next_wake_time(now)?))
         })?;
         *kept = self.ledgers.state().map(|state| Ready { issues: Arc::clone(&issues), state, until });
         Ok(issues)
@@ -268,7 +268,7 @@ impl Ledger {
 
     /// Returns an issue, by its id or the unique beginning of it.
     pub fn get(&self, id: &str) -> Result<Issue> {
-        self.with_index(|index| index.entry_of(id)).map(|entry| entry.issue)
+        self.with_index(|index| index.get_by_prefix(id)).map(|entry| entry.issue)
     }
 
     /// Returns the issues in which all words stand, in any of their texts; closed ones too.
@@ -500,7 +500,7 @@ impl Ledger {
         if self.repos.len() == 1 {
             Ok(0)
         } else {
-            self.with_index(|index| index.entry_of(id)).map(|entry| entry.ledger)
+            self.with_index(|index| index.get_by_prefix(id)).map(|entry| entry.ledger)
         }
     }
 
