@@ -34,6 +34,7 @@ pub mod signals;
 pub mod single_host;
 pub mod survey;
 pub mod sync;
+pub mod system;
 pub mod templates;
 pub mod tokens;
 pub mod transfer;

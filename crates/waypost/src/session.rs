@@ -7,7 +7,6 @@ use crate::client::{self, Client};
 use crate::origin::Origin;
 use jiff::SignedDuration;
 use serde_json::Value;
-use waypost_core::clock::{Clock, FixedClock, Reading};
 use waypost_core::context::Caller;
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
@@ -16,7 +15,7 @@ use waypost_core::op::{Effect, ExpireDue, ListWorktrees, Operation, OperationEnt
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result, path_text};
-use waypost_fs::{FileIdentity, boot_clock};
+use waypost_fs::FileIdentity;
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;
 use waypost_store::{postgres, sqlite};
@@ -24,8 +23,9 @@ use waypost_workspace::{
     Environment, detect, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, worktree_id,
 };
 
-use crate::environment::{Variables, WAYPOST_TEST_CLOCK, WAYPOST_TOKEN};
+use crate::environment::WAYPOST_TOKEN;
 use crate::place::{Location, Place, Scope, StoreChoice, expand};
+use crate::system::{SystemEntropy, clock};
 use crate::tokens;
 
 /// How long a command that only looks waits to introduce its worktree.
@@ -538,56 +538,4 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
         Ok((Some(Scope::Repo | Scope::Worktree), Location::Sqlite(_) | Location::UnnamedSqlite))
     );
     Caller { actor: place.actor(), agent: place.agent(), repository, worktree, is_shared }
-}
-
-/// Returns the clock of this process. Tests may set it, in builds that are not for release.
-pub fn clock(variables: &Variables) -> Result<Box<dyn Clock + Send + Sync>> {
-    if cfg!(debug_assertions)
-        && let Some(text) = variables.text(WAYPOST_TEST_CLOCK)
-    {
-        let moment: jiff::Timestamp = text
-            .parse()
-            .map_err(|error| Error::invalid(format!("{WAYPOST_TEST_CLOCK} is not a time")).because(error))?;
-        return Ok(Box::new(FixedClock(Timestamp::from_millis(moment.as_millisecond()))));
-    }
-    Ok(Box::new(SystemClock))
-}
-
-/// How long reading both clocks may take, in milliseconds, and how often it is tried.
-const READ_TIME_MS: i64 = 100;
-const READ_TRIES: u32 = 3;
-
-struct SystemClock;
-
-impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine for the time")]
-    fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-    }
-
-    /// Both clocks have to be read at one moment: a process that was stopped in between reads them again.
-    fn reading(&self) -> Reading {
-        let mut boot = boot_clock();
-        let mut wall = self.now();
-        for _ in 0..READ_TRIES {
-            let after = boot_clock();
-            let took = boot.as_ref().zip(after.as_ref()).map_or(0, |(before, after)| after.since_ms - before.since_ms);
-            boot = after;
-            if took <= READ_TIME_MS {
-                break;
-            }
-            wall = self.now();
-        }
-        Reading::Machine { wall, boot, second: None }
-    }
-}
-
-/// Randomness from the operating system.
-pub struct SystemEntropy;
-
-impl Entropy for SystemEntropy {
-    fn fill(&mut self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the operating system has random bytes");
-    }
 }

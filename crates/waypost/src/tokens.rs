@@ -18,7 +18,7 @@ use waypost_fs::{FileLock, check_private, create_private_dir, create_private_fil
 
 use crate::environment::WAYPOST_TOKEN;
 use crate::place::{Location, Place};
-use crate::session::{SystemEntropy, clock};
+use crate::system::{SystemEntropy, clock};
 
 /// What the token of whoever owns the server is called.
 pub const OWN: &str = "own";

@@ -20,8 +20,9 @@ use waypost::environment::WAYPOST_JOB;
 use waypost::jobs::{self, Request, Settings};
 use waypost::place::expand;
 use waypost::repos::Repo;
-use waypost::session::{Session, SystemEntropy};
+use waypost::session::Session;
 use waypost::signals::ShutdownSignal;
+use waypost::system::SystemEntropy;
 use waypost::workspaces;
 
 /// Run commands in workspaces of their own, and see how they went

@@ -11,7 +11,7 @@ use crate::CommandContext;
 use crate::ui::{DIM, GOOD, cell, styled};
 use waypost::place::expand;
 use waypost::repos::Repo;
-use waypost::session::SystemEntropy;
+use waypost::system::SystemEntropy;
 
 /// List, add and remove the repositories that the store knows
 ///

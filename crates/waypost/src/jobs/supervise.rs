@@ -17,8 +17,9 @@ use waypost_fs::{create_private_dir, replace};
 use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
 
 use super::{Settings, finished, log_of, records, settings, store_of};
-use crate::session::{Session, SystemEntropy};
+use crate::session::Session;
 use crate::signals::ShutdownSignal;
+use crate::system::SystemEntropy;
 use crate::workspaces::{self, WorkspaceRequest};
 
 /// How often the store is asked whether somebody called the job off.

@@ -24,7 +24,7 @@ use crate::environment::Variables;
 use crate::history::find_in_history;
 use crate::place::{Place, Request, ledger_in};
 use crate::repos::{Repo, Repos, Route};
-use crate::session::clock;
+use crate::system::clock;
 
 pub use change::{Change, New};
 pub use transaction::Transaction;

@@ -14,7 +14,7 @@ use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Draft, Index, IndexedIssue};
 
 use super::{Change, Edit, New, Record, Visibility, opened};
-use crate::session::SystemEntropy;
+use crate::system::SystemEntropy;
 
 /// Changes that are made together. Each sees what those before it did.
 pub struct Transaction<'a, 'b> {

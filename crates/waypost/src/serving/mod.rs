@@ -29,8 +29,9 @@ use crate::issue_ops;
 use crate::job_ops;
 use crate::jobs;
 use crate::place::{Location, Place};
-use crate::session::{Session, SystemEntropy};
+use crate::session::Session;
 use crate::single_host::{CONCERN_ISSUES, complete_claim, is_claim, read_before, shows_jobs, tell_of_issue, unknown};
+use crate::system::SystemEntropy;
 use readers::Readers;
 use writer::Writer;
 

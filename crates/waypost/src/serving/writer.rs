@@ -19,7 +19,8 @@ use waypost_core::{Error, Kind, Result};
 
 use super::readers::{gone, spawn, too_many};
 use crate::place::Place;
-use crate::session::{Session, SystemEntropy};
+use crate::session::Session;
+use crate::system::SystemEntropy;
 
 /// How many may wait.
 const QUEUE: usize = 1_024;

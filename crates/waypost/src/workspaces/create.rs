@@ -13,7 +13,8 @@ use super::places::{machine, mirrors, own, root};
 use super::records::{change, plan_of, write_down};
 use super::rules::make_room;
 use crate::config::Layer;
-use crate::session::{Session, SystemEntropy};
+use crate::session::Session;
+use crate::system::SystemEntropy;
 
 /// How long the set-up command may take if nobody says.
 const SETUP_PATIENCE: Duration = Duration::from_mins(30);

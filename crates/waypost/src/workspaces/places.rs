@@ -8,8 +8,9 @@ use waypost_core::{Error, Result};
 use waypost_fs::FileLock;
 use waypost_workspace::{Own, workspaces as tools};
 
-use crate::session::{Session, SystemEntropy};
+use crate::session::Session;
 use crate::sync;
+use crate::system::SystemEntropy;
 
 /// How long somebody else who makes or removes workspaces by the rules is waited for.
 const PATIENCE: Duration = Duration::from_mins(2);

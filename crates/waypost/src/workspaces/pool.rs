@@ -9,7 +9,8 @@ use waypost_workspace::workspaces::{self as tools, Means, Name, Places, Plan, Re
 use super::places::{machine, mirror, mirrors, own, root};
 use super::records::{IN_POOL, REMOVING, change, plan_of, write_down};
 use super::remove::{Force, examine, keep_context, remove};
-use crate::session::{Session, SystemEntropy};
+use crate::session::Session;
+use crate::system::SystemEntropy;
 
 /// Fills the pool of the repository we stand in up to a number. Returns what it has then.
 pub fn warm(session: &mut Session, number: usize, say: &mut dyn FnMut(&str)) -> Result<Vec<Slot>> {
