@@ -7,8 +7,7 @@ use serde_json::value::RawValue;
 use waypost_core::ledger::issue;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::{self, DependencyKind};
-use waypost_core::time::Timestamp;
-use waypost_core::work::plan;
+use waypost_core::time::{Timestamp, parse_duration_ms};
 use waypost_core::{Error, Result};
 use waypost_ledger::{Index, Summary};
 
@@ -205,7 +204,7 @@ pub(crate) fn priority(text: &str) -> Result<u8, String> {
 
 /// Reads a time span from the command line, as milliseconds.
 pub(crate) fn time_span(text: &str) -> Result<u64, String> {
-    plan::millis(text).map_err(in_one_line)
+    parse_duration_ms(text).map_err(in_one_line)
 }
 
 /// Reads a kind of dependency from the command line.

@@ -1,13 +1,12 @@
 //! Time spans and moments, as people type and read them.
 
-use waypost_core::time::Timestamp;
-use waypost_core::work::plan::millis;
+use waypost_core::time::{Timestamp, parse_duration_ms};
 
 use super::in_one_line;
 
 /// Reads a time span from the command line.
 pub(crate) fn span(text: &str) -> Result<u64, String> {
-    millis(text).map_err(in_one_line)
+    parse_duration_ms(text).map_err(in_one_line)
 }
 
 /// Says a time span roughly: `45s`, `12m`, `3h`, `2d`.

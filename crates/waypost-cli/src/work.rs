@@ -7,9 +7,8 @@ use serde_json::Value;
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{EventQuery, TaskStatus, WorkflowStatus};
 use waypost_core::op::ListEvents;
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Timestamp, parse_duration_ms};
 use waypost_core::work::context::Context;
-use waypost_core::work::plan;
 use waypost_core::work::view::{TaskView, WorkflowView};
 use waypost_core::{Error, Result};
 
@@ -60,7 +59,7 @@ impl EpochArg {
 
 /// Reads a time span from the command line, in milliseconds.
 pub(crate) fn span(text: &str) -> Result<u64, String> {
-    plan::millis(text).map_err(in_one_line)
+    parse_duration_ms(text).map_err(in_one_line)
 }
 
 /// Reads one of a list of words from the command line.

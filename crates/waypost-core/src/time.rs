@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
+
 /// A moment: milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -58,9 +60,38 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// Parses a duration such as `90s`, `10m`, `2h`, `1h 30m` or `1d`. Returns milliseconds.
+pub fn parse_duration_ms(text: &str) -> Result<u64> {
+    let invalid = || Error::invalid(format!("{text:?} is not a time span")).hint("for example 90s, 10m, 2h or 1d");
+    let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u64>().ok());
+    if let Some(days) = days {
+        return days.checked_mul(86_400_000).ok_or_else(invalid);
+    }
+    let duration: jiff::SignedDuration = text.parse().map_err(|_| invalid())?;
+    u64::try_from(duration.as_millis()).map_err(|_| invalid())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_parsed_and_invalid_ones_are_rejected() {
+        for (text, millis) in [
+            ("0s", 0),
+            ("90s", 90_000),
+            ("10m", 600_000),
+            ("2h", 7_200_000),
+            ("1h30m", 5_400_000),
+            ("1h 30m", 5_400_000),
+            ("1d", 86_400_000),
+        ] {
+            assert_eq!(parse_duration_ms(text).unwrap(), millis, "{text}");
+        }
+        for text in ["", "10", "m", "-5m", "1 fortnight", "99999999999999999999d", "999999999999999999d"] {
+            assert_eq!(parse_duration_ms(text).unwrap_err().to_string(), format!("{text:?} is not a time span"));
+        }
+    }
 
     #[test]
     fn timestamps_are_shown_in_utc_with_milliseconds() {

@@ -1,6 +1,5 @@
 //! The other side: asks a server that is running. Synchronous, because everything that uses it is.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -299,22 +299,23 @@ fn parse(url: &str) -> Result<Address> {
     Ok(Address::Port { host: host.to_owned(), port, is_secure, base: base.trim_end_matches('/').to_owned() })
 }
 
-/// Writes what is not plain ASCII in percent form.
+/// Every byte of a header value that is not visible ASCII, and the percent sign.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+
+/// Percent-encodes the value of a header.
 fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_graphic() && byte != b'%' {
-            encoded.push(char::from(byte));
-        } else {
-            write!(encoded, "%{byte:02X}").expect("writing to a string cannot fail");
-        }
-    }
-    encoded
+    utf8_percent_encode(text, ENCODED).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn header_values_are_visible_ascii() {
+        assert_eq!(encode("plain-1_~!\""), "plain-1_~!\"");
+        assert_eq!(encode("é 50%\n\u{7f}"), "%C3%A9%2050%25%0A%7F");
+    }
 
     #[test]
     fn addresses_are_read_as_people_write_them() {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::client::{self, Client};
 use crate::origin::Origin;
-use jiff::SignedDuration;
 use serde_json::Value;
 use waypost_core::context::Caller;
 use waypost_core::engine;
@@ -438,9 +437,7 @@ fn open_store(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<B
 }
 
 fn open_local(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<OpenStore> {
-    let wait = place.config.text("store.wait").unwrap_or_default();
-    let patience = wait.parse::<SignedDuration>().ok().and_then(|wait| Duration::try_from(wait).ok());
-    let patience = patience.unwrap_or(sqlite::Options::default().patience);
+    let patience = place.config.duration("store.wait").unwrap_or(sqlite::Options::default().patience);
     match &choice.location {
         Location::Sqlite(path) => {
             let allow_network = place.config.text("store.network").as_deref() == Some("allow");

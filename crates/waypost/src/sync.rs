@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use waypost_core::ledger::conflict;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::merge::merge;
@@ -32,8 +31,7 @@ pub struct Options {
 
 /// Returns how long a remote may take to answer, as the configuration of a place says.
 pub fn limit(place: &Place) -> Option<Duration> {
-    let limit = place.config.text("sync.timeout")?.parse::<SignedDuration>().ok()?;
-    Duration::try_from(limit).ok().filter(|limit| !limit.is_zero())
+    place.config.duration("sync.timeout").filter(|limit| !limit.is_zero())
 }
 
 /// Brings the ledger of a repository together with that of its remote. `say` is told of each step.

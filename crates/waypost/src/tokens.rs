@@ -107,7 +107,7 @@ impl Tokens {
         }
         let (secret, now) = (draw_secret(), self.clock.now());
         let token = Token {
-            id: format!("tok_{}", &draw(4)),
+            id: format!("tok_{}", &random_hex(4)),
             role,
             agent,
             task,
@@ -265,14 +265,14 @@ fn cannot(what: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Error {
 }
 
 fn draw_secret() -> String {
-    format!("{PREFIX}{}", draw(32))
+    format!("{PREFIX}{}", random_hex(32))
 }
 
-/// Returns random bytes as text, two characters each.
-pub fn draw(bytes: usize) -> String {
-    let mut drawn = vec![0; bytes];
-    SystemEntropy.fill(&mut drawn);
-    hex(&drawn)
+/// Returns random bytes in hexadecimal.
+pub fn random_hex(bytes: usize) -> String {
+    let mut random = vec![0; bytes];
+    SystemEntropy.fill(&mut random);
+    hex(&random)
 }
 
 /// Returns the SHA-256 of a secret in hexadecimal, which is what files and stores keep of it.
@@ -280,7 +280,8 @@ pub fn hash(secret: &str) -> String {
     hex(&Sha256::digest(secret.as_bytes()))
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Writes bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 

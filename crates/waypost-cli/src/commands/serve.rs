@@ -18,7 +18,7 @@ use crate::CommandContext;
 use crate::ui::{BOLD, cell, log_line, styled};
 use waypost::place::{Place, expand};
 use waypost::serving::Serving;
-use waypost::tokens::{Tokens, draw, hash};
+use waypost::tokens::{Tokens, hash, random_hex};
 
 /// The port if nobody says.
 const PORT: u16 = 7717;
@@ -77,7 +77,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let address = tcp.local_addr().map_err(|error| Error::unavailable("cannot listen").because(error))?;
     let (unix, path, _lock) = bind_socket(&place, args.socket.as_deref())?;
     let url = format!("http://{address}");
-    let code = args.open.then(|| draw(32));
+    let code = args.open.then(|| random_hex(32));
     let login = code.as_ref().map(|code| format!("{url}/login?code={code}"));
     let data = json!({
         "url": url,

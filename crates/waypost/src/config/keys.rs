@@ -1,7 +1,7 @@
 //! Every key there is: its type, its default, and whether a repository may set it for others.
 
-use jiff::SignedDuration;
 use waypost_core::nearest::nearest;
+use waypost_core::time::parse_duration_ms;
 use waypost_core::{Error, Result};
 
 use super::Value;
@@ -52,6 +52,9 @@ impl ValueKind {
         }
     }
 }
+
+/// Longest duration that a key takes: one day.
+const MAX_DURATION_MS: u64 = 24 * 60 * 60 * 1000;
 
 const fn shared(name: &'static str, kind: ValueKind, default: Option<&'static str>, help: &'static str) -> Key {
     Key { name, kind, default, personal: false, help }
@@ -188,7 +191,7 @@ impl Key {
                     None => format!("it takes {}", words.join(" | ")),
                 })
             }
-            ValueKind::Duration if !text.parse::<SignedDuration>().is_ok_and(is_reasonable) => {
+            ValueKind::Duration if !parse_duration_ms(text).is_ok_and(|millis| millis <= MAX_DURATION_MS) => {
                 wrong("it takes a length of time up to a day, for example 30s, 10m or 1h 30m".to_owned())
             }
             ValueKind::Number if text.parse::<u32>().is_err() => wrong("it takes a whole number".to_owned()),
@@ -206,10 +209,6 @@ impl Key {
             _ => Ok(()),
         }
     }
-}
-
-fn is_reasonable(span: SignedDuration) -> bool {
-    !span.is_negative() && span <= SignedDuration::from_hours(24)
 }
 
 fn is_prefix(text: &str) -> bool {

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item, Table};
 use waypost_core::nearest::nearest;
+use waypost_core::time::parse_duration_ms;
 use waypost_core::{Error, Result};
 
 use super::keys::{KEYS, Key, ValueKind, key_named};
@@ -121,6 +123,11 @@ impl Config {
     /// Returns the text that is set for a key, or its default.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(|setting| setting.value.to_string())
+    }
+
+    /// Returns the duration of a key, or its default.
+    pub fn duration(&self, name: &str) -> Option<Duration> {
+        parse_duration_ms(&self.text(name)?).ok().map(Duration::from_millis)
     }
 
     /// Returns the list that is set for a key.

@@ -9,7 +9,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::{JobId, RepositoryId};
@@ -25,6 +24,7 @@ use crate::bytes;
 use crate::claims;
 use crate::place::Location;
 use crate::session::Session;
+use crate::tokens;
 use crate::workspaces;
 
 /// How long what is left of an abandoned job is asked to end.
@@ -259,10 +259,12 @@ fn finished(job: &JobId) -> FinishJob {
 /// Returns what is configured for jobs, where a job says nothing itself.
 pub fn usual_settings(session: &Session) -> Settings {
     let config = &session.place.config;
-    let span = |key: &str| config.text(key).and_then(|text| text.parse::<SignedDuration>().ok());
     let size = |key: &str| config.text(key).and_then(|text| bytes::parse(&text));
     Settings {
-        timeout_ms: span("jobs.timeout").and_then(|span| u64::try_from(span.as_millis()).ok()).filter(|ms| *ms > 0),
+        timeout_ms: config
+            .duration("jobs.timeout")
+            .and_then(|limit| u64::try_from(limit.as_millis()).ok())
+            .filter(|ms| *ms > 0),
         size_limit: size("workspaces.limit"),
         log_limit: size("jobs.log_limit"),
         cleanup: Some(config.text("workspaces.cleanup_on_complete").as_deref() == Some("true")),
@@ -304,7 +306,7 @@ pub fn exit_code(job: &Job) -> u8 {
 
 /// Returns what the token of a job hashes to; none if it is no such token.
 pub fn hash_of_token(secret: &str) -> Option<String> {
-    secret.starts_with(supervise::TOKEN).then(|| supervise::hash(secret))
+    secret.starts_with(supervise::TOKEN).then(|| tokens::hash(secret))
 }
 
 /// Reads what a job printed last.

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
-use waypost_core::id::Entropy as _;
 use waypost_core::model::{Job, JobStatus, Strategy, Workspace};
 use waypost_core::op::{
     BeginSupervision, FinishJob, GetContext, Heartbeat, JobView, NoteJob, RecordJobStarted, ShowJob,
@@ -19,7 +17,7 @@ use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
 use super::{Settings, finished, log_of, records, settings, store_of};
 use crate::session::Session;
 use crate::signals::ShutdownSignal;
-use crate::system::SystemEntropy;
+use crate::tokens;
 use crate::workspaces::{self, WorkspaceRequest};
 
 /// How often the store is asked whether somebody called the job off.
@@ -30,6 +28,8 @@ const MEASURED: Duration = Duration::from_secs(2);
 const LAST_WORDS: u64 = 2000;
 /// How long a store that cannot be reached is tried to be told how a job ended.
 const PATIENCE: Duration = Duration::from_mins(10);
+/// Time between asking a job to end and killing it, if `jobs.grace` is not set.
+const DEFAULT_GRACE: Duration = Duration::from_secs(3);
 /// The variables of the user's environment that every job sees.
 const ALLOWED: &[&str] =
     &["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER"];
@@ -230,9 +230,7 @@ fn run(
 ) -> Result<Ended, Stop> {
     let job = &view.job;
     let log = log_of(session, &job.id)?;
-    let mut secret = [0; 32];
-    SystemEntropy.fill(&mut secret);
-    let token = format!("{TOKEN}{}", hex(&secret));
+    let token = format!("{TOKEN}{}", tokens::random_hex(32));
     let variables = variables(session, view, settings, ground, &token);
     let command = command(job, ground);
     let mut running = processes::start(&Start {
@@ -243,9 +241,8 @@ fn run(
         log: &log,
         log_limit: settings.log_limit.unwrap_or(64 << 20),
     })?;
-    let grace = session.place.config.text("jobs.grace").and_then(|text| text.parse::<SignedDuration>().ok());
-    let grace = grace.and_then(|grace| Duration::try_from(grace).ok()).unwrap_or(Duration::from_secs(3));
-    let token_hash = hash(&token);
+    let grace = session.place.config.duration("jobs.grace").unwrap_or(DEFAULT_GRACE);
+    let token_hash = tokens::hash(&token);
     let started = RecordJobStarted {
         job: job.id.to_string(),
         process: running.identity.clone(),
@@ -407,19 +404,6 @@ fn tidy(session: &mut Session, job: &Job, workspace: &Workspace, settings: &Sett
         Ok(Some(why)) => warn(session, format!("its workspace stays: {why}")),
         Err(error) => warn(session, format!("its workspace could not be removed: {}", error.full_message())),
     }
-}
-
-/// Returns what is kept of a token.
-pub(super) fn hash(token: &str) -> String {
-    hex(&Sha256::digest(token.as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn shown(span: Duration) -> String {

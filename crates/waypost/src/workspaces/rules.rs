@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Timestamp, parse_duration_ms};
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Packed};
 
@@ -137,9 +137,7 @@ pub fn usual_rules(session: &Session) -> Result<Rules> {
     let config = &session.place.config;
     let older_than = match config.text("workspaces.keep_for").as_deref() {
         None | Some("forever") => None,
-        Some(text) => {
-            Some(waypost_core::work::plan::millis(text).map_err(|error| error.within("workspaces.keep_for"))?)
-        }
+        Some(text) => Some(parse_duration_ms(text).map_err(|error| error.within("workspaces.keep_for"))?),
     };
     Ok(Rules {
         older_than,
