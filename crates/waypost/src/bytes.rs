@@ -1,4 +1,4 @@
-//! Amounts of bytes, as people write them.
+//! Parses and formats sizes in bytes.
 
 const UNITS: &[(&str, u64)] = &[
     ("b", 1),
@@ -16,19 +16,23 @@ const UNITS: &[(&str, u64)] = &[
     ("tib", 1 << 40),
 ];
 
-/// Reads an amount: `500MB`, `20GiB`, `1.5g`, or a plain number.
+/// Parses a size: `500MB`, `20GiB`, `1.5g`, or a plain number.
 pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
     let (number, unit) = (text[..end].parse::<f64>().ok()?, text[end..].trim().to_ascii_lowercase());
     let unit = if unit.is_empty() { 1 } else { UNITS.iter().find(|(name, _)| *name == unit)?.1 };
-    #[expect(clippy::cast_precision_loss, reason = "units are powers that a float has exactly")]
+    #[expect(clippy::cast_precision_loss, reason = "a float represents the units exactly")]
     let bytes = number * unit as f64;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was just compared")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked in this expression"
+    )]
     (bytes.is_finite() && (0.0..9e18).contains(&bytes)).then_some(bytes as u64)
 }
 
-/// Says how much it is, in three digits.
+/// Formats a size with at most three digits.
 pub fn shown(bytes: u64) -> String {
     let (unit, size) = match bytes {
         ..1_000 => return format!("{bytes} B"),
@@ -45,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_as_people_write_them() {
+    fn sizes_are_parsed_and_formatted() {
         for (text, bytes) in
             [("0", 0), ("500MB", 500_000_000), ("20 GiB", 20 << 30), ("1.5k", 1536), ("7b", 7), (" 1 kb ", 1000)]
         {

@@ -1,4 +1,4 @@
-//! The other side: asks a server that is running. Synchronous, because everything that uses it is.
+//! The client of a running server. It is synchronous, because all its callers are.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -24,17 +24,16 @@ use waypost_fs::check_threads;
 use crate::origin::{self, Origin};
 use crate::wire;
 
-/// How long a server may take to answer a call once all of it was sent, and to be reached at all.
-const ANSWER: Duration = Duration::from_secs(90);
-const CONNECT: Duration = Duration::from_secs(5);
-/// How many bytes get there in a second, at least.
-const SLOWEST: usize = 1024 * 1024;
-/// How large an answer may be.
-const LARGEST: usize = 256 * 1024 * 1024;
-/// How often a request is sent again whose answer got lost.
-const TRIES: u32 = 3;
+/// Maximum time for an answer after the server has received the request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Slowest upload that does not time out.
+const MIN_BYTES_PER_SECOND: usize = 1024 * 1024;
+const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
+/// Maximum number of attempts for a request whose answer was lost.
+const MAX_ATTEMPTS: u32 = 3;
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Address {
     Socket(PathBuf),
@@ -45,12 +44,12 @@ enum Address {
 pub struct Client {
     address: Address,
     token: Option<String>,
-    runtime: Waiting,
+    runtime: BlockingRuntime,
     sender: Option<SendRequest<Full<Bytes>>>,
     shown: String,
 }
 
-/// Tells whether what is sent to a URL can be read by nobody else: it stays on this machine, or is encrypted.
+/// Returns whether requests to a URL stay on this machine or are encrypted, so that others cannot read them.
 pub fn is_private(url: &str) -> bool {
     match parse(url) {
         Ok(Address::Port { host, is_secure, .. }) => {
@@ -60,16 +59,16 @@ pub fn is_private(url: &str) -> bool {
     }
 }
 
-/// What waits for answers. It can be dropped anywhere, also by code that must not wait, as that of a server.
-struct Waiting(Option<Runtime>);
+/// A runtime that may be dropped in asynchronous code, where dropping a plain `Runtime` panics.
+struct BlockingRuntime(Option<Runtime>);
 
-impl Waiting {
+impl BlockingRuntime {
     fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.0.as_ref().expect("it is taken only when it is dropped").block_on(future)
+        self.0.as_ref().expect("only drop takes the runtime").block_on(future)
     }
 }
 
-impl Drop for Waiting {
+impl Drop for BlockingRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -77,7 +76,7 @@ impl Drop for Waiting {
     }
 }
 
-/// In whose name a request is made, and from where.
+/// The author, the agent and the worktree of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
     /// The author.
@@ -97,15 +96,15 @@ impl Client {
         };
         let cannot = |error| Error::unavailable("cannot reach the server").because(error);
         if matches!(&address, Address::Port { host, .. } if host.parse::<IpAddr>().is_err()) {
-            // The runtime looks host names up in a thread, and panics if it cannot start one.
+            // The runtime resolves host names in a thread, and panics if it cannot start one.
             check_threads(1).map_err(cannot)?;
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
-        let runtime = Waiting(Some(runtime));
+        let runtime = BlockingRuntime(Some(runtime));
         Ok(Client { address, token, runtime, sender: None, shown: url_text::without_password(url) })
     }
 
-    /// Finds out whether the server can be reached.
+    /// Connects to the server, if it is not connected.
     pub fn connect(&mut self) -> Result<()> {
         let Client { address, runtime, sender, shown, .. } = self;
         if sender.as_ref().is_none_or(SendRequest::is_closed) {
@@ -114,27 +113,28 @@ impl Client {
         Ok(())
     }
 
-    /// Runs an operation. With a key it may be asked several times, and is done once.
+    /// Runs an operation. With a key it can be retried, and the server runs it once.
     pub fn call(&mut self, operation: &str, arguments: &Value, caller: &Caller, key: Option<&str>) -> Result<Value> {
         let path = format!("/api/v1/op/{operation}");
         let body = Bytes::from(arguments.to_string());
-        let patience = ANSWER + Duration::from_secs((body.len() / SLOWEST) as u64);
-        let mut tries = 0;
+        let timeout = ANSWER_TIMEOUT + Duration::from_secs((body.len() / MIN_BYTES_PER_SECOND) as u64);
+        let mut attempts = 0;
         loop {
-            tries += 1;
+            attempts += 1;
             let request = self.request(Method::POST, &path, body.clone(), caller, key)?;
-            match self.send(request, patience) {
-                Err(error) if error.is_retriable() && tries < TRIES && (key.is_some() || error.is_transient()) => {}
+            match self.send(request, timeout) {
+                Err(error)
+                    if error.is_retriable() && attempts < MAX_ATTEMPTS && (key.is_some() || error.is_transient()) => {}
                 answered => return answered,
             }
         }
     }
 
-    /// Waits until something happens after an event, or until time is up.
-    pub fn wait(&mut self, since: u64, at_most: Duration) -> Result<()> {
-        let path = format!("/api/v1/wait?since={since}&ms={}", at_most.as_millis().min(30_000));
+    /// Waits for an event after this sequence number, at most this long.
+    pub fn wait(&mut self, since: u64, timeout: Duration) -> Result<()> {
+        let path = format!("/api/v1/wait?since={since}&ms={}", timeout.as_millis().min(30_000));
         let request = self.request(Method::GET, &path, Bytes::new(), &Caller::default(), None)?;
-        self.send(request, ANSWER).map(drop)
+        self.send(request, ANSWER_TIMEOUT).map(drop)
     }
 
     fn request(
@@ -148,8 +148,8 @@ impl Client {
         let (host, base) = match &self.address {
             Address::Socket(_) => ("localhost".to_owned(), ""),
             Address::Port { host, port, is_secure, base } => {
-                let is_usual = *port == if *is_secure { 443 } else { 80 };
-                (if is_usual { host.clone() } else { format!("{host}:{port}") }, base.as_str())
+                let is_default = *port == if *is_secure { 443 } else { 80 };
+                (if is_default { host.clone() } else { format!("{host}:{port}") }, base.as_str())
             }
         };
         let mut request = Request::builder().method(method).uri(format!("{base}{path}")).header(header::HOST, host);
@@ -169,11 +169,11 @@ impl Client {
         if let Some(origin) = &caller.origin {
             request = request.header(origin::HEADER, origin.to_header()?);
         }
-        request.body(Full::new(body)).map_err(|error| Error::invalid("this cannot be sent").because(error))
+        request.body(Full::new(body)).map_err(|error| Error::invalid("cannot send this request").because(error))
     }
 
-    /// Sends a request, and reads the answer to it.
-    fn send(&mut self, request: Request<Full<Bytes>>, patience: Duration) -> Result<Value> {
+    /// Sends a request and reads the answer.
+    fn send(&mut self, request: Request<Full<Bytes>>, timeout: Duration) -> Result<Value> {
         let Client { address, runtime, sender, shown, .. } = self;
         let lost = |why: &dyn std::fmt::Display| {
             Error::unavailable(format!("the server {shown} did not answer")).because(why).outcome_unknown()
@@ -186,26 +186,26 @@ impl Client {
             let exchange = async {
                 let response = open.send_request(request).await.map_err(|error| lost(&error))?;
                 let (parts, body) = response.into_parts();
-                let body = Limited::new(body, LARGEST).collect().await.map_err(|error| lost(&error))?;
+                let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|error| lost(&error))?;
                 Ok::<_, Error>((parts.status, body.to_bytes()))
             };
-            let answered = tokio::time::timeout(patience, exchange).await.map_err(|_| lost(&"time is up"))??;
+            let answered = tokio::time::timeout(timeout, exchange).await.map_err(|_| lost(&"timeout"))??;
             *sender = Some(open);
             Ok::<_, Error>(answered)
         })?;
-        let no_server = || {
-            Error::unavailable(format!("{shown} answers, but not as Waypost does"))
+        let not_waypost = || {
+            Error::unavailable(format!("{shown} answers, but it is not a Waypost server"))
                 .because(status)
-                .hint("name a running server: way serve says where it listens")
+                .hint("way serve prints the address that it listens on")
         };
-        let mut answer: Value = serde_json::from_slice(&bytes).map_err(|_| no_server())?;
+        let mut answer: Value = serde_json::from_slice(&bytes).map_err(|_| not_waypost())?;
         if status == StatusCode::OK {
-            return answer.get_mut("data").map(Value::take).ok_or_else(no_server);
+            return answer.get_mut("data").map(Value::take).ok_or_else(not_waypost);
         }
-        let error = wire::read_error(&answer).ok_or_else(no_server)?;
+        let error = wire::read_error(&answer).ok_or_else(not_waypost)?;
         Err(match status {
             StatusCode::UNAUTHORIZED if self.token.is_none() => {
-                error.hint("WAYPOST_TOKEN, or the file ~/.waypost/token, has the token")
+                error.hint("put a token into WAYPOST_TOKEN, or into the file ~/.waypost/token")
             }
             _ => error,
         })
@@ -214,19 +214,19 @@ impl Client {
 
 async fn connect(address: &Address, shown: &str) -> Result<SendRequest<Full<Bytes>>> {
     let cannot = |why: &dyn std::fmt::Display| {
-        Error::unavailable(format!("the server {shown} cannot be reached")).because(why).hint("start it: way serve")
+        Error::unavailable(format!("cannot reach the server {shown}")).because(why).hint("start it: way serve")
     };
     let connected = async {
         match address {
             Address::Socket(path) => {
                 let stream = UnixStream::connect(path).await.map_err(|error| cannot(&error))?;
-                // Who gave us this path may have put another's socket there.
+                // The path may lead to a socket that another user created.
                 let is_ours = stream.peer_cred().is_ok_and(|peer| {
                     let us = rustix::process::geteuid().as_raw();
                     peer.uid() == us || peer.uid() == 0
                 });
                 if !is_ours {
-                    return Err(Error::refused(format!("the socket {} is another user's", path.display())));
+                    return Err(Error::refused(format!("another user owns the socket {}", path.display())));
                 }
                 begin(stream).await.map_err(|error| cannot(&error))
             }
@@ -243,7 +243,7 @@ async fn connect(address: &Address, shown: &str) -> Result<SendRequest<Full<Byte
             }
         }
     };
-    tokio::time::timeout(CONNECT, connected).await.map_err(|_| cannot(&"time is up"))?
+    tokio::time::timeout(CONNECT_TIMEOUT, connected).await.map_err(|_| cannot(&"timeout"))?
 }
 
 async fn begin<S>(stream: S) -> hyper::Result<SendRequest<Full<Bytes>>>
@@ -252,7 +252,7 @@ where
 {
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
-        // Whoever waits for the answer hears of it.
+        // The pending request gets the error.
         let _ = connection.await;
     });
     Ok(sender)
@@ -264,7 +264,7 @@ fn tls() -> Result<TlsConnector> {
     let provider = Arc::new(crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::internal("there is no TLS").because(error))?
+        .map_err(|error| Error::internal("cannot set up TLS").because(error))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
@@ -280,17 +280,19 @@ fn parse(url: &str) -> Result<Address> {
     let (is_secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
         (Some(rest), _) => (false, rest),
         (None, Some(rest)) => (true, rest),
-        (None, None) => return Err(wrong("it begins with http:// or https://")),
+        (None, None) => return Err(wrong("it must start with http:// or https://")),
     };
     let (authority, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if authority.contains('@') {
-        return Err(wrong("a token does not belong into an address").hint("put it into WAYPOST_TOKEN"));
+        return Err(wrong("an address must not contain a token").hint("put it into WAYPOST_TOKEN"));
     }
     if base.contains(['?', '#']) {
-        return Err(wrong("nothing comes after its path"));
+        return Err(wrong("a query or a fragment is not allowed"));
     }
     let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, port.parse().map_err(|_| wrong("the port is no number"))?),
+        Some((host, port)) if !port.contains(']') => {
+            (host, port.parse().map_err(|_| wrong("the port is not a number"))?)
+        }
         _ => (authority, if is_secure { 443 } else { 80 }),
     };
     if host.is_empty() {
@@ -318,10 +320,10 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_as_people_write_them() {
+    fn addresses_are_parsed() {
         let port = |url: &str| match parse(url).unwrap() {
             Address::Port { host, port, is_secure, base } => (host, port, is_secure, base),
-            Address::Socket(_) => panic!("{url} is no socket"),
+            Address::Socket(_) => panic!("{url} is not a socket"),
         };
         assert_eq!(port("http://127.0.0.1:7777"), ("127.0.0.1".to_owned(), 7777, false, String::new()));
         assert_eq!(port("http://[::1]:7777/"), ("[::1]".to_owned(), 7777, false, String::new()));

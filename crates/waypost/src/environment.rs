@@ -1,31 +1,31 @@
-//! The environment variables that mean something to us. Nothing else reads the environment.
+//! The environment variables that Waypost uses. No other module reads the environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// The directory of everything per user; `~/.waypost` if not set.
+/// The user's Waypost directory; `~/.waypost` if not set.
 pub const WAYPOST_HOME: &str = "WAYPOST_HOME";
 /// Which store to use: a path or a URL.
 pub const WAYPOST_DB: &str = "WAYPOST_DB";
-/// The author of what is written.
+/// The author of writes.
 pub const WAYPOST_ACTOR: &str = "WAYPOST_ACTOR";
-/// The agent that is calling; the author, if nobody else is named.
+/// The calling agent; also the author, if `WAYPOST_ACTOR` is not set.
 pub const WAYPOST_AGENT: &str = "WAYPOST_AGENT";
-/// The job that a command runs in, and what it works on. Set for the commands of jobs.
+/// The job that a command runs in. The supervisor sets it for the commands of jobs.
 pub const WAYPOST_JOB: &str = "WAYPOST_JOB";
 /// The task that a job works on.
 pub const WAYPOST_TASK: &str = "WAYPOST_TASK";
 /// The epoch of a job's lease on its task.
 pub const WAYPOST_EPOCH: &str = "WAYPOST_EPOCH";
-/// Where Claude Code lets a hook say what the commands of a session find in their environment.
+/// The file in which a hook of Claude Code sets environment variables for the commands of a session.
 pub const CLAUDE_ENV_FILE: &str = "CLAUDE_ENV_FILE";
-/// The token to show to a server.
+/// The token for a server.
 pub const WAYPOST_TOKEN: &str = "WAYPOST_TOKEN";
-/// In debug builds only: the time to believe in, for tests. RFC 3339.
+/// In debug builds only: the current time for tests, in RFC 3339.
 pub const WAYPOST_TEST_CLOCK: &str = "WAYPOST_TEST_CLOCK";
 
-/// A copy of the environment. A variable that is set to nothing counts as not set.
+/// A copy of the environment. An empty variable counts as not set.
 #[derive(Clone, Debug, Default)]
 pub struct Variables(BTreeMap<OsString, OsString>);
 
@@ -40,18 +40,23 @@ impl Variables {
         self.0.get(name.as_ref()).map(OsString::as_os_str)
     }
 
-    /// Returns the variables whose names begin so.
-    pub fn starting_with<'a>(&'a self, beginning: &'a str) -> impl Iterator<Item = (OsString, OsString)> + 'a {
-        let begins = move |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(beginning));
-        self.0.iter().filter(move |(name, _)| begins(name)).map(|(name, value)| (name.clone(), value.clone()))
+    /// Returns the variables whose names start with a prefix.
+    pub fn starting_with<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (OsString, OsString)> + 'a {
+        let matches = move |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(prefix));
+        self.0.iter().filter(move |(name, _)| matches(name)).map(|(name, value)| (name.clone(), value.clone()))
     }
 
-    /// Returns the environment without what would lead git to a certain repository.
+    /// Returns the environment without the variables that point git to a repository.
     #[must_use]
     pub fn without_git(&self) -> Self {
-        let leads = |name: &OsString| ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"].iter().any(|known| name == known);
+        let points_git =
+            |name: &OsString| ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"].iter().any(|known| name == known);
         Variables(
-            self.0.iter().filter(|(name, _)| !leads(name)).map(|(name, value)| (name.clone(), value.clone())).collect(),
+            self.0
+                .iter()
+                .filter(|(name, _)| !points_git(name))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
         )
     }
 
@@ -73,27 +78,27 @@ impl Variables {
         self.get(name).map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// Returns the user's home directory. As git, we go by the variable alone.
+    /// Returns the user's home directory. Like git, it uses only `HOME`.
     pub fn home(&self) -> Option<PathBuf> {
         self.path("HOME")
     }
 
-    /// Tells whether a terminal is to be painted: unless `NO_COLOR` is set, or it is a dumb one.
+    /// Returns whether output to a terminal may have colors: `NO_COLOR` is not set, and the terminal is not dumb.
     pub fn allow_color(&self) -> bool {
         self.get("NO_COLOR").is_none() && self.get("TERM").is_none_or(|term| term != "dumb")
     }
 
-    /// Returns who the environment says the author of changes is.
+    /// Returns the author that the environment names.
     pub fn named_actor(&self) -> Option<String> {
         [WAYPOST_ACTOR, WAYPOST_AGENT].into_iter().find_map(|name| self.text(name))
     }
 
-    /// Returns the editor that people want, as a shell understands it.
+    /// Returns the user's editor, as a shell command.
     pub fn editor(&self) -> Option<String> {
         ["VISUAL", "EDITOR"].into_iter().find_map(|name| self.text(name))
     }
 
-    /// Returns the user of the machine.
+    /// Returns the name of the machine's user.
     pub fn user(&self) -> String {
         let named = ["USER", "LOGNAME"].into_iter().find_map(|name| self.text(name));
         named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))

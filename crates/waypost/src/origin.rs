@@ -1,4 +1,4 @@
-//! Where a request comes from: the repository and worktree of a caller on the other side of a wire.
+//! The repository and the worktree of a remote caller.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,10 +10,10 @@ use waypost_core::{Error, Result, url_text};
 /// The header that carries it.
 pub const HEADER: &str = "waypost-from";
 
-/// No path and no name is longer.
-const LONGEST: usize = 4096;
+/// Maximum length of a path or a name.
+const MAX_TEXT_BYTES: usize = 4096;
 
-/// The worktree that somebody stands in, and its repository.
+/// The worktree that the caller is in, and its repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The repository.
@@ -23,10 +23,10 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns it as the value of a header: JSON of ASCII alone.
+    /// Returns it as the value of a header: JSON in ASCII.
     pub fn to_header(&self) -> Result<String> {
         let json = serde_json::to_string(self)
-            .map_err(|error| Error::internal("a worktree cannot be written as JSON").because(error))?;
+            .map_err(|error| Error::internal("cannot write a worktree as JSON").because(error))?;
         let mut header = String::with_capacity(json.len());
         for unit in json.encode_utf16() {
             match u8::try_from(unit) {
@@ -37,23 +37,23 @@ impl Origin {
         Ok(header)
     }
 
-    /// Reads the value of a header, and refuses what cannot be.
+    /// Parses the value of a header. Refuses invalid names and paths.
     pub fn from_header(header: &str) -> Result<Origin> {
         let wrong = |why: &str| Error::invalid(format!("the header {HEADER} names no worktree")).because(why);
         let mut origin: Origin = serde_json::from_str(header).map_err(|error| wrong(&error.to_string()))?;
         let Origin { repository, worktree } = &mut origin;
         if worktree.repository_id != repository.id {
-            return Err(wrong("the worktree is of another repository"));
+            return Err(wrong("the worktree belongs to another repository"));
         }
-        let is_path = |path: &Path| path.is_absolute() && path.as_os_str().len() <= LONGEST;
+        let is_path = |path: &Path| path.is_absolute() && path.as_os_str().len() <= MAX_TEXT_BYTES;
         if !is_path(&repository.path) || !is_path(&worktree.path) {
-            return Err(wrong("a path is not absolute, or too long"));
+            return Err(wrong("a path is relative or too long"));
         }
         let texts = [Some(&repository.name), Some(&worktree.name), worktree.branch.as_ref()];
         let further = [repository.remote_url.as_ref(), repository.default_branch.as_ref()];
-        let is_text = |text: &String| text.len() <= LONGEST && !text.chars().any(char::is_control);
+        let is_text = |text: &String| text.len() <= MAX_TEXT_BYTES && !text.chars().any(char::is_control);
         if !texts.into_iter().chain(further).flatten().all(is_text) {
-            return Err(wrong("a name is too long, or has control characters in it"));
+            return Err(wrong("a name is too long or has control characters"));
         }
         if repository.name.is_empty() || worktree.name.is_empty() {
             return Err(wrong("a name is empty"));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_back_and_has_no_secrets() {
+    fn a_header_round_trips_without_secrets() {
         let origin = origin(|_| ()).unwrap();
         let header = origin.to_header().unwrap();
         assert!(header.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '), "{header}");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn an_invalid_header_is_refused() {
         for (pointer, value) in [
             ("/worktree/repository_id", json!("rp_111111111111")),
             ("/worktree/path", json!("w")),

@@ -1,6 +1,6 @@
-//! Where everything lives, and why there. The one resolver: every command goes through it.
+//! Resolves where the store, the ledger and the configuration are, and why. Every command uses this resolver.
 //!
-//! Resolving reads a few small files, starts no process and creates nothing.
+//! Resolving reads a few small files. It starts no process and creates nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -16,11 +16,11 @@ use waypost_workspace::{Checkout, Environment, detect, repository_id, worktree_i
 use crate::config::{Config, Files, Layer};
 use crate::environment::{Variables, WAYPOST_AGENT, WAYPOST_DB, WAYPOST_HOME};
 
-/// The name of our directory in a worktree.
+/// The name of the Waypost directory in a worktree.
 pub const DOT_DIR: &str = ".waypost";
 const STORE_FILE: &str = "state.db";
 
-/// What a caller says about where to look.
+/// The flags and the environment that decide the place.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The directory to start from.
@@ -29,7 +29,7 @@ pub struct Request {
     pub variables: Variables,
     /// `--db`.
     pub db: Option<OsString>,
-    /// `--scope`, or global for `--global`, with the flag that said it.
+    /// `--scope`, or global for `--global`, with the flag that the caller used.
     pub scope: Option<(Scope, &'static str)>,
     /// `--config KEY=VALUE`, in order.
     pub config: Vec<String>,
@@ -39,13 +39,13 @@ pub struct Request {
     pub agent: Option<String>,
 }
 
-/// Who shares a store.
+/// The worktrees that share a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// All worktrees of a repository.
     Repo,
-    /// One worktree alone, for trials.
+    /// One worktree, for trials.
     Worktree,
     /// All repositories of a user.
     Global,
@@ -72,7 +72,7 @@ impl FromStr for Scope {
     }
 }
 
-/// Why a value is what it is.
+/// The reason for a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Source {
     /// `flag`, `env`, `config` or `default`.
@@ -97,23 +97,23 @@ impl fmt::Display for Source {
     }
 }
 
-/// The store that was chosen.
+/// The chosen store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreChoice {
-    /// What and where it is.
+    /// Its kind and its location.
     pub location: Location,
-    /// Who shares it, if that is how it was chosen.
+    /// Its scope; none if the caller named the store itself.
     pub scope: Option<Scope>,
-    /// Why it was chosen.
+    /// The reason for the choice.
     pub source: Source,
 }
 
-/// What a store is and where.
+/// The kind of a store and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// A file.
     Sqlite(PathBuf),
-    /// A file of this worktree's own. It has no name yet, because the worktree has no id yet.
+    /// A file for this worktree only. It has no path yet, because the worktree has no id yet.
     UnnamedSqlite,
     /// A PostgreSQL database.
     Postgres(String),
@@ -132,43 +132,43 @@ impl Location {
     }
 }
 
-/// Shows a path or a URL; a URL without its password.
+/// Shows a path, or a URL without its password.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Location::Sqlite(path) => f.write_str(&path_text::to_text(path)),
-            Location::UnnamedSqlite => f.write_str("(made on first use)"),
+            Location::UnnamedSqlite => f.write_str("(created on first use)"),
             Location::Postgres(url) | Location::Server(url) => f.write_str(&url_text::without_password(url)),
         }
     }
 }
 
-/// Where everything lives, as seen from one directory.
+/// The locations of everything, resolved from one directory.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The directory we look from.
+    /// The directory that the caller runs in.
     pub cwd: PathBuf,
     /// The environment.
     pub variables: Variables,
-    /// The user's own directory, if there is one.
+    /// The user's Waypost directory, if there is one.
     pub home: Option<(PathBuf, Source)>,
-    /// The checkout we stand in, if any.
+    /// The checkout that contains `cwd`, if any.
     pub checkout: Option<Checkout>,
-    /// The worktree that the ledger and the shared configuration belong to, if any.
+    /// The worktree that holds the ledger and the shared configuration, if any.
     pub home_worktree: Option<PathBuf>,
     /// The files of the configuration.
     pub files: Files,
     /// The configuration.
     pub config: Config,
-    /// What is odd but not wrong.
+    /// Warnings for the caller.
     pub warnings: Vec<String>,
     request: Request,
-    /// Whether the store's file must be there already: see [`Place::with_existing_store`].
+    /// Whether the store's file must exist already: see [`Place::with_existing_store`].
     needs_existing_store: bool,
 }
 
 impl Place {
-    /// Finds out where everything lives.
+    /// Resolves where everything is.
     pub fn resolve(request: Request) -> Result<Place> {
         let Request { cwd, variables, .. } = &request;
         let home = match (variables.get(WAYPOST_HOME), variables.home()) {
@@ -203,29 +203,29 @@ impl Place {
         if let (None, Some(_), Some((_, flag))) =
             (&place.request.db, variables_db(&place.variables), place.request.scope)
         {
-            place.warnings.push(format!("{flag} has no effect, because {WAYPOST_DB} is set and counts first"));
+            place.warnings.push(format!("{flag} has no effect, because {WAYPOST_DB} is set and takes precedence"));
         }
         Ok(place)
     }
 
-    /// Finds out where everything lives as seen from another worktree, for the same store.
+    /// Resolves the place again from another worktree, for the same store.
     pub fn seen_from(&self, root: &Path, choice: &StoreChoice) -> Result<Place> {
         let mut request = self.request.clone();
         root.clone_into(&mut request.cwd);
         request.variables = request.variables.without_git();
         if let (None, Location::Sqlite(path)) = (choice.scope, &choice.location) {
-            // It may have been named relative to the old directory.
+            // The caller may have named it relative to the old directory.
             request.db = Some(path.clone().into());
         }
         Place::resolve(request)
     }
 
-    /// Returns what was set for this command alone, for others that go on in its name.
+    /// Returns the `--config` flags of this command, so that processes it starts get the same ones.
     pub fn config_flags(&self) -> &[String] {
         &self.request.config
     }
 
-    /// Finds out where everything lives if another store is meant: that of a scope, or one named by a path or a URL.
+    /// Resolves the place with another store: that of a scope, or one named by a path or a URL.
     pub fn with_store(&self, named: &str) -> Result<Place> {
         let mut request = self.request.clone();
         (request.db, request.scope) = match named.parse::<Scope>() {
@@ -253,7 +253,7 @@ impl Place {
         Ok(StoreChoice { location: self.location_of_scope(scope)?, scope: Some(scope), source })
     }
 
-    /// Returns the ledger's file, why it is that one, and whether it is another tool's, used in place.
+    /// Returns the ledger's file and the reason for it. An existing beads ledger is used in place.
     pub fn ledger(&self) -> Option<(PathBuf, Source)> {
         let setting = self.config.get("ledger.home")?;
         let (root, source) = if setting.value.to_string() == "branch" {
@@ -273,7 +273,7 @@ impl Place {
         }
     }
 
-    /// Returns where workspaces are made, if that is known.
+    /// Returns the directory of workspaces. None without a setting and a home directory.
     pub fn workspaces(&self) -> Result<Option<(PathBuf, Source)>> {
         match self.config.text("workspaces.path") {
             Some(text) => {
@@ -285,65 +285,70 @@ impl Place {
         }
     }
 
-    /// Returns a path in the user's own directory, if there is one.
+    /// Returns a path in the user's Waypost directory, if there is one.
     pub fn in_home(&self, name: &str) -> Option<(PathBuf, Source)> {
         self.home.as_ref().map(|(path, source)| (path.join(name), source.clone()))
     }
 
-    /// Returns a file of the tracked directory that is about to be written.
+    /// Returns the path of a file in the tracked directory, for writing.
     ///
-    /// Refuses one that a tracked link puts somewhere else: who writes the repository does not choose where we write.
+    /// Refuses a path that a tracked symbolic link redirects out of the repository: an author of the repository must not
+    /// choose which files of the user are overwritten.
     pub fn check_tracked(&self, name: &str) -> Result<PathBuf> {
         let Some(root) = &self.home_worktree else {
-            return Err(Error::invalid("there is no worktree to keep tracked files in")
-                .hint("make one first: way worktree add BRANCH"));
+            return Err(Error::invalid("there is no worktree for tracked files")
+                .hint("create one first: way worktree add BRANCH"));
         };
         let dir = root.join(DOT_DIR);
         let file = dir.join(name);
         for path in [&dir, &file] {
             if path.is_symlink() && !std::fs::canonicalize(path).is_ok_and(|real| real.starts_with(root)) {
-                return Err(Error::refused(format!("{} is a link that leads out of the repository", path.display()))
-                    .hint("replace the link with what it should be"));
+                return Err(Error::refused(format!(
+                    "{} is a symbolic link that leads out of the repository",
+                    path.display()
+                ))
+                .hint("replace the link with a regular file or directory"));
             }
         }
         Ok(file)
     }
 
-    /// Returns the author of what is written: who was named, else the version control's user, else the machine's.
+    /// Returns the author of writes: the one that flags or the environment name, else the version control's user, else the
+    /// machine's user.
     pub fn actor(&self) -> String {
-        let said = |name: &Option<String>| name.clone().filter(|name| !name.trim().is_empty());
+        let flag = |name: &Option<String>| name.clone().filter(|name| !name.trim().is_empty());
         let named =
-            said(&self.request.actor).or_else(|| said(&self.request.agent)).or_else(|| self.variables.named_actor());
+            flag(&self.request.actor).or_else(|| flag(&self.request.agent)).or_else(|| self.variables.named_actor());
         let vcs_user =
             || self.checkout.as_ref().and_then(|checkout| checkout.user_name(self.variables.home().as_deref()));
         named.or_else(vcs_user).unwrap_or_else(|| self.variables.user())
     }
 
-    /// Finds out once more where everything lives: branches are switched and settings changed meanwhile.
+    /// Resolves the place again, because the user may have switched branches or changed settings.
     pub fn again(&self) -> Result<Place> {
         Ok(Place { needs_existing_store: self.needs_existing_store, ..Place::resolve(self.request.clone())? })
     }
 
-    /// Returns the same place for a process that has used its store before. If the store's file is missing from here on, it
-    /// was moved or deleted: opening fails, where it would otherwise make an empty store.
+    /// Returns the same place for a process that has used its store before. If the store's file is missing from then on, it
+    /// was moved or deleted, so opening fails instead of creating an empty store.
     #[must_use]
     pub fn with_existing_store(&self) -> Place {
         Place { needs_existing_store: true, ..self.clone() }
     }
 
-    /// Tells whether opening the store may make its file.
+    /// Returns whether opening the store may create its file.
     pub(crate) fn may_create_store(&self) -> bool {
         !self.needs_existing_store
     }
 
-    /// Returns the same place, used by another author.
+    /// Returns the same place with another author.
     #[must_use]
     pub fn in_name_of(&self, actor: &str) -> Place {
         let request = Request { actor: Some(actor.to_owned()), ..self.request.clone() };
         Place { request, ..self.clone() }
     }
 
-    /// Returns the same place, used by another author, in the name of an agent or of none.
+    /// Returns the same place with another author, and with this agent or none.
     #[must_use]
     pub fn used_by(&self, actor: &str, agent: Option<&str>) -> Place {
         let mut place = self.in_name_of(actor);
@@ -352,10 +357,10 @@ impl Place {
         place
     }
 
-    /// Returns the agent in whose name work is claimed and messages are sent, if one was named.
+    /// Returns the agent that claims work and sends messages, if the caller named one.
     pub fn agent(&self) -> Option<String> {
-        let said = self.request.agent.clone().or_else(|| self.variables.text(WAYPOST_AGENT));
-        said.filter(|name| !name.trim().is_empty())
+        let named = self.request.agent.clone().or_else(|| self.variables.text(WAYPOST_AGENT));
+        named.filter(|name| !name.trim().is_empty())
     }
 
     /// Returns the repository's id, if it has one yet.
@@ -368,9 +373,9 @@ impl Place {
         self.checkout.as_ref().map_or(Ok(None), |checkout| worktree_id(&checkout.worktree_private_dir))
     }
 
-    /// Returns the checkout, or the error that says how to do without one.
+    /// Returns the checkout, or an error that explains how to work without one.
     pub fn require_checkout(&self) -> Result<&Checkout> {
-        self.checkout.as_ref().ok_or_else(|| self.outside())
+        self.checkout.as_ref().ok_or_else(|| self.outside_repository_error())
     }
 
     fn configured_scope(&self) -> Result<(Scope, Source)> {
@@ -392,7 +397,7 @@ impl Place {
         match scope {
             Scope::Repo => Ok(Location::Sqlite(self.require_checkout()?.private_dir.join(STORE_FILE))),
             Scope::Worktree => {
-                // Beside the shared store and not in the worktree's own directory, which goes with the worktree.
+                // Beside the shared store, because git deletes the worktree's own directory with the worktree.
                 let dir = self.require_checkout()?.private_dir.join("worktrees");
                 Ok(match self.worktree_id()? {
                     Some(id) => Location::Sqlite(dir.join(id.as_str()).join(STORE_FILE)),
@@ -418,17 +423,17 @@ impl Place {
             Some(("postgres" | "postgresql", _)) => Ok(Location::Postgres(text.to_owned())),
             Some(("http" | "https", _)) => Ok(Location::Server(text.to_owned())),
             Some((scheme, _)) if !scheme.contains('/') => {
-                Err(Error::invalid(format!("{by} names a store by the unknown scheme {scheme}://"))
-                    .hint("it takes a path, postgres://…, http://…, https://… or unix:PATH"))
+                Err(Error::invalid(format!("{by} has the unknown scheme {scheme}://"))
+                    .hint("use a path, postgres://…, http://…, https://… or unix:PATH"))
             }
             _ => Ok(Location::Sqlite(expand(named, &self.cwd, &self.variables)?)),
         }
     }
 
-    fn outside(&self) -> Error {
+    fn outside_repository_error(&self) -> Error {
         Error::invalid(format!("{} is not in a repository", self.cwd.display()))
-            .hint("go into one, or make one here: way init")
-            .hint(format!("or say which store to use: --global, --db PATH, or {WAYPOST_DB}=PATH"))
+            .hint("change into one, or create one here: way init")
+            .hint(format!("or name a store: --global, --db PATH, or {WAYPOST_DB}=PATH"))
     }
 }
 
@@ -437,7 +442,7 @@ pub fn expand(path: impl AsRef<OsStr>, cwd: &Path, variables: &Variables) -> Res
     let path = Path::new(path.as_ref());
     match path.strip_prefix("~") {
         Ok(rest) => match variables.home() {
-            // Joining nothing would leave a slash at the end.
+            // Joining an empty path would append a slash.
             Some(home) if rest.as_os_str().is_empty() => Ok(cwd.join(home)),
             Some(home) => Ok(cwd.join(home).join(rest)),
             None => Err(Error::invalid(format!("{} needs a home directory", path.display())).hint("set HOME")),
@@ -458,7 +463,7 @@ pub(crate) fn ledger_in(root: &Path) -> (PathBuf, bool) {
     (ours.join("issues.jsonl"), false)
 }
 
-/// Refuses a repository of somebody else, as git does: its configuration is theirs, and our files in it would not be.
+/// Refuses a repository that another user owns, as git does: that user controls its configuration.
 pub(crate) fn check_owner(checkout: &Checkout) -> Result<()> {
     let us = rustix::process::geteuid().as_raw();
     for path in checkout.root.iter().chain([&checkout.shared_dir]) {

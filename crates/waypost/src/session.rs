@@ -1,4 +1,4 @@
-//! An open store, and the worktree in whose name it is used.
+//! An open store, used from one worktree.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,31 +27,31 @@ use crate::place::{Location, Place, Scope, StoreChoice, expand};
 use crate::system::{SystemEntropy, clock};
 use crate::tokens;
 
-/// How long a command that only looks waits to introduce its worktree.
+/// Maximum time that a reading command waits for the write lock to register its worktree.
 const REGISTER_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// An open store, used from a place.
+/// An open store, used from one place.
 pub struct Session {
-    /// Where we are.
+    /// The place of the caller.
     pub place: Place,
-    /// Which store it is.
+    /// The chosen store.
     pub choice: StoreChoice,
     store: Backend,
     caller: Caller,
     entropy: SystemEntropy,
-    /// Why nothing can be written in the name of this worktree, if so.
+    /// Why this worktree cannot write, if so.
     identity_error: Option<Error>,
 }
 
 impl Session {
-    /// Opens the store that the place chose, making it on first use, and makes this worktree known in it.
+    /// Opens the store that the place chose, creates it on first use, and registers this worktree in it.
     ///
-    /// Where nothing can be written, an existing store is opened for reading.
+    /// If this process cannot write, it opens an existing store for reading.
     pub fn open(place: Place) -> Result<Session> {
         Session::open_on(place, Servers::Known)
     }
 
-    /// The same on a server that may lack acknowledged writes, for the one operation that accepts it.
+    /// Opens the store on a server that may lack acknowledged writes, for the one operation that accepts it.
     pub fn open_after_failover(place: Place) -> Result<Session> {
         Session::open_on(place, Servers::Any)
     }
@@ -68,17 +68,17 @@ impl Session {
                     let dirs = id_dirs(&place)?;
                     ids = renew_ids(dirs.0, &ids.0, dirs.1, &ids.1, &mut entropy)?;
                     if choice.scope == Some(Scope::Worktree) {
-                        // Its path has the worktree's id in it.
+                        // The store's path contains the worktree's id.
                         choice = choose(&place, &mut entropy)?;
                         store = open_store(&place, &choice, servers)?;
                     }
                     let original = path_text::to_text(&original.path);
-                    place.warnings.push(format!("this is a copy of {original}, and has got an identity of its own"));
+                    place.warnings.push(format!("this is a copy of {original}, and got an identity of its own"));
                     known = store.worktree(&ids.1)?;
                 }
                 (caller(&place, ids, now), None, known.is_some())
             }
-            // Reading needs no name: one that is never written will do.
+            // Reading needs no identity: random ids that are never written are enough.
             Err(error) => {
                 let ids = (RepositoryId::generate(&mut entropy), WorktreeId::generate(&mut entropy));
                 (caller(&place, ids, now), Some(error), true)
@@ -89,7 +89,7 @@ impl Session {
         if let (true, Backend::Local(store)) = (is_adopted, &mut store)
             && let Some(known) = engine::query(store, |tx| tx.repository_get(&caller.repository.id))?
         {
-            // What a workspace knows of its repository is no news.
+            // A workspace knows less of its repository than the store does.
             caller.repository = known;
         }
         if let Backend::Remote(remote) = &mut store {
@@ -98,70 +98,70 @@ impl Session {
         }
         let mut session = Session { place, choice, store, caller, entropy, identity_error };
         if !is_known && !session.store.is_read_only() {
-            session.introduce()?;
+            session.register_worktree()?;
         }
         Ok(session)
     }
 
-    /// Makes this worktree known.
-    fn introduce(&mut self) -> Result<()> {
-        self.within(REGISTER_TIMEOUT, |session| session.write(Register {}))
+    fn register_worktree(&mut self) -> Result<()> {
+        self.try_write(|session| session.write(Register {}))
     }
 
-    /// Writes something that whoever writes next does anyway: looking must not wait for writers.
-    fn within<T>(&mut self, patience: Duration, write: impl FnOnce(&mut Session) -> Result<T>) -> Result<()> {
-        let usual = self.store.set_patience(patience);
+    /// Writes if the write lock is free within a short time. A reader must not wait for writers, and the next writer does
+    /// the same anyway.
+    fn try_write<T>(&mut self, write: impl FnOnce(&mut Session) -> Result<T>) -> Result<()> {
+        let usual_timeout = self.store.set_lock_timeout(REGISTER_TIMEOUT);
         let written = write(self);
-        self.store.set_patience(usual);
+        self.store.set_lock_timeout(usual_timeout);
         match written {
             Err(error) if error.kind() != Kind::Unavailable => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Runs an operation that only reads. What time has brought about is written first, where that is possible.
+    /// Runs an operation that only reads. First it expires due leases and applies other due transitions, if it can write.
     pub fn read<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
         if let Backend::Remote(remote) = &mut self.store {
             return remote.run(&operation, None);
         }
-        self.settle_what_is_due()?;
+        self.expire_due()?;
         let caller = self.caller.clone();
         engine::read(self.store()?, &caller, &mut SystemEntropy, operation)
     }
 
-    /// Runs an operation of the table, with its arguments and its answer as JSON.
+    /// Runs an operation of the table. Arguments and answer are JSON.
     pub fn call(&mut self, entry: &OperationEntry, key: Option<&str>, arguments: Value) -> Result<Value> {
         if let (Effect::Write, Some(error)) = (entry.effect, &self.identity_error) {
             return Err(error.clone());
         }
         if let Backend::Remote(remote) = &mut self.store {
-            // An answer can get lost: asked again, it must not be done again.
+            // The answer can get lost, and a retry must not run the operation again.
             let own = (entry.effect == Effect::Write && key.is_none()).then(|| engine::own_key(&mut self.entropy));
             return remote.client.call(entry.name, &arguments, &remote.caller, key.or(own.as_deref()));
         }
         let caller = self.caller.clone();
         match entry.effect {
             Effect::Read => {
-                self.settle_what_is_due()?;
+                self.expire_due()?;
                 engine::read_json(self.store()?, &caller, &mut SystemEntropy, entry, arguments)
             }
             Effect::Write => engine::write_json(self.store()?, &caller, &mut SystemEntropy, key, entry, &arguments),
         }
     }
 
-    fn settle_what_is_due(&mut self) -> Result<()> {
+    fn expire_due(&mut self) -> Result<()> {
         if self.identity_error.is_none() && !self.store.is_read_only() && engine::is_due(self.store()?)? {
-            self.within(REGISTER_TIMEOUT, |session| session.write(ExpireDue {}))?;
+            self.try_write(|session| session.write(ExpireDue {}))?;
         }
         Ok(())
     }
 
-    /// Runs an operation that writes; what it did is on disk when this returns.
+    /// Runs an operation that writes. Its effect is on disk when this returns.
     pub fn write<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
         self.write_once(None, operation)
     }
 
-    /// Runs an operation that writes, once: the same key gives the same answer, however often it is asked.
+    /// Runs an operation that writes, once per key: a retry with the same key returns the first answer.
     pub fn write_once<O: Operation>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
         if let Some(error) = &self.identity_error {
             return Err(error.clone());
@@ -169,14 +169,14 @@ impl Session {
         match &mut self.store {
             Backend::Local(store) => engine::write(store, &self.caller, &mut self.entropy, key, operation),
             Backend::Remote(remote) => {
-                // An answer can get lost: asked again, it must not be done again.
+                // The answer can get lost, and a retry must not run the operation again.
                 let own = key.is_none().then(|| engine::own_key(&mut self.entropy));
                 remote.run(&operation, key.or(own.as_deref()))
             }
         }
     }
 
-    /// Says in whose name it is used from here on.
+    /// Sets the author and the agent of all further operations.
     pub fn act_as(&mut self, actor: String, agent: Option<String>) {
         self.place = self.place.used_by(&actor, agent.as_deref());
         if let Backend::Remote(remote) = &mut self.store {
@@ -185,7 +185,7 @@ impl Session {
         (self.caller.actor, self.caller.agent) = (actor, agent);
     }
 
-    /// Uses the same store from a place as it is now. It must be the one that the place chooses.
+    /// Uses the same store from a place that was resolved again. It must be the store that the place chooses.
     pub fn moved_to(mut self, place: Place) -> Result<Session> {
         let ids = (self.caller.repository.id.clone(), self.caller.worktree.id.clone());
         if self.identity_error.is_some()
@@ -198,15 +198,15 @@ impl Session {
         Ok(self)
     }
 
-    /// Waits until somebody may have written after the event with this sequence, or until time is up.
-    pub fn wait(&mut self, last: u64, at_most: Duration) -> Result<()> {
+    /// Waits for a write after the event with this sequence number, at most this long. It may return early.
+    pub fn wait(&mut self, last: u64, timeout: Duration) -> Result<()> {
         match &mut self.store {
-            Backend::Local(store) => store.wait(last, at_most),
-            Backend::Remote(remote) => remote.client.wait(last, at_most),
+            Backend::Local(store) => store.wait(last, timeout),
+            Backend::Remote(remote) => remote.client.wait(last, timeout),
         }
     }
 
-    /// Tells whether the store is on a server, which other machines use too.
+    /// Returns whether the store is on a server that other machines can use.
     pub fn is_remote(&self) -> bool {
         match &self.store {
             Backend::Local(store) => store.is_remote(),
@@ -214,29 +214,31 @@ impl Session {
         }
     }
 
-    /// Tells whether operations are run by a server.
+    /// Returns whether a server runs the operations.
     pub fn is_served(&self) -> bool {
         matches!(self.store, Backend::Remote(_))
     }
 
-    /// Asks the server for what it does beside the operations of the store.
+    /// Calls an operation of the server that is not an operation of the store.
     pub fn ask_server(&mut self, operation: &str, arguments: &Value) -> Result<Value> {
         match &mut self.store {
             Backend::Remote(remote) => remote.client.call(operation, arguments, &remote.caller, None),
-            Backend::Local(_) => Err(Error::refused(format!("{operation} is for a server, and there is none"))),
+            Backend::Local(_) => {
+                Err(Error::refused(format!("{operation} needs a server, and the store is not on one")))
+            }
         }
     }
 
-    /// Returns the store, if it is not behind a server.
+    /// Returns the store, if this process opened it itself.
     pub fn store(&mut self) -> Result<&mut OpenStore> {
         match &mut self.store {
             Backend::Local(store) => Ok(store),
             Backend::Remote(_) => Err(Error::refused(format!("{} is a server", self.choice.location))
-                .hint("do this where the server runs, on the store itself")),
+                .hint("run this on the machine of the server, on the store itself")),
         }
     }
 
-    /// Returns the store's file, if it is one.
+    /// Returns the store, if it is an SQLite file.
     pub fn sqlite(&self) -> Option<&SqliteStore> {
         match &self.store {
             Backend::Local(OpenStore::Sqlite(store)) => Some(store),
@@ -244,22 +246,23 @@ impl Session {
         }
     }
 
-    /// Returns in whose name everything is done.
+    /// Returns the caller of all operations.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// Returns the repository we stand in.
+    /// Returns the repository of the caller.
     pub fn repository(&self) -> &Repository {
         &self.caller.repository
     }
 
-    /// Returns the worktree we stand in.
+    /// Returns the worktree of the caller.
     pub fn worktree(&self) -> &Worktree {
         &self.caller.worktree
     }
 
-    /// Returns the current time: that of the store's file, which a wrong clock does not move, else that of this process.
+    /// Returns the current time: that of an SQLite store, which a wrong system clock does not move, else that of this
+    /// process.
     pub fn now(&mut self) -> Result<Timestamp> {
         match &mut self.store {
             Backend::Local(OpenStore::Sqlite(store)) => store.begin_read()?.now(),
@@ -268,12 +271,12 @@ impl Session {
     }
 }
 
-/// On which servers a store may be.
+/// Which PostgreSQL servers the session accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Servers {
-    /// The one that the store knows.
+    /// Only the server that the store remembers.
     Known,
-    /// Any, also one that took over.
+    /// Any server, for example a promoted standby.
     Any,
 }
 
@@ -286,13 +289,13 @@ fn choose(place: &Place, entropy: &mut dyn Entropy) -> Result<StoreChoice> {
     Ok(choice)
 }
 
-/// Where operations are run: here, or by a server.
+/// Runs the operations: this process, or a server.
 enum Backend {
     Local(OpenStore),
     Remote(Box<Remote>),
 }
 
-/// A server that runs operations for us.
+/// A server that runs the operations.
 struct Remote {
     client: Client,
     caller: client::Caller,
@@ -304,9 +307,9 @@ impl Remote {
             .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))?;
         let answer = self.client.call(O::NAME, &arguments, &self.caller, key)?;
         serde_json::from_value(answer).map_err(|error| {
-            Error::unavailable(format!("the server answers {} in a way this version does not understand", O::NAME))
+            Error::unavailable(format!("cannot read the answer of the server to {}", O::NAME))
                 .because(error)
-                .hint("use the same version on both sides")
+                .hint("use the same version of Waypost on both sides")
         })
     }
 }
@@ -329,19 +332,20 @@ impl Backend {
         }
     }
 
-    fn set_patience(&mut self, patience: Duration) -> Duration {
+    /// Sets the maximum time to wait for the write lock. Returns the one before.
+    fn set_lock_timeout(&mut self, timeout: Duration) -> Duration {
         match self {
-            Backend::Local(store) => store.set_patience(patience),
-            Backend::Remote(_) => patience,
+            Backend::Local(store) => store.set_lock_timeout(timeout),
+            Backend::Remote(_) => timeout,
         }
     }
 }
 
 /// A store of any kind.
 pub enum OpenStore {
-    /// A file.
+    /// An SQLite file.
     Sqlite(Box<SqliteStore>),
-    /// A schema on a server.
+    /// A schema on a PostgreSQL server.
     Postgres(Box<PostgresStore>),
 }
 
@@ -353,10 +357,10 @@ impl OpenStore {
         }
     }
 
-    fn set_patience(&mut self, patience: Duration) -> Duration {
+    fn set_lock_timeout(&mut self, timeout: Duration) -> Duration {
         match self {
-            OpenStore::Sqlite(store) => store.set_patience(patience),
-            OpenStore::Postgres(store) => store.set_patience(patience),
+            OpenStore::Sqlite(store) => store.set_patience(timeout),
+            OpenStore::Postgres(store) => store.set_patience(timeout),
         }
     }
 }
@@ -376,10 +380,10 @@ impl Store for OpenStore {
         }
     }
 
-    fn wait(&mut self, last: u64, at_most: Duration) -> Result<()> {
+    fn wait(&mut self, last: u64, timeout: Duration) -> Result<()> {
         match self {
-            OpenStore::Sqlite(store) => store.wait(last, at_most),
-            OpenStore::Postgres(store) => store.wait(last, at_most),
+            OpenStore::Sqlite(store) => store.wait(last, timeout),
+            OpenStore::Postgres(store) => store.wait(last, timeout),
         }
     }
 
@@ -422,14 +426,14 @@ impl Store for OpenStore {
 fn open_store(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<Backend> {
     if let Location::Server(url) = &choice.location {
         let socket = url.strip_prefix("unix:").map(|path| expand(path, &place.cwd, &place.variables)).transpose()?;
-        // The kernel says over a socket who we are.
+        // On a Unix socket the kernel tells the server which user calls.
         let token = match socket {
             Some(_) => place.variables.text(WAYPOST_TOKEN),
-            None => tokens::shown_by(place, client::is_private(url))?,
+            None => tokens::token_for_server(place, client::is_private(url))?,
         };
         let caller = client::Caller { actor: Some(place.actor()), agent: place.agent(), origin: None };
         let mut client = Client::new(url, socket, token)?;
-        // Before anything is written here in the name of a store that may not be there.
+        // Connect before this process writes any file for a store that may not exist.
         client.connect()?;
         return Ok(Backend::Remote(Box::new(Remote { client, caller })));
     }
@@ -450,7 +454,7 @@ fn open_local(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<O
             Ok(OpenStore::Postgres(Box::new(store)))
         }
         Location::UnnamedSqlite | Location::Server(_) => Err(Error::unavailable(format!(
-            "{} is a {} store, which this version does not open",
+            "{} is a {} store, and this version cannot open it",
             choice.location,
             choice.location.kind()
         ))
@@ -458,7 +462,7 @@ fn open_local(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<O
     }
 }
 
-/// Where the ids of the place are kept. Outside any repository it is the user's own directory.
+/// Returns the directories of the ids. Outside a repository both are the user's Waypost directory.
 fn id_dirs(place: &Place) -> Result<(&Path, &Path)> {
     match (&place.checkout, &place.home) {
         (Some(checkout), _) => Ok((&checkout.private_dir, &checkout.worktree_private_dir)),
@@ -472,14 +476,14 @@ fn ensure_ids(place: &Place, entropy: &mut dyn Entropy) -> Result<(RepositoryId,
     Ok((ensure_repository_id(repository, entropy)?, ensure_worktree_id(worktree, entropy)?))
 }
 
-/// Tells whether our id was copied, with the whole directory, from a worktree that still has it.
+/// Returns whether this worktree is a copy, with its id, of a worktree that still exists.
 fn is_copied_from(place: &Place, known: &Worktree) -> bool {
     let Some(checkout) = &place.checkout else { return false };
     let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
     if here == known.path {
         return false;
     }
-    // The same directory under another mount has the same private directory behind it, so it is no copy.
+    // The same directory under another mount point is not a copy: its private directory is the same file.
     let there = detect(&known.path, &Environment::default());
     matches!(there, Ok(Some(there)) if worktree_id(&there.worktree_private_dir).ok().flatten().as_ref() == Some(&known.id)
         && there.root.as_deref().unwrap_or(&there.shared_dir) == known.path

@@ -1,4 +1,4 @@
-//! Hearing that this process is to stop.
+//! Receives the signals that ask this process to stop.
 
 use std::cell::Cell;
 use std::io::Read as _;
@@ -10,14 +10,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use waypost_core::{Error, Result};
 
-/// Counts how often this process was asked to stop. It has something to read when it is asked.
+/// Counts the signals that ask this process to stop. Its file descriptor becomes readable when one arrives.
 pub struct ShutdownSignal {
     reader: UnixStream,
-    times: Cell<usize>,
+    count: Cell<usize>,
 }
 
 impl ShutdownSignal {
-    /// Listens from now on: for the terminal's interruption, and for whoever ends processes.
+    /// Starts listening for SIGTERM, SIGINT and SIGHUP.
     pub fn listen() -> Result<ShutdownSignal> {
         let cannot = |error| Error::unavailable("cannot listen for signals").because(error);
         let (reader, writer) = UnixStream::pair().map_err(cannot)?;
@@ -25,21 +25,21 @@ impl ShutdownSignal {
         for signal in [SIGTERM, SIGINT, SIGHUP] {
             signal_hook::low_level::pipe::register(signal, writer.try_clone().map_err(cannot)?).map_err(cannot)?;
         }
-        Ok(ShutdownSignal { reader, times: Cell::new(0) })
+        Ok(ShutdownSignal { reader, count: Cell::new(0) })
     }
 
-    /// Returns how often it was asked so far.
-    pub fn times(&self) -> usize {
-        if let Ok(count) = (&self.reader).read(&mut [0; 16]) {
-            self.times.set(self.times.get() + count);
+    /// Returns the number of signals so far.
+    pub fn count(&self) -> usize {
+        if let Ok(new) = (&self.reader).read(&mut [0; 16]) {
+            self.count.set(self.count.get() + new);
         }
-        self.times.get()
+        self.count.get()
     }
 
-    /// Waits until it is asked, or until time is up.
-    pub(crate) fn wait(&self, at_most: Duration) {
-        let seconds = i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX);
-        let span = Timespec { tv_sec: seconds, tv_nsec: at_most.subsec_nanos().into() };
+    /// Waits for a signal, at most this long.
+    pub(crate) fn wait(&self, timeout: Duration) {
+        let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
+        let span = Timespec { tv_sec: seconds, tv_nsec: timeout.subsec_nanos().into() };
         let _ = poll(&mut [PollFd::new(&self.reader, PollFlags::IN)], Some(&span));
     }
 }

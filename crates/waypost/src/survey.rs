@@ -1,4 +1,4 @@
-//! One view of all worktrees: what the store remembers joined with what is on disk.
+//! Lists all worktrees: those in the store joined with those on disk.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -13,50 +13,50 @@ use waypost_workspace::{Environment, Listed, detect, repository_id, worktree_id}
 
 use crate::session::Session;
 
-/// A worktree, as remembered and as found.
+/// A worktree, as stored and as found on disk.
 #[derive(Clone, Debug, Serialize)]
 pub struct Surveyed {
-    /// Its id; none if no command was ever run in it. The store may not know it.
+    /// Its id; none if no command ever ran in it. The store may not know it.
     pub id: Option<WorktreeId>,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where it is now, or was last.
+    /// Its current or last path.
     #[serde(with = "path_text::serde")]
     pub path: PathBuf,
-    /// The branch it is on now, or was on last.
+    /// Its current or last branch.
     pub branch: Option<String>,
     /// The name of its repository.
     pub repository: String,
     /// The id of its repository.
     pub repository_id: RepositoryId,
-    /// How it was found.
+    /// Its state.
     pub state: State,
     /// When it last wrote, in milliseconds.
     pub last_seen: Option<Timestamp>,
 }
 
-/// How a worktree was found.
+/// The state of a worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It is the one we are in.
+    /// The caller is in it.
     Here,
     /// It is on disk.
     Present,
-    /// It is on disk, and has never used this store.
+    /// It is on disk and has never used this store.
     New,
-    /// It is not where it was, and nobody told us.
+    /// It is missing, and was not removed with `way worktree rm`.
     Gone,
-    /// It is of a repository that is not on this machine; another one uses the store too.
+    /// Its repository is on another machine that uses the same store.
     Elsewhere,
-    /// It cannot be looked into, so nothing is known of it.
+    /// Its directory cannot be read.
     Unreachable,
     /// It was removed with `way worktree rm`.
     Removed,
 }
 
 impl State {
-    /// Returns the word for it.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             State::Here => "here",
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// Lists every worktree that the store or the version control has heard of.
+/// Lists every worktree that the store or the version control knows.
 pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
     let known = session.read(ListWorktrees {})?;
     let here = session.worktree().clone();
@@ -78,13 +78,13 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
     let ours = session.repository().clone();
     if let Some(checkout) = &session.place.checkout {
         for entry in checkout.worktrees() {
-            // An id that cannot be read is the doctor's business; the row of that path says which it was.
+            // If the id cannot be read, use the stored one of this path. `way doctor` reports the damage.
             let by_path = || known.worktrees.iter().find(|row| row.path == entry.path).map(|row| row.id.clone());
             let id = worktree_id(&entry.private_dir).unwrap_or_else(|_| by_path());
             listed.push((id, entry));
         }
     }
-    // Only a server has users on other machines.
+    // Only a store on a server has users on other machines.
     let absent: Vec<RepositoryId> = if session.is_remote() {
         let absent = known.repositories.iter().filter(|one| one.id != ours.id && !is_here(one));
         absent.map(|repository| repository.id.clone()).collect()
@@ -100,7 +100,7 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
             let at = listed.iter().position(|(id, _)| id.as_ref() == Some(&row.id));
             let found = at.map(|at| listed.remove(at).1).filter(|found| found.path.is_dir());
             let is_absent = absent.contains(&row.repository_id);
-            let mut one = look_at(row, found, repository, &here);
+            let mut one = surveyed_from(row, found, repository, &here);
             if one.state == State::Gone && is_absent {
                 one.state = State::Elsewhere;
             }
@@ -120,29 +120,27 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
     Ok(surveyed)
 }
 
-/// Finds the one that an id, the beginning of an id, a name, a branch or a path means.
-pub fn find<'a>(surveyed: &'a [Surveyed], wanted: &str, cwd: &std::path::Path) -> Result<&'a Surveyed> {
-    let path = cwd.join(wanted);
+/// Finds a worktree by its id, the start of its id, its name, its branch or its path.
+pub fn find<'a>(surveyed: &'a [Surveyed], name: &str, cwd: &std::path::Path) -> Result<&'a Surveyed> {
+    let path = cwd.join(name);
     let path = std::fs::canonicalize(&path).unwrap_or(path);
-    if let Some(found) = surveyed.iter().find(|one| one.id.as_ref().is_some_and(|id| id.as_str() == wanted)) {
+    if let Some(found) = surveyed.iter().find(|one| one.id.as_ref().is_some_and(|id| id.as_str() == name)) {
         return Ok(found);
     }
-    let is_at = |one: &&Surveyed| !wanted.is_empty() && one.path == path;
+    let is_at = |one: &&Surveyed| !name.is_empty() && one.path == path;
     let is_prefix = |one: &&Surveyed| {
-        wanted.len() > WorktreeId::PREFIX.len() && one.id.as_ref().is_some_and(|id| id.as_str().starts_with(wanted))
+        name.len() > WorktreeId::PREFIX.len() && one.id.as_ref().is_some_and(|id| id.as_str().starts_with(name))
     };
-    let is_named = |one: &&Surveyed| one.name == wanted || one.branch.as_deref() == Some(wanted);
+    let is_named = |one: &&Surveyed| one.name == name || one.branch.as_deref() == Some(name);
     let all: Vec<&Surveyed> = surveyed.iter().filter(|one| is_at(one) || is_named(one) || is_prefix(one)).collect();
-    // A removed one keeps its name and path; the one that has them now is meant.
+    // A removed worktree keeps its name and path. Prefer one that exists.
     let live: Vec<&Surveyed> = all.iter().copied().filter(|one| one.is_live()).collect();
     match (live.as_slice(), all.as_slice()) {
         ([one], _) | ([], [one]) => Ok(one),
-        ([], []) => {
-            Err(Error::not_found(format!("there is no worktree {wanted:?}")).hint("way worktree list shows all"))
-        }
+        ([], []) => Err(Error::not_found(format!("there is no worktree {name:?}")).hint("way worktree list shows all")),
         (many, _) => {
             let many = if many.is_empty() { all.as_slice() } else { many };
-            let mut error = Error::ambiguous(format!("{wanted:?} fits {} worktrees", many.len()));
+            let mut error = Error::ambiguous(format!("{name:?} matches {} worktrees", many.len()));
             for one in many {
                 let id = one.id.as_ref().map_or("(no id yet)", |id| id.as_str());
                 error = error.hint(format!("{id} at {}", path_text::to_text(&one.path)));
@@ -153,30 +151,30 @@ pub fn find<'a>(surveyed: &'a [Surveyed], wanted: &str, cwd: &std::path::Path) -
 }
 
 impl Surveyed {
-    /// Tells whether it is on disk.
+    /// Returns whether it is on disk.
     pub fn is_live(&self) -> bool {
         matches!(self.state, State::Here | State::Present | State::New)
     }
 }
 
-/// Tells whether a repository is where it is said to be. On another machine that path may be another one's.
+/// Returns whether a repository is at its stored path. The path may be that of another machine.
 fn is_here(repository: &Repository) -> bool {
     let found = detect(&repository.path, &Environment::default()).ok().flatten();
     found.is_some_and(|found| repository_id(&found.private_dir).ok().flatten().as_ref() == Some(&repository.id))
 }
 
-fn look_at(row: Worktree, found: Option<Listed>, repository: String, here: &Worktree) -> Surveyed {
+fn surveyed_from(row: Worktree, found: Option<Listed>, repository: String, here: &Worktree) -> Surveyed {
     let (state, path, branch) = match found {
         _ if row.id == here.id => (State::Here, here.path.clone(), here.branch.clone()),
         Some(found) => (State::Present, found.path, found.branch),
         None => {
             let is_it = |dir: &std::path::Path| worktree_id(dir).ok().flatten().as_ref() == Some(&row.id);
             match (row.path.symlink_metadata(), detect(&row.path, &Environment::default())) {
-                // Mercurial keeps no list, and other repositories have their own: ask the place itself.
+                // Mercurial has no list of worktrees, and other repositories have their own: read the directory itself.
                 (_, Ok(Some(there))) if is_it(&there.worktree_private_dir) => {
                     (State::Present, row.path.clone(), there.branch)
                 }
-                // Our own directory is not a checkout, but it is a place to write from.
+                // The user's Waypost directory is not a checkout, but commands can run there.
                 _ if is_it(&row.path) => (State::Present, row.path.clone(), None),
                 _ if row.removed_at.is_some() => (State::Removed, row.path.clone(), row.branch.clone()),
                 (Err(error), _) if error.kind() != ErrorKind::NotFound => {

@@ -1,7 +1,7 @@
-//! Tokens: who may use a server, and as what.
+//! Tokens: which callers may use a server, and with which role.
 //!
-//! A token is 256 random bits, shown once. What is kept is its hash, in a private file beside the store that it is for.
-//! The token of whoever owns the server is kept as it is, in a private file of that user, for the user's own commands.
+//! A token is 256 random bits and is shown once. Its hash is kept in a private file beside the store. The owner's token is
+//! kept as it is, in a private file of the owner, so that the owner's commands can send it.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,17 +20,17 @@ use crate::environment::WAYPOST_TOKEN;
 use crate::place::{Location, Place};
 use crate::system::{SystemEntropy, clock};
 
-/// What the token of whoever owns the server is called.
-pub const OWN: &str = "own";
-/// What every token begins with, so that those who look for secrets find it.
+/// The id of the owner's token.
+pub const OWNER_TOKEN_ID: &str = "own";
+/// Prefix of every token, so that secret scanners find it.
 const PREFIX: &str = "wayt_";
-/// How long to wait for somebody else who makes tokens.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time to wait for another process that changes tokens.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A token, as it is kept.
+/// A stored token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// What it is called.
+    /// Its id.
     pub id: String,
     /// What its bearer is.
     pub role: Role,
@@ -40,13 +40,13 @@ pub struct Token {
     pub task: Option<String>,
     /// The hash of the secret.
     pub hash: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What a token is to be.
+/// A new token.
 #[derive(Clone, Debug)]
 pub struct TokenRequest {
     /// What its bearer is.
@@ -55,12 +55,12 @@ pub struct TokenRequest {
     pub agent: Option<String>,
     /// The only task that it is for.
     pub task: Option<String>,
-    /// How long it lasts, in milliseconds.
-    pub lasts: Option<u64>,
+    /// Time until it expires, in milliseconds.
+    pub ttl_ms: Option<u64>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct Kept {
+struct TokenFile {
     tokens: Vec<Token>,
 }
 
@@ -77,7 +77,7 @@ impl Tokens {
         let dir = match place.store()?.location {
             Location::Sqlite(path) => path.parent().map(Path::to_owned),
             Location::Server(url) => {
-                return Err(Error::refused(format!("the tokens of {url} are made where it runs")));
+                return Err(Error::refused(format!("tokens of {url} are created on the machine of the server")));
             }
             Location::UnnamedSqlite | Location::Postgres(_) => place.home.as_ref().map(|(home, _)| home.clone()),
         };
@@ -89,23 +89,16 @@ impl Tokens {
         })
     }
 
-    /// Returns where the token of whoever owns the server is kept.
-    pub fn own_path(&self) -> Option<&Path> {
-        self.own.as_deref()
-    }
-
-    /// Makes a token, and returns its secret, which nobody can ask for again.
-    pub fn create(&self, wanted: TokenRequest) -> Result<(Token, String)> {
-        let TokenRequest { role, agent, task, lasts } = wanted;
+    /// Creates a token and returns its secret, which is not stored.
+    pub fn create(&self, request: TokenRequest) -> Result<(Token, String)> {
+        let TokenRequest { role, agent, task, ttl_ms } = request;
         if role == Role::Agent && agent.is_none() {
-            return Err(Error::invalid("the token of an agent names it").hint("--agent NAME"));
+            return Err(Error::invalid("an agent token needs an agent").hint("--agent NAME"));
         }
         if role == Role::Job && (agent.is_none() || task.is_none()) {
-            return Err(
-                Error::invalid("the token of a job names its agent and its task").hint("--agent NAME --task ID")
-            );
+            return Err(Error::invalid("a job token needs an agent and a task").hint("--agent NAME --task ID"));
         }
-        let (secret, now) = (draw_secret(), self.clock.now());
+        let (secret, now) = (new_secret(), self.clock.now());
         let token = Token {
             id: format!("tok_{}", &random_hex(4)),
             role,
@@ -113,7 +106,7 @@ impl Tokens {
             task,
             hash: hash(&secret),
             created_at: now,
-            expires_at: lasts.map(|lasts| now.plus(lasts)),
+            expires_at: ttl_ms.map(|ttl| now.plus(ttl)),
         };
         self.change(|tokens| {
             tokens.push(token.clone());
@@ -122,7 +115,7 @@ impl Tokens {
         Ok((token, secret))
     }
 
-    /// Returns all tokens that have not ended.
+    /// Returns all tokens that have not expired.
     pub fn list(&self) -> Result<Vec<Token>> {
         let now = self.clock.now();
         let mut tokens = read(&self.file)?;
@@ -130,7 +123,7 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Ends a token at once.
+    /// Revokes a token.
     pub fn revoke(&self, id: &str) -> Result<Token> {
         self.change(|tokens| {
             let place = find(tokens, id)?;
@@ -138,9 +131,9 @@ impl Tokens {
         })
     }
 
-    /// Gives a token another secret; the old one ends at once.
+    /// Replaces the secret of a token. The old secret is invalid at once.
     pub fn rotate(&self, id: &str) -> Result<(Token, String)> {
-        let secret = draw_secret();
+        let secret = new_secret();
         let token = self.change(|tokens| {
             let place = find(tokens, id)?;
             tokens[place].hash = hash(&secret);
@@ -149,81 +142,81 @@ impl Tokens {
         Ok((token, secret))
     }
 
-    /// Makes sure that whoever owns the server has a token, and returns where it is.
-    pub fn ensure_own(&self) -> Result<PathBuf> {
-        let path = self.require_own()?;
+    /// Creates the owner's token if it is missing. Returns its file.
+    pub fn ensure_owner_token(&self) -> Result<PathBuf> {
+        let path = self.require_owner_file()?;
         match create_private_file(path) {
             Ok(mut file) => {
-                let written = file.write_all(format!("{}\n", draw_secret()).as_bytes()).and_then(|()| file.sync_all());
+                let written = file.write_all(format!("{}\n", new_secret()).as_bytes()).and_then(|()| file.sync_all());
                 written.map_err(cannot("write", path))?;
             }
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => check_own(path)?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => check_owner_file(path)?,
             Err(error) => return Err(cannot("write", path)(error)),
         }
         Ok(path.to_owned())
     }
 
-    /// Gives whoever owns the server another token.
-    pub fn rotate_own(&self) -> Result<PathBuf> {
-        let path = self.require_own()?;
-        // Made anew and not written over: it may have become readable by others.
+    /// Replaces the owner's token.
+    pub fn rotate_owner_token(&self) -> Result<PathBuf> {
+        let path = self.require_owner_file()?;
+        // Create a new file instead of overwriting: others may have opened the old one.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(cannot("write", path)(error)),
-            _ => self.ensure_own(),
+            _ => self.ensure_owner_token(),
         }
     }
 
-    /// Returns what a secret allows. The files are read each time: what was revoked is so at once.
+    /// Returns the rights of a secret. It reads the files each time, so that revoking takes effect at once.
     pub fn lookup(&self, secret: &str) -> Option<Grant> {
-        let (shown, now) = (hash(secret), self.clock.now());
-        let own = self.own.as_deref().filter(|path| check_own(path).is_ok());
+        let (presented, now) = (hash(secret), self.clock.now());
+        let own = self.own.as_deref().filter(|path| check_owner_file(path).is_ok());
         let own = own.and_then(|path| std::fs::read_to_string(path).ok());
-        if own.is_some_and(|own| own.trim().len() > PREFIX.len() && is_equal(&hash(own.trim()), &shown)) {
-            return Some(Grant::owner(OWN));
+        if own.is_some_and(|own| own.trim().len() > PREFIX.len() && is_equal(&hash(own.trim()), &presented)) {
+            return Some(Grant::owner(OWNER_TOKEN_ID));
         }
-        // Nobody is let in by a file that cannot be read.
+        // An unreadable file grants no access.
         let tokens = read(&self.file).unwrap_or_default();
-        let token = tokens.into_iter().find(|token| is_equal(&token.hash, &shown))?;
+        let token = tokens.into_iter().find(|token| is_equal(&token.hash, &presented))?;
         let Token { id, role, agent, task, expires_at, .. } = token;
         expires_at.is_none_or(|end| now < end).then_some(Grant { token: id, role, agent, task })
     }
 
-    fn require_own(&self) -> Result<&Path> {
+    fn require_owner_file(&self) -> Result<&Path> {
         let path =
             self.own.as_deref().ok_or_else(|| Error::invalid("tokens need a home directory").hint("set HOME"))?;
         if let Some(dir) = path.parent() {
-            create_private_dir(dir).map_err(cannot("make", dir))?;
+            create_private_dir(dir).map_err(cannot("create", dir))?;
         }
         Ok(path)
     }
 
-    /// Changes what is kept, one at a time.
+    /// Changes the file under its lock.
     fn change<T>(&self, change: impl FnOnce(&mut Vec<Token>) -> Result<T>) -> Result<T> {
         if let Some(dir) = self.file.parent() {
-            create_private_dir(dir).map_err(cannot("make", dir))?;
+            create_private_dir(dir).map_err(cannot("create", dir))?;
         }
-        let _lock = FileLock::acquire(&self.file.with_extension("lock"), PATIENCE)?;
+        let _lock = FileLock::acquire(&self.file.with_extension("lock"), LOCK_TIMEOUT)?;
         let mut tokens = self.list()?;
         let answer = change(&mut tokens)?;
-        let content = serde_json::to_vec_pretty(&Kept { tokens })
-            .map_err(|error| Error::internal("tokens are not JSON").because(error))?;
+        let content = serde_json::to_vec_pretty(&TokenFile { tokens })
+            .map_err(|error| Error::internal("cannot write tokens as JSON").because(error))?;
         replace(&self.file, &content, 0o600).map_err(cannot("write", &self.file))?;
         Ok(answer)
     }
 }
 
-/// Returns the token that a command of this user shows to a server.
-pub fn shown_by(place: &Place, is_private: bool) -> Result<Option<String>> {
+/// Returns the token that a command of this user sends to a server.
+pub fn token_for_server(place: &Place, is_private: bool) -> Result<Option<String>> {
     if let Some(token) = place.variables.text(WAYPOST_TOKEN) {
         return Ok(Some(token));
     }
     let Some((path, _)) = place.in_home("token") else { return Ok(None) };
     match std::fs::read_to_string(&path) {
-        Ok(_) if !is_private => Err(Error::refused("a token is not sent where others can read it")
+        Ok(_) if !is_private => Err(Error::refused("the token is not sent over an unencrypted connection")
             .hint("use https://, or a tunnel")
-            .hint(format!("{WAYPOST_TOKEN} is sent wherever it is meant for"))),
+            .hint(format!("a token in {WAYPOST_TOKEN} is sent to any server"))),
         Ok(token) => {
-            check_own(&path)?;
+            check_owner_file(&path)?;
             Ok(Some(token.trim().to_owned()))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -231,13 +224,11 @@ pub fn shown_by(place: &Place, is_private: bool) -> Result<Option<String>> {
     }
 }
 
-fn check_own(path: &Path) -> Result<()> {
+fn check_owner_file(path: &Path) -> Result<()> {
     match check_private(path).map_err(cannot("read", path))? {
         None => Ok(()),
-        Some(problem) => {
-            Err(Error::refused(format!("{} {problem}", path.display()))
-                .hint("chmod 600, and then: way token rotate own"))
-        }
+        Some(problem) => Err(Error::refused(format!("{} {problem}", path.display()))
+            .hint("run chmod 600 on it, then: way token rotate own")),
     }
 }
 
@@ -254,9 +245,9 @@ fn read(file: &Path) -> Result<Vec<Token>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(cannot("read", file)(error)),
     };
-    let kept: Kept = serde_json::from_slice(&content)
+    let file: TokenFile = serde_json::from_slice(&content)
         .map_err(|error| Error::damaged(format!("{} is not a list of tokens", file.display())).because(error))?;
-    Ok(kept.tokens)
+    Ok(file.tokens)
 }
 
 fn cannot(what: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Error {
@@ -264,7 +255,7 @@ fn cannot(what: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |error| Error::unavailable(format!("cannot {what} {}", path.display())).because(error)
 }
 
-fn draw_secret() -> String {
+fn new_secret() -> String {
     format!("{PREFIX}{}", random_hex(32))
 }
 
@@ -285,7 +276,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Compares in a time that says nothing about where two hashes differ.
+/// Compares two hashes in constant time.
 fn is_equal(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

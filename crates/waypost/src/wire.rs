@@ -1,12 +1,12 @@
-//! Answers and errors as they travel.
+//! Answers and errors in their JSON form.
 
 use serde_json::{Value, json};
 use waypost_core::{Error, Kind};
 
-/// The name of the form that all answers have.
+/// The schema of all answers.
 pub const SCHEMA: &str = "waypost/1";
 
-/// Returns the status of an answer that is an error.
+/// Returns the HTTP status of an error.
 pub fn status(kind: Kind) -> u16 {
     match kind {
         Kind::Internal | Kind::Damaged => 500,
@@ -18,7 +18,7 @@ pub fn status(kind: Kind) -> u16 {
     }
 }
 
-/// Returns an error as it travels. What a client must not know of a defect stays here.
+/// Returns the JSON form of an error, without internal details.
 pub fn error_body(error: &Error) -> Value {
     json!({
         "schema": SCHEMA,
@@ -26,7 +26,7 @@ pub fn error_body(error: &Error) -> Value {
     })
 }
 
-/// Returns the error that travelled.
+/// Parses the JSON form of an error.
 pub fn read_error(body: &Value) -> Option<Error> {
     let error = body.get("error")?;
     let code = error.get("code")?.as_str()?;
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_keep_their_kind_their_words_and_their_hints() {
+    fn an_error_keeps_its_kind_message_and_hints() {
         for kind in Kind::ALL {
             let error = Error::new(kind, "it is so").because("of that").hint("do this").hint("or that");
             let read = read_error(&error_body(&error)).unwrap();

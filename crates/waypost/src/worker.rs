@@ -86,7 +86,7 @@ impl Worker {
             let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
             jobs::reap_orphaned_jobs(session)?;
             Self::collect_ended_jobs(session, &mut running, &mut tally, say)?;
-            if shutdown.times() > 0 {
+            if shutdown.count() > 0 {
                 return self.drain(session, running, tally, &shutdown, say);
             }
             while running.len() < self.concurrency
@@ -99,7 +99,7 @@ impl Worker {
             if running.is_empty() && self.until_empty && !Self::is_anything_due(session)? {
                 return Ok(tally);
             }
-            if shutdown.times() == 0 {
+            if shutdown.count() == 0 {
                 session.wait(last, TICK)?;
             }
         }
@@ -205,7 +205,7 @@ impl Worker {
         let until = Instant::now() + self.patience;
         let mut is_stopped = false;
         while !running.is_empty() {
-            if !is_stopped && (Instant::now() >= until || shutdown.times() > 1) {
+            if !is_stopped && (Instant::now() >= until || shutdown.count() > 1) {
                 is_stopped = true;
                 for id in &running {
                     if let Some(supervisor) = jobs::show(session, id.as_str())?.job.supervisor {

@@ -350,7 +350,7 @@ fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach:
             break now;
         }
         jobs::reap_orphaned_jobs(session)?;
-        if !is_cancelled && shutdown.times() > 0 {
+        if !is_cancelled && shutdown.count() > 0 {
             is_cancelled = true;
             cx.ui.note("cancelling the job");
             match jobs::cancel(session, &id, Some("its terminal was interrupted".to_owned())) {

@@ -68,7 +68,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let serving = Serving::open(&place)?;
     let tokens = Tokens::of(&place)?;
-    let token_path = tokens.ensure_own()?;
+    let token_path = tokens.ensure_owner_token()?;
     let tcp = TcpListener::bind(SocketAddr::new(args.listen, args.port)).map_err(|error| {
         let taken = error.kind() == ErrorKind::AddrInUse;
         let error = Error::unavailable(format!("cannot listen on port {}", args.port)).because(error);

@@ -9,7 +9,7 @@ use waypost_core::Result;
 use crate::CommandContext;
 use crate::spans::span;
 use crate::ui::{BOLD, DIM, cell, styled};
-use waypost::tokens::{OWN, Token, TokenRequest, Tokens};
+use waypost::tokens::{OWNER_TOKEN_ID, Token, TokenRequest, Tokens};
 
 /// Make and end tokens, with which others use way serve
 ///
@@ -53,7 +53,7 @@ struct CreateArgs {
     /// The only task that it is for, by its id; for jobs
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// How long it lasts; for ever if nobody says
+    /// How long it ttl_ms; for ever if nobody says
     #[arg(long, value_name = "SPAN", value_parser = span)]
     expires: Option<u64>,
 }
@@ -65,7 +65,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Create(args) => {
             let role = args.role.as_deref().map_or(Ok(Role::Agent), str::parse)?;
             let agent = matches!(role, Role::Agent | Role::Job).then(|| place.agent()).flatten();
-            let wanted = TokenRequest { role, agent, task: args.task.clone(), lasts: args.expires };
+            let wanted = TokenRequest { role, agent, task: args.task.clone(), ttl_ms: args.expires };
             let (token, secret) = tokens.create(wanted)?;
             show(cx, &token, &secret)?;
         }
@@ -88,9 +88,9 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             let token = tokens.revoke(id)?;
             cx.ui.answer(&public(&token), |text| text.line(format!("Revoked {id}")))?;
         }
-        Command::Rotate { id } if id == OWN => {
-            let path = tokens.rotate_own()?;
-            cx.ui.answer(&json!({ "id": OWN, "path": path }), |text| {
+        Command::Rotate { id } if id == OWNER_TOKEN_ID => {
+            let path = tokens.rotate_owner_token()?;
+            cx.ui.answer(&json!({ "id": OWNER_TOKEN_ID, "path": path }), |text| {
                 text.line(format!("Wrote another token to {}", path.display()));
             })?;
         }

@@ -1,4 +1,4 @@
-//! Changing a configuration file: one key, everything else (comments, order, spacing) as it was.
+//! Changes one key of a configuration file and keeps everything else: comments, order, spacing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::keys::Key;
 use super::layers::read;
 use crate::config::Value;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sets a key.
 pub fn set(file: &Path, lock: &Path, key: &Key, to: &Value) -> Result<()> {
@@ -20,15 +20,15 @@ pub fn set(file: &Path, lock: &Path, key: &Key, to: &Value) -> Result<()> {
             Value::Text(text) => value(text),
             Value::List(list) => value(list.iter().collect::<Array>()),
         };
-        put(document, key, new)?;
+        set_item(document, key, new)?;
         Ok(true)
     })
     .map(drop)
 }
 
-/// Takes a key out. Returns whether it was there.
+/// Removes a key. Returns whether it was set.
 pub fn unset(file: &Path, lock: &Path, key: &Key) -> Result<bool> {
-    edit(file, lock, |document| Ok(take_out(document, key)))
+    edit(file, lock, |document| Ok(remove_key(document, key)))
 }
 
 /// Adds an item to a list. Returns whether it was new.
@@ -39,12 +39,12 @@ pub fn add_to_list(file: &Path, lock: &Path, key: &Key, item: &str, same: impl F
             return Ok(false);
         }
         list.push(item);
-        put(document, key, value(list))?;
+        set_item(document, key, value(list))?;
         Ok(true)
     })
 }
 
-/// Takes items out of a list. Returns whether any was there.
+/// Removes items from a list. Returns whether there were any.
 pub fn remove_from_list(file: &Path, lock: &Path, key: &Key, same: impl Fn(&str) -> bool) -> Result<bool> {
     edit(file, lock, |document| {
         let mut list = list(document, key);
@@ -54,9 +54,9 @@ pub fn remove_from_list(file: &Path, lock: &Path, key: &Key, same: impl Fn(&str)
             return Ok(false);
         }
         if list.is_empty() {
-            return Ok(take_out(document, key));
+            return Ok(remove_key(document, key));
         }
-        put(document, key, value(list))?;
+        set_item(document, key, value(list))?;
         Ok(true)
     })
 }
@@ -66,7 +66,7 @@ fn edit(file: &Path, lock: &Path, change: impl FnOnce(&mut DocumentMut) -> Resul
     if let Some(dir) = lock.parent() {
         create_private_dir(dir).map_err(cannot)?;
     }
-    let _lock = FileLock::acquire(lock, PATIENCE)?;
+    let _lock = FileLock::acquire(lock, LOCK_TIMEOUT)?;
     let mut document = read(file)?.unwrap_or_default();
     let changed = change(&mut document)?;
     if changed {
@@ -78,7 +78,7 @@ fn edit(file: &Path, lock: &Path, change: impl FnOnce(&mut DocumentMut) -> Resul
     Ok(changed)
 }
 
-fn take_out(document: &mut DocumentMut, key: &Key) -> bool {
+fn remove_key(document: &mut DocumentMut, key: &Key) -> bool {
     let (parents, last) = split(key);
     let mut table = document.as_table_mut();
     for part in parents {
@@ -103,7 +103,7 @@ fn list(document: &DocumentMut, key: &Key) -> Array {
     table.get(last).and_then(Item::as_array).cloned().unwrap_or_default()
 }
 
-fn put(document: &mut DocumentMut, key: &Key, new: Item) -> Result<()> {
+fn set_item(document: &mut DocumentMut, key: &Key, new: Item) -> Result<()> {
     let (parents, last) = split(key);
     let mut table = document.as_table_mut();
     for part in parents {
@@ -114,11 +114,11 @@ fn put(document: &mut DocumentMut, key: &Key, new: Item) -> Result<()> {
         });
         table = inner.as_table_mut().ok_or_else(|| {
             Error::invalid(format!("{part} is not a table in this file, so {} cannot be set in it", key.name))
-                .hint("write it as a table by hand")
+                .hint("rewrite it as a table by hand")
         })?;
     }
     match table.get_mut(last) {
-        // Keep the comment that stands behind the old value.
+        // Keep the comment after the old value.
         Some(Item::Value(old)) => {
             if let Item::Value(mut new) = new {
                 *new.decor_mut() = old.decor().clone();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_keys_make_their_tables() {
+    fn setting_a_nested_key_creates_its_tables() {
         check(
             "",
             |file, lock| {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn unsetting_takes_out_one_line() {
+    fn unsetting_removes_one_line() {
         check(
             "scope = \"repo\"\nprefix = \"a\" # b\n",
             |file, lock| {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_grow_and_shrink() {
+    fn list_items_are_added_and_removed() {
         let key = key_named("repos.additional").unwrap();
         check(
             "[repos]\nadditional = [\n  \"/a\", # the first\n]\n",

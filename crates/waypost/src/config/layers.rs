@@ -1,4 +1,4 @@
-//! Reading the layers: user, tracked, private, environment, flags. Later ones count over earlier ones.
+//! Reads the layers: user, tracked, private, environment, flags. Later layers override earlier ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,9 +19,9 @@ use crate::environment::Variables;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
-    /// Nobody set it.
+    /// No layer sets it.
     Default,
-    /// The user's own file.
+    /// The user's file.
     User,
     /// The repository's tracked file.
     Shared,
@@ -38,7 +38,7 @@ pub enum Layer {
 pub struct Setting {
     /// The value.
     pub value: Value,
-    /// The layer that decided.
+    /// The layer that set it.
     pub layer: Layer,
     /// The file, variable or flag; empty for a default.
     pub origin: String,
@@ -48,9 +48,9 @@ pub struct Setting {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// One.
+    /// One value.
     Text(String),
-    /// Several.
+    /// Several values.
     List(Vec<String>),
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// The files of the three layers that have one. Any may be missing.
+/// The files of the three layers that have one. Each may be missing.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     /// Per user.
@@ -78,7 +78,7 @@ pub struct Files {
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     settings: BTreeMap<&'static str, Setting>,
-    /// What was found and not understood.
+    /// Unknown or ignored keys.
     pub warnings: Vec<String>,
 }
 
@@ -92,14 +92,14 @@ impl Config {
             if let Some(file) = file
                 && let Some(document) = read(file)?
             {
-                config.take_table(document.as_table(), "", layer, file)?;
+                config.read_table(document.as_table(), "", layer, file)?;
             }
         }
         for key in KEYS {
             let variable = variable_of(key);
             if let Some(text) = variables.text(&variable) {
                 let value = key.parse(&text).map_err(|error| error.hint(format!("it comes from {variable}")))?;
-                config.put(key, value, Layer::Environment, variable);
+                config.set(key, value, Layer::Environment, variable);
             }
         }
         for flag in flags {
@@ -107,12 +107,12 @@ impl Config {
                 return Err(Error::invalid(format!("--config {flag} has no value")).hint("write --config KEY=VALUE"));
             };
             let key = key_named(name)?;
-            config.put(key, key.parse(text)?, Layer::Flag, "--config".to_owned());
+            config.set(key, key.parse(text)?, Layer::Flag, "--config".to_owned());
         }
         Ok(config)
     }
 
-    /// Returns what is set for a key, or its default.
+    /// Returns the setting of a key, or its default.
     pub fn get(&self, name: &str) -> Option<Setting> {
         self.settings.get(name).cloned().or_else(|| {
             let default = KEYS.iter().find(|key| key.name == name)?.default?;
@@ -120,7 +120,7 @@ impl Config {
         })
     }
 
-    /// Returns the text that is set for a key, or its default.
+    /// Returns the text of a key, or its default.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(|setting| setting.value.to_string())
     }
@@ -130,7 +130,7 @@ impl Config {
         parse_duration_ms(&self.text(name)?).ok().map(Duration::from_millis)
     }
 
-    /// Returns the list that is set for a key.
+    /// Returns the list of a key; empty if it is not set.
     pub fn list(&self, name: &str) -> Vec<String> {
         match self.get(name).map(|setting| setting.value) {
             Some(Value::List(items)) => items,
@@ -138,24 +138,24 @@ impl Config {
         }
     }
 
-    fn take_table(&mut self, table: &Table, prefix: &str, layer: Layer, file: &Path) -> Result<()> {
+    fn read_table(&mut self, table: &Table, prefix: &str, layer: Layer, file: &Path) -> Result<()> {
         for (part, item) in table {
             let name = if prefix.is_empty() { part.to_owned() } else { format!("{prefix}.{part}") };
             if let Some(key) = KEYS.iter().find(|key| key.name == name) {
                 if key.personal && layer == Layer::Shared {
                     self.warnings.push(format!(
-                        "{name} in {} is ignored: users set it themselves, with way config set",
+                        "{name} in {} is ignored: each user sets it with way config set",
                         file.display()
                     ));
                     continue;
                 }
                 let value =
-                    value_of(key, item).map_err(|error| error.hint(format!("it stands in {}", file.display())))?;
-                self.put(key, value, layer, file.display().to_string());
+                    value_of(key, item).map_err(|error| error.hint(format!("it is set in {}", file.display())))?;
+                self.set(key, value, layer, file.display().to_string());
             } else if let Some(inner) = as_table(item)
                 && KEYS.iter().any(|key| key.name.starts_with(&format!("{name}.")))
             {
-                self.take_table(&inner, &name, layer, file)?;
+                self.read_table(&inner, &name, layer, file)?;
             } else {
                 let near = nearest(&name, KEYS.iter().map(|key| key.name));
                 let advice = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
@@ -165,7 +165,7 @@ impl Config {
         Ok(())
     }
 
-    fn put(&mut self, key: &'static Key, value: Value, layer: Layer, origin: String) {
+    fn set(&mut self, key: &'static Key, value: Value, layer: Layer, origin: String) {
         let value = match (self.settings.get(key.name).map(|setting| &setting.value), value) {
             (Some(Value::List(earlier)), Value::List(more)) => {
                 let mut all = earlier.clone();
@@ -178,7 +178,7 @@ impl Config {
     }
 }
 
-/// Reads a file; a missing one is none.
+/// Reads a file. Returns none if it is missing.
 pub(super) fn read(file: &Path) -> Result<Option<DocumentMut>> {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
@@ -188,11 +188,11 @@ pub(super) fn read(file: &Path) -> Result<Option<DocumentMut>> {
     text.parse().map(Some).map_err(|error: toml_edit::TomlError| {
         Error::invalid(format!("{} is not TOML", file.display()))
             .because(error.to_string().trim_end())
-            .hint("correct the file, or restore it from version control")
+            .hint("fix the file, or restore it from version control")
     })
 }
 
-/// The environment variable of a key: `ledger.home` is `WAYPOST_LEDGER_HOME`.
+/// Returns the environment variable of a key: `WAYPOST_LEDGER_HOME` for `ledger.home`.
 pub(super) fn variable_of(key: &Key) -> String {
     format!("WAYPOST_{}", key.name.replace('.', "_").to_ascii_uppercase())
 }
@@ -209,7 +209,7 @@ fn value_of(key: &Key, item: &Item) -> Result<Value> {
         let of = if key.kind == ValueKind::Paths { "paths" } else { "words" };
         return items.map(Value::List).ok_or_else(|| wrong().hint(format!("it takes a list of {of}")));
     }
-    let text = item.as_str().ok_or_else(|| wrong().hint("it takes a text in quotes"))?;
+    let text = item.as_str().ok_or_else(|| wrong().hint("it takes a string in quotes"))?;
     key.check(text)?;
     Ok(Value::Text(text.to_owned()))
 }

@@ -134,7 +134,7 @@ fn prepare(
     if session.read(ShowJob { job: job.id.to_string() })?.job.cancelled_at.is_some() {
         return Err(Stop::Cancelled);
     }
-    if shutdown.times() > 0 {
+    if shutdown.count() > 0 {
         return Err(Stop::ShutdownSignal);
     }
     Ok(ground)
@@ -294,7 +294,7 @@ fn watch(
         if let Some(ended) = running.wait(GLANCE, shutdown)? {
             return Ok(ended);
         }
-        let was_told = shutdown.times() > 0;
+        let was_told = shutdown.count() > 0;
         match session.read(ShowJob { job: job.id.to_string() }) {
             Ok(now) if now.job.cancelled_at.is_some() || now.job.status == JobStatus::Cancelled => {
                 return Err(Stop::Cancelled);
