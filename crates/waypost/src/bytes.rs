@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Option<u64> {
 }
 
 /// Formats a size with at most three digits.
-pub fn shown(bytes: u64) -> String {
+pub fn humanize(bytes: u64) -> String {
     let (unit, size) = match bytes {
         ..1_000 => return format!("{bytes} B"),
         1_000..1_000_000 => ("KB", 1_000_u64),
@@ -59,7 +59,7 @@ mod tests {
             assert_eq!(parse(bad), None, "{bad}");
         }
         assert_eq!(
-            [0, 999, 1_500, 12_345_678, 7_000_000_000].map(shown),
+            [0, 999, 1_500, 12_345_678, 7_000_000_000].map(humanize),
             ["0 B", "999 B", "1.5 KB", "12 MB", "7.0 GB"]
         );
     }

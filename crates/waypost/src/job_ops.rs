@@ -143,9 +143,9 @@ fn create(place: &Place, arguments: Value, key: Option<&str>) -> Result<JobView>
     if let Some(known) =
         key.as_ref().map(|key| idempotency::of_store::<CreateJobRecord>(session, key)).transpose()?.flatten()
     {
-        return jobs::begun(session, &known.job.id);
+        return jobs::wait_until_started(session, &known.job.id);
     }
-    let usual = jobs::usual_settings(session);
+    let usual = jobs::default_settings(session);
     let settings = Settings {
         strategy: wanted.strategy,
         base: wanted.base,
@@ -177,14 +177,14 @@ fn create(place: &Place, arguments: Value, key: Option<&str>) -> Result<JobView>
         key.as_deref(),
     )?;
     jobs::launch(session, &job)?;
-    jobs::begun(session, &job.job.id)
+    jobs::wait_until_started(session, &job.job.id)
 }
 
 /// Reads what a job printed, from anywhere on. Texts are not cut within a character.
 pub(crate) fn read_log(session: &mut Session, arguments: Value) -> Result<Value> {
     let wanted: GetLog = decode("get_log", arguments)?;
     // Looked at before the log is read: if it has ended, nothing comes after what is read.
-    let (job, file) = jobs::printed(session, &wanted.job)?;
+    let (job, file) = jobs::job_and_log(session, &wanted.job)?;
     let mut part = match (wanted.from, wanted.tail) {
         (Some(_), Some(_)) => return Err(Error::invalid("either from a byte on, or the end of it")),
         (Some(from), None) => job_log::read_on(&file, from, USUAL),

@@ -1,7 +1,7 @@
-//! A worker: takes tasks as they become ready, and runs each as a job.
+//! A worker: claims tasks as they become ready, and runs each as a job.
 //!
-//! Every job has a supervisor of its own, so a worker that is ended, in whatever way, ends nothing. Started again it counts
-//! what still runs, and goes on.
+//! Every job has its own supervisor, so jobs continue when the worker ends or crashes. A restarted worker counts the jobs
+//! that are still running.
 
 use std::time::{Duration, Instant};
 
@@ -16,57 +16,57 @@ use crate::session::Session;
 use crate::signals::ShutdownSignal;
 use crate::workspaces;
 
-/// How often a worker looks although nothing was written.
-const TICK: Duration = Duration::from_millis(500);
+/// Longest time between two checks for work and ended jobs.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What a worker is to do.
+/// The options of a worker.
 pub struct Worker {
-    /// How many jobs run at once.
+    /// Maximum number of jobs at once.
     pub concurrency: usize,
     /// The command of every job.
     pub command: Vec<String>,
-    /// What kind of work it is.
+    /// The kind of work.
     pub kind: String,
     /// Only tasks of this workflow.
     pub workflow: Option<String>,
     /// Only tasks of these repositories.
     pub repositories: Vec<RepositoryId>,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Vec<String>,
-    /// How its jobs are run.
+    /// The settings of its jobs.
     pub settings: Settings,
-    /// Whether it ends when nothing is left to do.
+    /// Whether it ends when there is nothing left to do.
     pub until_empty: bool,
-    /// How long running jobs may take to end once it is told to stop.
-    pub patience: Duration,
+    /// Maximum time to wait for running jobs after a shutdown signal.
+    pub drain_timeout: Duration,
 }
 
-/// Something that a worker tells of.
-pub enum News<'a> {
+/// An event that a worker reports.
+pub enum WorkerEvent<'a> {
     /// A job was started.
     Started(&'a JobView),
     /// A job ended.
     Ended(&'a JobView),
-    /// It was told to stop, and waits for so many jobs.
+    /// The worker got a shutdown signal and waits for this many jobs.
     Draining(usize),
 }
 
-/// How many jobs a worker ran, and how they ended.
+/// The number of jobs by result.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct Tally {
-    /// How many it started.
+    /// Started jobs.
     pub started: usize,
-    /// How many ended well.
+    /// Completed jobs.
     pub completed: usize,
-    /// How many did not.
+    /// Failed jobs.
     pub failed: usize,
-    /// How many were interrupted or called off.
+    /// Interrupted or cancelled jobs.
     pub interrupted: usize,
 }
 
 impl Worker {
-    /// Works until it is told to stop, or until nothing is left to do.
-    pub fn run(&self, session: &mut Session, say: &mut dyn FnMut(News<'_>) -> Result<()>) -> Result<Tally> {
+    /// Works until a shutdown signal, or until there is nothing left to do.
+    pub fn run(&self, session: &mut Session, report: &mut dyn FnMut(WorkerEvent<'_>) -> Result<()>) -> Result<Tally> {
         let shutdown = ShutdownSignal::listen()?;
         let machine = workspaces::machine(session)?;
         session.write(RegisterAgent {
@@ -82,30 +82,30 @@ impl Worker {
         let mut tally = Tally::default();
         let mut running = Self::still_running(session, &machine)?;
         loop {
-            // Asked for before the look: whatever is written during it ends the wait at once.
+            // Read the sequence number before the checks, so that a write during them ends the wait at once.
             let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
             jobs::reap_orphaned_jobs(session)?;
-            Self::collect_ended_jobs(session, &mut running, &mut tally, say)?;
+            Self::collect_ended_jobs(session, &mut running, &mut tally, report)?;
             if shutdown.count() > 0 {
-                return self.drain(session, running, tally, &shutdown, say);
+                return self.drain(session, running, tally, &shutdown, report);
             }
             while running.len() < self.concurrency
-                && let Some(job) = self.take(session, &machine)?
+                && let Some(job) = self.start_next(session, &machine)?
             {
                 tally.started += 1;
                 running.push(job.job.id.clone());
-                say(News::Started(&job))?;
+                report(WorkerEvent::Started(&job))?;
             }
             if running.is_empty() && self.until_empty && !Self::is_anything_due(session)? {
                 return Ok(tally);
             }
             if shutdown.count() == 0 {
-                session.wait(last, TICK)?;
+                session.wait(last, POLL_INTERVAL)?;
             }
         }
     }
 
-    /// Returns the jobs that a worker of the same name left on this machine.
+    /// Returns the running jobs that an earlier worker of the same name started on this machine.
     fn still_running(session: &mut Session, machine: &str) -> Result<Vec<JobId>> {
         jobs::reap_orphaned_jobs(session)?;
         let name = session.place.agent().unwrap_or_else(|| session.place.actor());
@@ -118,18 +118,18 @@ impl Worker {
         Ok(live.into_iter().filter(is_ours).map(|view| view.job.id).collect())
     }
 
-    /// Takes the next thing to do: a job that waits for this machine, else the most urgent task.
-    fn take(&self, session: &mut Session, machine: &str) -> Result<Option<JobView>> {
+    /// Starts a job that waits for this machine, else a job for the most urgent task.
+    fn start_next(&self, session: &mut Session, machine: &str) -> Result<Option<JobView>> {
         let waiting = ListJobs { status: Some(JobStatus::Pending), live: true, task: None, limit: Some(u32::MAX) };
         let mut waiting = session.read(waiting)?.jobs;
         waiting.reverse();
         for view in waiting {
             let is_for_us = view.job.supervisor.is_none()
-                && view.job.machine.as_deref().is_none_or(|wanted| wanted == machine)
+                && view.job.machine.as_deref().is_none_or(|required| required == machine)
                 && jobs::settings(&view.job)?.launcher.is_none();
             if is_for_us {
                 jobs::launch(session, &view)?;
-                // Of several workers that took it one gets it; the others see that it runs.
+                // If several workers launch it, one supervisor gets it and the others end.
                 return Ok(Some(view));
             }
         }
@@ -160,12 +160,12 @@ impl Worker {
         }
     }
 
-    /// Counts the jobs that have ended.
+    /// Counts and reports the jobs that have ended.
     fn collect_ended_jobs(
         session: &mut Session,
         running: &mut Vec<JobId>,
         tally: &mut Tally,
-        say: &mut dyn FnMut(News<'_>) -> Result<()>,
+        report: &mut dyn FnMut(WorkerEvent<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut left = Vec::new();
         for id in running.drain(..) {
@@ -179,30 +179,30 @@ impl Worker {
                 JobStatus::Failed => tally.failed += 1,
                 JobStatus::Cancelled | JobStatus::Interrupted => tally.interrupted += 1,
             }
-            say(News::Ended(&job))?;
+            report(WorkerEvent::Ended(&job))?;
         }
         *running = left;
         Ok(())
     }
 
-    /// Tells whether something becomes ready by itself: an attempt that pauses, or what others work on.
+    /// Returns whether a task may become ready later: a failed one that is retried, or one that depends on others.
     fn is_anything_due(session: &mut Session) -> Result<bool> {
         let statuses = vec![TaskStatus::InProgress, TaskStatus::Failed];
-        let moving = ListTasks { workflow: None, statuses, claimable: false, worktree_id: None, limit: 1 };
-        Ok(!session.read(moving)?.tasks.is_empty())
+        let unfinished = ListTasks { workflow: None, statuses, claimable: false, worktree_id: None, limit: 1 };
+        Ok(!session.read(unfinished)?.tasks.is_empty())
     }
 
-    /// Lets running jobs end; those that take too long are stopped, which costs their tasks no attempt.
+    /// Waits for running jobs, and stops those that take too long. A stopped job does not cost its task an attempt.
     fn drain(
         &self,
         session: &mut Session,
         mut running: Vec<JobId>,
         mut tally: Tally,
         shutdown: &ShutdownSignal,
-        say: &mut dyn FnMut(News<'_>) -> Result<()>,
+        report: &mut dyn FnMut(WorkerEvent<'_>) -> Result<()>,
     ) -> Result<Tally> {
-        say(News::Draining(running.len()))?;
-        let until = Instant::now() + self.patience;
+        report(WorkerEvent::Draining(running.len()))?;
+        let until = Instant::now() + self.drain_timeout;
         let mut is_stopped = false;
         while !running.is_empty() {
             if !is_stopped && (Instant::now() >= until || shutdown.count() > 1) {
@@ -213,9 +213,9 @@ impl Worker {
                     }
                 }
             }
-            shutdown.wait(TICK);
+            shutdown.wait(POLL_INTERVAL);
             jobs::reap_orphaned_jobs(session)?;
-            Self::collect_ended_jobs(session, &mut running, &mut tally, say)?;
+            Self::collect_ended_jobs(session, &mut running, &mut tally, report)?;
         }
         Ok(tally)
     }

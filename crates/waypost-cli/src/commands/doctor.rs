@@ -150,7 +150,7 @@ fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> 
         return Ok(());
     }
     waypost::jobs::reap_orphaned_jobs(session)?;
-    waypost::workspaces::heal(session)?;
+    waypost::workspaces::recover_interrupted(session)?;
     let all = waypost::workspaces::list(session)?;
     let mut is_fine = true;
     for seen in &all {

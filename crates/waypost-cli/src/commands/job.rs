@@ -262,7 +262,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 impl HowArgs {
     /// Returns how a job is run: as said, else as configured.
     pub(crate) fn settings(&self, session: &Session) -> Settings {
-        let usual = jobs::usual_settings(session);
+        let usual = jobs::default_settings(session);
         let cleanup = match (self.cleanup, self.keep) {
             (true, _) => Some(true),
             (_, true) => Some(false),
@@ -326,7 +326,7 @@ fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach:
     jobs::launch(session, job)?;
     let id = job.job.id.to_string();
     if detach {
-        let begun = jobs::begun(session, &job.job.id)?;
+        let begun = jobs::wait_until_started(session, &job.job.id)?;
         cx.ui.answer(&begun, |text| {
             let place = begun.job.workspace_dir.as_ref().unwrap_or(&begun.job.work_dir);
             text.line(format!("Started job {id} in {}", place.display()));
@@ -335,7 +335,7 @@ fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach:
     }
     cx.ui.note(&format!("job {id}"));
     let shutdown = ShutdownSignal::listen()?;
-    let log = Log::Here(jobs::log_of(session, &job.job.id)?);
+    let log = Log::Here(jobs::log_path(session, &job.job.id)?);
     let mut at = 0;
     let mut is_cancelled = false;
     let ended = loop {
@@ -476,7 +476,7 @@ fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Resul
 }
 
 fn logs(cx: &mut CommandContext, session: &mut Session, args: &LogsArgs) -> Result<ExitCode> {
-    let (id, log) = match jobs::printed(session, &args.job) {
+    let (id, log) = match jobs::job_and_log(session, &args.job) {
         Ok((job, log)) => (job.id.to_string(), Log::Here(log)),
         // Where it runs may be where the server does.
         Err(error) if error.kind() == waypost_core::Kind::NotFound && session.is_served() => {

@@ -9,7 +9,7 @@ use waypost_core::{Error, Result};
 use super::job::HowArgs;
 use crate::CommandContext;
 use crate::spans::span;
-use waypost::worker::{News, Worker};
+use waypost::worker::{Worker, WorkerEvent};
 
 /// Take tasks as they become ready, and run each as a job
 ///
@@ -73,20 +73,20 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         capabilities: args.capabilities.clone(),
         settings: args.how.settings(&session),
         until_empty: args.until_empty,
-        patience: Duration::from_millis(args.patience),
+        drain_timeout: Duration::from_millis(args.patience),
     };
     let ui = &cx.ui;
     let tally = worker.run(&mut session, &mut |news| {
         let line = match news {
-            News::Started(job) => {
+            WorkerEvent::Started(job) => {
                 format!("started {}  {}", job.job.id, job.task.as_deref().unwrap_or(&job.job.description))
             }
-            News::Ended(job) => {
+            WorkerEvent::Ended(job) => {
                 let why = job.job.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
                 format!("{} {}  {}{why}", job.job.status, job.job.id, job.task.as_deref().unwrap_or("-"))
             }
-            News::Draining(0) => "asked to stop".to_owned(),
-            News::Draining(left) => format!("asked to stop; {left} jobs still run"),
+            WorkerEvent::Draining(0) => "asked to stop".to_owned(),
+            WorkerEvent::Draining(left) => format!("asked to stop; {left} jobs still run"),
         };
         ui.progress(&line)
     })?;

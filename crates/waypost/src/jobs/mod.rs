@@ -1,7 +1,7 @@
-//! Jobs: commands that run in workspaces of their own, watched over by a process that outlives whoever started them.
+//! Jobs: commands that run in their own workspaces, each under a supervisor that outlives the process that started it.
 //!
-//! A job is written down, then a supervisor is started for it, which makes the workspace, runs the command, says that it
-//! is alive, and writes down how it ended. Whoever looks next at jobs whose supervisor is gone ends what is left of them.
+//! The caller records a job and starts its supervisor. The supervisor creates the workspace, runs the command, renews the
+//! lease, and records how the command ended. If a supervisor is gone, the next process that lists jobs reaps its job.
 
 mod supervise;
 
@@ -27,16 +27,16 @@ use crate::session::Session;
 use crate::tokens;
 use crate::workspaces;
 
-/// How long what is left of an abandoned job is asked to end.
-const GRACE: Duration = Duration::from_secs(10);
-/// How often a job that begins is looked at although nothing was written.
-const LOOK: Duration = Duration::from_secs(1);
+/// Time between asking the processes of an orphaned job to end and killing them.
+const ORPHAN_GRACE: Duration = Duration::from_secs(10);
+/// Longest time between two checks of a job that is starting.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How a job is run. Kept with it.
+/// How to run a job. Stored with the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// How its workspace is made.
+    /// How to create its workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
     /// The commit it starts from.
@@ -48,63 +48,63 @@ pub struct Settings {
     /// The workspace it works in, if there is one already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// How long it may run, in milliseconds.
+    /// Maximum run time, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// How large its workspace may become, in bytes.
+    /// Maximum size of its workspace, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_limit: Option<u64>,
-    /// How much of what it prints is kept, in bytes.
+    /// Maximum size of its kept output, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_limit: Option<u64>,
-    /// Whether its workspace goes when it has ended.
+    /// Whether to remove its workspace after it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleanup: Option<bool>,
-    /// Names of further variables that it sees.
+    /// Names of further environment variables that it inherits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Who was to start its supervisor. None if it waits for a worker.
+    /// The process that starts its supervisor. None if it waits for a worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launcher: Option<ProcessIdentity>,
 }
 
-/// A job that somebody wants.
+/// A new job.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What kind of work it is.
+    /// The kind of work.
     pub kind: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// What it is given.
+    /// Its input.
     pub input: Value,
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// The repository it works on; the one we stand in, if nobody says.
+    /// The repository it works on [default: the caller's].
     pub repository: Option<RepositoryId>,
     /// The task it works on.
     pub task: Option<String>,
     /// The workflow of the task.
     pub workflow: Option<String>,
-    /// The epoch of the lease on it, if we hold it already.
+    /// The epoch of the lease on the task, if the caller holds it already.
     pub epoch: Option<u64>,
-    /// Works on the most urgent task that the caller may have.
+    /// Whether it works on the most urgent task that the caller can claim.
     pub next: bool,
-    /// Only a task of one of these repositories.
+    /// Restricts `next` to tasks of these repositories.
     pub repositories: Vec<RepositoryId>,
-    /// The machine it runs on; whichever worker takes it, if it is not started here.
+    /// The machine it runs on. None if any worker may take it.
     pub machine: Option<String>,
-    /// How it is run.
+    /// How to run it.
     pub settings: Settings,
-    /// The job that this one is another try of.
+    /// The job that this one retries.
     pub retry_of: Option<JobId>,
 }
 
-/// Writes a job down, and claims its task. Nothing runs yet.
+/// Records a job and claims its task. Nothing runs yet.
 pub fn create(session: &mut Session, request: Request) -> Result<JobView> {
     create_once(session, request, None)
 }
 
-/// The same, once per key.
+/// Records a job once per key.
 pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&str>) -> Result<JobView> {
     let settings = serde_json::to_value(&request.settings).map_err(|error| Error::internal(error.to_string()))?;
     let operation = CreateJobRecord {
@@ -124,7 +124,7 @@ pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&
         work_dir: session.place.cwd.clone(),
         retry_of: request.retry_of,
     };
-    // The task may stand for an issue, which this job's agent holds then.
+    // If the task stands for an issue, this job's agent claims the issue too.
     claims::set_mark(&session.place)?;
     let job = session.write_once(key, operation)?;
     let issue = match &job.job.task_id {
@@ -137,27 +137,27 @@ pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&
     Ok(job)
 }
 
-/// Returns how a job is run.
+/// Returns the settings of a job.
 pub fn settings(job: &Job) -> Result<Settings> {
     serde_json::from_value(job.settings.clone())
-        .map_err(|error| Error::damaged(format!("how job {} is run cannot be read", job.id)).because(error))
+        .map_err(|error| Error::damaged(format!("cannot read the settings of job {}", job.id)).because(error))
 }
 
-/// Returns the directory of what a job leaves behind: what it printed, and what it was told once its workspace is gone.
-pub fn records(session: &Session, job: &JobId) -> Result<PathBuf> {
+/// Returns the directory of the records of a job: its output, and its context after its workspace is removed.
+pub fn records_dir(session: &Session, job: &JobId) -> Result<PathBuf> {
     Ok(workspaces::root(session)?.join("jobs").join(job.as_str()))
 }
 
-/// Returns the file that what a job prints goes to.
-pub fn log_of(session: &Session, job: &JobId) -> Result<PathBuf> {
-    Ok(records(session, job)?.join("output.log"))
+/// Returns the file of the output of a job.
+pub fn log_path(session: &Session, job: &JobId) -> Result<PathBuf> {
+    Ok(records_dir(session, job)?.join("output.log"))
 }
 
-/// Starts the supervisor of a job, which goes on when we end.
+/// Starts the supervisor of a job. It keeps running after this process ends.
 pub fn launch(session: &Session, job: &JobView) -> Result<ProcessIdentity> {
-    let records = records(session, &job.job.id)?;
+    let records = records_dir(session, &job.job.id)?;
     create_private_dir(&records)
-        .map_err(|error| Error::unavailable(format!("cannot make {}", records.display())).because(error))?;
+        .map_err(|error| Error::unavailable(format!("cannot create {}", records.display())).because(error))?;
     let mut arguments: Vec<OsString> = vec!["--db".into(), store_of(session)];
     if let Some(agent) = &job.agent {
         arguments.extend(["--agent".into(), agent.into()]);
@@ -165,13 +165,13 @@ pub fn launch(session: &Session, job: &JobView) -> Result<ProcessIdentity> {
     for flag in session.place.config_flags() {
         arguments.extend(["--config".into(), flag.into()]);
     }
-    let strings = ["-C".into(), session.place.cwd.clone().into(), "job".into(), "supervise".into()];
-    arguments.extend(strings);
+    let command: [OsString; 4] = ["-C".into(), session.place.cwd.clone().into(), "job".into(), "supervise".into()];
+    arguments.extend(command);
     arguments.push(job.job.id.as_str().into());
     processes::start_supervisor(&arguments, &records.join("supervisor.log"))
 }
 
-/// Returns the store as others have to name it.
+/// Returns the store as an argument for `--db`.
 pub(crate) fn store_of(session: &Session) -> OsString {
     match &session.choice.location {
         Location::Sqlite(path) => path.clone().into(),
@@ -180,12 +180,12 @@ pub(crate) fn store_of(session: &Session) -> OsString {
     }
 }
 
-/// Shows a job.
+/// Returns a job.
 pub fn show(session: &mut Session, job: &str) -> Result<JobView> {
     session.read(ShowJob { job: job.to_owned() })
 }
 
-/// Calls a job off. On this machine its supervisor hears of it at once, elsewhere within seconds.
+/// Cancels a job. A supervisor on this machine stops it at once, one on another machine within seconds.
 pub fn cancel(session: &mut Session, job: &str, reason: Option<String>) -> Result<JobView> {
     let cancelled = session.write(CancelJob { job: job.to_owned(), reason })?;
     if let Some(supervisor) = &cancelled.job.supervisor {
@@ -194,7 +194,7 @@ pub fn cancel(session: &mut Session, job: &str, reason: Option<String>) -> Resul
     Ok(cancelled)
 }
 
-/// Ends what is left of jobs of this machine whose supervisor is gone, and writes down that they were interrupted.
+/// Kills the remaining processes of jobs on this machine whose supervisor is gone, and records the jobs as interrupted.
 pub fn reap_orphaned_jobs(session: &mut Session) -> Result<()> {
     let live = session.read(ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) })?.jobs;
     if live.is_empty() {
@@ -202,62 +202,62 @@ pub fn reap_orphaned_jobs(session: &mut Session) -> Result<()> {
     }
     let machine = workspaces::machine(session)?;
     for job in live.into_iter().map(|view| view.job).filter(|job| job.machine.as_ref() == Some(&machine)) {
-        look_at(session, &job)?;
+        reap_if_orphaned(session, &job)?;
     }
     Ok(())
 }
 
-/// The same for one live job of this machine.
-fn look_at(session: &mut Session, job: &Job) -> Result<()> {
-    let is_watched = match (&job.supervisor, settings(job)?.launcher) {
+/// Reaps one live job of this machine, if its supervisor is gone.
+fn reap_if_orphaned(session: &mut Session, job: &Job) -> Result<()> {
+    let is_supervised = match (&job.supervisor, settings(job)?.launcher) {
         (Some(supervisor), _) => processes::is_running(supervisor),
         (None, Some(launcher)) => processes::is_running(&launcher),
         // It waits for a worker.
         (None, None) => true,
     };
-    if is_watched {
+    if is_supervised {
         return Ok(());
     }
-    // Whoever watched over it may be gone because it was done, or because somebody else does since.
+    // The supervisor may be gone because the job finished, or because another one took over. Read the job again.
     let now = show(session, job.id.as_str())?.job;
     if (now.status, &now.supervisor, &now.settings) != (job.status, &job.supervisor, &job.settings) {
         return Ok(());
     }
-    let ended = processes::end_remains(job.id.as_str(), GRACE);
-    log::debug!("job {} lost its supervisor; {ended} processes were left of it", job.id);
-    let mut operation = finished(&job.id);
+    let ended = processes::end_remains(job.id.as_str(), ORPHAN_GRACE);
+    log::debug!("job {} lost its supervisor; ended {ended} of its processes", job.id);
+    let mut operation = finish_operation(&job.id);
     operation.abandoned = true;
     session.write(operation)?;
-    // Its workspace may be made in part, by a git that still goes on.
-    workspaces::heal(session)
+    // Its workspace may be incomplete, and a git process may still be creating it.
+    workspaces::recover_interrupted(session)
 }
 
-/// Returns a job that is looked at, and where what it prints is kept on this machine.
-pub fn printed(session: &mut Session, job: &str) -> Result<(Job, PathBuf)> {
+/// Reaps a job if it is orphaned, and returns it with the file of its output on this machine.
+pub fn job_and_log(session: &mut Session, job: &str) -> Result<(Job, PathBuf)> {
     let mut job = show(session, job)?.job;
     let is_here = job.machine.as_ref() == Some(&workspaces::machine(session)?);
     if is_here && !job.status.is_final() {
-        look_at(session, &job)?;
+        reap_if_orphaned(session, &job)?;
         job = show(session, job.id.as_str())?.job;
     }
-    let log = job.log.clone().map_or_else(|| log_of(session, &job.id), Ok)?;
+    let log = job.log.clone().map_or_else(|| log_path(session, &job.id), Ok)?;
     match &job.machine {
-        // Whoever takes it may be there.
-        None if session.is_served() => Err(Error::not_found(format!("job {} was not started yet", job.id))),
+        // A worker on another machine may take it.
+        None if session.is_served() => Err(Error::not_found(format!("job {} has not started yet", job.id))),
         Some(machine) if !is_here && (session.is_served() || !log.exists()) => {
-            Err(Error::not_found(format!("job {} printed on {machine}", job.id))
-                .hint("its last lines are its output: way job show"))
+            Err(Error::not_found(format!("the output of job {} is on {machine}", job.id))
+                .hint("way job show prints the last lines"))
         }
         _ => Ok((job, log)),
     }
 }
 
-fn finished(job: &JobId) -> FinishJob {
+fn finish_operation(job: &JobId) -> FinishJob {
     FinishJob { job: job.to_string(), exit_code: None, error: None, stopped: false, abandoned: false, output: None }
 }
 
-/// Returns what is configured for jobs, where a job says nothing itself.
-pub fn usual_settings(session: &Session) -> Settings {
+/// Returns the default settings of jobs, from the configuration.
+pub fn default_settings(session: &Session) -> Settings {
     let config = &session.place.config;
     let size = |key: &str| config.text(key).and_then(|text| bytes::parse(&text));
     Settings {
@@ -273,16 +273,16 @@ pub fn usual_settings(session: &Session) -> Settings {
     }
 }
 
-/// Waits until a job that was launched runs, or has ended. One that could not be set up is an error.
-pub fn begun(session: &mut Session, job: &JobId) -> Result<JobView> {
+/// Waits until a launched job is running or has ended. Returns an error if its setup failed.
+pub fn wait_until_started(session: &mut Session, job: &JobId) -> Result<JobView> {
     loop {
         let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
         reap_orphaned_jobs(session)?;
         let now = show(session, job.as_str())?;
         match now.job.status {
-            JobStatus::Pending => session.wait(last, LOOK)?,
+            JobStatus::Pending => session.wait(last, POLL_INTERVAL)?,
             JobStatus::Running | JobStatus::Completed => return Ok(now),
-            // Its command may have been quicker than we; what it did is its own affair.
+            // Its command started and ended already. Its result is not an error of starting it.
             _ if now.job.started_at.is_some() => return Ok(now),
             status => {
                 let why = now.job.error.clone().unwrap_or_else(|| "no reason".to_owned());
@@ -294,7 +294,7 @@ pub fn begun(session: &mut Session, job: &JobId) -> Result<JobView> {
     }
 }
 
-/// Tells how a command is ended with that the job is to be told by: as its exit code, or as its failure.
+/// Returns the exit code `way` uses to report this job.
 pub fn exit_code(job: &Job) -> u8 {
     match (job.status, job.exit_code) {
         (JobStatus::Completed, _) => 0,
@@ -304,12 +304,12 @@ pub fn exit_code(job: &Job) -> u8 {
     }
 }
 
-/// Returns what the token of a job hashes to; none if it is no such token.
-pub fn hash_of_token(secret: &str) -> Option<String> {
-    secret.starts_with(supervise::TOKEN).then(|| tokens::hash(secret))
+/// Returns the hash of a job token. None if the secret is not one.
+pub fn token_hash(secret: &str) -> Option<String> {
+    secret.starts_with(supervise::TOKEN_PREFIX).then(|| tokens::hash(secret))
 }
 
-/// Reads what a job printed last.
-pub fn tail(log: &Path, most: u64) -> Vec<u8> {
-    job_log::tail(log, most).bytes
+/// Reads the end of the output of a job.
+pub fn tail(log: &Path, max_bytes: u64) -> Vec<u8> {
+    job_log::tail(log, max_bytes).bytes
 }

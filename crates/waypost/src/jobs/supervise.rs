@@ -1,4 +1,4 @@
-//! The supervisor of one job: makes its workspace, runs its command, and writes down how it ended.
+//! The supervisor of one job: creates its workspace, runs its command, and records how it ended.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,40 +14,44 @@ use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::{create_private_dir, replace};
 use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
 
-use super::{Settings, finished, log_of, records, settings, store_of};
+use super::{Settings, finish_operation, log_path, records_dir, settings, store_of};
 use crate::session::Session;
 use crate::signals::ShutdownSignal;
 use crate::tokens;
 use crate::workspaces::{self, WorkspaceRequest};
 
-/// How often the store is asked whether somebody called the job off.
-const GLANCE: Duration = Duration::from_secs(1);
-/// How often the workspace is measured, if it may not become too large.
-const MEASURED: Duration = Duration::from_secs(2);
-/// How much of what a job printed is kept as what came out, if it said nothing itself.
-const LAST_WORDS: u64 = 2000;
-/// How long a store that cannot be reached is tried to be told how a job ended.
-const PATIENCE: Duration = Duration::from_mins(10);
+/// Time between two checks whether the job was cancelled.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two measurements of a workspace with a size limit.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
+/// Size of the end of the log that becomes the output of a job that recorded none.
+const OUTPUT_TAIL_BYTES: u64 = 2000;
+/// Maximum time to retry recording the end of a job while the store is unavailable.
+const RECORD_TIMEOUT: Duration = Duration::from_mins(10);
+/// Time until the next heartbeat of a task that the command finished itself.
+const FINISHED_TASK_INTERVAL: Duration = Duration::from_mins(1);
+/// Maximum size of the kept output, if the job has no limit.
+const DEFAULT_LOG_BYTES: u64 = 64 << 20;
 /// Time between asking a job to end and killing it, if `jobs.grace` is not set.
 const DEFAULT_GRACE: Duration = Duration::from_secs(3);
-/// The variables of the user's environment that every job sees.
-const ALLOWED: &[&str] =
+/// The environment variables that every job inherits.
+const INHERITED_VARIABLES: &[&str] =
     &["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER"];
 
-/// What the tokens of jobs begin with.
-pub(super) const TOKEN: &str = "wpj_";
+/// Prefix of the tokens of jobs.
+pub(super) const TOKEN_PREFIX: &str = "wpj_";
 
-/// Why a job is ended before it ends by itself.
+/// Why the supervisor ends a job before its command ends.
 enum Stop {
-    /// Somebody called it off.
+    /// The job was cancelled.
     Cancelled,
-    /// We were told to stop.
+    /// The supervisor got a shutdown signal.
     ShutdownSignal,
-    /// It went beyond a limit, or lost its lease.
-    Wrong(String),
+    /// It exceeded a limit, lost its lease, or could not be set up.
+    Failed(String),
 }
 
-/// Watches over a job from its beginning to its end.
+/// Supervises a job from its start to its end.
 pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
     processes::detach();
     processes::adopt_orphans();
@@ -57,28 +61,28 @@ pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
     let job = session.write(BeginSupervision { job: id.to_owned(), machine, supervisor })?;
     let settings = settings(&job.job)?;
     let prepared = prepare(session, &job, &settings, &shutdown);
-    let (outcome, place) = match prepared {
-        Ok(place) => (run(session, &job, &settings, &place, &shutdown), Some(place)),
+    let (outcome, dirs) = match prepared {
+        Ok(dirs) => (run(session, &job, &settings, &dirs, &shutdown), Some(dirs)),
         Err(stop) => (Err(stop), None),
     };
-    let mut operation = finished(&job.job.id);
+    let mut operation = finish_operation(&job.job.id);
     match outcome {
-        Ok(ended) => tell_ending(&mut operation, &ended),
+        Ok(ended) => set_result(&mut operation, &ended),
         Err(Stop::Cancelled) => {}
         Err(Stop::ShutdownSignal) => operation.stopped = true,
-        Err(Stop::Wrong(why)) => operation.error = Some(why),
+        Err(Stop::Failed(why)) => operation.error = Some(why),
     }
-    let said = super::tail(&log_of(session, &job.job.id)?, LAST_WORDS);
-    operation.output = Some(String::from_utf8_lossy(&said).replace('\0', "").trim_end().to_owned());
-    operation.output = operation.output.filter(|said| !said.is_empty());
-    let ended = tell(session, &operation)?;
-    if let Some(workspace) = place.and_then(|place| place.workspace) {
-        tidy(session, &ended.job, &workspace, &settings);
+    let printed = super::tail(&log_path(session, &job.job.id)?, OUTPUT_TAIL_BYTES);
+    let printed = String::from_utf8_lossy(&printed).replace('\0', "").trim_end().to_owned();
+    operation.output = Some(printed).filter(|printed| !printed.is_empty());
+    let ended = record_end(session, &operation)?;
+    if let Some(workspace) = dirs.and_then(|dirs| dirs.workspace) {
+        clean_up(session, &ended.job, &workspace, &settings);
     }
     session.read(ShowJob { job: id.to_owned() })
 }
 
-/// Where a job runs.
+/// The directories of a job.
 struct JobDirs {
     workspace: Option<Workspace>,
     dir: PathBuf,
@@ -87,11 +91,11 @@ struct JobDirs {
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
-        Stop::Wrong(error.full_message())
+        Stop::Failed(error.full_message())
     }
 }
 
-/// Makes the workspace and writes down what the job is shutdown. Nothing runs if any of it fails.
+/// Creates the workspace and writes the context of the job. If any step fails, nothing runs.
 fn prepare(
     session: &mut Session,
     view: &JobView,
@@ -99,10 +103,10 @@ fn prepare(
     shutdown: &ShutdownSignal,
 ) -> Result<JobDirs, Stop> {
     let job = &view.job;
-    let ground = if settings.strategy == Some(Strategy::InPlace) {
-        let context = records(session, &job.id)?.join("context");
+    let dirs = if settings.strategy == Some(Strategy::InPlace) {
+        let context = records_dir(session, &job.id)?.join("context");
         create_private_dir(&context)
-            .map_err(|error| Stop::Wrong(format!("cannot make {}: {error}", context.display())))?;
+            .map_err(|error| Stop::Failed(format!("cannot create {}: {error}", context.display())))?;
         JobDirs { workspace: None, dir: job.work_dir.clone(), context }
     } else if let Some(known) = &settings.workspace {
         let known = workspaces::find(session, known)?.workspace;
@@ -110,7 +114,7 @@ fn prepare(
         let context = workspaces::plan_of(&workspace)?.context();
         JobDirs { dir: workspace.path.clone(), workspace: Some(workspace), context }
     } else {
-        let wanted = WorkspaceRequest {
+        let request = WorkspaceRequest {
             job: Some(job),
             strategy: settings.strategy,
             base: settings.base.as_deref(),
@@ -118,7 +122,7 @@ fn prepare(
             remote: None,
         };
         let mut steps = Vec::new();
-        let created = workspaces::create(session, &wanted, &mut |step| steps.push(step.to_owned()))?;
+        let created = workspaces::create(session, &request, &mut |step| steps.push(step.to_owned()))?;
         for note in &created.notes {
             note_job(session, job, |operation| operation.warning = Some(note.clone()))?;
         }
@@ -130,14 +134,14 @@ fn prepare(
         let context = workspaces::plan_of(&created.workspace)?.context();
         JobDirs { dir: created.workspace.path.clone(), workspace: Some(created.workspace), context }
     };
-    write_context(session, view, &ground)?;
+    write_context(session, view, &dirs)?;
     if session.read(ShowJob { job: job.id.to_string() })?.job.cancelled_at.is_some() {
         return Err(Stop::Cancelled);
     }
     if shutdown.count() > 0 {
         return Err(Stop::ShutdownSignal);
     }
-    Ok(ground)
+    Ok(dirs)
 }
 
 fn note_job(session: &mut Session, job: &Job, set: impl FnOnce(&mut NoteJob)) -> Result<()> {
@@ -154,43 +158,43 @@ fn note_job(session: &mut Session, job: &Job, set: impl FnOnce(&mut NoteJob)) ->
     session.write(operation).map(drop)
 }
 
-/// Writes what the job is told into its context directory: its input, its task, and all there is to know about it.
-fn write_context(session: &mut Session, view: &JobView, ground: &JobDirs) -> Result<()> {
+/// Writes the context directory of the job: its input, its task, and the context of the task.
+fn write_context(session: &mut Session, view: &JobView, dirs: &JobDirs) -> Result<()> {
     let write = |name: &str, text: &[u8]| {
-        let path = ground.context.join(name);
+        let path = dirs.context.join(name);
         replace(&path, text, 0o600)
             .map_err(|error| Error::unavailable(format!("cannot write {}", path.display())).because(error))
     };
     let pretty = |value: &serde_json::Value| serde_json::to_vec_pretty(value).unwrap_or_default();
     let job = &view.job;
     write("input.json", &pretty(&job.input))?;
-    let shutdown = json!({
+    let description = json!({
         "job": job.id, "type": job.kind, "description": job.description, "task": job.task_id, "task_name": view.task,
-        "epoch": job.epoch, "agent": view.agent, "workspace": path_text::to_text(&ground.dir), "repository": view.repository,
+        "epoch": job.epoch, "agent": view.agent, "workspace": path_text::to_text(&dirs.dir), "repository": view.repository,
     });
-    write("job.json", &pretty(&shutdown))?;
+    write("job.json", &pretty(&description))?;
     if let Some(task) = &job.task_id {
         let context = session.read(GetContext { task: task.to_string(), workflow: None, budget: None })?;
         write("context.md", context.text.as_bytes())?;
         let whole = serde_json::to_value(&context).map_err(|error| Error::internal(error.to_string()))?;
         write("context.json", &pretty(&whole))?;
     }
-    let notes = ground.context.join("notes");
+    let notes = dirs.context.join("notes");
     create_private_dir(&notes)
-        .map_err(|error| Error::unavailable(format!("cannot make {}", notes.display())).because(error))
+        .map_err(|error| Error::unavailable(format!("cannot create {}", notes.display())).because(error))
 }
 
-/// Returns all variables that a job sees: a few of the user's, those that were asked for, and ours.
+/// Returns the environment of a job: a few variables of the user, those of its settings, and those of Waypost.
 fn variables(
     session: &Session,
     view: &JobView,
     settings: &Settings,
-    ground: &JobDirs,
+    dirs: &JobDirs,
     token: &str,
 ) -> Vec<(OsString, OsString)> {
     let own = &session.place.variables;
-    let wanted = ALLOWED.iter().map(|name| (*name).to_owned()).chain(settings.env.iter().cloned());
-    let mut all: Vec<(OsString, OsString)> = wanted
+    let inherited = INHERITED_VARIABLES.iter().map(|name| (*name).to_owned()).chain(settings.env.iter().cloned());
+    let mut all: Vec<(OsString, OsString)> = inherited
         .filter_map(|name| Some((OsString::from(&name), own.get(&name)?.to_owned())))
         .chain(own.starting_with("LC_"))
         .collect();
@@ -201,8 +205,8 @@ fn variables(
     };
     set("WAYPOST_JOB", job.id.as_str().into());
     set("WAYPOST_JOB_TYPE", job.kind.clone().into());
-    set("WAYPOST_WORKSPACE", ground.dir.clone().into());
-    set("WAYPOST_CONTEXT_DIR", ground.context.clone().into());
+    set("WAYPOST_WORKSPACE", dirs.dir.clone().into());
+    set("WAYPOST_CONTEXT_DIR", dirs.context.clone().into());
     set("WAYPOST_TOKEN", token.into());
     set("WAYPOST_DB", store_of(session));
     if let Some(home) = &session.place.home {
@@ -220,26 +224,26 @@ fn variables(
     all
 }
 
-/// Runs the command until it ends, or has to be ended.
+/// Runs the command until it ends or the supervisor ends it.
 fn run(
     session: &mut Session,
     view: &JobView,
     settings: &Settings,
-    ground: &JobDirs,
+    dirs: &JobDirs,
     shutdown: &ShutdownSignal,
 ) -> Result<Ended, Stop> {
     let job = &view.job;
-    let log = log_of(session, &job.id)?;
-    let token = format!("{TOKEN}{}", tokens::random_hex(32));
-    let variables = variables(session, view, settings, ground, &token);
-    let command = command(job, ground);
+    let log = log_path(session, &job.id)?;
+    let token = format!("{TOKEN_PREFIX}{}", tokens::random_hex(32));
+    let variables = variables(session, view, settings, dirs, &token);
+    let command = command(job, dirs);
     let mut running = processes::start(&Start {
         job: job.id.as_str(),
         command: &command,
-        dir: &ground.dir,
+        dir: &dirs.dir,
         variables: &variables,
         log: &log,
-        log_limit: settings.log_limit.unwrap_or(64 << 20),
+        log_limit: settings.log_limit.unwrap_or(DEFAULT_LOG_BYTES),
     })?;
     let grace = session.place.config.duration("jobs.grace").unwrap_or(DEFAULT_GRACE);
     let token_hash = tokens::hash(&token);
@@ -251,9 +255,9 @@ fn run(
     };
     let started = session.write(started);
     let watched = match started {
-        Ok(_) => watch(session, view, settings, ground, shutdown, &mut running),
-        // Called off in the very last moment, or the store is gone: it does not run unwatched.
-        Err(error) => Err(Stop::Wrong(error.full_message())),
+        Ok(_) => watch(session, view, settings, dirs, shutdown, &mut running),
+        // The job was just cancelled, or the store is unavailable. Do not run it unsupervised.
+        Err(error) => Err(Stop::Failed(error.full_message())),
     };
     match watched {
         Ok(ended) => Ok(running.end(grace, Some(ended))?),
@@ -264,126 +268,126 @@ fn run(
     }
 }
 
-/// Returns the command. A program that is named by its place and is not in the workspace is one that whoever asked for the
-/// job sees from where they are.
-fn command(job: &Job, ground: &JobDirs) -> Vec<String> {
+/// Returns the command. A relative path of a program that is not in the workspace refers to the directory in which the
+/// caller created the job.
+fn command(job: &Job, dirs: &JobDirs) -> Vec<String> {
     let mut command = job.command.clone();
     if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
         let there = job.work_dir.join(&*program);
-        if !ground.dir.join(&*program).exists() && there.exists() {
+        if !dirs.dir.join(&*program).exists() && there.exists() {
             *program = there.to_string_lossy().into_owned();
         }
     }
     command
 }
 
-/// Waits for the end of the command; meanwhile says that it is alive, and looks whether it may go on.
+/// Waits for the command to end. Meanwhile renews the lease and checks cancellation and limits.
 fn watch(
     session: &mut Session,
     view: &JobView,
     settings: &Settings,
-    ground: &JobDirs,
+    dirs: &JobDirs,
     shutdown: &ShutdownSignal,
     running: &mut Running,
 ) -> Result<Ended, Stop> {
     let job = &view.job;
     let began = Instant::now();
-    let mut next_beat = began;
-    let mut next_measure = began + MEASURED;
+    let mut next_heartbeat = began;
+    let mut next_measure = began + MEASURE_INTERVAL;
     loop {
-        if let Some(ended) = running.wait(GLANCE, shutdown)? {
+        if let Some(ended) = running.wait(POLL_INTERVAL, shutdown)? {
             return Ok(ended);
         }
-        let was_told = shutdown.count() > 0;
+        let is_signalled = shutdown.count() > 0;
         match session.read(ShowJob { job: job.id.to_string() }) {
             Ok(now) if now.job.cancelled_at.is_some() || now.job.status == JobStatus::Cancelled => {
                 return Err(Stop::Cancelled);
             }
             Ok(now) if now.job.status.is_final() => {
-                return Err(Stop::Wrong(format!("somebody else wrote down that it is {}", now.job.status)));
+                return Err(Stop::Failed(format!("another process recorded that it is {}", now.job.status)));
             }
             Ok(_) => {}
-            // What cannot be reached now may be reached again before the lease ends.
+            // The store may be available again before the lease expires.
             Err(error) => log::warn!("{}", error.full_message()),
         }
-        if was_told {
+        if is_signalled {
             return Err(Stop::ShutdownSignal);
         }
         if let Some(limit) = settings.timeout_ms.map(Duration::from_millis).filter(|limit| began.elapsed() >= *limit) {
-            return Err(Stop::Wrong(format!("it ran for longer than {}", shown(limit))));
+            return Err(Stop::Failed(format!("it ran for longer than {}", format_duration(limit))));
         }
         if let (Some(limit), true) = (settings.size_limit, Instant::now() >= next_measure) {
-            next_measure = Instant::now() + MEASURED;
+            next_measure = Instant::now() + MEASURE_INTERVAL;
             if let Some(size) =
-                ground.workspace.as_ref().and_then(|workspace| workspaces::measure(session, workspace).ok())
+                dirs.workspace.as_ref().and_then(|workspace| workspaces::measure(session, workspace).ok())
                 && size > limit
             {
-                let (size, limit) = (crate::bytes::shown(size), crate::bytes::shown(limit));
-                return Err(Stop::Wrong(format!("its workspace takes {size}, and may take {limit}")));
+                let (size, limit) = (crate::bytes::humanize(size), crate::bytes::humanize(limit));
+                return Err(Stop::Failed(format!("its workspace has {size}, and the limit is {limit}")));
             }
         }
-        if job.task_id.is_some() && Instant::now() >= next_beat {
-            match beat(session, job) {
-                Ok(Some(next)) => next_beat = Instant::now() + next,
-                Ok(None) => return Err(Stop::Wrong("its task was called off".to_owned())),
+        if job.task_id.is_some() && Instant::now() >= next_heartbeat {
+            match renew_lease(session, job) {
+                Ok(Some(next)) => next_heartbeat = Instant::now() + next,
+                Ok(None) => return Err(Stop::Failed("its task was cancelled".to_owned())),
                 Err(error) if error.kind() == Kind::LeaseLost => {
-                    // Finished by the command itself: it may have something left to do.
-                    if is_over(session, job)? {
-                        next_beat = Instant::now() + Duration::from_mins(1);
+                    // The command finished the task itself, and may have work left.
+                    if is_lease_ended_by_job(session, job)? {
+                        next_heartbeat = Instant::now() + FINISHED_TASK_INTERVAL;
                     } else {
-                        return Err(Stop::Wrong(error.full_message()));
+                        return Err(Stop::Failed(error.full_message()));
                     }
                 }
                 Err(error) => {
                     log::warn!("{}", error.full_message());
-                    next_beat = Instant::now() + GLANCE;
+                    next_heartbeat = Instant::now() + POLL_INTERVAL;
                 }
             }
         }
     }
 }
 
-/// Renews the lease on the job's task. Returns when to do so again; none if the task was called off.
-fn beat(session: &mut Session, job: &Job) -> Result<Option<Duration>> {
+/// Renews the lease on the job's task. Returns the time until the next renewal. None if the task was cancelled.
+fn renew_lease(session: &mut Session, job: &Job) -> Result<Option<Duration>> {
     let task = job.task_id.as_ref().map(ToString::to_string);
     let alive = session.write(Heartbeat { task, workflow: None, epoch: job.epoch })?;
     Ok((!alive.is_cancelled).then_some(Duration::from_millis(alive.next_ms.max(300))))
 }
 
-/// Tells whether the job's own lease ended by what its command did, and not by somebody else.
-fn is_over(session: &mut Session, job: &Job) -> Result<bool> {
+/// Returns whether the command of the job ended the lease itself, and no other agent holds the task.
+fn is_lease_ended_by_job(session: &mut Session, job: &Job) -> Result<bool> {
     let Some(task) = &job.task_id else { return Ok(true) };
     let page = session.read(waypost_core::op::ShowTask { task: task.to_string(), workflow: None })?;
     Ok(page.task.epoch == job.epoch && page.task.holder.is_none())
 }
 
-fn tell_ending(operation: &mut FinishJob, ended: &Ended) {
+fn set_result(operation: &mut FinishJob, ended: &Ended) {
     operation.exit_code = ended.code;
     operation.error = match (ended.code, ended.signal) {
         (Some(0), _) => None,
-        (Some(code), _) => Some(format!("its command ended with {code}")),
-        (None, Some(signal)) => Some(format!("its command was ended by signal {signal}")),
+        (Some(code), _) => Some(format!("its command ended with exit code {code}")),
+        (None, Some(signal)) => Some(format!("signal {signal} ended its command")),
         (None, None) => Some("its command ended in an unknown way".to_owned()),
     };
 }
 
-/// Writes down how a job ended, as soon as the store can be reached.
-fn tell(session: &mut Session, operation: &FinishJob) -> Result<JobView> {
+/// Records how a job ended. Retries while the store is unavailable.
+fn record_end(session: &mut Session, operation: &FinishJob) -> Result<JobView> {
     let began = Instant::now();
     loop {
         match session.write(operation.clone()) {
-            Err(error) if error.kind() == Kind::Unavailable && began.elapsed() < PATIENCE => {
+            Err(error) if error.kind() == Kind::Unavailable && began.elapsed() < RECORD_TIMEOUT => {
                 log::warn!("{}", error.full_message());
-                let _ = session.wait(u64::MAX, GLANCE);
+                let _ = session.wait(u64::MAX, POLL_INTERVAL);
             }
             outcome => return outcome,
         }
     }
 }
 
-/// Measures the workspace of a job that has ended, and lets it go if that was wanted. That it stays is no failure of the
-/// job, but it is said.
-fn tidy(session: &mut Session, job: &Job, workspace: &Workspace, settings: &Settings) {
+/// Measures the workspace of an ended job and removes it if the settings say so. If it stays, the job gets a warning and
+/// does not fail.
+fn clean_up(session: &mut Session, job: &Job, workspace: &Workspace, settings: &Settings) {
     let warn = |session: &mut Session, warning: String| {
         if let Err(error) = note_job(session, job, |operation| operation.warning = Some(warning)) {
             log::warn!("{}", error.full_message());
@@ -402,10 +406,10 @@ fn tidy(session: &mut Session, job: &Job, workspace: &Workspace, settings: &Sett
     match workspaces::clean_up(session, &workspace) {
         Ok(None) => {}
         Ok(Some(why)) => warn(session, format!("its workspace stays: {why}")),
-        Err(error) => warn(session, format!("its workspace could not be removed: {}", error.full_message())),
+        Err(error) => warn(session, format!("cannot remove its workspace: {}", error.full_message())),
     }
 }
 
-fn shown(span: Duration) -> String {
-    SignedDuration::try_from(span).map_or_else(|_| format!("{span:?}"), |span| format!("{span:#}"))
+fn format_duration(duration: Duration) -> String {
+    SignedDuration::try_from(duration).map_or_else(|_| format!("{duration:?}"), |duration| format!("{duration:#}"))
 }

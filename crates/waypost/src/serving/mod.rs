@@ -92,7 +92,7 @@ impl Serving {
         {
             return Err(Error::unavailable("tokens cannot be checked: the store and its directory are not there"));
         }
-        let Some(shown) = jobs::hash_of_token(secret) else { return Ok(None) };
+        let Some(shown) = jobs::token_hash(secret) else { return Ok(None) };
         let live = ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) };
         let caller = self.own.clone();
         let live =

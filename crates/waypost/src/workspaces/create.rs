@@ -1,4 +1,4 @@
-//! A workspace is written down, then made; or one that is there is used again.
+//! Creates a workspace, or lets a job reuse one.
 
 use std::time::Duration;
 
@@ -10,59 +10,58 @@ use waypost_workspace::workspaces::{self as tools, Made, Means, Name, Places, Pl
 use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, job_log, repository_id};
 
 use super::places::{machine, mirrors, own, root};
-use super::records::{change, plan_of, write_down};
+use super::records::{change, plan_of, record};
 use super::rules::make_room;
 use crate::config::Layer;
 use crate::session::Session;
 use crate::system::SystemEntropy;
 
-/// How long the set-up command may take if nobody says.
-const SETUP_PATIENCE: Duration = Duration::from_mins(30);
+const SETUP_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// A workspace that somebody wants.
+/// A new workspace.
 #[derive(Clone, Copy, Default)]
 pub struct WorkspaceRequest<'a> {
     /// The job it is for.
     pub job: Option<&'a Job>,
-    /// How it is made; as configured, else as suits the repository.
+    /// How to create it [default: as configured, else by the kind of repository].
     pub strategy: Option<Strategy>,
     /// The commit to start from.
     pub base: Option<&'a str>,
     /// The branch to work on.
     pub branch: Option<&'a str>,
-    /// The repository, if it is not the one we stand in: an address.
+    /// The URL of the repository, if it is not the caller's.
     pub remote: Option<&'a str>,
 }
 
-/// A workspace that is there.
+/// A workspace that was created.
 #[derive(Clone, Debug)]
 pub struct Created {
     /// The workspace.
     pub workspace: Workspace,
-    /// What a job in it should know.
+    /// Notes for a job in it.
     pub notes: Vec<String>,
-    /// Whether it was taken from the pool.
+    /// Whether it comes from the pool.
     pub is_pooled: bool,
 }
 
-/// Makes a workspace. If anything fails, nothing of it is left but a row that says so.
-pub fn create(session: &mut Session, wanted: &WorkspaceRequest<'_>, say: &mut dyn FnMut(&str)) -> Result<Created> {
-    if wanted.strategy == Some(Strategy::InPlace) {
-        return Err(Error::invalid("in-place makes no workspace: it is how a job works in the checkout itself")
+/// Creates a workspace. If a step fails, only its row remains, with the error.
+pub fn create(session: &mut Session, request: &WorkspaceRequest<'_>, report: &mut dyn FnMut(&str)) -> Result<Created> {
+    if request.strategy == Some(Strategy::InPlace) {
+        return Err(Error::invalid("in-place has no workspace: the job runs in the checkout itself")
             .hint("way job start --strategy in-place -- COMMAND"));
     }
     let (root, mirrors, machine) = (root(session)?, mirrors(session)?, machine(session)?);
-    make_room(session, say)?;
+    make_room(session, report)?;
     let id = WorkspaceId::generate(&mut SystemEntropy);
-    let name = wanted.job.map_or_else(|| Name::from(&id), |job| Name::from(&job.id));
-    let (checkout, url) = source(session, wanted)?;
+    let name = request.job.map_or_else(|| Name::from(&id), |job| Name::from(&job.id));
+    let (checkout, url) = source(session, request)?;
     let origin = match (&checkout, &url) {
         (Some(checkout), _) => Source::Checkout(checkout),
         (None, Some(url)) => Source::Remote(url),
-        (None, None) => return Err(Error::internal("a workspace comes from somewhere")),
+        (None, None) => return Err(Error::internal("a workspace has no source")),
     };
     let configured = session.place.config.text("workspaces.strategy").map(|word| word.parse()).transpose()?;
-    // A configured strategy that does not suit the repository is no order.
+    // Ignore a configured strategy that does not work with this repository.
     let suits = |strategy: &Strategy| match &checkout {
         Some(checkout) => match strategy {
             Strategy::Clone | Strategy::Overlay => checkout.git_dir.is_some(),
@@ -71,17 +70,17 @@ pub fn create(session: &mut Session, wanted: &WorkspaceRequest<'_>, say: &mut dy
         },
         None => strategy.borrows(),
     };
-    let strategy = wanted.strategy.or(configured.filter(suits));
+    let strategy = request.strategy.or(configured.filter(suits));
     let own = own(session);
     let places = Places { workspaces: &root, mirrors: &mirrors };
-    let request =
-        Request { places, name: &name, source: origin, base: wanted.base, branch: wanted.branch, strategy, own };
-    let plan = tools::plan(&request)?;
-    say(&format!("making a workspace by {}", plan.strategy));
-    write_down(session, &id, wanted.job, &machine, &plan)?;
+    let plan_request =
+        Request { places, name: &name, source: origin, base: request.base, branch: request.branch, strategy, own };
+    let plan = tools::plan(&plan_request)?;
+    report(&format!("creating a workspace by {}", plan.strategy));
+    record(session, &id, request.job, &machine, &plan)?;
     let means = Means { own, url: url.as_deref() };
-    let repository = wanted.job.map_or_else(|| session.repository().id.clone(), |job| job.repository_id.clone());
-    let made = fill(session, &plan, &means, &repository, say);
+    let repository = request.job.map_or_else(|| session.repository().id.clone(), |job| job.repository_id.clone());
+    let made = fill(session, &plan, &means, &repository, report);
     let (made, is_pooled) = match made {
         Ok(made) => made,
         Err(error) => {
@@ -94,7 +93,7 @@ pub fn create(session: &mut Session, wanted: &WorkspaceRequest<'_>, say: &mut dy
             return Err(error);
         }
     };
-    let status = if wanted.job.is_some() { WorkspaceStatus::Active } else { WorkspaceStatus::Kept };
+    let status = if request.job.is_some() { WorkspaceStatus::Active } else { WorkspaceStatus::Kept };
     let workspace = change(session, &id, |change| {
         change.status = Some(status);
         change.identity = made.identity;
@@ -103,13 +102,13 @@ pub fn create(session: &mut Session, wanted: &WorkspaceRequest<'_>, say: &mut dy
     Ok(Created { workspace, notes: made.notes, is_pooled })
 }
 
-/// Finds the repository that a job works on: the one we stand in, another one on this machine, or its address.
-fn source(session: &mut Session, wanted: &WorkspaceRequest<'_>) -> Result<(Option<Checkout>, Option<String>)> {
-    if let Some(url) = wanted.remote {
+/// Finds the repository that a job works on: the caller's, another one on this machine, or its URL.
+fn source(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<(Option<Checkout>, Option<String>)> {
+    if let Some(url) = request.remote {
         return Ok((None, Some(url.to_owned())));
     }
     let own = session.repository().id.clone();
-    let id = wanted.job.map_or_else(|| own.clone(), |job| job.repository_id.clone());
+    let id = request.job.map_or_else(|| own.clone(), |job| job.repository_id.clone());
     if id == own
         && let Some(checkout) = &session.place.checkout
     {
@@ -131,13 +130,13 @@ fn source(session: &mut Session, wanted: &WorkspaceRequest<'_>) -> Result<(Optio
     }
 }
 
-/// Makes what was planned, with all that the configuration wants in it.
+/// Creates the planned workspace, copies configured files into it, and runs the setup command.
 fn fill(
     session: &Session,
     plan: &Plan,
     means: &Means<'_>,
     repository: &RepositoryId,
-    say: &mut dyn FnMut(&str),
+    report: &mut dyn FnMut(&str),
 ) -> Result<(Made, bool)> {
     let taken = tools::take(plan, means)?;
     let is_pooled = taken.is_some();
@@ -146,31 +145,31 @@ fn fill(
         None => tools::make(plan, means)?,
     };
     if plan.strategy.borrows() {
-        // Whoever works there works on the same repository, and the store should know.
+        // Work in the workspace counts as work on the same repository.
         adopt_repository_id(&plan.workspace.join(".git/waypost"), repository)?;
     }
     let patterns = session.place.config.list("workspaces.include");
     if !patterns.is_empty() {
         let copied = tools::include(plan, &patterns)?;
-        say(&format!("brought {copied} ignored files"));
+        report(&format!("copied {copied} ignored files"));
     }
     if let Some(command) = setup_command(session, plan)? {
-        say(&format!("setting it up: {}", command.command()));
-        let done = tools::set_up(plan, &command, &[], SETUP_PATIENCE)?;
+        report(&format!("setting it up: {}", command.command()));
+        let done = tools::set_up(plan, &command, &[], SETUP_TIMEOUT)?;
         if done.code != Some(0) {
             let how = match (done.is_late, done.code) {
-                (true, _) => "took too long".to_owned(),
-                (false, Some(code)) => format!("ended with {code}"),
-                (false, None) => "was ended by a signal".to_owned(),
+                (true, _) => "timed out".to_owned(),
+                (false, Some(code)) => format!("ended with exit code {code}"),
+                (false, None) => "was killed by a signal".to_owned(),
             };
-            let said = String::from_utf8_lossy(&job_log::tail(&done.log, 2000).bytes).trim().to_owned();
-            return Err(Error::conflict(format!("the set-up command {how}")).because(said));
+            let printed = String::from_utf8_lossy(&job_log::tail(&done.log, 2000).bytes).trim().to_owned();
+            return Err(Error::conflict(format!("the setup command {how}")).because(printed));
         }
     }
     Ok((made, is_pooled))
 }
 
-/// Returns the command that sets workspaces up, if there is one that may run.
+/// Returns the setup command, if there is one. Refuses a command of the repository that the user does not trust.
 fn setup_command(session: &Session, plan: &Plan) -> Result<Option<Trusted>> {
     let Some(setting) = session.place.config.get("workspaces.setup") else { return Ok(None) };
     let command = setting.value.to_string();
@@ -181,14 +180,14 @@ fn setup_command(session: &Session, plan: &Plan) -> Result<Option<Trusted>> {
     trust(session)?.check(&repository, &command).map(Some).map_err(|error| error.hint("way ws trust"))
 }
 
-/// The commands of repositories that the user trusts.
+/// Returns the commands of repositories that the user trusts.
 pub fn trust(session: &Session) -> Result<Trust> {
     let path = session.place.in_home("trusted.json").map(|(path, _)| path);
     path.map(|path| Trust::at(&path))
         .ok_or_else(|| Error::invalid("trust needs a home directory").hint("set HOME or WAYPOST_HOME"))
 }
 
-/// Lets a job work in a workspace that another one left.
+/// Lets a job run in the workspace of an earlier job.
 pub fn reuse(session: &mut Session, workspace: &Workspace, job: &Job) -> Result<Workspace> {
     if workspace.status == WorkspaceStatus::Active {
         return Err(Error::conflict(format!("a job runs in workspace {} already", workspace.id)));
@@ -202,7 +201,7 @@ pub fn reuse(session: &mut Session, workspace: &Workspace, job: &Job) -> Result<
     })
 }
 
-/// Mounts a workspace that has to be.
+/// Mounts a workspace, if its strategy needs that.
 pub fn enter(workspace: &Workspace) -> Result<()> {
     tools::enter(&plan_of(workspace)?)
 }

@@ -1,4 +1,4 @@
-//! What was done in a workspace goes to the real remote, and its arrival is noticed.
+//! Pushes the work of a workspace to the real remote, and detects when it is merged.
 
 use serde::Serialize;
 use waypost_core::model::Workspace;
@@ -9,22 +9,22 @@ use super::places::own;
 use super::records::{change, plan_of};
 use crate::session::Session;
 
-/// What was delivered.
+/// A push of the work of a workspace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Delivered {
     /// The workspace.
     pub workspace: Workspace,
-    /// The commit that was pushed.
+    /// The pushed commit.
     pub commit: String,
-    /// The branch it was pushed to.
+    /// The remote branch.
     pub branch: String,
-    /// The remote, without secrets.
+    /// The URL of the remote, without secrets.
     pub remote: Option<String>,
-    /// Whether changes were committed first.
+    /// Whether there were changes to commit first.
     pub committed: bool,
 }
 
-/// Commits what is not committed, if there is a message for it, and pushes the branch to the real remote.
+/// Commits changes if there is a message, and pushes the branch to the real remote.
 pub fn deliver(
     session: &mut Session,
     workspace: &Workspace,
@@ -40,7 +40,7 @@ pub fn deliver(
     let findings = tools::examine(&plan)?;
     if let Some(first) = findings.changed.first().or(findings.untracked.first()) {
         return Err(Error::refused(format!("{} is not committed in workspace {}", first, workspace.id))
-            .hint("commit it there, or say --commit MESSAGE"));
+            .hint("commit it there, or use --commit MESSAGE"));
     }
     let branch = branch.map(str::to_owned).or_else(|| workspace.branch.clone());
     let branch = branch.ok_or_else(|| Error::invalid("there is no branch to push to").hint("--branch NAME"))?;
@@ -48,18 +48,18 @@ pub fn deliver(
     Ok(Delivered { workspace: workspace.clone(), commit, branch, remote: plan.origin, committed })
 }
 
-/// Opens a pull request for what was delivered. Returns its address.
+/// Opens a pull request for a pushed branch. Returns its URL.
 pub fn open_pull_request(workspace: &Workspace, branch: &str) -> Result<String> {
     tools::open_pull_request(&plan_of(workspace)?, branch)
 }
 
-/// Remembers where others look at what a workspace delivered.
+/// Stores the URL of the pull request of a workspace.
 pub fn note_pull_request(session: &mut Session, workspace: &Workspace, url: &str) -> Result<Workspace> {
     change(session, &workspace.id, |change| change.pr_url = Some(url.to_owned()))
 }
 
-/// Tells whether what a workspace did has arrived, and remembers it.
-pub fn merged(session: &mut Session, workspace: &Workspace) -> Result<Merged> {
+/// Returns whether the work of a workspace is merged, and stores the merged commit.
+pub fn update_merged(session: &mut Session, workspace: &Workspace) -> Result<Merged> {
     let plan = plan_of(workspace)?;
     let merged = tools::merged(&plan, own(session), None)?;
     if matches!(merged, Merged::Whole | Merged::Squashed) && workspace.merge_commit.is_none() {

@@ -1,7 +1,7 @@
-//! Workspaces, in the store's sight: written down, then made; looked at, saved, and then removed.
+//! Workspaces and their rows in the store.
 //!
-//! What `waypost_workspace` makes and removes, the store remembers. A row is written before the first file, and the last
-//! file goes before the row says so; whoever looks next finishes what a crash left half done.
+//! `waypost_workspace` creates and removes the files. The row is written before the first file is created, and marked as
+//! removed after the last file is deleted. The next process recovers what a crash left incomplete.
 
 mod create;
 mod deliver;
@@ -13,10 +13,10 @@ mod rules;
 mod snapshots;
 
 pub use create::{Created, WorkspaceRequest, create, enter, reuse, trust};
-pub use deliver::{Delivered, deliver, merged, note_pull_request, open_pull_request};
+pub use deliver::{Delivered, deliver, note_pull_request, open_pull_request, update_merged};
 pub use places::{machine, root};
 pub use pool::{clean_up, pool, warm};
-pub use records::{find, heal, is_pooled, list, measure, pin, plan_of, whose};
+pub use records::{containing, find, is_pooled, list, measure, pin, plan_of, recover_interrupted};
 pub use remove::{Examined, Force, Removed, examine, remove};
-pub use rules::{Rules, Verdict, collect, judge, upkeep, usual_rules};
-pub use snapshots::{damaged_mirrors, export, restore, saved, snapshot, snapshots};
+pub use rules::{Rules, Verdict, collect, default_rules, judge, upkeep};
+pub use snapshots::{damaged_mirrors, export, find_snapshot, restore, snapshot, snapshots};

@@ -1,4 +1,4 @@
-//! Where workspaces and what they are made from live, and which machine this is.
+//! The directories of workspaces and mirrors, and the name of this machine.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::session::Session;
 use crate::sync;
 use crate::system::SystemEntropy;
 
-/// How long somebody else who makes or removes workspaces by the rules is waited for.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Maximum time to wait for another process that names this machine.
+const LOCK_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Returns the name of this machine, if it has one: it never ran a job otherwise.
+/// Returns the name of this machine. None if it never ran a job.
 pub(super) fn known_machine(session: &Session) -> Option<String> {
     let name = std::fs::read_to_string(session.place.in_home("machine")?.0).ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Returns the name of this machine as the store knows it: made once, kept in the user's own directory.
+/// Returns the name of this machine in the store. It is generated once and kept in the user's Waypost directory.
 pub fn machine(session: &Session) -> Result<String> {
     if let Some(name) = known_machine(session) {
         return Ok(name);
@@ -31,7 +31,7 @@ pub fn machine(session: &Session) -> Result<String> {
     };
     let cannot = |error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
     waypost_fs::create_private_dir(path.parent().unwrap_or(Path::new("/"))).map_err(cannot)?;
-    let _lock = FileLock::acquire(&path.with_extension("lock"), PATIENCE)?;
+    let _lock = FileLock::acquire(&path.with_extension("lock"), LOCK_TIMEOUT)?;
     if let Some(name) = known_machine(session) {
         return Ok(name);
     }
@@ -49,7 +49,7 @@ pub fn root(session: &Session) -> Result<PathBuf> {
     known.ok_or_else(|| Error::invalid("workspaces need a home directory").hint("set HOME or workspaces.path"))
 }
 
-/// Returns the mirror of the repository we stand in, which may not be there yet. None if git knows nothing of it.
+/// Returns the mirror of the caller's repository, which may not exist yet. None if it is not a git repository.
 pub(super) fn mirror(session: &Session) -> Result<Option<PathBuf>> {
     let checkout = session.place.require_checkout()?;
     match &checkout.git_dir {
@@ -63,7 +63,7 @@ pub(super) fn mirrors(session: &Session) -> Result<PathBuf> {
     known.ok_or_else(|| Error::invalid("workspaces need a home directory").hint("set HOME or WAYPOST_HOME"))
 }
 
-/// What the user says about the network.
+/// Returns the user's settings for network access.
 pub(super) fn own(session: &Session) -> Own {
     sync::own(&session.place.variables, sync::limit(&session.place))
 }

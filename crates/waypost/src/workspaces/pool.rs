@@ -1,4 +1,4 @@
-//! Workspaces that wait for a job, and those that come back from one.
+//! The pool of workspaces that are created in advance or returned by jobs.
 
 use waypost_core::Result;
 use waypost_core::id::WorkspaceId;
@@ -7,25 +7,25 @@ use waypost_fs::FileIdentity;
 use waypost_workspace::workspaces::{self as tools, Means, Name, Places, Plan, Request, Slot, Source, Work};
 
 use super::places::{machine, mirror, mirrors, own, root};
-use super::records::{IN_POOL, REMOVING, change, plan_of, write_down};
+use super::records::{IN_POOL, REMOVING, change, plan_of, record};
 use super::remove::{Force, examine, keep_context, remove};
 use crate::session::Session;
 use crate::system::SystemEntropy;
 
-/// Fills the pool of the repository we stand in up to a number. Returns what it has then.
-pub fn warm(session: &mut Session, number: usize, say: &mut dyn FnMut(&str)) -> Result<Vec<Slot>> {
+/// Fills the pool of the caller's repository up to a number. Returns its slots.
+pub fn warm(session: &mut Session, number: usize, report: &mut dyn FnMut(&str)) -> Result<Vec<Slot>> {
     let machine = machine(session)?;
     let own = own(session);
     loop {
         let id = WorkspaceId::generate(&mut SystemEntropy);
-        let plan = planned(session, &id)?;
+        let plan = plan_slot(session, &id)?;
         let slots = tools::pool(&plan)?;
         if slots.len() >= number {
             return Ok(slots);
         }
-        say(&format!("warming workspace {} of {number}", slots.len() + 1));
+        report(&format!("warming workspace {} of {number}", slots.len() + 1));
         let slot = tools::pooled(&plan)?;
-        write_down(session, &id, None, &machine, &slot)?;
+        record(session, &id, None, &machine, &slot)?;
         let made = tools::warm(&plan, &Means { own, url: None });
         if let Err(error) = made {
             let gone = tools::abandon(&slot);
@@ -35,12 +35,12 @@ pub fn warm(session: &mut Session, number: usize, say: &mut dyn FnMut(&str)) -> 
             })?;
             return Err(error);
         }
-        note_slot(session, &id, &slot)?;
+        record_slot(session, &id, &slot)?;
     }
 }
 
-/// Plans a workspace of the repository we stand in, at the current commit.
-fn planned(session: &Session, id: &WorkspaceId) -> Result<Plan> {
+/// Plans a workspace of the caller's repository, at the current commit.
+fn plan_slot(session: &Session, id: &WorkspaceId) -> Result<Plan> {
     let (root, mirrors) = (root(session)?, mirrors(session)?);
     tools::plan(&Request {
         places: Places { workspaces: &root, mirrors: &mirrors },
@@ -53,7 +53,7 @@ fn planned(session: &Session, id: &WorkspaceId) -> Result<Plan> {
     })
 }
 
-fn note_slot(session: &mut Session, id: &WorkspaceId, plan: &Plan) -> Result<()> {
+fn record_slot(session: &mut Session, id: &WorkspaceId, plan: &Plan) -> Result<()> {
     let identity = FileIdentity::of_entry(&plan.home()).ok().map(waypost_core::model::Identity::from);
     change(session, id, |change| {
         change.status = Some(WorkspaceStatus::Kept);
@@ -63,7 +63,7 @@ fn note_slot(session: &mut Session, id: &WorkspaceId, plan: &Plan) -> Result<()>
     Ok(())
 }
 
-/// Lists the pool of the repository we stand in.
+/// Lists the pool of the caller's repository.
 pub fn pool(session: &Session) -> Result<Vec<Slot>> {
     match mirror(session)? {
         Some(mirror) => tools::pool_of(&mirror, &root(session)?),
@@ -71,38 +71,38 @@ pub fn pool(session: &Session) -> Result<Vec<Slot>> {
     }
 }
 
-/// What happens to the workspace of a job that has ended, if the user wants it to go: it is used again or removed.
+/// Returns the workspace of an ended job to the pool, or removes it.
 ///
-/// Returns why it stays, if it does.
+/// If removing it would lose work, it stays, and the reason is returned.
 pub fn clean_up(session: &mut Session, workspace: &Workspace) -> Result<Option<String>> {
     let examined = examine(workspace)?;
     if !examined.objections.is_empty() {
         return Ok(Some(examined.objections.join(", ")));
     }
     let plan = plan_of(workspace)?;
-    let wanted: usize =
+    let pool_size: usize =
         session.place.config.text("workspaces.pool").and_then(|text| text.parse().ok()).unwrap_or_default();
     if let (Strategy::Clone, Some(identity)) = (plan.strategy, workspace.identity)
-        && tools::pool(&plan)?.len() < wanted
+        && tools::pool(&plan)?.len() < pool_size
     {
         let id = WorkspaceId::generate(&mut SystemEntropy);
         let slot = tools::returned(&plan, &Name::from(&id))?;
         let machine = machine(session)?;
-        write_down(session, &id, None, &machine, &slot)?;
+        record(session, &id, None, &machine, &slot)?;
         keep_context(session, workspace)?;
-        // Should we be ended now, it is not missed.
+        // If this process ends now, the next one finishes the removal and does not report the workspace as lost.
         change(session, &workspace.id, |change| change.note = Some(REMOVING.to_owned()))?;
         match tools::give_back(&plan, identity, &slot) {
             Ok(slot) => {
-                note_slot(session, &id, &slot.plan)?;
+                record_slot(session, &id, &slot.plan)?;
                 change(session, &workspace.id, |change| {
                     change.status = Some(WorkspaceStatus::Removed);
-                    change.note = Some(format!("it went to the pool as {id}"));
+                    change.note = Some(format!("returned to the pool as {id}"));
                 })?;
                 return Ok(None);
             }
             Err(error) => {
-                log::debug!("workspace {} is not used again: {}", workspace.id, error.full_message());
+                log::debug!("cannot return workspace {} to the pool: {}", workspace.id, error.full_message());
                 tools::abandon(&slot)?;
                 change(session, &id, |change| change.status = Some(WorkspaceStatus::Removed))?;
                 if plan.home().symlink_metadata().is_err() {

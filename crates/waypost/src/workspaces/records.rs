@@ -1,4 +1,4 @@
-//! What the store knows of workspaces: found, listed, changed, and brought in line with what is on disk.
+//! The rows of workspaces in the store: finds, lists and changes them, and reconciles them with the disk.
 
 use std::path::Path;
 
@@ -14,19 +14,19 @@ use waypost_workspace::workspaces::{self as tools, Plan, Work};
 use super::places::known_machine;
 use crate::session::Session;
 
-/// What a row says while its directory is being removed.
+/// The note of a row while its directory is being removed.
 pub(super) const REMOVING: &str = "it is being removed";
-/// What a row says of a workspace that waits for a job.
+/// The note of a row of a workspace in the pool.
 pub(super) const IN_POOL: &str = "it waits in the pool";
 
-/// What the store keeps with a workspace: all that is needed to take it back.
+/// The data that the store keeps to undo the creation of a workspace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) plan: Plan,
     pub(super) maker: ProcessIdentity,
 }
 
-pub(super) fn write_down(
+pub(super) fn record(
     session: &mut Session,
     id: &WorkspaceId,
     job: Option<&Job>,
@@ -50,7 +50,7 @@ pub(super) fn write_down(
     Ok(())
 }
 
-/// Notes what became of a workspace.
+/// Updates the row of a workspace.
 pub(super) fn change(
     session: &mut Session,
     id: &WorkspaceId,
@@ -73,63 +73,63 @@ pub(super) fn change(
     session.write(operation)
 }
 
-/// Returns how a workspace was planned.
+/// Returns the plan of a workspace.
 pub fn plan_of(workspace: &Workspace) -> Result<Plan> {
     let record: Record = serde_json::from_value(workspace.plan.clone()).map_err(|error| {
-        Error::damaged(format!("what is known of workspace {} cannot be read", workspace.id)).because(error)
+        Error::damaged(format!("cannot read the plan of workspace {}", workspace.id)).because(error)
     })?;
     Ok(record.plan)
 }
 
-/// Shows a workspace: by its id, the beginning of one, its job, or a path in it.
+/// Finds a workspace by its id, the start of its id, its job, or a path in it.
 pub fn find(session: &mut Session, reference: &str) -> Result<WorkspaceView> {
     let error = match session.read(ShowWorkspace { workspace: reference.to_owned() }) {
         Err(error) if error.kind() == Kind::NotFound => error,
         found => return found,
     };
-    match whose(session, Path::new(reference))? {
+    match containing(session, Path::new(reference))? {
         Some(found) => Ok(found),
         None => Err(error.hint("way ws list")),
     }
 }
 
-/// Returns the workspace that a path is in.
-pub fn whose(session: &mut Session, path: &Path) -> Result<Option<WorkspaceView>> {
+/// Returns the workspace that contains a path.
+pub fn containing(session: &mut Session, path: &Path) -> Result<Option<WorkspaceView>> {
     let path = session.place.cwd.join(path);
     let path = path.canonicalize().unwrap_or(path);
     let Some(machine) = known_machine(session) else { return Ok(None) };
     let all = session.read(ListWorkspaces { machine: Some(machine), all: true, limit: Some(u32::MAX) })?.workspaces;
-    // Its own directory before those of the pool, of which it may have been one.
+    // The row of the workspace comes before the row of the pool slot that it came from.
     Ok(all.into_iter().find(|seen| {
         let home = seen.workspace.path.parent().unwrap_or(&seen.workspace.path);
         seen.workspace.strategy != Strategy::InPlace && path.starts_with(home)
     }))
 }
 
-/// Lists the workspaces of this machine that are there, newest first.
+/// Lists the existing workspaces of this machine, newest first.
 pub fn list(session: &mut Session) -> Result<Vec<WorkspaceView>> {
     let Some(machine) = known_machine(session) else { return Ok(Vec::new()) };
     let all = session.read(ListWorkspaces { machine: Some(machine), all: false, limit: Some(u32::MAX) })?;
     Ok(all.workspaces)
 }
 
-/// Tells whether a workspace waits in the pool.
+/// Returns whether a workspace is in the pool.
 pub fn is_pooled(workspace: &Workspace) -> bool {
     workspace.note.as_deref() == Some(IN_POOL)
 }
 
-/// Finishes what somebody began who is gone: workspaces made or removed in part, and directories that vanished.
-pub fn heal(session: &mut Session) -> Result<()> {
+/// Recovers workspaces whose creation or removal was interrupted, and marks those whose directory is missing.
+pub fn recover_interrupted(session: &mut Session) -> Result<()> {
     for seen in list(session)? {
-        if !looks_left(&seen.workspace) {
+        if !is_inconsistent(&seen.workspace) {
             continue;
         }
-        // It may look so because somebody got done with it since the list was made.
+        // Another process may have finished with it since the list was read.
         let now = session.read(ShowWorkspace { workspace: seen.workspace.id.to_string() })?.workspace;
         if (now.status, &now.note) != (seen.workspace.status, &seen.workspace.note) {
             continue;
         }
-        if let Some((status, note)) = end(&now) {
+        if let Some((status, note)) = recover(&now) {
             change(session, &now.id, |change| {
                 change.status = Some(status);
                 change.note = Some(note.to_owned());
@@ -139,8 +139,8 @@ pub fn heal(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// Tells whether a workspace is not what its record says, and nobody is there who would change that.
-fn looks_left(workspace: &Workspace) -> bool {
+/// Returns whether the disk contradicts the row, and no process is working on it.
+fn is_inconsistent(workspace: &Workspace) -> bool {
     let Ok(record) = serde_json::from_value::<Record>(workspace.plan.clone()) else { return false };
     match workspace.status {
         WorkspaceStatus::Creating => !jobs::is_running(&record.maker),
@@ -154,33 +154,33 @@ fn is_there(plan: &Plan) -> bool {
     plan.home().symlink_metadata().is_ok() || plan.strategy == Strategy::InPlace
 }
 
-/// Ends what was left, and returns what has become of it, with a word about it.
-fn end(workspace: &Workspace) -> Option<(WorkspaceStatus, &'static str)> {
+/// Completes an interrupted creation or removal. Returns the new status and the note.
+fn recover(workspace: &Workspace) -> Option<(WorkspaceStatus, &'static str)> {
     let record = serde_json::from_value::<Record>(workspace.plan.clone()).ok()?;
     let plan = record.plan;
     match workspace.status {
         WorkspaceStatus::Creating => {
-            // A git that it ran would go on, and make again what is taken back.
+            // A git process that its creator started would go on and create files again.
             jobs::end_tools(&record.maker);
             match tools::abandon(&plan) {
-                Ok(()) => Some((WorkspaceStatus::Removed, "whoever made it was ended")),
+                Ok(()) => Some((WorkspaceStatus::Removed, "its creation was interrupted")),
                 Err(error) => {
-                    log::debug!("cannot take back workspace {}: {}", workspace.id, error.full_message());
+                    log::debug!("cannot undo the creation of workspace {}: {}", workspace.id, error.full_message());
                     None
                 }
             }
         }
         WorkspaceStatus::Active | WorkspaceStatus::Kept => {
             let is_pooled = is_pooled(workspace);
-            let is_ours = is_pooled || workspace.note.as_deref() == Some(REMOVING);
-            match (is_ours, workspace.identity) {
-                // What is kept in its name elsewhere goes with it, even if somebody was ended before they got to that.
+            let is_expected = is_pooled || workspace.note.as_deref() == Some(REMOVING);
+            match (is_expected, workspace.identity) {
+                // Also removes its files outside its directory, which an interrupted process may have left.
                 (true, Some(identity)) if tools::remove(&plan, identity, Work::MayGo).is_ok() => {
                     let is_saved = workspace.snapshot.is_some();
                     let status = if is_saved { WorkspaceStatus::Snapshotted } else { WorkspaceStatus::Removed };
                     Some((status, if is_pooled { "a job took it" } else { "" }))
                 }
-                _ => Some((WorkspaceStatus::Lost, "its directory is not there any more")),
+                _ => Some((WorkspaceStatus::Lost, "its directory is missing")),
             }
         }
         _ => Some((WorkspaceStatus::Kept, "")),
@@ -192,7 +192,7 @@ fn is_same(workspace: &Workspace, plan: &Plan) -> bool {
     found.is_some() && found == workspace.identity
 }
 
-/// Measures a workspace, and remembers how large it is.
+/// Measures a workspace and stores its size.
 pub fn measure(session: &mut Session, workspace: &Workspace) -> Result<u64> {
     let size = tools::measure(&plan_of(workspace)?)?.bytes;
     if workspace.size != Some(size) {
@@ -201,7 +201,7 @@ pub fn measure(session: &mut Session, workspace: &Workspace) -> Result<u64> {
     Ok(size)
 }
 
-/// Keeps a workspace until somebody says otherwise, or says otherwise.
+/// Pins or unpins a workspace. A pinned workspace is never removed.
 pub fn pin(session: &mut Session, workspace: &Workspace, pinned: bool) -> Result<Workspace> {
     change(session, &workspace.id, |change| change.pinned = Some(pinned))
 }

@@ -1,4 +1,4 @@
-//! A workspace is looked at, saved if that is wanted, and then removed.
+//! Examines a workspace, saves its work on request, and removes it.
 
 use serde::Serialize;
 use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
@@ -13,12 +13,12 @@ use super::records::{REMOVING, change, plan_of};
 use super::snapshots::{save_files, snapshot};
 use crate::session::Session;
 
-/// What would be lost with a workspace.
+/// The work that removing a workspace would lose.
 #[derive(Clone, Debug, Serialize)]
 pub struct Examined {
-    /// What was found in it.
+    /// The findings in its files.
     pub findings: Findings,
-    /// Why it may not be removed, in words.
+    /// The reasons not to remove it.
     pub objections: Vec<String>,
 }
 
@@ -28,64 +28,63 @@ pub fn examine(workspace: &Workspace) -> Result<Examined> {
     let mut objections = Vec::new();
     match workspace.status {
         WorkspaceStatus::Active => objections.push("a job runs in it".to_owned()),
-        WorkspaceStatus::Creating => objections.push("it is being made".to_owned()),
+        WorkspaceStatus::Creating => objections.push("it is being created".to_owned()),
         _ => {}
     }
     if workspace.is_pinned {
         objections.push("it is pinned".to_owned());
     }
-    // Whoever works in it may be changing everything that would be looked at.
+    // A running job may change the files while they are examined.
     if !objections.is_empty() || workspace.status == WorkspaceStatus::Lost {
         return Ok(Examined { findings: Findings::default(), objections });
     }
     let findings = tools::examine(&plan)?;
     objections.extend(findings.at_risk());
-    objections.extend(
-        findings.living.first().map(|process| format!("process {} ({}) lives in it", process.id, process.name)),
-    );
+    objections
+        .extend(findings.living.first().map(|process| format!("process {} ({}) runs in it", process.id, process.name)));
     Ok(Examined { findings, objections })
 }
 
-/// What may become of work that nobody else has.
+/// How to treat work that exists nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
-    /// If there is any, nothing is removed.
+    /// Refuse to remove the workspace.
     No,
-    /// It is saved first.
+    /// Save it first.
     Save,
-    /// It goes.
+    /// Discard it.
     Discard,
 }
 
-/// What became of a workspace that was removed.
+/// A removed workspace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Removed {
     /// The workspace.
     pub workspace: Workspace,
-    /// What its work was saved as.
+    /// The name of the snapshot of its work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_as: Option<String>,
-    /// How to get it back.
+    /// The command that restores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restored_by: Option<String>,
-    /// How many bytes that made free, as last measured.
+    /// The freed bytes, as last measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub freed: Option<u64>,
 }
 
-/// Removes a workspace, unless something would be lost with it.
+/// Removes a workspace. Without force it refuses to lose work.
 pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Result<Removed> {
     let plan = plan_of(workspace)?;
     let gone = |status| Error::conflict(format!("workspace {} is {status} already", workspace.id));
     match workspace.status {
         WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted => return Err(gone(workspace.status)),
-        // There is nothing to remove but the memory of it.
-        WorkspaceStatus::Lost => return forget(session, workspace),
+        // Only its row is left.
+        WorkspaceStatus::Lost => return mark_removed(session, workspace),
         _ => {}
     }
     let (examined, is_readable) = match examine(workspace) {
         Ok(examined) => (examined, true),
-        // What cannot be looked at may have anything in it: all of it is saved, or nobody wants it.
+        // An unreadable workspace may contain any work: save or discard all of it.
         Err(error) if force != Force::No => {
             let findings = Findings {
                 other: vec![error.full_message()],
@@ -118,7 +117,7 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
     }
     let identity = workspace
         .identity
-        .ok_or_else(|| Error::refused(format!("nobody knows which directory workspace {} is", workspace.id)))?;
+        .ok_or_else(|| Error::refused(format!("the directory of workspace {} cannot be identified", workspace.id)))?;
     let is_at_risk = !examined.findings.at_risk().is_empty();
     let saved = if force == Force::Save && is_at_risk {
         Some(save(session, workspace, &examined.findings, is_readable)?)
@@ -138,7 +137,7 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
     let work = if force == Force::No { Work::MustBeSafe } else { Work::MayGo };
     if let Err(error) = tools::remove(&plan, identity, work) {
         change(session, &workspace.id, |change| {
-            change.note = Some(format!("it could not be removed: {}", error.full_message()));
+            change.note = Some(format!("cannot remove it: {}", error.full_message()));
         })?;
         return Err(error);
     }
@@ -147,7 +146,7 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
         change.status = Some(status);
         change.note = Some(String::new());
     })?;
-    // Whoever worked there made it known as a worktree.
+    // A command that ran in it registered it as a worktree.
     let known = session.read(ListWorktrees {})?.worktrees;
     if let Some(id) = worktree
         .filter(|id| known.iter().any(|one| one.id == *id && one.path == plan.workspace && one.removed_at.is_none()))
@@ -158,17 +157,17 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
     Ok(Removed { workspace, saved_as, restored_by, freed })
 }
 
-/// Saves everything in a workspace before it is removed, in the way that suits it. What nothing can save keeps it.
+/// Saves all work of a workspace before its removal. Refuses if some of it cannot be saved.
 fn save(session: &mut Session, workspace: &Workspace, findings: &Findings, is_readable: bool) -> Result<Saved> {
     let plan = plan_of(workspace)?;
     let cannot = |what: &str| {
-        Error::refused(format!("nothing can save workspace {}: {what}", workspace.id))
-            .hint("take what you need, then: way ws rm --discard")
+        Error::refused(format!("cannot save workspace {}: {what}", workspace.id))
+            .hint("copy what you need, then: way ws rm --discard")
     };
     if let Some(first) = findings.unsaved().first() {
         return Err(cannot(first));
     }
-    // Git and jj keep it in the repository that the workspace is one of.
+    // Git worktrees and jj workspaces are saved in the repository that they belong to.
     let is_native = plan.strategy == Strategy::Jj || (plan.strategy == Strategy::Worktree && plan.git_dir.is_some());
     match (is_readable, is_native) {
         (true, false) => {
@@ -178,13 +177,13 @@ fn save(session: &mut Session, workspace: &Workspace, findings: &Findings, is_re
         (true, true) => {
             let checkout = plan.checkout.as_deref().or(plan.source.as_deref());
             let checkout = checkout.map(|path| detect(path, &Environment::default())).transpose()?.flatten();
-            let checkout = checkout.ok_or_else(|| cannot("the repository that it comes from is gone"))?;
+            let checkout = checkout.ok_or_else(|| cannot("its source repository is missing"))?;
             if findings.abandoned > 0 {
                 tools::keep_abandoned(&plan)?;
             }
             worktrees::save(&checkout, &plan.workspace, plan.name.as_str(), session.now()?)
         }
-        // Its files are not where it shows them.
+        // The files of an unreadable overlay are not in its directory.
         (false, _) if plan.strategy == Strategy::Overlay => Err(cannot(&findings.other.join(", "))),
         (false, _) => {
             let saved = save_files(session, workspace)?;
@@ -193,7 +192,7 @@ fn save(session: &mut Session, workspace: &Workspace, findings: &Findings, is_re
     }
 }
 
-/// Copies what a job was told and what it noted to the job's records, which outlive its workspace.
+/// Copies the context and the notes of a job to its records, which outlive its workspace.
 pub(super) fn keep_context(session: &Session, workspace: &Workspace) -> Result<()> {
     let context = plan_of(workspace)?.context();
     let is_empty = context.read_dir().map_or(true, |mut entries| entries.next().is_none());
@@ -205,7 +204,7 @@ pub(super) fn keep_context(session: &Session, workspace: &Workspace) -> Result<(
     tools::replace_copy(&context, &records.join("context"))
 }
 
-fn forget(session: &mut Session, workspace: &Workspace) -> Result<Removed> {
+fn mark_removed(session: &mut Session, workspace: &Workspace) -> Result<Removed> {
     let workspace = change(session, &workspace.id, |change| change.status = Some(WorkspaceStatus::Removed))?;
     Ok(Removed { workspace, saved_as: None, restored_by: None, freed: None })
 }

@@ -1,4 +1,4 @@
-//! Which workspaces go by themselves: the old, the many, the large.
+//! Garbage collection of workspaces: by age, number and size.
 
 use serde::Serialize;
 use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
@@ -7,42 +7,42 @@ use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Packed};
 
 use super::places::{mirrors, root};
-use super::records::{heal, is_pooled, list, measure};
+use super::records::{is_pooled, list, measure, recover_interrupted};
 use super::remove::{Force, Removed, examine, remove};
 use crate::bytes;
 use crate::session::Session;
 
-/// Which workspaces go.
+/// The limits of garbage collection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
-    /// Those that nobody used for so long, in milliseconds.
+    /// Remove workspaces that have been idle for this long, in milliseconds.
     pub older_than: Option<u64>,
-    /// The oldest, until this many are left.
+    /// Remove the oldest until this many are left.
     pub keep: Option<usize>,
-    /// The oldest, until all take no more than so many bytes.
-    pub most_bytes: Option<u64>,
+    /// Remove the oldest until all together have at most this size.
+    pub max_bytes: Option<u64>,
 }
 
-/// What is to become of one workspace, and why.
+/// The decision about one workspace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// The workspace.
     pub workspace: Workspace,
-    /// Whether it goes.
+    /// Whether to remove it.
     pub goes: bool,
-    /// Why it goes, or why it stays although a rule is against it.
+    /// Why it is removed, or why it stays although it exceeds a limit.
     pub why: String,
 }
 
-/// Judges the workspaces of this machine by rules, the oldest first. Those that no rule is against are left out.
+/// Applies limits to the workspaces of this machine, the oldest first. Returns only workspaces that exceed a limit.
 pub fn judge(session: &mut Session, rules: &Rules, now: Timestamp) -> Result<Vec<Verdict>> {
-    heal(session)?;
+    recover_interrupted(session)?;
     let mut all: Vec<_> = list(session)?.into_iter().map(|seen| seen.workspace).collect();
     all.retain(|workspace| !is_pooled(workspace) && workspace.strategy != Strategy::InPlace);
     all.sort_by(|one, other| (one.updated_at, &one.id).cmp(&(other.updated_at, &other.id)));
     let mut bytes = Vec::new();
     for workspace in &all {
-        let size = match (workspace.status, rules.most_bytes) {
+        let size = match (workspace.status, rules.max_bytes) {
             (WorkspaceStatus::Lost, _) => 0,
             (_, Some(_)) => measure(session, workspace)?,
             _ => workspace.size.unwrap_or_default(),
@@ -54,20 +54,20 @@ pub fn judge(session: &mut Session, rules: &Rules, now: Timestamp) -> Result<Vec
     for (workspace, size) in all.into_iter().zip(bytes) {
         let age = u64::try_from(now.as_millis() - workspace.updated_at.as_millis()).unwrap_or_default();
         let why = if rules.older_than.is_some_and(|limit| age >= limit) {
-            Some("nobody used it for long".to_owned())
+            Some(format!("idle for {}", format_age(age)))
         } else if rules.keep.is_some_and(|keep| left > keep) {
-            Some(format!("there are {left}"))
-        } else if rules.most_bytes.is_some_and(|most| taken > most) {
-            Some(format!("all take {}", bytes::shown(taken)))
+            Some(format!("there are {left} workspaces"))
+        } else if rules.max_bytes.is_some_and(|most| taken > most) {
+            Some(format!("all workspaces take {}", bytes::humanize(taken)))
         } else if workspace.status == WorkspaceStatus::Lost {
-            Some("its directory is gone".to_owned())
+            Some("its directory is missing".to_owned())
         } else {
             None
         };
         let Some(why) = why else { continue };
         let objections = match examine(&workspace) {
             Ok(examined) => examined.objections,
-            // What cannot be looked at may have anything in it.
+            // An unreadable workspace may contain any work.
             Err(error) => vec![error.full_message()],
         };
         if objections.is_empty() {
@@ -81,27 +81,27 @@ pub fn judge(session: &mut Session, rules: &Rules, now: Timestamp) -> Result<Vec
     Ok(verdicts)
 }
 
-/// Removes what goes, and what somebody else moved away and did not get to delete.
+/// Removes the selected workspaces, and trash that an interrupted process left.
 pub fn collect(session: &mut Session, verdicts: &[Verdict]) -> Result<Vec<Result<Removed>>> {
     let removed = verdicts.iter().filter(|verdict| verdict.goes);
     let removed = removed.map(|verdict| remove(session, &verdict.workspace, Force::No)).collect();
     for error in tools::sweep_trash(&root(session)?)? {
-        log::debug!("the trash is not empty: {}", error.full_message());
+        log::debug!("cannot empty the trash: {}", error.full_message());
     }
     Ok(removed)
 }
 
-/// Keeps what workspaces are made from in good order. That it cannot be done is no harm.
+/// Packs the mirrors that workspaces are cloned from. Failures are only logged.
 pub fn upkeep(session: &Session) -> Result<Vec<Packed>> {
     let (packed, failed) = tools::upkeep(&mirrors(session)?);
     for error in failed {
-        log::debug!("a mirror is not packed: {}", error.full_message());
+        log::debug!("cannot pack a mirror: {}", error.full_message());
     }
     Ok(packed)
 }
 
-/// Makes sure that another workspace may be made, by the user's limits.
-pub(super) fn make_room(session: &mut Session, say: &mut dyn FnMut(&str)) -> Result<()> {
+/// Checks the total size limit before a workspace is created. Removes old ones if the user allows that.
+pub(super) fn make_room(session: &mut Session, report: &mut dyn FnMut(&str)) -> Result<()> {
     let config = &session.place.config;
     let Some(total) = config.text("workspaces.total").and_then(|text| bytes::parse(&text)) else { return Ok(()) };
     let evicts = config.text("workspaces.policy").as_deref() == Some("evict");
@@ -115,25 +115,39 @@ pub(super) fn make_room(session: &mut Session, say: &mut dyn FnMut(&str)) -> Res
         return Ok(());
     }
     let full = |taken: u64| {
-        Error::refused(format!("workspaces take {}, and may take {}", bytes::shown(taken), bytes::shown(total)))
-            .hint("way ws gc removes what is safe to remove; workspaces.total is the limit")
+        Error::refused(format!(
+            "workspaces take {}, and the limit is {}",
+            bytes::humanize(taken),
+            bytes::humanize(total)
+        ))
+        .hint("way ws gc removes workspaces that lose no work; workspaces.total sets the limit")
     };
     if !evicts {
         return Err(full(taken));
     }
     let now = session.now()?;
-    let rules = Rules { most_bytes: Some(total.saturating_sub(1)), ..Rules::default() };
+    let rules = Rules { max_bytes: Some(total.saturating_sub(1)), ..Rules::default() };
     let verdicts = judge(session, &rules, now)?;
     let going: u64 = verdicts.iter().filter(|verdict| verdict.goes).filter_map(|verdict| verdict.workspace.size).sum();
-    say(&format!("making room: {} of workspaces", bytes::shown(going)));
+    report(&format!("removing {} of workspaces", bytes::humanize(going)));
     for removed in collect(session, &verdicts)? {
         taken = taken.saturating_sub(removed?.freed.unwrap_or_default());
     }
     if taken < total { Ok(()) } else { Err(full(taken)) }
 }
 
-/// Returns what way ws gc goes by if nobody says: the user's configuration.
-pub fn usual_rules(session: &Session) -> Result<Rules> {
+/// Formats the age of a workspace: `9 days`, `3 hours`, `5 minutes`.
+fn format_age(millis: u64) -> String {
+    let units = [("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)];
+    let (unit, size) = units.into_iter().find(|(_, size)| millis >= *size).unwrap_or(("second", 1000));
+    match millis / size {
+        1 => format!("1 {unit}"),
+        count => format!("{count} {unit}s"),
+    }
+}
+
+/// Returns the default limits of `way ws gc`, from the configuration.
+pub fn default_rules(session: &Session) -> Result<Rules> {
     let config = &session.place.config;
     let older_than = match config.text("workspaces.keep_for").as_deref() {
         None | Some("forever") => None,
@@ -142,6 +156,6 @@ pub fn usual_rules(session: &Session) -> Result<Rules> {
     Ok(Rules {
         older_than,
         keep: config.text("workspaces.keep_count").and_then(|text| text.parse().ok()),
-        most_bytes: config.text("workspaces.total").and_then(|text| bytes::parse(&text)),
+        max_bytes: config.text("workspaces.total").and_then(|text| bytes::parse(&text)),
     })
 }

@@ -1,4 +1,4 @@
-//! What was saved of workspaces, and how it comes back.
+//! Snapshots of workspaces.
 
 use std::path::Path;
 
@@ -10,43 +10,43 @@ use super::places::{mirror, mirrors, root};
 use super::records::{change, plan_of};
 use crate::session::Session;
 
-/// Saves everything in a workspace.
+/// Saves all work of a workspace.
 pub fn snapshot(session: &mut Session, workspace: &Workspace) -> Result<Snapshot> {
     let plan = plan_of(workspace)?;
-    let name = free_name(&plan, plan.name.as_str())?;
+    let name = free_snapshot_name(&plan, plan.name.as_str())?;
     let saved = tools::snapshot(&plan, &name)?;
     change(session, &workspace.id, |change| change.snapshot = Some(saved.id.to_string()))?;
     Ok(saved)
 }
 
-/// Saves all files of a workspace, although nothing else of it can be read.
+/// Saves all files of a workspace whose repository cannot be read.
 pub(super) fn save_files(session: &mut Session, workspace: &Workspace) -> Result<Snapshot> {
     let plan = plan_of(workspace)?;
     let taken = tools::copies(&plan.workspaces, None)?;
-    let saved = tools::save_copy(&plan, &first_free(&taken, plan.name.as_str())?)?;
+    let saved = tools::save_copy(&plan, &first_free_name(&taken, plan.name.as_str())?)?;
     change(session, &workspace.id, |change| change.snapshot = Some(saved.id.to_string()))?;
     Ok(saved)
 }
 
-/// Returns the first name of snapshots that is not taken: the beginning, and a number.
-fn free_name(plan: &Plan, beginning: &str) -> Result<Name> {
-    first_free(&tools::snapshots(plan)?, beginning)
+/// Returns the first free name of a snapshot: a prefix and a number.
+fn free_snapshot_name(plan: &Plan, prefix: &str) -> Result<Name> {
+    first_free_name(&tools::snapshots(plan)?, prefix)
 }
 
-fn first_free(taken: &[Snapshot], beginning: &str) -> Result<Name> {
+fn first_free_name(taken: &[Snapshot], prefix: &str) -> Result<Name> {
     let taken: Vec<_> = taken.iter().map(|snapshot| snapshot.id.to_string()).collect();
-    let number = (1..=taken.len() + 1).find(|number| !taken.contains(&format!("{beginning}-{number}")));
-    Name::try_from(format!("{beginning}-{}", number.unwrap_or_default()))
+    let number = (1..=taken.len() + 1).find(|number| !taken.contains(&format!("{prefix}-{number}")));
+    Name::try_from(format!("{prefix}-{}", number.unwrap_or_default()))
 }
 
-/// Brings a workspace to a state that was saved. What is in it is saved first, unless it was made for this.
+/// Restores a snapshot into a workspace. Saves the current files first, unless the workspace is new.
 pub fn restore(workspace: &Workspace, snapshot: &Name, is_new: bool) -> Result<Restored> {
     let plan = plan_of(workspace)?;
-    let before = if is_new { None } else { Some(free_name(&plan, &format!("{}-before", plan.name))?) };
+    let before = if is_new { None } else { Some(free_snapshot_name(&plan, &format!("{}-before", plan.name))?) };
     tools::restore(&plan, snapshot, before.as_ref())
 }
 
-/// Lists what was saved of workspaces of the repository we stand in.
+/// Lists the snapshots of the caller's repository.
 pub fn snapshots(session: &Session) -> Result<Vec<Snapshot>> {
     let mut all = match mirror(session)? {
         Some(mirror) => tools::snapshots_of(&mirror)?,
@@ -57,23 +57,23 @@ pub fn snapshots(session: &Session) -> Result<Vec<Snapshot>> {
     Ok(all)
 }
 
-/// Lists the mirrors of this user that a power cut left damaged. Snapshots are in mirrors.
+/// Lists the mirrors of this user that a power cut damaged. Snapshots are in mirrors.
 pub fn damaged_mirrors(session: &Session) -> Result<Vec<DamagedMirror>> {
     tools::damaged_mirrors(&mirrors(session)?)
 }
 
-/// Returns something that was saved of a workspace of the repository we stand in.
-pub fn saved(session: &Session, name: &Name) -> Result<Snapshot> {
+/// Returns a snapshot of the caller's repository.
+pub fn find_snapshot(session: &Session, name: &Name) -> Result<Snapshot> {
     let found = snapshots(session)?.into_iter().find(|one| one.id == *name);
     found.ok_or_else(|| Error::not_found(format!("there is no snapshot {name}")).hint("way ws snapshots"))
 }
 
-/// Writes a snapshot with its whole history into one file, which git can clone and fetch from.
+/// Writes a snapshot with its history into a bundle, which git can clone and fetch from.
 pub fn export(session: &Session, snapshot: &Name, file: &Path) -> Result<()> {
-    if let Some(path) = saved(session, snapshot)?.path {
-        return Err(Error::refused(format!("snapshot {snapshot} is a copy of files, and not of git"))
+    if let Some(path) = find_snapshot(session, snapshot)?.path {
+        return Err(Error::refused(format!("snapshot {snapshot} is a copy of files, without git history"))
             .hint(format!("its files are in {}", path.join("files").display())));
     }
-    let mirror = mirror(session)?.ok_or_else(|| Error::internal("only a mirror has snapshots that are no copies"))?;
+    let mirror = mirror(session)?.ok_or_else(|| Error::internal("a snapshot without a copy has no mirror"))?;
     tools::export(&mirror, snapshot, file)
 }

@@ -103,7 +103,7 @@ pub(super) fn merged(cx: &mut CommandContext, session: &mut Session, args: &Merg
         if workspaces::is_pooled(&seen.workspace) {
             continue;
         }
-        let merged = workspaces::merged(session, &seen.workspace)?;
+        let merged = workspaces::update_merged(session, &seen.workspace)?;
         let mut workflow = None;
         if matches!(merged, Merged::Whole | Merged::Squashed) {
             workflow = complete_workflow(session, &seen)?;

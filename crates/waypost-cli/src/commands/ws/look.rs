@@ -48,7 +48,7 @@ pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListAr
         if !all.is_empty() {
             text.fitted(table_of(&all, now), 7);
             let total: u64 = all.iter().filter_map(|seen| seen.workspace.size).sum();
-            text.line(format!("{}, {} as last measured", count(all.len(), "workspace"), bytes::shown(total)));
+            text.line(format!("{}, {} as last measured", count(all.len(), "workspace"), bytes::humanize(total)));
         }
     })?;
     if all.is_empty() {
@@ -73,7 +73,7 @@ fn table_of(all: &[WorkspaceView], now: Timestamp) -> Vec<Vec<Cell>> {
             cell(workspace.job_id.as_ref().map_or_else(dash, ToString::to_string)),
             cell(seen.task.clone().unwrap_or_else(dash)),
             cell(workspace.strategy),
-            cell(workspace.size.map_or_else(dash, bytes::shown)),
+            cell(workspace.size.map_or_else(dash, bytes::humanize)),
             styled(DIM, workspace.updated_at.ago(now)),
             ending(workspace.path.display()),
         ]
@@ -118,7 +118,7 @@ pub(super) fn show(cx: &mut CommandContext, session: &mut Session, reference: &s
             ("task", seen.task.clone()),
             ("branch", workspace.branch.clone()),
             ("base", workspace.base.clone()),
-            ("size", workspace.size.map(bytes::shown)),
+            ("size", workspace.size.map(bytes::humanize)),
             ("snapshot", workspace.snapshot.clone()),
             ("pull request", workspace.pr_url.clone()),
             ("merged as", workspace.merge_commit.clone()),
@@ -135,7 +135,7 @@ pub(super) fn show(cx: &mut CommandContext, session: &mut Session, reference: &s
 }
 
 pub(super) fn whose(cx: &mut CommandContext, session: &mut Session, args: &WhoseArgs) -> Result<ExitCode> {
-    let found = workspaces::whose(session, &args.path)?;
+    let found = workspaces::containing(session, &args.path)?;
     let Some(seen) = found else {
         return Err(Error::not_found(format!("{} is in no workspace that this store knows", args.path.display())));
     };
@@ -165,7 +165,7 @@ pub(super) fn du(cx: &mut CommandContext, session: &mut Session, args: &DuArgs) 
         .map(|(workspace, size)| json!({ "id": workspace.id, "path": path_text::to_text(&workspace.path), "bytes": size }))
         .collect();
     cx.ui.answer(&json!({ "workspaces": each, "bytes": total }), |text| {
-        let row = |size: u64, name: String| vec![cell(bytes::shown(size)), cell(name)];
+        let row = |size: u64, name: String| vec![cell(bytes::humanize(size)), cell(name)];
         let mut rows: Vec<_> = measured
             .iter()
             .map(|(workspace, size)| row(*size, format!("{}  {}", workspace.id, workspace.path.display())))

@@ -78,7 +78,7 @@ struct OneArgs {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
     jobs::reap_orphaned_jobs(&mut session)?;
-    workspaces::heal(&mut session)?;
+    workspaces::recover_interrupted(&mut session)?;
     let session = &mut session;
     match &args.command {
         Command::New(args) => make::new(cx, session, args),

@@ -121,9 +121,9 @@ pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) 
 }
 
 pub(super) fn gc(cx: &mut CommandContext, session: &mut Session, args: &GcArgs) -> Result<ExitCode> {
-    let said = Rules { older_than: args.older_than, keep: args.keep, most_bytes: args.max_bytes };
-    let is_said = said.older_than.is_some() || said.keep.is_some() || said.most_bytes.is_some();
-    let rules = if is_said { said } else { workspaces::usual_rules(session)? };
+    let said = Rules { older_than: args.older_than, keep: args.keep, max_bytes: args.max_bytes };
+    let is_said = said.older_than.is_some() || said.keep.is_some() || said.max_bytes.is_some();
+    let rules = if is_said { said } else { workspaces::default_rules(session)? };
     let now = session.now()?;
     let verdicts = workspaces::judge(session, &rules, now)?;
     let mut failed = Vec::new();

@@ -70,7 +70,7 @@ pub(super) fn restore(cx: &mut CommandContext, session: &mut Session, args: &Res
     let workspace = if let Some(into) = &args.into {
         workspaces::find(session, into)?.workspace
     } else {
-        let saved = workspaces::saved(session, &name)?;
+        let saved = workspaces::find_snapshot(session, &name)?;
         // The commit may be nowhere but in the snapshot, so it starts from what is here.
         let wanted = WorkspaceRequest { strategy: Some(saved.strategy), ..WorkspaceRequest::default() };
         workspaces::create(session, &wanted, &mut |step| cx.ui.note(step))?.workspace
