@@ -4,7 +4,7 @@ use waypost_core::Result;
 use waypost_core::time::Timestamp;
 use waypost_ledger::{Filter, Index, Range};
 
-use super::issues::moment_or_age;
+use super::issues::parse_time_ago;
 
 #[derive(clap::Args)]
 pub(crate) struct FilterArgs {
@@ -63,9 +63,9 @@ pub(crate) struct FilterArgs {
 
 impl FilterArgs {
     /// Returns what was asked for. Who asks when something was closed wants to see what is closed.
-    pub(crate) fn read(&self, now: Timestamp) -> Result<Filter> {
+    pub(crate) fn to_filter(&self, now: Timestamp) -> Result<Filter> {
         let range = |from: &Option<String>, until: &Option<String>| -> Result<Range> {
-            let moment = |text: &Option<String>| text.as_deref().map(|text| moment_or_age(text, now)).transpose();
+            let moment = |text: &Option<String>| text.as_deref().map(|text| parse_time_ago(text, now)).transpose();
             Ok(Range { from: moment(from)?, until: moment(until)? })
         };
         let closed_at = range(&self.closed_after, &self.closed_before)?;
@@ -92,7 +92,7 @@ impl FilterArgs {
 /// Returns a filter whose parent is a whole id, and not the beginning of one.
 pub(crate) fn with_parent(filter: &Filter, index: &Index) -> Result<Filter> {
     let parent = match filter.parent.as_deref() {
-        Some(wanted) if !wanted.is_empty() => Some(index.find(wanted)?),
+        Some(prefix) if !prefix.is_empty() => Some(index.find(prefix)?),
         other => other.map(str::to_owned),
     };
     Ok(Filter { parent, ..filter.clone() })
@@ -103,7 +103,7 @@ pub(crate) fn with_parent(filter: &Filter, index: &Index) -> Result<Filter> {
 struct Priorities(u8, u8);
 
 fn priorities(text: &str) -> Result<Priorities, String> {
-    let one = |text: &str| crate::issues::priority(text);
+    let one = |text: &str| crate::issues::parse_priority(text);
     match text.split_once("..").or_else(|| text.split_once('-')) {
         Some((first, last)) => {
             let (first, last) = (one(first)?, one(last)?);

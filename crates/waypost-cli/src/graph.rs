@@ -28,7 +28,7 @@ pub(crate) struct Bounds {
 }
 
 /// Levels beyond this are numbered and not indented: the indentation of a long chain would be most of the output.
-const MAX_INDENTED: usize = 100;
+const MAX_INDENT_DEPTH: usize = 100;
 
 /// As many dependencies are drawn in a graph for each of the issues that are allowed.
 const MAX_EDGES_PER_ISSUE: usize = 10;
@@ -58,7 +58,8 @@ impl Graph {
                 continue;
             }
             let summary = index.summary(&id)?;
-            let edges = if dependents { above(index, &id, summary.as_ref())? } else { below(index, &id)? };
+            let edges =
+                if dependents { dependents_of(index, &id, summary.as_ref())? } else { dependencies_of(index, &id)? };
             next.extend(edges.iter().map(|(_, other)| other.clone()));
             graph.nodes.insert(id.clone(), summary);
             graph.edges.insert(id, edges);
@@ -70,17 +71,17 @@ impl Graph {
         };
         // Those who only wait for each other in a circle have no first one.
         let mut shown = BTreeSet::new();
-        graph.roots.iter().for_each(|root| graph.mark(root, &mut shown));
+        graph.roots.iter().for_each(|root| graph.mark_reachable(root, &mut shown));
         for id in all {
             if !shown.contains(&id) {
-                graph.mark(&id, &mut shown);
+                graph.mark_reachable(&id, &mut shown);
                 graph.roots.push(id);
             }
         }
         Ok(graph)
     }
 
-    fn mark(&self, id: &str, seen: &mut BTreeSet<String>) {
+    fn mark_reachable(&self, id: &str, seen: &mut BTreeSet<String>) {
         let mut next = vec![id.to_owned()];
         while let Some(id) = next.pop() {
             if seen.insert(id.clone()) {
@@ -153,7 +154,7 @@ impl Graph {
             if bounds.limit.is_some_and(|limit| near.len() >= limit) {
                 break;
             }
-            if near.insert(id, 0).is_none() && bounds.depth.is_none_or(|most| depth < most) {
+            if near.insert(id, 0).is_none() && bounds.depth.is_none_or(|max| depth < max) {
                 let others = self.edges_of(id).iter().map(|(_, other)| other.as_str());
                 queue.extend(others.filter(|other| !near.contains_key(other)).map(|other| (depth + 1, other)));
             }
@@ -174,7 +175,7 @@ impl Graph {
                 break;
             }
             let edges = self.edges_of(branch.id);
-            let is_cut = bounds.depth.is_some_and(|most| branch.depth >= most);
+            let is_cut = bounds.depth.is_some_and(|max| branch.depth >= max);
             let note = match edges.len() {
                 0 => String::new(),
                 _ if opened.contains(branch.id) => "  (see above)".to_owned(),
@@ -184,11 +185,11 @@ impl Graph {
                     String::new()
                 }
             };
-            text.line(format!("{}{}{note}", branch.lead(), self.line(branch.id)));
+            text.line(format!("{}{}{note}", branch.label_prefix(), self.line(branch.id)));
             lines += 1;
             shown.insert(branch.id);
             if note.is_empty() {
-                next.extend(branch.below(edges).rev());
+                next.extend(branch.children(edges).rev());
             }
         }
         shown.len()
@@ -219,41 +220,42 @@ impl Serialize for Graph {
 /// A line of a tree that is still to be drawn.
 struct Branch<'a> {
     depth: usize,
-    /// What stands before it.
-    before: String,
-    /// What stands before everything below it.
-    beneath: String,
+    /// What stands prefix it.
+    prefix: String,
+    /// What stands prefix everything below it.
+    child_prefix: String,
     kind: &'static str,
     id: &'a str,
 }
 
 impl<'a> Branch<'a> {
     fn root(id: &'a str) -> Self {
-        Branch { depth: 0, before: String::new(), beneath: String::new(), kind: "", id }
+        Branch { depth: 0, prefix: String::new(), child_prefix: String::new(), kind: "", id }
     }
 
     /// Returns the lines below this one.
-    fn below(self, edges: &'a [(&'static str, String)]) -> impl DoubleEndedIterator<Item = Branch<'a>> {
+    fn children(self, edges: &'a [(&'static str, String)]) -> impl DoubleEndedIterator<Item = Branch<'a>> {
         let depth = self.depth + 1;
         edges.iter().enumerate().map(move |(number, (kind, id))| {
-            if depth > MAX_INDENTED {
-                return Branch { depth, before: format!("[level {depth}] "), beneath: String::new(), kind, id };
+            if depth > MAX_INDENT_DEPTH {
+                return Branch { depth, prefix: format!("[level {depth}] "), child_prefix: String::new(), kind, id };
             }
             let (corner, line) = if number + 1 == edges.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            let (before, beneath) = (format!("{}{corner}", self.beneath), format!("{}{line}", self.beneath));
-            Branch { depth, before, beneath, kind, id }
+            let (prefix, child_prefix) =
+                (format!("{}{corner}", self.child_prefix), format!("{}{line}", self.child_prefix));
+            Branch { depth, prefix, child_prefix, kind, id }
         })
     }
 
-    /// Returns what stands before the issue, and what it is to the one above.
-    fn lead(&self) -> String {
+    /// Returns what stands prefix the issue, and what it is to the one above.
+    fn label_prefix(&self) -> String {
         let space = if self.kind.is_empty() { "" } else { " " };
-        format!("{}{}{space}", self.before, self.kind)
+        format!("{}{}{space}", self.prefix, self.kind)
     }
 }
 
 /// What an issue waits for and consists of.
-fn below(index: &Index, id: &str) -> Result<Vec<(&'static str, String)>> {
+fn dependencies_of(index: &Index, id: &str) -> Result<Vec<(&'static str, String)>> {
     let blockers = index.dependencies(id)?.into_iter().filter(|(_, kind)| kind == "blocks");
     let mut edges: Vec<_> = blockers.map(|(other, _)| ("waits for", other)).collect();
     edges.extend(index.parts(id)?.into_iter().map(|part| ("consists of", part)));
@@ -261,7 +263,7 @@ fn below(index: &Index, id: &str) -> Result<Vec<(&'static str, String)>> {
 }
 
 /// What waits for an issue, and what it is a part of.
-fn above(index: &Index, id: &str, summary: Option<&Summary>) -> Result<Vec<(&'static str, String)>> {
+fn dependents_of(index: &Index, id: &str, summary: Option<&Summary>) -> Result<Vec<(&'static str, String)>> {
     let waiting = index.dependents(id)?.into_iter().filter(|(_, kind)| kind == "blocks");
     let mut edges: Vec<_> = waiting.map(|(other, _)| ("blocks", other)).collect();
     edges.extend(summary.and_then(|one| one.parent_id.clone()).map(|parent| ("part of", parent)));

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use waypost_core::ledger::issue;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::{self, DependencyKind};
-use waypost_core::time::{Timestamp, parse_duration_ms};
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_ledger::{Index, Summary};
 
@@ -64,12 +64,12 @@ impl LedgerContext {
 
 impl CommandContext {
     /// Opens the ledgers.
-    pub(crate) fn desk(&mut self) -> Result<LedgerContext> {
-        self.desk_with(&[])
+    pub(crate) fn open_ledgers(&mut self) -> Result<LedgerContext> {
+        self.open_ledgers_with(&[])
     }
 
     /// Opens the ledgers, and those of repositories that were named.
-    pub(crate) fn desk_with(&mut self, named: &[Option<&str>]) -> Result<LedgerContext> {
+    pub(crate) fn open_ledgers_with(&mut self, named: &[Option<&str>]) -> Result<LedgerContext> {
         let place = self.place()?;
         let (ledger, unreachable) = Ledger::narrowed(&place, self.global.repo.as_deref(), named)?;
         for warning in unreachable {
@@ -83,11 +83,11 @@ impl CommandContext {
     /// Asks about the issues, and says if a part of the ledger could not be read.
     pub(crate) fn with_index<T>(
         &mut self,
-        desk: &LedgerContext,
+        ledger_cx: &LedgerContext,
         mut read: impl FnMut(&Index) -> Result<T>,
     ) -> Result<T> {
         let (answer, unread, conflicted) =
-            desk.ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
+            ledger_cx.ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
         if conflicted > 0 {
             self.ui.warn(CONFLICTED);
         }
@@ -100,7 +100,7 @@ impl CommandContext {
     /// Answers with a list of issues, at most `limit` of them; 0 means all. Returns whether there are any.
     pub(crate) fn list(
         &mut self,
-        desk: &LedgerContext,
+        ledger_cx: &LedgerContext,
         limit: usize,
         columns: &[Column],
         mut ask: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
@@ -108,7 +108,7 @@ impl CommandContext {
         let is_json = self.ui.json;
         // One more than is shown tells whether there are more.
         let asked = (limit > 0).then(|| limit.saturating_add(1));
-        let (mut found, mut records) = self.with_index(desk, |index| {
+        let (mut found, mut records) = self.with_index(ledger_cx, |index| {
             let found = ask(index, asked)?;
             let records = if is_json { found.as_slice() } else { &[] };
             let records = records.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>()?;
@@ -123,7 +123,7 @@ impl CommandContext {
         if has_more && is_json {
             self.ui.warn(&more);
         }
-        let data = desk.json_list(&records)?;
+        let data = ledger_cx.json_list(&records)?;
         self.ui.answer(&data, |text| {
             let row = |summary: &Summary| columns.iter().map(|column| column.cell(summary)).collect();
             text.table(&found.iter().map(row).collect::<Vec<_>>());
@@ -136,15 +136,15 @@ impl CommandContext {
 
     /// Makes changes, and answers with what became of the issues: one line each, with a verb.
     pub(crate) fn change(&mut self, changes: &[Change], verb: &str) -> Result<()> {
-        let desk = self.desk()?;
-        let records = desk.apply(changes)?;
-        self.prune_if_large(&desk);
-        self.answer_changed(&desk, verb, &records)
+        let ledger_cx = self.open_ledgers()?;
+        let records = ledger_cx.apply(changes)?;
+        self.prune_if_large(&ledger_cx);
+        self.answer_changed(&ledger_cx, verb, &records)
     }
 
     /// Prunes ledgers that have become large, if the configuration says so.
-    pub(crate) fn prune_if_large(&mut self, desk: &LedgerContext) {
-        for pruned in prune_large(&desk.place, &desk.ledger) {
+    pub(crate) fn prune_if_large(&mut self, ledger_cx: &LedgerContext) {
+        for pruned in prune_large(&ledger_cx.place, &ledger_cx.ledger) {
             // What was asked for is done; that the ledger stays large is no failure of it.
             match pruned {
                 Ok(pruned) if pruned.issues.is_empty() => {}
@@ -155,14 +155,19 @@ impl CommandContext {
     }
 
     /// Answers with what became of several issues.
-    pub(crate) fn answer_changed(&self, desk: &LedgerContext, verb: &str, records: &[(Record, usize)]) -> Result<()> {
-        self.answer_each(desk, |_| verb, records)
+    pub(crate) fn answer_changed(
+        &self,
+        ledger_cx: &LedgerContext,
+        verb: &str,
+        records: &[(Record, usize)],
+    ) -> Result<()> {
+        self.answer_each(ledger_cx, |_| verb, records)
     }
 
     /// The same with a verb for each, by its id.
     pub(crate) fn answer_each<'a>(
         &self,
-        desk: &LedgerContext,
+        ledger_cx: &LedgerContext,
         verb: impl Fn(&str) -> &'a str,
         records: &[(Record, usize)],
     ) -> Result<()> {
@@ -174,7 +179,7 @@ impl CommandContext {
                 None => shown.push(record),
             }
         }
-        let data = OneOrMany(desk.json_list(shown.iter().copied())?);
+        let data = OneOrMany(ledger_cx.json_list(shown.iter().copied())?);
         self.ui.answer(&data, |text| {
             for (record, _) in &shown {
                 let title = record.text("title").unwrap_or_default();
@@ -198,27 +203,22 @@ impl<T: Serialize> Serialize for OneOrMany<T> {
 }
 
 /// Reads a priority from the command line.
-pub(crate) fn priority(text: &str) -> Result<u8, String> {
+pub(crate) fn parse_priority(text: &str) -> Result<u8, String> {
     vocabulary::priority(text).map_err(in_one_line)
 }
 
-/// Reads a time span from the command line, as milliseconds.
-pub(crate) fn time_span(text: &str) -> Result<u64, String> {
-    parse_duration_ms(text).map_err(in_one_line)
-}
-
 /// Reads a kind of dependency from the command line.
-pub(crate) fn dependency_kind(text: &str) -> Result<DependencyKind, String> {
+pub(crate) fn parse_dependency_kind(text: &str) -> Result<DependencyKind, String> {
     DependencyKind::parse(text).map_err(in_one_line)
 }
 
 /// Reads a moment or a day, or how far ahead; an empty text is none.
-pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Option<Timestamp>> {
+pub(crate) fn parse_time_ahead(text: &str, now: Timestamp) -> Result<Option<Timestamp>> {
     if text.is_empty() {
         return Ok(None);
     }
     let ahead = text.strip_prefix('+').or_else(|| text.strip_prefix("in ")).unwrap_or(text);
-    let found = span(ahead).map(|millis| later(now, millis)).or_else(|| day(text, now));
+    let found = parse_offset(ahead).map(|millis| offset(now, millis)).or_else(|| parse_named_day(text, now));
     found.or_else(|| issue::moment(text)).map(Some).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
             .hint("write 2026-12-01, 2026-12-01T09:00:00Z, tomorrow, or how far ahead: 14d, 36h, 2w")
@@ -226,12 +226,12 @@ pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Option<Timestamp>> {
 }
 
 /// Reads a moment, a day, or how long ago; with a plus, how far ahead.
-pub(crate) fn moment_or_age(text: &str, now: Timestamp) -> Result<Timestamp> {
+pub(crate) fn parse_time_ago(text: &str, now: Timestamp) -> Result<Timestamp> {
     let (sign, age) = match text.strip_prefix('+') {
         Some(ahead) => (1, ahead),
         None => (-1, text.strip_prefix('-').or_else(|| text.strip_suffix(" ago")).unwrap_or(text)),
     };
-    let found = span(age).map(|millis| later(now, sign * millis)).or_else(|| day(text, now));
+    let found = parse_offset(age).map(|millis| offset(now, sign * millis)).or_else(|| parse_named_day(text, now));
     found.or_else(|| issue::moment(text)).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
             .hint("write 2026-12-01, 2026-12-01T09:00:00Z, or how long ago: 14d, 36h, 2w")
@@ -239,7 +239,7 @@ pub(crate) fn moment_or_age(text: &str, now: Timestamp) -> Result<Timestamp> {
 }
 
 /// Reads how long something takes, in milliseconds: `14d`, `2 weeks`.
-fn span(text: &str) -> Option<i64> {
+fn parse_offset(text: &str) -> Option<i64> {
     const UNITS: &[(&[&str], i64)] = &[
         (&["s", "sec", "secs", "second", "seconds"], 1),
         (&["m", "min", "mins", "minute", "minutes"], 60),
@@ -254,7 +254,7 @@ fn span(text: &str) -> Option<i64> {
 }
 
 /// Reads a day that is named from today. As with others, its first moment is meant, in UTC.
-fn day(text: &str, now: Timestamp) -> Option<Timestamp> {
+fn parse_named_day(text: &str, now: Timestamp) -> Option<Timestamp> {
     const DAY: i64 = 86_400_000;
     let days = match text {
         "yesterday" => -1,
@@ -265,7 +265,7 @@ fn day(text: &str, now: Timestamp) -> Option<Timestamp> {
     Some(Timestamp::from_millis((now.as_millis().div_euclid(DAY) + days) * DAY))
 }
 
-fn later(now: Timestamp, millis: i64) -> Timestamp {
+fn offset(now: Timestamp, millis: i64) -> Timestamp {
     Timestamp::from_millis(now.as_millis().saturating_add(millis))
 }
 
@@ -274,7 +274,7 @@ pub(crate) fn ids(typed: &[String]) -> Result<Vec<String>> {
     let mut ids = Vec::new();
     for one in typed {
         if one == "-" {
-            let input = stdin()?;
+            let input = read_stdin()?;
             ids.extend(input.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned));
         } else {
             ids.push(one.clone());
@@ -288,7 +288,7 @@ pub(crate) fn ids(typed: &[String]) -> Result<Vec<String>> {
 
 /// Returns a text that was given, or standard input for `-`.
 pub(crate) fn text_or_stdin(text: &str) -> Result<String> {
-    if text == "-" { Ok(stdin()?.trim_end().to_owned()) } else { Ok(text.to_owned()) }
+    if text == "-" { Ok(read_stdin()?.trim_end().to_owned()) } else { Ok(text.to_owned()) }
 }
 
 /// Returns a description that was given as a text or as a file.
@@ -303,13 +303,13 @@ pub(crate) fn description(text: Option<&str>, file: Option<&std::path::Path>) ->
 /// Returns the text of a file, or standard input for `-`.
 pub(crate) fn file_or_stdin(path: &std::path::Path) -> Result<String> {
     if path.as_os_str() == "-" {
-        return stdin();
+        return read_stdin();
     }
     std::fs::read_to_string(path)
         .map_err(|error| Error::invalid(format!("cannot read {}", path.display())).because(error))
 }
 
-fn stdin() -> Result<String> {
+fn read_stdin() -> Result<String> {
     let mut input = String::new();
     std::io::stdin()
         .read_to_string(&mut input)
@@ -336,7 +336,7 @@ pub(crate) enum Column {
 
 impl Column {
     /// What a list shows if nobody says otherwise.
-    pub(crate) const USUAL: &[Column] =
+    pub(crate) const DEFAULT: &[Column] =
         &[Column::Id, Column::Priority, Column::Type, Column::Status, Column::Assignee, Column::Title];
 
     fn cell(self, summary: &Summary) -> Cell {

@@ -195,11 +195,11 @@ pub fn main() -> ExitCode {
     let raw: Vec<OsString> = std::env::args_os().collect();
     let matches = match parse(&raw) {
         Ok(matches) => matches,
-        Err(error) => return usage(&error, &raw),
+        Err(error) => return print_usage(&error, &raw),
     };
     let global = match GlobalArgs::from_arg_matches(&matches) {
         Ok(global) => global,
-        Err(error) => return usage(&error, &raw),
+        Err(error) => return print_usage(&error, &raw),
     };
     if global.verbose {
         log_to_stderr(log::LevelFilter::Debug);
@@ -209,7 +209,7 @@ pub fn main() -> ExitCode {
     let variables = Variables::of_process();
     let ui = Ui::new(global.json, global.quiet, global.color, &variables);
     let mut cx = CommandContext { ui, variables, global, place: None, uses_store: false };
-    match enter(cx.global.directory.as_deref()).and_then(|()| run(&mut cx, &matches)) {
+    match change_directory(cx.global.directory.as_deref()).and_then(|()| run(&mut cx, &matches)) {
         Ok(code) => code,
         Err(error) => {
             let store = cx.place.as_ref().filter(|_| cx.uses_store).and_then(|place| place.store().ok());
@@ -237,7 +237,7 @@ fn parse(raw: &[OsString]) -> Result<ArgMatches, clap::Error> {
     }
 }
 
-fn define(wanted: impl Fn(&CommandEntry) -> bool) -> Command {
+fn define(is_included: impl Fn(&CommandEntry) -> bool) -> Command {
     let way = Command::new("way")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT.lines().next())
@@ -246,7 +246,7 @@ fn define(wanted: impl Fn(&CommandEntry) -> bool) -> Command {
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .arg_required_else_help(true);
-    let entries = COMMANDS.iter().filter(|entry| wanted(entry));
+    let entries = COMMANDS.iter().filter(|entry| is_included(entry));
     <GlobalArgs as clap::Args>::augment_args(way).subcommands(
         entries.map(|entry| (entry.define)(Command::new(entry.name).visible_aliases(entry.aliases.iter().copied()))),
     )
@@ -322,9 +322,9 @@ impl CommandContext {
     fn session(&mut self) -> Result<Session> {
         self.uses_store = true;
         let place = self.place()?;
-        let said = place.warnings.len();
+        let shown = place.warnings.len();
         let session = Session::open(place)?;
-        for warning in &session.place.warnings[said..] {
+        for warning in &session.place.warnings[shown..] {
             self.ui.warn(warning);
         }
         Ok(session)
@@ -332,7 +332,7 @@ impl CommandContext {
 }
 
 /// Goes to the directory that the command is to run in.
-fn enter(directory: Option<&Path>) -> Result<()> {
+fn change_directory(directory: Option<&Path>) -> Result<()> {
     let Some(dir) = directory else { return Ok(()) };
     std::env::set_current_dir(dir)
         .map_err(|error| Error::invalid(format!("cannot go to {}", dir.display())).because(error))
@@ -345,17 +345,17 @@ fn in_one_line(error: Error) -> String {
 }
 
 /// Answers a command line that could not be understood, or that asked for help.
-fn usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
+fn print_usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
     let is_error = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_error && raw.iter().any(|arg| arg == OsStr::new("--json")) {
         let text = error.to_string();
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        let mut ours = Error::invalid(message);
+        let mut converted = Error::invalid(message);
         for line in lines.filter(|line| !line.starts_with("Usage:")) {
-            ours = ours.hint(line.trim_start_matches("tip: "));
+            converted = converted.hint(line.trim_start_matches("tip: "));
         }
-        Ui::new(true, false, Color::Never, &Variables::default()).error(&ours, None);
+        Ui::new(true, false, Color::Never, &Variables::default()).error(&converted, None);
     } else {
         // Clap knows which stream and which colours. A closed stream is not worth a second complaint.
         let _ = error.print();

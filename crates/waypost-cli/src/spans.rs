@@ -5,12 +5,12 @@ use waypost_core::time::{Timestamp, parse_duration_ms};
 use super::in_one_line;
 
 /// Reads a time span from the command line.
-pub(crate) fn span(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
     parse_duration_ms(text).map_err(in_one_line)
 }
 
 /// Says a time span roughly: `45s`, `12m`, `3h`, `2d`.
-pub(crate) fn roughly(millis: u64) -> String {
+pub(crate) fn format_coarse_duration(millis: u64) -> String {
     let seconds = millis / 1000;
     match seconds {
         ..120 => format!("{seconds}s"),
@@ -21,6 +21,6 @@ pub(crate) fn roughly(millis: u64) -> String {
 }
 
 /// Says how far ahead a moment is: `in 9m`, or `over`.
-pub(crate) fn ahead(moment: Timestamp, now: Timestamp) -> String {
-    if moment <= now { "over".to_owned() } else { format!("in {}", roughly(moment.since(now))) }
+pub(crate) fn format_deadline(moment: Timestamp, now: Timestamp) -> String {
+    if moment <= now { "over".to_owned() } else { format!("in {}", format_coarse_duration(moment.since(now))) }
 }

@@ -68,7 +68,7 @@ impl Ui {
                 .map_err(|error| Error::internal("the answer cannot be written as JSON").because(error))?;
             format!("{answer}\n")
         } else {
-            let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: width_of_terminal() };
+            let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: terminal_width() };
             text(&mut page);
             page.out
         };
@@ -77,7 +77,7 @@ impl Ui {
 
     /// Prints one part of a long answer at once, for people.
     pub(crate) fn page(&self, text: impl FnOnce(&mut Text)) -> Result<()> {
-        let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: width_of_terminal() };
+        let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: terminal_width() };
         text(&mut page);
         print(&page.out)
     }
@@ -91,11 +91,11 @@ impl Ui {
                 .map_err(|error| Error::internal("the answer cannot be written as JSON").because(error))?;
             format!("{line}\n")
         } else {
-            let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: width_of_terminal() };
+            let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: terminal_width() };
             text(&mut page);
             page.out
         };
-        print_while_read(output.as_bytes())
+        print_unless_closed(output.as_bytes())
     }
 
     /// Prints one line of a long answer at once, for people only.
@@ -110,7 +110,7 @@ impl Ui {
         }
         self.warnings.push(warning.to_owned());
         if !self.json {
-            self.complain(WARN, "warning", warning);
+            self.print_labelled(WARN, "warning", warning);
         }
     }
 
@@ -127,7 +127,7 @@ impl Ui {
     /// Says something helpful that nobody asked for.
     pub(crate) fn note(&self, note: &str) {
         if !self.json && !self.quiet {
-            self.complain(DIM, "note", note);
+            self.print_labelled(DIM, "note", note);
         }
     }
 
@@ -145,17 +145,17 @@ impl Ui {
             let _ = writeln!(io::stderr(), "{}", json!({ "schema": SCHEMA, "error": body }));
             return;
         }
-        self.complain(BAD, "error", &error.full_message());
+        self.print_labelled(BAD, "error", &error.full_message());
         for hint in error.hints() {
-            self.complain(GOOD, "hint", hint);
+            self.print_labelled(GOOD, "hint", hint);
         }
         if let Some((path, because)) = store {
-            self.complain(DIM, "store", &format!("{path} ({because})"));
+            self.print_labelled(DIM, "store", &format!("{path} ({because})"));
         }
     }
 
-    fn complain(&self, style: Style, label: &str, message: &str) {
-        let label = painted(style, label, self.colors(&io::stderr()));
+    fn print_labelled(&self, style: Style, label: &str, message: &str) {
+        let label = paint(style, label, self.colors(&io::stderr()));
         // TOML errors come with a picture of several lines. Indented, none of them can pass for a line of ours.
         let message: Vec<_> = message.lines().map(escape).collect();
         // Nowhere is left to say that stderr is closed.
@@ -192,11 +192,11 @@ pub(crate) fn print_document(content: &[u8]) -> Result<()> {
 }
 
 fn print_bytes(output: &[u8]) -> Result<()> {
-    print_while_read(output).map(drop)
+    print_unless_closed(output).map(drop)
 }
 
 /// Prints to stdout, and returns whether somebody still reads.
-fn print_while_read(output: &[u8]) -> Result<bool> {
+fn print_unless_closed(output: &[u8]) -> Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(output).and_then(|()| stdout.flush()) {
         // Whoever reads has seen enough.
@@ -210,8 +210,8 @@ fn print_while_read(output: &[u8]) -> Result<bool> {
 pub(crate) fn is_closed() -> bool {
     let stdout = io::stdout();
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&at_once)).is_ok() && fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
+    let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&no_wait)).is_ok() && fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
 }
 
 /// What programs get on stdout.
@@ -233,13 +233,13 @@ pub(crate) struct Text {
 }
 
 /// How wide a page is that nobody looks at on a terminal.
-const WIDTH: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 /// A column that is cut keeps at least this much.
-const NARROWEST: usize = 12;
+const MIN_COLUMN_WIDTH: usize = 12;
 
-fn width_of_terminal() -> usize {
+fn terminal_width() -> usize {
     let known = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
-    if known == 0 { WIDTH } else { known }
+    if known == 0 { DEFAULT_WIDTH } else { known }
 }
 
 impl Text {
@@ -251,7 +251,7 @@ impl Text {
 
     /// Writes a line in bold.
     pub(crate) fn heading(&mut self, text: &str) {
-        self.out.push_str(&painted(BOLD, text, self.color));
+        self.out.push_str(&paint(BOLD, text, self.color));
         self.out.push('\n');
     }
 
@@ -261,15 +261,15 @@ impl Text {
     }
 
     /// Writes rows in aligned columns; of one column only as much as there is room for on a line.
-    pub(crate) fn fitted(&mut self, mut rows: Vec<Vec<Cell>>, column: usize) {
+    pub(crate) fn fitted_table(&mut self, mut rows: Vec<Vec<Cell>>, column: usize) {
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths = (0..columns).filter(|other| *other != column);
         let others: usize = widths
             .map(|column| rows.iter().filter_map(|row| row.get(column)).map(Cell::width).max().unwrap_or(0) + 2)
             .sum();
-        let room = self.width.saturating_sub(others).max(NARROWEST);
+        let room = self.width.saturating_sub(others).max(MIN_COLUMN_WIDTH);
         for cell in rows.iter_mut().filter_map(|row| row.get_mut(column)) {
-            cell.cut(room);
+            cell.truncate(room);
         }
         self.table(&rows);
     }
@@ -286,7 +286,7 @@ impl Text {
             for (cell, width) in row.iter().zip(&widths) {
                 if cell.width() > 0 {
                     line.push_str(&" ".repeat(owed));
-                    line.push_str(&painted(cell.style, &cell.text, self.color));
+                    line.push_str(&paint(cell.style, &cell.text, self.color));
                     owed = 0;
                 }
                 // Spaces are written only before something, so that no line ends in them.
@@ -312,7 +312,7 @@ impl Cell {
     }
 
     /// Leaves out what goes beyond a width.
-    fn cut(&mut self, width: usize) {
+    fn truncate(&mut self, width: usize) {
         if self.width() <= width {
             return;
         }
@@ -341,10 +341,10 @@ pub(crate) fn styled(style: Style, text: impl Display) -> Cell {
 }
 
 /// Makes a cell whose end says more than its beginning, as of a path.
-pub(crate) fn ending(text: impl Display) -> Cell {
+pub(crate) fn cell_keeping_end(text: impl Display) -> Cell {
     Cell { keeps_end: true, ..cell(text) }
 }
 
-fn painted(style: Style, text: &str, color: bool) -> String {
+fn paint(style: Style, text: &str, color: bool) -> String {
     if color && style != PLAIN { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }

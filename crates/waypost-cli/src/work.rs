@@ -7,12 +7,13 @@ use serde_json::Value;
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{EventQuery, TaskStatus, WorkflowStatus};
 use waypost_core::op::ListEvents;
-use waypost_core::time::{Timestamp, parse_duration_ms};
+use waypost_core::time::Timestamp;
 use waypost_core::work::context::Context;
 use waypost_core::work::view::{TaskView, WorkflowView};
 use waypost_core::{Error, Result};
 
 use super::issues::{file_or_stdin, text_or_stdin};
+pub(crate) use super::spans::parse_duration;
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
 use super::{CommandContext, in_one_line};
 use waypost::claims;
@@ -21,7 +22,7 @@ use waypost::session::Session;
 use waypost::survey::{find, survey};
 
 /// How often to look although nothing was written: time alone makes attempts due and ends leases.
-const TICK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Which task is meant.
 #[derive(clap::Args)]
@@ -30,12 +31,12 @@ pub(crate) struct TaskArg {
     #[arg(value_name = "TASK")]
     pub(crate) task: String,
     #[command(flatten)]
-    pub(crate) within: Within,
+    pub(crate) within: WorkflowArg,
 }
 
 /// The workflow that a task is in.
 #[derive(clap::Args)]
-pub(crate) struct Within {
+pub(crate) struct WorkflowArg {
     /// The workflow it is in, if its name alone does not say
     #[arg(long, value_name = "WORKFLOW")]
     pub(crate) workflow: Option<String>,
@@ -57,13 +58,8 @@ impl EpochArg {
     }
 }
 
-/// Reads a time span from the command line, in milliseconds.
-pub(crate) fn span(text: &str) -> Result<u64, String> {
-    parse_duration_ms(text).map_err(in_one_line)
-}
-
 /// Reads one of a list of words from the command line.
-pub(crate) fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
+pub(crate) fn parse_enum<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(in_one_line)
 }
 
@@ -94,7 +90,7 @@ impl CommandContext {
     }
 
     /// Returns the worktree that the answer is to be about, if one was named.
-    pub(crate) fn wanted_worktree(&self, session: &mut Session) -> Result<Option<WorktreeId>> {
+    pub(crate) fn worktree_filter(&self, session: &mut Session) -> Result<Option<WorktreeId>> {
         let Some(wanted) = &self.global.worktree else { return Ok(None) };
         let all = survey(session)?;
         let one = find(&all, wanted, &session.place.cwd)?;
@@ -123,27 +119,27 @@ impl CommandContext {
 /// Looks until something is found: at once, after each write of anybody, and as time passes. None if time is up.
 pub(crate) fn wait_for<T>(
     session: &mut Session,
-    at_most: Option<u64>,
-    mut look: impl FnMut(&mut Session) -> Result<Option<T>>,
+    timeout: Option<u64>,
+    mut poll: impl FnMut(&mut Session) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
-    let end = at_most.and_then(|millis| Instant::now().checked_add(Duration::from_millis(millis)));
+    let end = timeout.and_then(|millis| Instant::now().checked_add(Duration::from_millis(millis)));
     loop {
         // Asked for before the look: whatever is written during it ends the wait at once.
         let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
-        if let Some(found) = look(session)? {
+        if let Some(found) = poll(session)? {
             return Ok(Some(found));
         }
-        let left = end.map_or(TICK, |end| end.saturating_duration_since(Instant::now()));
+        let left = end.map_or(POLL_INTERVAL, |end| end.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return Ok(None);
         }
-        session.wait(last, left.min(TICK))?;
+        session.wait(last, left.min(POLL_INTERVAL))?;
     }
 }
 
 /// What became of a task, in one line.
 pub(crate) fn task_line(verb: &str, task: &TaskView) -> String {
-    format!("{verb} {}  {}/{}  {}", task.task.id, task.workflow, task.task.name, said(task.task.status.as_str()))
+    format!("{verb} {}  {}/{}  {}", task.task.id, task.workflow, task.task.name, humanize(task.task.status.as_str()))
 }
 
 /// What became of a workflow, in one line.
@@ -155,13 +151,13 @@ pub(crate) fn workflow_line(verb: &str, view: &WorkflowView) -> String {
 /// How far a workflow got, in a few words.
 pub(crate) fn progress(view: &WorkflowView) -> String {
     match view.total {
-        0 => format!("{}, no tasks", said(view.workflow.status.as_str())),
-        total => format!("{}, {} of {total} done", said(view.workflow.status.as_str()), view.done),
+        0 => format!("{}, no tasks", humanize(view.workflow.status.as_str())),
+        total => format!("{}, {} of {total} done", humanize(view.workflow.status.as_str()), view.done),
     }
 }
 
 /// A word as people say it.
-pub(crate) fn said(word: &str) -> String {
+pub(crate) fn humanize(word: &str) -> String {
     word.replace('_', " ")
 }
 
@@ -183,7 +179,7 @@ pub(crate) fn task_table(tasks: &[TaskView], of_several: bool) -> Vec<Vec<Cell>>
         vec![
             styled(DIM, &task.id),
             styled(if view.is_claimable { BOLD } else { PLAIN }, name),
-            styled(task_style(task.status), said(task.status.as_str())),
+            styled(task_style(task.status), humanize(task.status.as_str())),
             styled(if task.priority <= 1 { WARN } else { PLAIN }, format!("P{}", task.priority)),
             or_dash(view.holder.as_deref()),
             or_dash(waits.as_deref()),
@@ -246,12 +242,12 @@ pub(crate) fn workflow_style(status: WorkflowStatus) -> Style {
 }
 
 /// How long from now a moment is, as people say it.
-pub(crate) fn in_time(moment: Timestamp, now: Timestamp) -> String {
-    format!("in {}", lasting(moment.since(now)))
+pub(crate) fn format_time_until(moment: Timestamp, now: Timestamp) -> String {
+    format!("in {}", format_duration(moment.since(now)))
 }
 
 /// A time span as people say it.
-pub(crate) fn lasting(millis: u64) -> String {
+pub(crate) fn format_duration(millis: u64) -> String {
     if millis < 1000 {
         return format!("{millis}ms");
     }

@@ -1,8 +1,8 @@
 //! The machine's clock and its randomness.
 
-use waypost_core::clock::Reading;
+use waypost_core::clock::{Clock, FixedClock, Reading};
 use waypost_core::id::Entropy;
-use waypost_core::time::{Clock, FixedClock, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::boot_clock;
 

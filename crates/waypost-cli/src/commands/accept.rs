@@ -16,8 +16,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let accepted = accept(&desk.place, &desk.ledger, &args.issue)?;
-    cx.answer_changed(&desk, "Accepted", &[accepted])?;
+    let ledger_cx = cx.open_ledgers()?;
+    let accepted = accept(&ledger_cx.place, &ledger_cx.ledger, &args.issue)?;
+    cx.answer_changed(&ledger_cx, "Accepted", &[accepted])?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use waypost_core::Result;
 use waypost_core::time::Timestamp;
 
 use crate::CommandContext;
-use crate::issues::{description, moment, priority};
+use crate::issues::{description, parse_priority, parse_time_ahead};
 use waypost::ledger::{Change, Edit, New};
 
 /// Write down an issue
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// One line that says what should be done
     title: String,
     /// Priority: 0 (highest) to 4
-    #[arg(short, long, value_name = "N", value_parser = priority)]
+    #[arg(short, long, value_name = "N", value_parser = parse_priority)]
     priority: Option<u8>,
     /// Type: bug, feature, task, epic, chore, or your own
     #[arg(short = 't', long = "type", value_name = "TYPE")]
@@ -71,8 +71,8 @@ impl Args {
             issue_type: self.issue_type.clone(),
             assignee: self.assignee.clone(),
             parent_id: self.parent.clone(),
-            due_at: self.due.as_deref().map(|text| moment(text, now)).transpose()?,
-            defer_until: self.defer_until.as_deref().map(|text| moment(text, now)).transpose()?,
+            due_at: self.due.as_deref().map(|text| parse_time_ahead(text, now)).transpose()?,
+            defer_until: self.defer_until.as_deref().map(|text| parse_time_ahead(text, now)).transpose()?,
             add_labels: self.labels.clone(),
             ..Edit::default()
         };
@@ -86,12 +86,12 @@ impl Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    for (record, ledger) in desk.apply(&args.changes(desk.now)?)? {
+    let ledger_cx = cx.open_ledgers()?;
+    for (record, ledger) in ledger_cx.apply(&args.changes(ledger_cx.now)?)? {
         // The title was typed a moment ago.
         let id = record.text("id").unwrap_or_default();
-        cx.ui.answer(&desk.json(&record, ledger)?, |text| {
-            let elsewhere = desk.ledger.repos().get(ledger).filter(|_| ledger != 0);
+        cx.ui.answer(&ledger_cx.json(&record, ledger)?, |text| {
+            let elsewhere = ledger_cx.ledger.repos().get(ledger).filter(|_| ledger != 0);
             let elsewhere = elsewhere.map(|repo| format!(" to {}", repo.path().display())).unwrap_or_default();
             text.line(format!("Added {id}{elsewhere}"));
         })?;

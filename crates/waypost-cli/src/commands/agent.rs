@@ -11,7 +11,7 @@ use waypost_workspace::jobs::{identity, is_running};
 
 use crate::CommandContext;
 use crate::in_one_line;
-use crate::spans::{ahead, roughly, span};
+use crate::spans::{format_coarse_duration, format_deadline, parse_duration};
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 
 /// Say who works here: agents, coordinators and people
@@ -60,7 +60,7 @@ struct RegisterArgs {
     #[arg(long = "capability", value_name = "CAPABILITY", value_delimiter = ',')]
     capabilities: Option<Vec<String>>,
     /// How long it may be silent before it counts as offline
-    #[arg(long, value_name = "SPAN", value_parser = span)]
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     timeout: Option<u64>,
     /// How much it may hold at once
     #[arg(long, value_name = "N")]
@@ -172,12 +172,16 @@ fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<ExitCode> 
                 vec![
                     cell("holds"),
                     cell(&lease.subject),
-                    styled(DIM, format!("epoch {}, ends {}", lease.epoch, ahead(lease.expires_at, now))),
+                    styled(DIM, format!("epoch {}, ends {}", lease.epoch, format_deadline(lease.expires_at, now))),
                 ]
             })
             .collect();
         text.table(&rows);
-        text.line(format!("{}; be heard of again within {}", waiting(alive.unread), roughly(alive.next_ms)));
+        text.line(format!(
+            "{}; be heard of again within {}",
+            waiting(alive.unread),
+            format_coarse_duration(alive.next_ms)
+        ));
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -215,7 +219,7 @@ fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<ExitCode> {
             field("role", cell(role)),
             field("status", styled(color(&seen.agent), status(&seen.agent))),
             field("heard of", cell(seen.agent.last_heartbeat.ago(now))),
-            field("timeout", cell(roughly(seen.agent.timeout_ms))),
+            field("timeout", cell(format_coarse_duration(seen.agent.timeout_ms))),
         ];
         rows.extend(runtime.as_ref().map(|runtime| field("runtime", cell(runtime))));
         if !capabilities.is_empty() {
@@ -232,7 +236,7 @@ fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<ExitCode> {
         }
         rows.push(field("messages", cell(waiting(seen.unread))));
         for held in &seen.holds {
-            let until = format!("{} epoch {}, ends {}", held.name, held.epoch, ahead(held.expires_at, now));
+            let until = format!("{} epoch {}, ends {}", held.name, held.epoch, format_deadline(held.expires_at, now));
             rows.push(field("holds", cell(until)));
         }
         text.table(&rows);

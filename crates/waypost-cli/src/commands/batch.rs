@@ -37,13 +37,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let text = file_or_stdin(&args.file)?;
-    let desk = cx.desk()?;
-    let changes = read(&text, desk.now)?;
+    let ledger_cx = cx.open_ledgers()?;
+    let changes = read(&text, ledger_cx.now)?;
     if changes.is_empty() {
         return Err(Error::new(Kind::NothingToDo, "there is no change in it"));
     }
     let placed: Vec<(&str, &Change)> = changes.iter().map(|(place, change)| (place.as_str(), change)).collect();
-    let records = issue_ops::apply_placed(&desk.place, &desk.ledger, &placed, args.dry_run)?;
+    let records = issue_ops::apply_placed(&ledger_cx.place, &ledger_cx.ledger, &placed, args.dry_run)?;
     let verb = |change: &Change| change.verb();
     let data: Vec<Value> = changes
         .iter()

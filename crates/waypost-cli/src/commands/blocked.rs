@@ -14,11 +14,11 @@ use crate::ui::{BOLD, DIM, cell, styled};
 pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
+    let ledger_cx = cx.open_ledgers()?;
     let waits = |reason: &Reason| matches!(reason, Reason::BlockedBy(_) | Reason::Unresolved(_) | Reason::Ancestor(_));
-    let blocked = cx.with_index(&desk, |index| {
-        let blocked = index.blocked(desk.now)?;
-        let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), desk.now)?;
+    let blocked = cx.with_index(&ledger_cx, |index| {
+        let blocked = index.blocked(ledger_cx.now)?;
+        let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), ledger_cx.now)?;
         let reasons = |obstacles: Vec<Reason>| -> Vec<String> {
             obstacles.iter().filter(|reason| waits(reason)).map(ToString::to_string).collect()
         };

@@ -6,7 +6,7 @@ use serde_json::json;
 use waypost_core::Result;
 
 use crate::CommandContext;
-use crate::issues::time_span;
+use crate::spans::parse_duration;
 use waypost::claims;
 use waypost::ledger::Change;
 use waypost::merge_driver::ensure_driver;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ISSUE")]
     issue: Option<String>,
     /// How long the claim lasts without a sign of life [default: 10m]
-    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     ttl: Option<u64>,
 }
 
@@ -33,12 +33,12 @@ impl Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let (id, lease) = claims::claim(&desk.place, &desk.ledger, args.issue.as_deref(), args.ttl)?;
-    ensure_driver(&desk.place);
+    let ledger_cx = cx.open_ledgers()?;
+    let (id, lease) = claims::claim(&ledger_cx.place, &ledger_cx.ledger, args.issue.as_deref(), args.ttl)?;
+    ensure_driver(&ledger_cx.place);
     let (mut record, number) =
-        desk.ledger.with_index(|index| index.get_by_prefix(&id).map(|entry| (entry.record, entry.ledger)))?;
+        ledger_cx.ledger.with_index(|index| index.get_by_prefix(&id).map(|entry| (entry.record, entry.ledger)))?;
     record.set("lease", &json!({ "epoch": lease.epoch, "expires_at": lease.expires_at }))?;
-    cx.answer_changed(&desk, "Claimed", &[(record, number)])?;
+    cx.answer_changed(&ledger_cx, "Claimed", &[(record, number)])?;
     Ok(ExitCode::SUCCESS)
 }

@@ -31,18 +31,18 @@ impl Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let changes = args.changes()?;
-    let desk = cx.desk()?;
-    let before = desk.ledger.with_index(|index| {
+    let ledger_cx = cx.open_ledgers()?;
+    let before = ledger_cx.ledger.with_index(|index| {
         let named =
             changes.iter().filter_map(|change| if let Change::Close(id, _) = change.plain() { Some(id) } else { None });
         // What is not there, the change itself complains about.
         let found = named.filter_map(|id| index.get_by_prefix(id).ok());
-        let is_over = |entry: &IndexedIssue| desk.ledger.terms().statuses.category(&entry.issue.status).is_over();
+        let is_over = |entry: &IndexedIssue| ledger_cx.ledger.terms().statuses.category(&entry.issue.status).is_over();
         Ok(found.filter(is_over).map(|entry| entry.issue.id).collect::<Vec<String>>())
     })?;
-    let records = desk.apply(&changes)?;
-    cx.prune_if_large(&desk);
+    let records = ledger_cx.apply(&changes)?;
+    cx.prune_if_large(&ledger_cx);
     let verb = |id: &str| if before.iter().any(|known| known == id) { "Already closed" } else { "Closed" };
-    cx.answer_each(&desk, verb, &records)?;
+    cx.answer_each(&ledger_cx, verb, &records)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -110,7 +110,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         (Some(Command::List { show_origin, all }), ..) => list(cx, &place, *show_origin, *all),
         (None, Some(path), _, routing) => add_repo(cx, &place, path, routing, file),
         (None, None, Some(path), _) => remove_repo(cx, &place, path, file),
-        (None, None, None, Some(routing)) => route(cx, &place, routing, file),
+        (None, None, None, Some(routing)) => change_routing(cx, &place, routing, file),
         (None, None, None, None) if args.list_repos => list_repos(cx, &place),
         (None, None, None, None) => {
             Err(Error::invalid("nothing was asked of the configuration").hint("way config --help"))
@@ -137,7 +137,7 @@ fn set(cx: &mut CommandContext, place: &Place, name: &str, text: &str, file: Fil
     let value = if file.shared { value } else { absolute(place, key, value)? };
     let (path, lock) = target(place, key, file)?;
     config::set(&path, &lock, key, &value)?;
-    changed(cx, key, &path, Some(&value))
+    answer_changed(cx, key, &path, Some(&value))
 }
 
 fn unset(cx: &mut CommandContext, place: &Place, name: &str, file: FileArgs) -> Result<ExitCode> {
@@ -147,10 +147,10 @@ fn unset(cx: &mut CommandContext, place: &Place, name: &str, file: FileArgs) -> 
         return Err(Error::not_found(format!("{name} is not set in {}", path.display()))
             .hint("way config list --show-origin says where it is"));
     }
-    changed(cx, key, &path, None)
+    answer_changed(cx, key, &path, None)
 }
 
-fn changed(cx: &mut CommandContext, key: &Key, path: &Path, value: Option<&Value>) -> Result<ExitCode> {
+fn answer_changed(cx: &mut CommandContext, key: &Key, path: &Path, value: Option<&Value>) -> Result<ExitCode> {
     // What was written may not be what counts.
     let place = cx.place()?;
     if let (Some(value), Some(setting)) = (value, place.config.get(key.name))
@@ -223,19 +223,20 @@ fn add_repo(
 ) -> Result<ExitCode> {
     let key = key_named("repos.additional")?;
     let (target, lock) = target(place, key, file)?;
-    let wanted = typed(place, path)?;
-    if !wanted.is_dir() {
-        cx.ui.warn(&format!("{} is not there yet", wanted.display()));
+    let repo_path = resolve_typed(place, path)?;
+    if !repo_path.is_dir() {
+        cx.ui.warn(&format!("{} is not there yet", repo_path.display()));
     }
-    let added =
-        config::add_to_list(&target, &lock, key, &path_text::to_text(&wanted), |known| is_same(place, known, &wanted))?;
+    let added = config::add_to_list(&target, &lock, key, &path_text::to_text(&repo_path), |known| {
+        is_same(place, known, &repo_path)
+    })?;
     if let Some(routing) = routing {
-        set_route(place, routing, file)?;
+        set_routing(place, routing, file)?;
     }
-    let data = json!({ "path": path_text::to_text(&wanted), "added": added, "file": path_text::to_text(&target) });
+    let data = json!({ "path": path_text::to_text(&repo_path), "added": added, "file": path_text::to_text(&target) });
     cx.ui.answer(&data, |text| {
         if !added {
-            text.line(format!("{} is on the list already", wanted.display()));
+            text.line(format!("{} is on the list already", repo_path.display()));
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -244,12 +245,12 @@ fn add_repo(
 fn remove_repo(cx: &mut CommandContext, place: &Place, path: &Path, file: FileArgs) -> Result<ExitCode> {
     let key = key_named("repos.additional")?;
     let (target, lock) = target(place, key, file)?;
-    let wanted = typed(place, path)?;
-    if !config::remove_from_list(&target, &lock, key, |known| is_same(place, known, &wanted))? {
-        return Err(Error::not_found(format!("{} is not on the list in {}", wanted.display(), target.display()))
+    let repo_path = resolve_typed(place, path)?;
+    if !config::remove_from_list(&target, &lock, key, |known| is_same(place, known, &repo_path))? {
+        return Err(Error::not_found(format!("{} is not on the list in {}", repo_path.display(), target.display()))
             .hint("way config --list-repos shows the list; --shared changes the tracked one"));
     }
-    let data = json!({ "path": path_text::to_text(&wanted), "removed": true, "file": path_text::to_text(&target) });
+    let data = json!({ "path": path_text::to_text(&repo_path), "removed": true, "file": path_text::to_text(&target) });
     cx.ui.answer(&data, |_| {})?;
     Ok(ExitCode::SUCCESS)
 }
@@ -263,7 +264,7 @@ fn list_repos(cx: &mut CommandContext, place: &Place) -> Result<ExitCode> {
             Value::List(paths) => paths,
         };
         for path in paths {
-            let path = configured(place, path)?;
+            let path = resolve_configured(place, path)?;
             if !repos.iter().any(|(_, known, _)| *known == path) {
                 repos.push((role, path, origin(&setting).to_owned()));
             }
@@ -288,13 +289,13 @@ fn list_repos(cx: &mut CommandContext, place: &Place) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn route(cx: &mut CommandContext, place: &Place, routing: Routing, file: FileArgs) -> Result<ExitCode> {
-    let (path, mode) = set_route(place, routing, file)?;
-    changed(cx, key_named("routing.mode")?, &path, mode.map(|mode| Value::Text(mode.to_owned())).as_ref())
+fn change_routing(cx: &mut CommandContext, place: &Place, routing: Routing, file: FileArgs) -> Result<ExitCode> {
+    let (path, mode) = set_routing(place, routing, file)?;
+    answer_changed(cx, key_named("routing.mode")?, &path, mode.map(|mode| Value::Text(mode.to_owned())).as_ref())
 }
 
 /// Writes how the ledger of a new issue is found. Returns the file that says it, and the mode.
-fn set_route(place: &Place, routing: Routing, file: FileArgs) -> Result<(PathBuf, Option<&'static str>)> {
+fn set_routing(place: &Place, routing: Routing, file: FileArgs) -> Result<(PathBuf, Option<&'static str>)> {
     let (mode, role) = match routing {
         Routing::Single => (None, None),
         Routing::Auto => (Some("auto"), None),
@@ -361,21 +362,21 @@ fn absolute(place: &Place, key: &Key, value: Value) -> Result<Value> {
 }
 
 /// Returns the one spelling of a path that was typed, so relative to where one is.
-fn typed(place: &Place, path: &Path) -> Result<PathBuf> {
-    expand(path, &place.cwd, &place.variables).map(spelled)
+fn resolve_typed(place: &Place, path: &Path) -> Result<PathBuf> {
+    expand(path, &place.cwd, &place.variables).map(canonicalize)
 }
 
 /// Returns the one spelling of a path that stands in a file, so relative to the repository.
-fn configured(place: &Place, path: &str) -> Result<PathBuf> {
+fn resolve_configured(place: &Place, path: &str) -> Result<PathBuf> {
     let root = place.home_worktree.as_deref().unwrap_or(&place.cwd);
-    expand(path, root, &place.variables).map(spelled)
+    expand(path, root, &place.variables).map(canonicalize)
 }
 
 /// Absolute, links resolved as far as it exists.
-fn spelled(path: PathBuf) -> PathBuf {
+fn canonicalize(path: PathBuf) -> PathBuf {
     std::fs::canonicalize(&path).unwrap_or(path)
 }
 
-fn is_same(place: &Place, known: &str, wanted: &Path) -> bool {
-    configured(place, known).is_ok_and(|known| known == wanted)
+fn is_same(place: &Place, known: &str, repo_path: &Path) -> bool {
+    resolve_configured(place, known).is_ok_and(|known| known == repo_path)
 }

@@ -8,7 +8,7 @@ use waypost_core::ledger::vocabulary::DependencyKind;
 
 use crate::CommandContext;
 use crate::graph::{Bounds, Format, Graph};
-use crate::issues::dependency_kind;
+use crate::issues::parse_dependency_kind;
 use waypost::ledger::Change;
 use waypost::merge_driver::ensure_driver;
 
@@ -37,7 +37,7 @@ enum Command {
         #[arg(long, value_name = "ISSUE", conflicts_with_all = ["on", "kind"])]
         blocked_by: Option<String>,
         /// blocks, parent-child, related, discovered-from, duplicates or supersedes
-        #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = dependency_kind)]
+        #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = parse_dependency_kind)]
         kind: Option<DependencyKind>,
     },
     /// End that an issue depends on another
@@ -48,7 +48,7 @@ enum Command {
         /// What it depends on
         on: String,
         /// Only dependencies of this type
-        #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = dependency_kind)]
+        #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = parse_dependency_kind)]
         kind: Option<DependencyKind>,
     },
     /// Show what an issue waits for and consists of, and what that waits for in turn
@@ -101,14 +101,14 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 fn add(cx: &mut CommandContext, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let (id, other, is_new) = desk.ledger.transaction_about(issue, |transaction| {
+    let ledger_cx = cx.open_ledgers()?;
+    let (id, other, is_new) = ledger_cx.ledger.transaction_about(issue, |transaction| {
         let (id, other) = (transaction.find(issue)?, transaction.find(on)?);
         let before = transaction.issues().get(&id)?.map(|entry| entry.record);
         let after = transaction.depend(&id, &other, kind)?;
         Ok((id, other, before != Some(after)))
     })?;
-    ensure_driver(&desk.place);
+    ensure_driver(&ledger_cx.place);
     let words = match kind {
         DependencyKind::Blocks => "waits for",
         DependencyKind::ParentChild => "is a part of",
@@ -123,9 +123,10 @@ fn add(cx: &mut CommandContext, issue: &str, on: &str, kind: DependencyKind) -> 
 }
 
 fn rm(cx: &mut CommandContext, issue: &str, on: &str, kind: Option<DependencyKind>) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let (record, other) = desk.ledger.transaction_about(issue, |transaction| transaction.undepend(issue, on, kind))?;
-    ensure_driver(&desk.place);
+    let ledger_cx = cx.open_ledgers()?;
+    let (record, other) =
+        ledger_cx.ledger.transaction_about(issue, |transaction| transaction.undepend(issue, on, kind))?;
+    ensure_driver(&ledger_cx.place);
     let id = record.text("id").unwrap_or_default();
     let data = json!({ "issue_id": id, "depends_on_id": other, "removed": true });
     cx.ui.answer(&data, |text| text.line(format!("{id} no longer depends on {other}")))?;
@@ -133,12 +134,12 @@ fn rm(cx: &mut CommandContext, issue: &str, on: &str, kind: Option<DependencyKin
 }
 
 fn tree(cx: &mut CommandContext, args: &Tree) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let graph = cx.with_index(&desk, |index| {
+    let ledger_cx = cx.open_ledgers()?;
+    let graph = cx.with_index(&ledger_cx, |index| {
         let root = args.issue.as_deref().map(|issue| index.find(issue)).transpose()?;
         Graph::of(index, root, args.dependents)
     })?;
-    let bound = |most: usize| Some(most).filter(|most| *most > 0);
+    let bound = |max: usize| Some(max).filter(|max| *max > 0);
     let bounds = Bounds { depth: bound(args.depth), limit: bound(args.limit) };
     let mut left_out = 0;
     cx.ui.answer(&graph, |text| left_out = graph.write(text, args.format, bounds))?;

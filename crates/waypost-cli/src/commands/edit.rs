@@ -9,7 +9,7 @@ use waypost_core::ledger::issue::Issue;
 use waypost_core::{Error, Kind, Result};
 
 use crate::CommandContext;
-use crate::issues::priority;
+use crate::issues::parse_priority;
 use waypost::ledger::{Change, Edit};
 
 /// Change an issue in your editor
@@ -30,15 +30,15 @@ pub(crate) struct Args {
 const SECTIONS: &[&str] = &["description", "design", "acceptance_criteria", "notes"];
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let issue = cx.with_index(&desk, |index| index.get_by_prefix(&args.issue))?.issue;
-    let editor = match desk.place.variables.editor() {
+    let ledger_cx = cx.open_ledgers()?;
+    let issue = cx.with_index(&ledger_cx, |index| index.get_by_prefix(&args.issue))?.issue;
+    let editor = match ledger_cx.place.variables.editor() {
         Some(editor) => editor,
         None if std::io::stdin().is_terminal() => "vi".to_owned(),
         None => return Err(Error::invalid("there is no editor").hint("set VISUAL or EDITOR, or use way update")),
     };
     let before = page(&issue)?;
-    let file = write(&desk.place.require_checkout()?.private_dir, &before)?;
+    let file = write(&ledger_cx.place.require_checkout()?.private_dir, &before)?;
     let kept = |error: Error| error.hint(format!("what you wrote is in {}", file.display()));
     let edited = waypost_workspace::run_editor(&editor, &file).and_then(|()| read(&file));
     if read(&file).is_ok_and(|now| now == before) {
@@ -50,9 +50,9 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         remove(&file);
         return Err(Error::new(Kind::NothingToDo, "nothing was changed"));
     }
-    let records = desk.apply(&[Change::Update(issue.id, edit).forced(args.force)]).map_err(kept)?;
+    let records = ledger_cx.apply(&[Change::Update(issue.id, edit).forced(args.force)]).map_err(kept)?;
     remove(&file);
-    cx.answer_changed(&desk, "Changed", &records)?;
+    cx.answer_changed(&ledger_cx, "Changed", &records)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -159,7 +159,7 @@ fn field(edit: &mut Edit, issue: &Issue, key: &str, value: &str) -> Result<()> {
         "type" => edit.issue_type = text,
         "assignee" => edit.assignee = text,
         "parent" => edit.parent_id = text,
-        "priority" => edit.priority = Some(priority(value).map_err(Error::invalid)?),
+        "priority" => edit.priority = Some(parse_priority(value).map_err(Error::invalid)?),
         "labels" => {
             let labels: Vec<&str> = value.split(',').map(str::trim).filter(|label| !label.is_empty()).collect();
             edit.add_labels =

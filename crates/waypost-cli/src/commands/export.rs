@@ -75,21 +75,21 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     if !args.columns.is_empty() && format != Format::Csv {
         return Err(Error::invalid("--columns has no meaning for this format").hint("it is for --format csv"));
     }
-    let desk = cx.desk()?;
-    let asked = args.filter.read(desk.now)?;
+    let ledger_cx = cx.open_ledgers()?;
+    let asked = args.filter.to_filter(ledger_cx.now)?;
     let is_copy = format == Format::Jsonl && args.all && asked == Filter::default();
     let filter = Filter { deleted: args.all, ..asked };
-    let entries = cx.with_index(&desk, |index| {
+    let entries = cx.with_index(&ledger_cx, |index| {
         let found = index.list(&with_parent(&filter, index)?, Sort::Id, false, None)?;
         let entries = found.iter().map(|summary| index.get(&summary.id));
         entries.filter_map(Result::transpose).collect::<Result<Vec<IndexedIssue>>>()
     })?;
     let content = match format {
-        Format::Jsonl if is_copy => desk.ledger.copy()?,
+        Format::Jsonl if is_copy => ledger_cx.ledger.copy()?,
         Format::Jsonl => entries.iter().flat_map(|entry| [entry.raw.as_str(), "\n"]).collect::<String>().into_bytes(),
-        Format::Json => json_list(&desk, &entries)?.into_bytes(),
+        Format::Json => json_list(&ledger_cx, &entries)?.into_bytes(),
         Format::Csv => pages::csv(&entries, &args.columns).into_bytes(),
-        Format::Markdown => pages::markdown(&entries, &desk.ledger.terms().statuses).into_bytes(),
+        Format::Markdown => pages::markdown(&entries, &ledger_cx.ledger.terms().statuses).into_bytes(),
     };
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
         Some(path) => {
@@ -102,7 +102,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             })?;
         }
         None if cx.ui.json && format == Format::Json => {
-            cx.ui.answer(&shown(&desk, &entries)?, |_| {})?;
+            cx.ui.answer(&shown(&ledger_cx, &entries)?, |_| {})?;
         }
         None if cx.ui.json => {
             let content = String::from_utf8_lossy(&content);
@@ -114,12 +114,12 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 /// Returns issues as programs see them.
-fn shown(desk: &LedgerContext, entries: &[IndexedIssue]) -> Result<Vec<Box<RawValue>>> {
-    entries.iter().map(|entry| desk.json(&entry.record, entry.ledger)).collect()
+fn shown(ledger_cx: &LedgerContext, entries: &[IndexedIssue]) -> Result<Vec<Box<RawValue>>> {
+    entries.iter().map(|entry| ledger_cx.json(&entry.record, entry.ledger)).collect()
 }
 
-fn json_list(desk: &LedgerContext, entries: &[IndexedIssue]) -> Result<String> {
-    let records = shown(desk, entries)?;
+fn json_list(ledger_cx: &LedgerContext, entries: &[IndexedIssue]) -> Result<String> {
+    let records = shown(ledger_cx, entries)?;
     let records: Vec<&str> = records.iter().map(|record| record.get()).collect();
     Ok(if records.is_empty() { "[]\n".to_owned() } else { format!("[\n{}\n]\n", records.join(",\n")) })
 }

@@ -17,9 +17,9 @@ use waypost::environment::CLAUDE_ENV_FILE;
 use waypost::session::Session;
 
 /// No agent says more about a session than this.
-const MOST: u64 = 1 << 20;
+const MAX_INPUT_BYTES: u64 = 1 << 20;
 /// As much of a session's id as tells it from others.
-const ENOUGH: usize = 8;
+const SESSION_ID_CHARS: usize = 8;
 
 /// What the hooks of coding agents run; way setup writes them
 ///
@@ -41,11 +41,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let agent = args.target.parse().unwrap_or(Agent::Generic);
-    let session = session_of_agent();
-    let named = session.map(|session| format!("{}-{session}", agent.name()));
-    let answer = answer(cx, &args.moment, agent, named).unwrap_or_else(|error| {
+    let session = session_id();
+    let session_name = session.map(|session| format!("{}-{session}", agent.name()));
+    let answer = answer(cx, &args.moment, agent, session_name).unwrap_or_else(|error| {
         log::debug!("the hook did nothing: {}", error.full_message());
-        nothing(agent)
+        empty_output(agent)
     });
     // It is gone for whoever closed its end.
     if !answer.is_empty() {
@@ -55,21 +55,22 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 /// Returns as much of the id of the agent's session as tells it from others, if it says one.
-fn session_of_agent() -> Option<String> {
+fn session_id() -> Option<String> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         return None;
     }
     // Ends with the value: not every agent closes its end.
-    let said = Value::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock().take(MOST))).ok()?;
-    let id = ["session_id", "conversation_id"].iter().find_map(|key| said[*key].as_str())?;
-    let id: String = id.chars().filter(char::is_ascii_alphanumeric).take(ENOUGH).collect();
+    let input =
+        Value::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock().take(MAX_INPUT_BYTES))).ok()?;
+    let id = ["session_id", "conversation_id"].iter().find_map(|key| input[*key].as_str())?;
+    let id: String = id.chars().filter(char::is_ascii_alphanumeric).take(SESSION_ID_CHARS).collect();
     (!id.is_empty()).then_some(id)
 }
 
-fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, named: Option<String>) -> Result<String> {
-    if let (None, Some(named)) = (cx.place()?.agent(), named) {
-        cx.global.agent = Some(named);
+fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, session_name: Option<String>) -> Result<String> {
+    if let (None, Some(session_name)) = (cx.place()?.agent(), session_name) {
+        cx.global.agent = Some(session_name);
     }
     let place = cx.place()?;
     let name = place.agent().unwrap_or_else(|| place.actor());
@@ -85,10 +86,10 @@ fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, named: Option<Str
     Ok(match moment {
         "start" => {
             let context = session.read(Prime::default())?;
-            started(agent, &format!("{}{}", context.text, introduction(cx, &session, agent, &name)))
+            start_output(agent, &format!("{}{}", context.text, introduction(cx, &session, agent, &name)))
         }
-        "compact" if !held.is_empty() => compacted(agent, &reminder(&name, &held)),
-        _ => nothing(agent),
+        "compact" if !held.is_empty() => compact_output(agent, &reminder(&name, &held)),
+        _ => empty_output(agent),
     })
 }
 
@@ -98,7 +99,7 @@ fn introduction(cx: &CommandContext, session: &Session, agent: Agent, name: &str
         return String::new();
     }
     let file = cx.variables.path(CLAUDE_ENV_FILE).filter(|_| agent == Agent::ClaudeCode);
-    let how = if file.is_some_and(|file| keep_name(&file, name).is_ok()) {
+    let how = if file.is_some_and(|file| append_agent_name(&file, name).is_ok()) {
         "Commands know it; tools are told it as agent."
     } else {
         "Say it with every command as --agent, and with every tool as agent."
@@ -107,7 +108,7 @@ fn introduction(cx: &CommandContext, session: &Session, agent: Agent, name: &str
 }
 
 /// Lets the commands that a session runs know its name.
-fn keep_name(file: &Path, name: &str) -> std::io::Result<()> {
+fn append_agent_name(file: &Path, name: &str) -> std::io::Result<()> {
     let line = format!("export WAYPOST_AGENT='{}'\n", name.replace('\'', "'\\''"));
     let known = std::fs::read_to_string(file).unwrap_or_default();
     if known.contains(&line) {
@@ -128,7 +129,7 @@ fn reminder(name: &str, held: &[LeaseView]) -> String {
 }
 
 /// Gives a session something to know, as its agent takes it.
-fn started(agent: Agent, text: &str) -> String {
+fn start_output(agent: Agent, text: &str) -> String {
     match agent {
         Agent::Cursor => json!({ "additional_context": text }).to_string(),
         Agent::Generic => text.trim_end().to_owned(),
@@ -139,7 +140,7 @@ fn started(agent: Agent, text: &str) -> String {
 }
 
 /// Says something before a session is compacted. No agent promises that its model reads it; some let it.
-fn compacted(agent: Agent, text: &str) -> String {
+fn compact_output(agent: Agent, text: &str) -> String {
     match agent {
         Agent::ClaudeCode | Agent::Generic => text.to_owned(),
         Agent::Codex | Agent::Gemini => json!({ "systemMessage": text }).to_string(),
@@ -148,7 +149,7 @@ fn compacted(agent: Agent, text: &str) -> String {
 }
 
 /// Says nothing, as an agent that reads JSON understands it. Codex takes nothing else when it has done its turn.
-fn nothing(agent: Agent) -> String {
+fn empty_output(agent: Agent) -> String {
     match agent {
         Agent::Codex | Agent::Gemini | Agent::Cursor => "{}".to_owned(),
         Agent::ClaudeCode | Agent::Generic => String::new(),

@@ -81,13 +81,13 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     {
         return Err(Error::invalid("no file was named").hint(format!("way import {format} FILE")));
     }
-    let desk = cx.desk()?;
-    let ledger = desk.place.ledger().map(|(ledger, _)| ledger);
+    let ledger_cx = cx.open_ledgers()?;
+    let ledger = ledger_cx.place.ledger().map(|(ledger, _)| ledger);
     let (sources, format) = import::sources(path, format, ledger.as_deref())?;
     let mut imported = import::read(format, &sources)?;
-    let into = &desk.ledger.repos()[desk.ledger.home()].checkout;
+    let into = &ledger_cx.ledger.repos()[ledger_cx.ledger.home()].checkout;
     if format.is_of_project()
-        && let Some(project) = import::project(path, into, &desk.place.variables)?
+        && let Some(project) = import::project(path, into, &ledger_cx.place.variables)?
     {
         import::qualify(&mut imported, &project)?;
     }
@@ -95,7 +95,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return Err(Error::new(Kind::NothingToDo, "there is nothing to import in it"));
     }
     let plan = Plan { format, update: args.update, is_rehearsal: args.dry_run };
-    let outcome = import::import(&desk.ledger, &imported, plan)?;
+    let outcome = import::import(&ledger_cx.ledger, &imported, plan)?;
     let taken =
         |list: &[Taken]| list.iter().map(|taken| json!({ "id": taken.id, "item": taken.item })).collect::<Value>();
     let data = json!({

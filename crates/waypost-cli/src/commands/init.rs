@@ -66,10 +66,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     } else if args.maintainer || args.team || args.prefix.is_some() {
         None
     } else {
-        asked(cx, &place, &args.planning)?
+        ask_for_planning_path(cx, &place, &args.planning)?
     };
     if let Some(planning) = planning {
-        return contribute(cx, &place, &planning);
+        return set_up_contributor(cx, &place, &planning);
     }
     let checkout = place.require_checkout()?.clone();
     let lock = checkout.private_dir.join("lock");
@@ -89,15 +89,15 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         let attributes = place.check_tracked(".gitattributes")?;
         waypost_fs::create_durable_dir(&dir)
             .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
-        let wanted =
+        let new_prefix =
             args.prefix.clone().or_else(|| prefix.is_none().then(|| default_prefix(&checkout.repository_name())));
-        if let Some(wanted) = wanted.filter(|wanted| prefix.as_ref() != Some(wanted)) {
+        if let Some(new_prefix) = new_prefix.filter(|new_prefix| prefix.as_ref() != Some(new_prefix)) {
             let file = dir.join("config.toml");
             if !file.exists() {
                 created.push(file.clone());
             }
-            config::set(&file, &lock, prefix_key, &Value::Text(wanted.clone()))?;
-            prefix = Some(wanted);
+            config::set(&file, &lock, prefix_key, &Value::Text(new_prefix.clone()))?;
+            prefix = Some(new_prefix);
         }
         if matches!(checkout.vcs, Vcs::Git | Vcs::Jj | Vcs::None) && !dir.join(".gitignore").exists() {
             let file = dir.join(".gitignore");
@@ -146,7 +146,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 /// On a terminal, asks whoever has a fork how they want to work. Returns where they plan, if they contribute.
-fn asked(cx: &CommandContext, place: &Place, planning: &str) -> Result<Option<String>> {
+fn ask_for_planning_path(cx: &CommandContext, place: &Place, planning: &str) -> Result<Option<String>> {
     let (role, source) = role(place);
     let is_fork = role == Role::Contributor && source.source == "default" && source.because.contains("fork");
     if !is_fork || cx.ui.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
@@ -162,7 +162,7 @@ fn asked(cx: &CommandContext, place: &Place, planning: &str) -> Result<Option<St
 }
 
 /// Sets a clone up for somebody who contributes: nothing of it is in the project's tree.
-fn contribute(cx: &mut CommandContext, place: &Place, planning: &str) -> Result<ExitCode> {
+fn set_up_contributor(cx: &mut CommandContext, place: &Place, planning: &str) -> Result<ExitCode> {
     let checkout = place.require_checkout()?;
     let path = expand(planning, &place.cwd, &place.variables)?;
     let dir = path.join(DOT_DIR);

@@ -13,9 +13,9 @@ use waypost_workspace::jobs as processes;
 
 use super::ws::{self, amount};
 use crate::CommandContext;
-use crate::spans::{roughly, span};
+use crate::spans::{format_coarse_duration, parse_duration};
 use crate::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
-use crate::work::{json_or_text, wait_for, word};
+use crate::work::{json_or_text, parse_enum, wait_for};
 use waypost::environment::WAYPOST_JOB;
 use waypost::jobs::{self, Request, Settings};
 use waypost::place::expand;
@@ -107,7 +107,7 @@ pub(crate) struct StartArgs {
 pub(crate) struct HowArgs {
     /// How its workspace is made: clone, overlay, worktree, jj or copy; in-place works in the checkout itself [default: as
     /// configured, else as suits the repository]
-    #[arg(long, value_parser = word::<Strategy>)]
+    #[arg(long, value_parser = parse_enum::<Strategy>)]
     strategy: Option<Strategy>,
     #[command(flatten)]
     start: ws::StartingPoint,
@@ -115,7 +115,7 @@ pub(crate) struct HowArgs {
     #[arg(long, value_name = "WORKSPACE", conflicts_with_all = ["strategy", "base", "branch"])]
     workspace: Option<String>,
     /// How long it may run
-    #[arg(long, value_name = "SPAN", value_parser = span)]
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     timeout: Option<u64>,
     /// How large its workspace may become
     #[arg(long, value_name = "BYTES", value_parser = amount)]
@@ -135,7 +135,7 @@ pub(crate) struct HowArgs {
 #[derive(clap::Args)]
 struct ListArgs {
     /// Only those in this status
-    #[arg(long, value_parser = word::<JobStatus>)]
+    #[arg(long, value_parser = parse_enum::<JobStatus>)]
     status: Option<JobStatus>,
     /// Only those of this task
     #[arg(long)]
@@ -174,7 +174,7 @@ struct WaitArgs {
     /// Its id, or the beginning of it
     job: String,
     /// How long at most; then it ends with 6
-    #[arg(long, value_name = "SPAN", value_parser = span)]
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     timeout: Option<u64>,
 }
 
@@ -395,7 +395,7 @@ fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Resu
     let now = session.now()?;
     cx.ui.answer(&jobs, |text| {
         if !jobs.is_empty() {
-            text.fitted(table_of(&jobs, now), 6);
+            text.fitted_table(table_of(&jobs, now), 6);
         }
     })?;
     if jobs.is_empty() {
@@ -446,7 +446,7 @@ fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Resul
             field("created", cell(job.created_at.ago(now))),
         ];
         let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
-        let ran = job.started_at.map(|started| roughly(job.finished_at.unwrap_or(now).since(started)));
+        let ran = job.started_at.map(|started| format_coarse_duration(job.finished_at.unwrap_or(now).since(started)));
         let further = [
             ("about", Some(job.description.clone()).filter(|text| !text.is_empty())),
             ("task", view.task.clone()),

@@ -38,11 +38,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let filter = args.filter.read(desk.now)?;
+    let ledger_cx = cx.open_ledgers()?;
+    let filter = args.filter.to_filter(ledger_cx.now)?;
     let filter = Filter { closed: filter.closed || args.all, ..filter };
-    let columns = if args.columns.is_empty() { Column::USUAL } else { args.columns.as_slice() };
-    let has_any = cx.list(&desk, args.limit, columns, |index, limit| {
+    let columns = if args.columns.is_empty() { Column::DEFAULT } else { args.columns.as_slice() };
+    let has_any = cx.list(&ledger_cx, args.limit, columns, |index, limit| {
         index.list(&with_parent(&filter, index)?, args.sort, args.reverse, limit)
     })?;
     if !has_any {

@@ -38,16 +38,16 @@ struct Row {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
+    let ledger_cx = cx.open_ledgers()?;
     let limit = args.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-    let (id, record) = match cx.with_index(&desk, |index| index.get_by_prefix(&args.issue)) {
+    let (id, record) = match cx.with_index(&ledger_cx, |index| index.get_by_prefix(&args.issue)) {
         Ok(entry) => (entry.issue.id, Some(entry.record)),
         Err(error) => {
-            let (record, _) = history::instead_of(error, &desk.place, &args.issue)?;
+            let (record, _) = history::instead_of(error, &ledger_cx.place, &args.issue)?;
             (record.text("id").unwrap_or_default(), None)
         }
     };
-    let rows: Vec<Row> = if let Some(steps) = history::steps(&desk.place, &id, record.as_ref(), limit)? {
+    let rows: Vec<Row> = if let Some(steps) = history::steps(&ledger_cx.place, &id, record.as_ref(), limit)? {
         if steps.is_shallow {
             cx.ui.warn("this clone does not have all commits, so what was before the oldest is not known");
         }
@@ -55,7 +55,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     } else {
         cx.ui.note("without version control only the ledger is left to ask");
         let record = record.ok_or_else(|| Error::internal("an issue from no history"))?;
-        told_by(&record).into_iter().take(limit).collect()
+        rows_from_record(&record).into_iter().take(limit).collect()
     };
     cx.ui.answer(&rows, |text| {
         for row in &rows {
@@ -98,7 +98,7 @@ impl From<Step> for Row {
 }
 
 /// What a record tells of its own past.
-fn told_by(record: &Record) -> Vec<Row> {
+fn rows_from_record(record: &Record) -> Vec<Row> {
     let Some((issue, _)) = Issue::read(record) else { return Vec::new() };
     let row = |when, who, changes| Row { mark: "-".to_owned(), commit: None, when, who, subject: None, changes };
     let mut rows = Vec::new();

@@ -30,11 +30,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let from = cx.global.repo.take();
-    let desk = cx.desk_with(&[Some(args.move_to.as_str()), from.as_deref()])?;
-    let to = desk.target(Some(&args.move_to))?;
-    let from = from.as_deref().map(|from| desk.target(Some(from))).transpose()?;
-    let which = Which::parse(&args.filter, desk.ledger.actor())?;
-    let moved = migrate(&desk.ledger, from, to, &which, args.dry_run)?;
+    let ledger_cx = cx.open_ledgers_with(&[Some(args.move_to.as_str()), from.as_deref()])?;
+    let to = ledger_cx.target(Some(&args.move_to))?;
+    let from = from.as_deref().map(|from| ledger_cx.target(Some(from))).transpose()?;
+    let which = Which::parse(&args.filter, ledger_cx.ledger.actor())?;
+    let moved = migrate(&ledger_cx.ledger, from, to, &which, args.dry_run)?;
     let ids: Vec<&str> = moved.iter().map(|entry| entry.issue.id.as_str()).collect();
     cx.ui.answer(&json!({ "moved": ids, "written": !args.dry_run }), |text| {
         let row = |entry: &waypost_ledger::IndexedIssue| vec![styled(BOLD, &entry.issue.id), cell(&entry.issue.title)];

@@ -14,7 +14,7 @@ use waypost_core::{Error, Kind, Result};
 
 use super::agent::role;
 use crate::issues::text_or_stdin;
-use crate::spans::span;
+use crate::spans::parse_duration;
 use crate::ui::{BAD, BOLD, Cell, DIM, PLAIN, Style, Text, WARN, cell, styled};
 use crate::{CommandContext, in_one_line};
 use waypost::session::Session;
@@ -64,7 +64,7 @@ struct Envelope {
     #[arg(long)]
     workflow: Option<String>,
     /// How long it is of use; after that it is not shown any more
-    #[arg(long, value_name = "SPAN", value_parser = span)]
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     ttl: Option<u64>,
     /// Send it once, however often this is run with the same key
     #[arg(long)]
@@ -127,7 +127,7 @@ struct InboxArgs {
     #[arg(long)]
     wait: bool,
     /// How long to wait at most
-    #[arg(long, value_name = "SPAN", value_parser = span, requires = "wait")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration, requires = "wait")]
     timeout: Option<u64>,
 }
 

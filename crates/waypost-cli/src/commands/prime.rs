@@ -29,13 +29,15 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 /// How many issues that are ready are told of.
-const SHOWN: usize = 3;
+const MAX_READY_ISSUES: usize = 3;
 
 /// Returns the first issues that can be worked on, in words; one more than is shown.
 fn ready(cx: &mut CommandContext) -> Result<Vec<String>> {
-    let desk = cx.desk()?;
-    let found = cx.with_index(&desk, |index| index.ready(desk.now, Some(SHOWN + 1 + desk.held.len())))?;
-    let is_free = |issue: &&Summary| !desk.held.contains_key(&issue.id);
+    let ledger_cx = cx.open_ledgers()?;
+    let found = cx.with_index(&ledger_cx, |index| {
+        index.ready(ledger_cx.now, Some(MAX_READY_ISSUES + 1 + ledger_cx.held.len()))
+    })?;
+    let is_free = |issue: &&Summary| !ledger_cx.held.contains_key(&issue.id);
     let line = |issue: &Summary| format!("{} {}, priority {}", issue.id, issue.title, issue.priority);
-    Ok(found.iter().filter(is_free).take(SHOWN + 1).map(line).collect())
+    Ok(found.iter().filter(is_free).take(MAX_READY_ISSUES + 1).map(line).collect())
 }

@@ -22,10 +22,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let target = desk.target(args.target.as_deref())?;
-    let record = propose(&desk.place, &desk.ledger, &args.issue, target)?;
-    cx.answer_changed(&desk, "Proposed", &[(record, target)])?;
+    let ledger_cx = cx.open_ledgers()?;
+    let target = ledger_cx.target(args.target.as_deref())?;
+    let record = propose(&ledger_cx.place, &ledger_cx.ledger, &args.issue, target)?;
+    cx.answer_changed(&ledger_cx, "Proposed", &[(record, target)])?;
     cx.ui.note("commit the ledger with your change to propose it");
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use waypost_core::{Kind, Result};
 
 use crate::CommandContext;
-use crate::issues::moment_or_age;
+use crate::issues::parse_time_ago;
 use crate::ui::{BOLD, DIM, cell, styled};
 use waypost::merge_driver::ensure_driver;
 use waypost::prune::{Plan, Pruned, prune};
@@ -31,20 +31,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
+    let ledger_cx = cx.open_ledgers()?;
     let plan = Plan {
-        before: moment_or_age(&args.closed_before, desk.now)?,
+        before: parse_time_ago(&args.closed_before, ledger_cx.now)?,
         keep: args.keep,
         down_to: None,
         is_rehearsal: args.dry_run,
     };
     let mut pruned = Pruned { issues: Vec::new(), uncommitted: 0 };
-    for number in desk.ledger.numbers() {
-        let one = prune(&desk.ledger, number, plan)?;
+    for number in ledger_cx.ledger.numbers() {
+        let one = prune(&ledger_cx.ledger, number, plan)?;
         pruned.uncommitted += one.uncommitted;
         pruned.issues.extend(one.issues);
     }
-    ensure_driver(&desk.place);
+    ensure_driver(&ledger_cx.place);
     if pruned.uncommitted > 0 {
         cx.ui.warn(&format!("{} more are not committed as they are, so they stay", pruned.uncommitted));
     }

@@ -22,34 +22,34 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    if let Some(wanted) = &args.explain {
-        return explain(cx, wanted);
+    if let Some(id_or_prefix) = &args.explain {
+        return explain(cx, id_or_prefix);
     }
-    let desk = cx.desk()?;
-    let held = &desk.held;
+    let ledger_cx = cx.open_ledgers()?;
+    let held = &ledger_cx.held;
     let ready = |index: &Index, limit: Option<usize>| {
-        let mut ready = index.ready(desk.now, limit.map(|limit| limit.saturating_add(held.len())))?;
+        let mut ready = index.ready(ledger_cx.now, limit.map(|limit| limit.saturating_add(held.len())))?;
         ready.retain(|issue| !held.contains_key(&issue.id));
         ready.truncate(limit.unwrap_or(usize::MAX));
         Ok(ready)
     };
-    if cx.list(&desk, args.limit, Column::USUAL, ready)? {
+    if cx.list(&ledger_cx, args.limit, Column::DEFAULT, ready)? {
         return Ok(ExitCode::SUCCESS);
     }
     cx.ui.note("nothing is ready; way ready --explain says why");
     Ok(ExitCode::from(Kind::NothingToDo.exit_code()))
 }
 
-fn explain(cx: &mut CommandContext, wanted: &str) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let held = &desk.held;
-    let explained = cx.with_index(&desk, |index| {
-        let found = if wanted.is_empty() {
+fn explain(cx: &mut CommandContext, id_or_prefix: &str) -> Result<ExitCode> {
+    let ledger_cx = cx.open_ledgers()?;
+    let held = &ledger_cx.held;
+    let explained = cx.with_index(&ledger_cx, |index| {
+        let found = if id_or_prefix.is_empty() {
             index.list(&Filter::default(), Sort::Id, false, None)?
         } else {
-            index.summary(&index.find(wanted)?)?.into_iter().collect()
+            index.summary(&index.find(id_or_prefix)?)?.into_iter().collect()
         };
-        let obstacles = index.all_obstacles(found.iter().map(|summary| summary.id.as_str()), desk.now)?;
+        let obstacles = index.all_obstacles(found.iter().map(|summary| summary.id.as_str()), ledger_cx.now)?;
         let explained = obstacles.iter().zip(found).map(|(obstacles, summary)| {
             let mut reasons: Vec<_> = obstacles.iter().map(ToString::to_string).collect();
             let lease = held.get(&summary.id);
@@ -59,7 +59,7 @@ fn explain(cx: &mut CommandContext, wanted: &str) -> Result<ExitCode> {
         Ok(explained.collect::<Vec<_>>())
     })?;
     let data: Vec<Value> = explained.iter().map(|(reasons, issue)| json!({ "id": issue.id, "title": issue.title, "ready": reasons.is_empty(), "reasons": reasons })).collect();
-    let data = if wanted.is_empty() { Value::Array(data) } else { data.into_iter().next().unwrap_or_default() };
+    let data = if id_or_prefix.is_empty() { Value::Array(data) } else { data.into_iter().next().unwrap_or_default() };
     cx.ui.answer(&data, |text| {
         let rows: Vec<_> = explained
             .iter()

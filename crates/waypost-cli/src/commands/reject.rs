@@ -19,8 +19,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let rejected = reject(&desk.place, &desk.ledger, &args.issue, &args.reason)?;
-    cx.answer_changed(&desk, "Rejected", &[rejected])?;
+    let ledger_cx = cx.open_ledgers()?;
+    let rejected = reject(&ledger_cx.place, &ledger_cx.ledger, &args.issue, &args.reason)?;
+    cx.answer_changed(&ledger_cx, "Rejected", &[rejected])?;
     Ok(ExitCode::SUCCESS)
 }

@@ -23,8 +23,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let Some(resolved) = resolve(&desk.place, &desk.ledger, args.stage)? else {
+    let ledger_cx = cx.open_ledgers()?;
+    let Some(resolved) = resolve(&ledger_cx.place, &ledger_cx.ledger, args.stage)? else {
         return Err(Error::new(Kind::NothingToDo, "the ledger has no conflict markers"));
     };
     let path = &resolved.path;

@@ -21,9 +21,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    desk.ledger.make_searchable(|| cx.ui.note("reading the words of all issues, once"))?;
-    if !cx.list(&desk, args.limit, Column::USUAL, |index, limit| index.search(&args.words, limit))? {
+    let ledger_cx = cx.open_ledgers()?;
+    ledger_cx.ledger.make_searchable(|| cx.ui.note("reading the words of all issues, once"))?;
+    if !cx.list(&ledger_cx, args.limit, Column::DEFAULT, |index, limit| index.search(&args.words, limit))? {
         cx.ui.note("no issue fits");
     }
     Ok(ExitCode::SUCCESS)

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use serde_json::json;
 use waypost_core::{Error, Kind, Result};
 
-use crate::setup::{self, Agent, Found, State};
+use crate::setup::{self, Agent, PartStatus, State};
 use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
-use crate::work::word;
+use crate::work::parse_enum;
 use crate::{CommandContext, ui};
 
 /// Tell a coding agent about Waypost, in the files that it reads
@@ -26,7 +26,7 @@ use crate::{CommandContext, ui};
   way setup cursor --remove        takes away exactly what is ours")]
 pub(crate) struct Args {
     /// claude-code, codex, cursor, gemini or generic
-    #[arg(value_name = "AGENT", value_parser = word::<Agent>)]
+    #[arg(value_name = "AGENT", value_parser = parse_enum::<Agent>)]
     target: Agent,
     /// Print what would be written, and write nothing
     #[arg(long, conflicts_with_all = ["remove", "check"])]
@@ -53,7 +53,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         (false, true) => setup::remove(&root, args.target),
         (false, false) => setup::set_up(&root, args.target),
     }?;
-    let verb = |found: &Found| match (found.state, args.check, args.remove) {
+    let verb = |found: &PartStatus| match (found.state, args.check, args.remove) {
         (State::InOrder, true, _) => (GOOD, "in order"),
         (State::Missing, true, _) => (BAD, "missing"),
         (State::Outdated, true, _) => (WARN, "outdated"),
@@ -68,7 +68,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         .map(|part| json!({ "path": part.path, "what": part.what, "state": verb(part).1.replace(' ', "_") }))
         .collect();
     cx.ui.answer(&json!({ "agent": args.target.name(), "parts": parts }), |text| {
-        let row = |part: &Found| {
+        let row = |part: &PartStatus| {
             let (style, word) = verb(part);
             vec![styled(style, word), cell(part.path), styled(DIM, part.what)]
         };
@@ -89,12 +89,12 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 fn print(cx: &CommandContext, agent: Agent) -> Result<ExitCode> {
-    let wanted = setup::wanted(agent)?;
+    let planned = setup::planned_parts(agent)?;
     if cx.ui.json {
-        cx.ui.answer(&json!({ "agent": agent.name(), "parts": wanted }), |_| {})?;
+        cx.ui.answer(&json!({ "agent": agent.name(), "parts": planned }), |_| {})?;
         return Ok(ExitCode::SUCCESS);
     }
-    for (number, part) in wanted.iter().enumerate() {
+    for (number, part) in planned.iter().enumerate() {
         let gap = if number > 0 { "\n" } else { "" };
         ui::print(&format!("{gap}{} ({}):\n\n{}", part.path, part.what, part.content))?;
     }

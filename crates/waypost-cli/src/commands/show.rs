@@ -46,20 +46,23 @@ impl Page {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
+    let ledger_cx = cx.open_ledgers()?;
     let ids = ids(&args.issues)?;
     let mut pages = Vec::new();
-    for wanted in &ids {
-        pages.push(match cx.with_index(&desk, |index| look(index, wanted, desk.now)) {
+    for id_or_prefix in &ids {
+        pages.push(match cx.with_index(&ledger_cx, |index| load_page(index, id_or_prefix, ledger_cx.now)) {
             Ok(page) => page,
             Err(error) => {
-                let (record, commit) = history::instead_of(error, &desk.place, wanted)?;
-                cx.ui.warn(&format!("{wanted} is not in the ledger any more; last in commit {}", commit.short_id()));
+                let (record, commit) = history::instead_of(error, &ledger_cx.place, id_or_prefix)?;
+                cx.ui.warn(&format!(
+                    "{id_or_prefix} is not in the ledger any more; last in commit {}",
+                    commit.short_id()
+                ));
                 Page::gone(record)?
             }
         });
     }
-    let data = OneOrMany(desk.json_list(pages.iter().map(|page| &page.record))?);
+    let data = OneOrMany(ledger_cx.json_list(pages.iter().map(|page| &page.record))?);
     cx.ui.answer(&data, |text| {
         for (number, page) in pages.iter().enumerate() {
             if number > 0 {
@@ -71,8 +74,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn look(index: &Index, wanted: &str, now: Timestamp) -> Result<Page> {
-    let entry = index.get_by_prefix(wanted)?;
+fn load_page(index: &Index, id_or_prefix: &str, now: Timestamp) -> Result<Page> {
+    let entry = index.get_by_prefix(id_or_prefix)?;
     let id = entry.issue.id.clone();
     let summaries = |ids: Vec<String>| -> Result<Vec<Summary>> {
         Ok(ids.iter().map(|id| index.summary(id)).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())

@@ -20,8 +20,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let since = Timestamp::from_millis(desk.now.as_millis() - i64::from(args.days) * 86_400_000);
-    cx.list(&desk, args.limit, Column::USUAL, |index, limit| index.stale(since, limit))?;
+    let ledger_cx = cx.open_ledgers()?;
+    let since = Timestamp::from_millis(ledger_cx.now.as_millis() - i64::from(args.days) * 86_400_000);
+    cx.list(&ledger_cx, args.limit, Column::DEFAULT, |index, limit| index.stale(since, limit))?;
     Ok(ExitCode::SUCCESS)
 }

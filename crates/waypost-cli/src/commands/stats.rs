@@ -13,8 +13,8 @@ use crate::ui::{BOLD, cell, styled};
 pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let counts = cx.with_index(&desk, |index| index.counts(desk.now))?;
+    let ledger_cx = cx.open_ledgers()?;
+    let counts = cx.with_index(&ledger_cx, |index| index.counts(ledger_cx.now))?;
     let by_priority: Vec<(String, usize)> =
         counts.open_by_priority.iter().map(|(priority, count)| (format!("P{priority}"), *count)).collect();
     let object = |counts: &[(String, usize)]| -> Map<String, Value> {

@@ -13,8 +13,8 @@ use waypost_core::{Error, Result};
 
 use super::events::{Names, summary};
 use crate::CommandContext;
-use crate::spans::{ahead, roughly};
-use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, ending, styled};
+use crate::spans::{format_coarse_duration, format_deadline};
+use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, cell_keeping_end, styled};
 use waypost::jobs;
 use waypost::ledger::Ledger;
 use waypost::session::Session;
@@ -92,7 +92,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         if !running.is_empty() {
             text.heading("Jobs");
             let rows = running.iter().map(|view| page.job(view)).collect();
-            text.fitted(rows, 4);
+            text.fitted_table(rows, 4);
             text.gap();
         }
         if issues.is_some() || !status.issues.is_empty() {
@@ -100,7 +100,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         }
         page.worktrees(text, &worktrees, cx.global.worktree.is_some());
         text.heading("Store");
-        text.fitted(vec![vec![cell(""), ending(&choice.location), styled(DIM, format!("{} events", history.last))]], 1);
+        text.fitted_table(
+            vec![vec![cell(""), cell_keeping_end(&choice.location), styled(DIM, format!("{} events", history.last))]],
+            1,
+        );
         if !history.events.is_empty() {
             text.gap();
             text.heading("Latest");
@@ -119,7 +122,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                     ]
                 })
                 .collect();
-            text.fitted(rows, 2);
+            text.fitted_table(rows, 2);
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -180,7 +183,7 @@ impl Page<'_> {
         }
         for seen in stuck {
             let holder = seen.holder.as_deref().unwrap_or("nobody");
-            let left = seen.expires_at.map_or_else(String::new, |moment| ahead(moment, self.now));
+            let left = seen.expires_at.map_or_else(String::new, |moment| format_deadline(moment, self.now));
             add(
                 BAD,
                 "stuck",
@@ -194,7 +197,7 @@ impl Page<'_> {
             return;
         }
         text.heading("Needs attention");
-        text.fitted(rows, 2);
+        text.fitted_table(rows, 2);
         let shown = [questions.len(), dead.len(), messages.len(), stuck.len()].iter().sum::<usize>() as u64;
         more(text, totals.questions + totals.dead + totals.messages + totals.stuck, shown, "way status --limit 50");
         text.gap();
@@ -205,7 +208,9 @@ impl Page<'_> {
         let Status { working, ready, waiting, workflows, agents, totals, .. } = self.status;
         self.section(text, "Working", working, totals.working, "way task list", |seen| {
             let since = seen.task.started_at.map_or_else(String::new, |moment| moment.ago(self.now));
-            let left = seen.expires_at.map_or_else(String::new, |moment| format!("ends {}", ahead(moment, self.now)));
+            let left = seen
+                .expires_at
+                .map_or_else(String::new, |moment| format!("ends {}", format_deadline(moment, self.now)));
             vec![cell(seen.holder.as_deref().unwrap_or("-")), styled(DIM, since), styled(DIM, left)]
         });
         self.section(text, "Ready", ready, totals.ready, "way task list", |seen| {
@@ -216,7 +221,7 @@ impl Page<'_> {
         });
         self.section(text, "Waiting", waiting, totals.waiting, "way task list", |seen| {
             let why = match (seen.task.status, seen.task.due_at) {
-                (TaskStatus::Failed, Some(due)) => format!("next attempt {}", ahead(due, self.now)),
+                (TaskStatus::Failed, Some(due)) => format!("next attempt {}", format_deadline(due, self.now)),
                 (status, _) => status.to_string(),
             };
             vec![styled(WARN, why), styled(DIM, seen.task.updated_at.ago(self.now))]
@@ -224,7 +229,7 @@ impl Page<'_> {
         if !workflows.is_empty() {
             text.heading("Workflows");
             let rows: Vec<_> = workflows.iter().map(|seen| self.workflow(seen)).collect();
-            text.fitted(rows, 1);
+            text.fitted_table(rows, 1);
             more(text, totals.workflows, workflows.len() as u64, "way workflow list");
             text.gap();
         }
@@ -244,7 +249,7 @@ impl Page<'_> {
                     ]
                 })
                 .collect();
-            text.fitted(rows, 3);
+            text.fitted_table(rows, 3);
             more(text, totals.agents, agents.len() as u64, "way agent list");
             text.gap();
         }
@@ -272,7 +277,7 @@ impl Page<'_> {
                 row
             })
             .collect();
-        text.fitted(rows, 1);
+        text.fitted_table(rows, 1);
         more(text, total, tasks.len() as u64, all);
         text.gap();
     }
@@ -286,7 +291,7 @@ impl Page<'_> {
             WorkflowStatus::Paused | WorkflowStatus::AwaitingMerge => WARN,
             _ => PLAIN,
         };
-        let age = roughly(self.now.since(seen.workflow.created_at));
+        let age = format_coarse_duration(self.now.since(seen.workflow.created_at));
         vec![
             cell(""),
             cell(&seen.workflow.name),
@@ -314,12 +319,12 @@ impl Page<'_> {
                     cell(""),
                     cell(&seen.lease.subject),
                     cell(&seen.holder_name),
-                    styled(DIM, format!("ends {}", ahead(seen.lease.expires_at, self.now))),
+                    styled(DIM, format!("ends {}", format_deadline(seen.lease.expires_at, self.now))),
                     styled(DIM, self.places.get(&seen.lease.worktree_id).map_or("", String::as_str)),
                 ]
             })
             .collect();
-        text.fitted(rows, 1);
+        text.fitted_table(rows, 1);
         more(text, self.status.totals.issues, self.status.issues.len() as u64, "way list --status in_progress");
         text.gap();
     }
@@ -342,12 +347,12 @@ impl Page<'_> {
                     cell(one.branch.as_deref().unwrap_or("-")),
                     styled(style, one.state.as_str()),
                     styled(DIM, one.last_seen.map_or_else(|| "-".to_owned(), |seen| seen.ago(self.now))),
-                    ending(one.path.display()),
+                    cell_keeping_end(one.path.display()),
                 ]
             })
             .collect();
         let hidden = worktrees.len() - rows.len();
-        text.fitted(rows, 4);
+        text.fitted_table(rows, 4);
         if hidden > 0 {
             text.line(format!("  and {hidden} removed: way worktree list"));
         }

@@ -34,22 +34,23 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run, limit: limit(&desk.place) };
-    let numbers = desk.ledger.numbers();
+    let ledger_cx = cx.open_ledgers()?;
+    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run, limit: limit(&ledger_cx.place) };
+    let numbers = ledger_cx.ledger.numbers();
     let is_one = numbers.len() == 1;
     // Without any planning there are no proposals either.
-    let mut fetched = if desk.ledger.may_write(0) || numbers.is_empty() { None } else { fetch(cx, &desk, options)? };
+    let mut fetched =
+        if ledger_cx.ledger.may_write(0) || numbers.is_empty() { None } else { fetch(cx, &ledger_cx, options)? };
     let mut synced: Vec<(&Repo, Synced)> = Vec::new();
     for number in numbers {
-        let repo = &desk.ledger.repos()[number];
+        let repo = &ledger_cx.ledger.repos()[number];
         if !is_one {
             cx.ui.progress(&escape(&format!("{}:", repo.path().display())))?;
         }
         let one = {
             let ui = &cx.ui;
             // A closed stdout is said with the answer.
-            sync(repo, &desk.place.variables, options, &|step| drop(ui.progress(&escape(step))))
+            sync(repo, &ledger_cx.place.variables, options, &|step| drop(ui.progress(&escape(step))))
         };
         match one {
             Ok(mut one) => {
@@ -85,7 +86,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         .collect();
     let data = if is_one { data.into_iter().next().unwrap_or_default() } else { Value::Array(data) };
     // What the planning says of them is committed now, so nothing is lost with a copy that is retired.
-    let outcomes = if args.dry_run { Vec::new() } else { merge_answered_proposals(&desk.ledger, 0)? };
+    let outcomes = if args.dry_run { Vec::new() } else { merge_answered_proposals(&ledger_cx.ledger, 0)? };
     for outcome in &outcomes {
         let words = match outcome {
             Outcome::Accepted(id) => format!("{id} was accepted: it is the project's now"),
@@ -102,17 +103,17 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             cx.ui.note(&words);
         }
     }
-    cx.ui.answer(&data, |text| synced.iter().for_each(|(_, one)| tell(text, one, args.dry_run)))?;
+    cx.ui.answer(&data, |text| synced.iter().for_each(|(_, one)| write_outcome(text, one, args.dry_run)))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Fetches the project that proposals go to. If that fails, the rest is synced all the same.
-fn fetch(cx: &mut CommandContext, desk: &LedgerContext, options: Options) -> Result<Option<Fetched>> {
-    let project = &desk.ledger.repos()[0];
+fn fetch(cx: &mut CommandContext, ledger_cx: &LedgerContext, options: Options) -> Result<Option<Fetched>> {
+    let project = &ledger_cx.ledger.repos()[0];
     if !options.is_rehearsal {
         cx.ui.progress(&escape(&format!("Fetching {}", project.path().display())))?;
     }
-    match fetch_project(project, &desk.place.variables, options) {
+    match fetch_project(project, &ledger_cx.place.variables, options) {
         Ok(fetched) => Ok(fetched),
         Err(error) => {
             let what = "what became of proposals is as the last fetch saw it";
@@ -122,7 +123,7 @@ fn fetch(cx: &mut CommandContext, desk: &LedgerContext, options: Options) -> Res
     }
 }
 
-fn tell(text: &mut Text, synced: &Synced, is_rehearsal: bool) {
+fn write_outcome(text: &mut Text, synced: &Synced, is_rehearsal: bool) {
     for command in &synced.commands {
         text.line(command);
     }

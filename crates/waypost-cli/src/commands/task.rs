@@ -15,8 +15,8 @@ use crate::CommandContext;
 use crate::issues::text_or_stdin;
 use crate::ui::{BOLD, DIM, Text, cell, styled};
 use crate::work::{
-    EpochArg, TaskArg, Within, in_time, json_or_text, lasting, said, span, task_line, task_table, wait_for, word,
-    write_lines,
+    EpochArg, TaskArg, WorkflowArg, format_duration, format_time_until, humanize, json_or_text, parse_duration,
+    parse_enum, task_line, task_table, wait_for, write_lines,
 };
 use waypost::claims::{self, CLOSED, NoticeOutcome};
 use waypost::session::Session;
@@ -67,9 +67,9 @@ enum Command {
 #[derive(clap::Args)]
 struct ListArgs {
     #[command(flatten)]
-    within: Within,
+    within: WorkflowArg,
     /// Only those with this status
-    #[arg(long, value_name = "STATUS", value_parser = word::<TaskStatus>)]
+    #[arg(long, value_name = "STATUS", value_parser = parse_enum::<TaskStatus>)]
     status: Vec<TaskStatus>,
     /// Only those that could be claimed now
     #[arg(long)]
@@ -83,7 +83,7 @@ struct ListArgs {
 #[derive(clap::Args)]
 struct NextArgs {
     #[command(flatten)]
-    within: Within,
+    within: WorkflowArg,
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 10)]
     limit: u32,
@@ -107,9 +107,9 @@ struct ClaimArgs {
     #[arg(value_name = "TASK")]
     task: Option<String>,
     #[command(flatten)]
-    within: Within,
+    within: WorkflowArg,
     /// How long the lease lasts after each sign of life [default: 10m]
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     ttl: Option<u64>,
     /// How many tokens the context may have, four bytes each [default: 8000]
     #[arg(long, value_name = "N")]
@@ -118,7 +118,7 @@ struct ClaimArgs {
     #[arg(long)]
     wait: bool,
     /// How long to wait at most, for example 10m; for ever if nobody says
-    #[arg(long, value_name = "TIME", value_parser = span, requires = "wait")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "wait")]
     timeout: Option<u64>,
 }
 
@@ -130,7 +130,7 @@ struct CheckpointArgs {
     #[command(flatten)]
     epoch: EpochArg,
     /// What it is about: plan, replan, progress, decision, error, recovery or complete
-    #[arg(long = "type", value_name = "TYPE", value_parser = word::<CheckpointKind>, default_value = "progress")]
+    #[arg(long = "type", value_name = "TYPE", value_parser = parse_enum::<CheckpointKind>, default_value = "progress")]
     kind: CheckpointKind,
     /// One line; - for standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -159,7 +159,7 @@ struct HeartbeatArgs {
     #[arg(value_name = "TASK")]
     task: Option<String>,
     #[command(flatten)]
-    within: Within,
+    within: WorkflowArg,
     #[command(flatten)]
     epoch: EpochArg,
 }
@@ -293,7 +293,7 @@ struct WaitArgs {
     #[command(flatten)]
     task: TaskArg,
     /// How long to wait at most, for example 10m; for ever if nobody says
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<u64>,
 }
 
@@ -378,7 +378,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
         workflow: args.within.workflow.clone(),
         statuses: args.status.clone(),
         claimable: args.claimable,
-        worktree_id: cx.wanted_worktree(&mut session)?,
+        worktree_id: cx.worktree_filter(&mut session)?,
         limit: if args.limit == 0 { u32::MAX } else { args.limit },
     };
     let list = session.read(operation)?;
@@ -421,12 +421,15 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
         value => Some(value.to_string()),
     };
     let held = view.holder.as_ref().zip(view.epoch).zip(view.expires_at);
-    let spans = |span: Option<u64>| span.map(lasting);
+    let spans = |span: Option<u64>| span.map(format_duration);
     let facts = [
-        ("status", Some(said(task.status.as_str()))),
+        ("status", Some(humanize(task.status.as_str()))),
         ("workflow", Some(format!("{} ({})", view.workflow, task.workflow_id))),
         ("priority", Some(format!("P{}", task.priority))),
-        ("holder", held.map(|((who, epoch), end)| format!("{who}, epoch {epoch}, ends {}", in_time(end, now)))),
+        (
+            "holder",
+            held.map(|((who, epoch), end)| format!("{who}, epoch {epoch}, ends {}", format_time_until(end, now))),
+        ),
         ("only for", view.assigned_to.clone()),
         ("needs", names(&view.depends_on)),
         ("waits for", names(&view.blocked_by)),
@@ -438,7 +441,7 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
         ("attempts", Some(format!("{} failed of {}", task.attempts, task.max_attempts))),
         (
             "next attempt",
-            (task.status == TaskStatus::Failed).then_some(task.due_at).flatten().map(|due| in_time(due, now)),
+            (task.status == TaskStatus::Failed).then_some(task.due_at).flatten().map(|due| format_time_until(due, now)),
         ),
         ("may take", spans(task.run_timeout_ms)),
         ("may be silent", spans(task.stall_timeout_ms)),
@@ -508,7 +511,7 @@ fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
         match (found, refused) {
             (Some(claimed), _) => claimed,
             (None, Some(error)) => {
-                let waited = lasting(args.timeout.unwrap_or_default());
+                let waited = format_duration(args.timeout.unwrap_or_default());
                 return Err(error.within(format!("after {waited}")));
             }
             (None, None) => return Err(Error::internal("nothing was claimed, for no reason")),
@@ -605,7 +608,7 @@ fn write_alive(text: &mut Text, alive: &Alive) {
     if alive.is_cancelled {
         text.line("The task was called off: stop working on it");
     }
-    let next = lasting(alive.next_ms);
+    let next = format_duration(alive.next_ms);
     text.line(format!("{} held{}, next sign of life within {next}", alive.leases.len(), unread(alive.unread)));
     let row = |lease: &waypost_core::model::Lease| {
         vec![cell(format!("  {}", lease.subject)), cell(format!("epoch {}", lease.epoch)), cell(lease.expires_at)]
@@ -664,7 +667,7 @@ fn fail(cx: &mut CommandContext, args: &FailArgs) -> Result<()> {
         let (attempts, most) = (task.task.attempts, task.task.max_attempts);
         let next = match (task.task.status, task.task.due_at) {
             (TaskStatus::Dead, _) => ", none is left".to_owned(),
-            (TaskStatus::Failed, Some(due)) => format!(", next {}", in_time(due, now)),
+            (TaskStatus::Failed, Some(due)) => format!(", next {}", format_time_until(due, now)),
             _ => String::new(),
         };
         text.line(format!("{}, {attempts} of {most} attempts{next}", task_line("Failed", &task)));
@@ -684,8 +687,8 @@ fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
         Ok(is_over.then_some(seen))
     })?;
     let Some(over) = over else {
-        let waited = lasting(args.timeout.unwrap_or_default());
-        let message = format!("task {task} is not over after {waited}: {}", said(status.as_str()));
+        let waited = format_duration(args.timeout.unwrap_or_default());
+        let message = format!("task {task} is not over after {waited}: {}", humanize(status.as_str()));
         return Err(Error::new(Kind::NothingToDo, message));
     };
     let (name, status) = (&over.task.name, over.task.status);

@@ -7,7 +7,7 @@ use waypost::access::Role;
 use waypost_core::Result;
 
 use crate::CommandContext;
-use crate::spans::span;
+use crate::spans::parse_duration;
 use crate::ui::{BOLD, DIM, cell, styled};
 use waypost::tokens::{OWNER_TOKEN_ID, Token, TokenRequest, Tokens};
 
@@ -53,8 +53,8 @@ struct CreateArgs {
     /// The only task that it is for, by its id; for jobs
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// How long it ttl_ms; for ever if nobody says
-    #[arg(long, value_name = "SPAN", value_parser = span)]
+    /// How long it lasts; for ever if nobody says
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     expires: Option<u64>,
 }
 

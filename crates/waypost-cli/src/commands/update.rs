@@ -7,7 +7,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use crate::CommandContext;
-use crate::issues::{description, ids, moment, priority};
+use crate::issues::{description, ids, parse_priority, parse_time_ahead};
 use waypost::ledger::{Change, Edit};
 
 /// Change fields of issues; an empty text takes a field out
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "STATUS")]
     status: Option<String>,
     /// 0 (highest) to 4
-    #[arg(short, long, value_name = "N", value_parser = priority)]
+    #[arg(short, long, value_name = "N", value_parser = parse_priority)]
     priority: Option<u8>,
     /// bug, feature, task, epic, chore, or your own
     #[arg(short = 't', long = "type", value_name = "TYPE")]
@@ -96,8 +96,8 @@ impl Args {
             owner: self.owner.clone(),
             parent_id: self.parent.clone(),
             external_ref: self.external_ref.clone(),
-            defer_until: self.defer_until.as_deref().map(|text| moment(text, now)).transpose()?,
-            due_at: self.due.as_deref().map(|text| moment(text, now)).transpose()?,
+            defer_until: self.defer_until.as_deref().map(|text| parse_time_ahead(text, now)).transpose()?,
+            due_at: self.due.as_deref().map(|text| parse_time_ahead(text, now)).transpose()?,
             estimated_minutes: self.estimate,
             add_labels: self.add_labels.clone(),
             remove_labels: self.remove_labels.clone(),
@@ -110,9 +110,9 @@ impl Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let records = desk.apply(&args.changes(desk.now)?)?;
-    cx.prune_if_large(&desk);
-    cx.answer_changed(&desk, "Changed", &records)?;
+    let ledger_cx = cx.open_ledgers()?;
+    let records = ledger_cx.apply(&args.changes(ledger_cx.now)?)?;
+    cx.prune_if_large(&ledger_cx);
+    cx.answer_changed(&ledger_cx, "Changed", &records)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -63,7 +63,7 @@ pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
         data[name] = match found {
             Some((path, source)) => {
                 rows.push(row(label, path.display(), &source.to_string(), path.exists()));
-                known(&path, &source)
+                to_json(&path, &source)
             }
             None => Value::Null,
         };
@@ -156,7 +156,7 @@ fn row(label: &str, path: impl std::fmt::Display, why: &str, exists: bool) -> Ve
     vec![styled(BOLD, label), cell(path), styled(DIM, why)]
 }
 
-fn known(path: &Path, source: &Source) -> Value {
+fn to_json(path: &Path, source: &Source) -> Value {
     json!({
         "path": path_text::to_text(path),
         "source": source.source,

@@ -19,9 +19,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let desk = cx.desk()?;
-    let target = desk.target(args.target.as_deref())?;
-    let record = withdraw(&desk.place, &desk.ledger, &args.issue, target)?;
-    cx.answer_changed(&desk, "Withdrawn", &[(record, desk.ledger.route().number)])?;
+    let ledger_cx = cx.open_ledgers()?;
+    let target = ledger_cx.target(args.target.as_deref())?;
+    let record = withdraw(&ledger_cx.place, &ledger_cx.ledger, &args.issue, target)?;
+    cx.answer_changed(&ledger_cx, "Withdrawn", &[(record, ledger_cx.ledger.route().number)])?;
     Ok(ExitCode::SUCCESS)
 }

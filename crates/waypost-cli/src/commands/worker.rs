@@ -8,7 +8,7 @@ use waypost_core::{Error, Result};
 
 use super::job::HowArgs;
 use crate::CommandContext;
-use crate::spans::span;
+use crate::spans::parse_duration;
 use waypost::worker::{Worker, WorkerEvent};
 
 /// Take tasks as they become ready, and run each as a job
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long)]
     until_empty: bool,
     /// How long running jobs may take to end once it is asked to stop
-    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "30s")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration, default_value = "30s")]
     patience: u64,
     #[command(flatten)]
     how: HowArgs,

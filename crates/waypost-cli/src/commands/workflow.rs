@@ -19,8 +19,8 @@ use crate::CommandContext;
 use crate::issues::text_or_stdin;
 use crate::ui::{BOLD, Cell, DIM, Text, cell, styled};
 use crate::work::{
-    TaskArg, first_line, json_or_text, lasting, progress, said, shortened_list, span, task_table, wait_for, word,
-    workflow_line, workflow_style,
+    TaskArg, first_line, format_duration, humanize, json_or_text, parse_duration, parse_enum, progress, shortened_list,
+    task_table, wait_for, workflow_line, workflow_style,
 };
 use waypost::epics;
 use waypost::plans;
@@ -99,7 +99,7 @@ struct CreateArgs {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     summary: Option<String>,
     /// What it was made from: prompt, issue, template, github or custom
-    #[arg(long, value_name = "SOURCE", value_parser = word::<Source>)]
+    #[arg(long, value_name = "SOURCE", value_parser = parse_enum::<Source>)]
     source: Option<Source>,
     /// Which issue, template or page that was
     #[arg(long, value_name = "REF")]
@@ -136,7 +136,7 @@ struct PlanArgs {
 #[derive(clap::Args)]
 struct ListArgs {
     /// Only those with this status
-    #[arg(long, value_name = "STATUS", value_parser = word::<WorkflowStatus>)]
+    #[arg(long, value_name = "STATUS", value_parser = parse_enum::<WorkflowStatus>)]
     status: Vec<WorkflowStatus>,
     /// Those that are over, too
     #[arg(long, conflicts_with = "status")]
@@ -238,16 +238,16 @@ struct AddTaskArgs {
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
     /// The pause before the second attempt; doubled for each further one
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     backoff: Option<u64>,
     /// How long one attempt may take
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<u64>,
     /// How long it may wait to be claimed
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     queue_timeout: Option<u64>,
     /// How long an attempt may go without a checkpoint
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     stall_timeout: Option<u64>,
     /// Completing it needs evidence
     #[arg(long)]
@@ -286,7 +286,7 @@ struct WaitArgs {
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
     /// How long to wait at most, for example 10m; for ever if nobody says
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<u64>,
 }
 
@@ -414,7 +414,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     };
     let query = WorkflowQuery {
         statuses,
-        worktree_id: cx.wanted_worktree(&mut session)?,
+        worktree_id: cx.worktree_filter(&mut session)?,
         // One more than is shown tells whether there are more.
         limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit.saturating_add(1) },
         ..WorkflowQuery::default()
@@ -450,7 +450,7 @@ fn workflow_table(workflows: &[WorkflowView], now: Timestamp) -> Vec<Vec<Cell>> 
         vec![
             styled(DIM, &workflow.id),
             styled(BOLD, &workflow.name),
-            styled(workflow_style(workflow.status), said(workflow.status.as_str())),
+            styled(workflow_style(workflow.status), humanize(workflow.status.as_str())),
             cell(format!("{}/{}", view.done, view.total)),
             styled(DIM, workflow.updated_at.ago(now)),
             styled(DIM, about.map(|text| first_line(text, 60)).unwrap_or_default()),
@@ -513,7 +513,7 @@ fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
         cell(progress(view)),
     ]]);
     let mut counts: Vec<_> =
-        view.counts.iter().map(|(status, count)| format!("{count} {}", said(status.as_str()))).collect();
+        view.counts.iter().map(|(status, count)| format!("{count} {}", humanize(status.as_str()))).collect();
     for (count, what) in [(summary.claimable, "can be claimed"), (summary.blocked, "wait for others")] {
         if count > 0 {
             counts.push(format!("{count} {what}"));
@@ -528,7 +528,7 @@ fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
     let oldest = summary.oldest.as_ref().map(|task| {
         let since = task.task.started_at.map_or(0, |started| now.since(started));
         let holder = task.holder.as_deref().unwrap_or("somebody");
-        format!("{} by {holder} for {}", task.task.name, lasting(since))
+        format!("{} by {holder} for {}", task.task.name, format_duration(since))
     });
     let mut rows = Vec::new();
     let facts = [
@@ -639,21 +639,23 @@ fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
         (Some(over), _) if over.workflow.status == WorkflowStatus::Completed => cx.answer_workflow("Ended", &over),
         (Some(over), _) => {
             let workflow = &over.workflow;
-            let error = Error::conflict(format!("workflow {} is {}", workflow.name, said(workflow.status.as_str())));
+            let error =
+                Error::conflict(format!("workflow {} is {}", workflow.name, humanize(workflow.status.as_str())));
             let error = workflow.reason.iter().fold(error, Error::because);
             Err(error.hint(format!("way workflow summary {}", workflow.id)))
         }
         (None, seen) => {
             let progress = seen.as_ref().map(progress).unwrap_or_default();
-            let waited = lasting(args.timeout.unwrap_or_default());
+            let waited = format_duration(args.timeout.unwrap_or_default());
             Err(Error::new(Kind::NothingToDo, format!("workflow {id} is not over after {waited}: {progress}")))
         }
     }
 }
 
 fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
-    let desk = cx.desk()?;
-    let made = cx.with_index(&desk, |index| epics::plan(index, desk.ledger.terms(), &args.issue, desk.now))?;
+    let ledger_cx = cx.open_ledgers()?;
+    let made =
+        cx.with_index(&ledger_cx, |index| epics::plan(index, ledger_cx.ledger.terms(), &args.issue, ledger_cx.now))?;
     for warning in &made.warnings {
         cx.ui.warn(warning);
     }

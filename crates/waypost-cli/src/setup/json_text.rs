@@ -35,7 +35,7 @@ impl<'a> JsonText<'a> {
     pub(super) fn read(text: &'a str) -> Result<JsonText<'a>> {
         serde_json::from_str::<Value>(text).map_err(|error| Error::invalid("it is not JSON").because(error))?;
         // It is JSON, so what follows need not look twice.
-        let (root, _) = node(text, after_space(text, 0));
+        let (root, _) = parse_node(text, skip_space(text, 0));
         let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let first = root.parts.first().map_or("", |part| &text[root.span.start + 1..part.start]);
         let indent = match first.rsplit_once('\n') {
@@ -58,27 +58,27 @@ impl<'a> JsonText<'a> {
             let Some(part) = node.member(key) else {
                 let wrap = |value: Value, key: &&str| Value::Object(Map::from_iter([((*key).to_owned(), value)]));
                 let inner = path[depth + 1..].iter().rev().fold(value.clone(), wrap);
-                return self.inserted(node, Some(key), &inner, depth + 1);
+                return self.insert(node, Some(key), &inner, depth + 1);
             };
             node = &part.node;
         }
         if self.read_value(node) == *value {
             return Ok(self.text.to_owned());
         }
-        self.replaced(node.span.clone(), value, path.len())
+        self.replace(node.span.clone(), value, path.len())
     }
 
     /// Returns the text with a value in the list at a path: in the place of those that are like it, else at the end.
-    pub(super) fn with_item(&self, path: &[&str], value: &Value, is_alike: impl Fn(&Value) -> bool) -> Result<String> {
+    pub(super) fn with_item(&self, path: &[&str], value: &Value, is_match: impl Fn(&Value) -> bool) -> Result<String> {
         let Some(list) = self.walk(path)? else {
             return self.with(path, &Value::Array(vec![value.clone()]));
         };
         self.check_list(list, path)?;
-        let alike = list.parts.iter().find(|part| is_alike(&self.read_value(&part.node)));
-        match alike {
+        let existing = list.parts.iter().find(|part| is_match(&self.read_value(&part.node)));
+        match existing {
             Some(part) if self.read_value(&part.node) == *value => Ok(self.text.to_owned()),
-            Some(part) => self.replaced(part.node.span.clone(), value, path.len() + 1),
-            None => self.inserted(list, None, value, path.len() + 1),
+            Some(part) => self.replace(part.node.span.clone(), value, path.len() + 1),
+            None => self.insert(list, None, value, path.len() + 1),
         }
     }
 
@@ -93,10 +93,10 @@ impl<'a> JsonText<'a> {
     }
 
     /// Returns the text without an item of the list at a path. None if there is no such item.
-    pub(super) fn without_item(&self, path: &[&str], is_alike: impl Fn(&Value) -> bool) -> Result<Option<String>> {
+    pub(super) fn without_item(&self, path: &[&str], is_match: impl Fn(&Value) -> bool) -> Result<Option<String>> {
         let Some(list) = self.walk(path)? else { return Ok(None) };
         self.check_list(list, path)?;
-        match list.parts.iter().position(|part| is_alike(&self.read_value(&part.node))) {
+        match list.parts.iter().position(|part| is_match(&self.read_value(&part.node))) {
             Some(at) => self.cut(list, at, path).map(Some),
             None => Ok(None),
         }
@@ -134,11 +134,11 @@ impl<'a> JsonText<'a> {
         serde_json::from_str(&self.text[node.span.clone()]).unwrap_or_default()
     }
 
-    fn replaced(&self, span: Range<usize>, value: &Value, depth: usize) -> Result<String> {
+    fn replace(&self, span: Range<usize>, value: &Value, depth: usize) -> Result<String> {
         Ok(format!("{}{}{}", &self.text[..span.start], self.pretty(value, depth)?, &self.text[span.end..]))
     }
 
-    fn inserted(&self, into: &Node, key: Option<&str>, value: &Value, depth: usize) -> Result<String> {
+    fn insert(&self, into: &Node, key: Option<&str>, value: &Value, depth: usize) -> Result<String> {
         let name = key.map_or_else(String::new, |key| format!("{}: ", Value::from(key)));
         let line = format!("{}{}{name}{}", self.line, self.indent.repeat(depth), self.pretty(value, depth)?);
         let (at, comma) = match into.parts.last() {
@@ -198,41 +198,41 @@ impl Node {
 }
 
 /// Reads the value that begins at a byte, and returns it with where it ends.
-fn node(text: &str, start: usize) -> (Node, usize) {
+fn parse_node(text: &str, start: usize) -> (Node, usize) {
     let bytes = text.as_bytes();
     let is_object = bytes[start] == b'{';
     if !is_object && bytes[start] != b'[' {
-        let end = if bytes[start] == b'"' { after_string(bytes, start) } else { after_word(bytes, start) };
+        let end = if bytes[start] == b'"' { skip_string(bytes, start) } else { skip_word(bytes, start) };
         return (Node { span: start..end, parts: Vec::new() }, end);
     }
     let mut parts = Vec::new();
-    let mut at = after_space(text, start + 1);
+    let mut at = skip_space(text, start + 1);
     while !matches!(bytes[at], b'}' | b']') {
         if bytes[at] == b',' {
-            at = after_space(text, at + 1);
+            at = skip_space(text, at + 1);
             continue;
         }
         let start = at;
         let mut key = None;
         if is_object {
-            let end = after_string(bytes, at);
+            let end = skip_string(bytes, at);
             key = serde_json::from_str(&text[at..end]).ok();
             // Past the colon.
-            at = after_space(text, after_space(text, end) + 1);
+            at = skip_space(text, skip_space(text, end) + 1);
         }
-        let (node, end) = node(text, at);
+        let (node, end) = parse_node(text, at);
         parts.push(Part { key, start, node });
-        at = after_space(text, end);
+        at = skip_space(text, end);
     }
     (Node { span: start..at + 1, parts }, at + 1)
 }
 
-fn after_space(text: &str, at: usize) -> usize {
+fn skip_space(text: &str, at: usize) -> usize {
     let rest = text.as_bytes()[at..].iter();
     at + rest.take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
 }
 
-fn after_string(bytes: &[u8], start: usize) -> usize {
+fn skip_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while bytes[at] != b'"' {
         at += if bytes[at] == b'\\' { 2 } else { 1 };
@@ -240,7 +240,7 @@ fn after_string(bytes: &[u8], start: usize) -> usize {
     at + 1
 }
 
-fn after_word(bytes: &[u8], start: usize) -> usize {
+fn skip_word(bytes: &[u8], start: usize) -> usize {
     let rest = bytes[start..].iter();
     start + rest.take_while(|byte| !matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r')).count()
 }

@@ -135,7 +135,7 @@ pub(crate) enum State {
 
 /// A part of a setup, as it is or was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Found {
+pub(crate) struct PartStatus {
     /// The file, from the root of the worktree.
     pub(crate) path: &'static str,
     /// What it is.
@@ -146,7 +146,7 @@ pub(crate) struct Found {
 
 /// A part of a setup as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct SetupRequest {
+pub(crate) struct PlannedPart {
     /// The file, from the root of the worktree.
     pub(crate) path: &'static str,
     /// What it is.
@@ -156,25 +156,24 @@ pub(crate) struct SetupRequest {
 }
 
 /// Returns what would be written.
-pub(crate) fn wanted(agent: Agent) -> Result<Vec<SetupRequest>> {
-    let shown =
-        |part: &Part| Ok(SetupRequest { path: part.path, what: part.content.what(), content: part.with(None)? });
+pub(crate) fn planned_parts(agent: Agent) -> Result<Vec<PlannedPart>> {
+    let shown = |part: &Part| Ok(PlannedPart { path: part.path, what: part.content.what(), content: part.with(None)? });
     agent.parts().iter().map(shown).collect()
 }
 
 /// Tells how the setup of an agent is.
-pub(crate) fn check(root: &Path, agent: Agent) -> Result<Vec<Found>> {
+pub(crate) fn check(root: &Path, agent: Agent) -> Result<Vec<PartStatus>> {
     let mut tree = Tree::new(root);
-    agent.parts().iter().map(|part| part.found(tree.read(part.path)?.as_deref())).collect()
+    agent.parts().iter().map(|part| part.status(tree.read(part.path)?.as_deref())).collect()
 }
 
 /// Writes what is missing or outdated, and tells how it was.
-pub(crate) fn set_up(root: &Path, agent: Agent) -> Result<Vec<Found>> {
+pub(crate) fn set_up(root: &Path, agent: Agent) -> Result<Vec<PartStatus>> {
     let mut tree = Tree::new(root);
     let mut found = Vec::new();
     for part in agent.parts() {
         let text = tree.read(part.path)?;
-        let was = part.found(text.as_deref())?;
+        let was = part.status(text.as_deref())?;
         if was.state != State::InOrder {
             tree.change(part.path, Some(part.with(text.as_deref()).map_err(|error| error.within(part.path))?));
         }
@@ -185,17 +184,17 @@ pub(crate) fn set_up(root: &Path, agent: Agent) -> Result<Vec<Found>> {
 }
 
 /// Takes away what is there, and tells how it was.
-pub(crate) fn remove(root: &Path, agent: Agent) -> Result<Vec<Found>> {
+pub(crate) fn remove(root: &Path, agent: Agent) -> Result<Vec<PartStatus>> {
     let mut tree = Tree::new(root);
     let mut found = Vec::new();
     for part in agent.parts() {
         let text = tree.read(part.path)?;
-        found.push(part.found(text.as_deref())?);
+        found.push(part.status(text.as_deref())?);
         if let Some(text) = text
             && let Some(rest) = part.without(&text).map_err(|error| error.within(part.path))?
         {
-            let is_ours_alone = part.is_empty(&rest);
-            tree.change(part.path, (!is_ours_alone).then_some(rest));
+            let is_unused = part.is_empty(&rest);
+            tree.change(part.path, (!is_unused).then_some(rest));
         }
     }
     tree.write()?;
@@ -232,16 +231,16 @@ impl Content {
 const SERVER: &[&str] = &["mcpServers", "waypost"];
 
 impl Part {
-    fn found(&self, text: Option<&str>) -> Result<Found> {
+    fn status(&self, text: Option<&str>) -> Result<PartStatus> {
         let state = match text {
             None => Ok(State::Missing),
             Some(text) => self.state(text).map_err(|error| unreadable(self.path, error)),
         };
-        Ok(Found { path: self.path, what: self.content.what(), state: state? })
+        Ok(PartStatus { path: self.path, what: self.content.what(), state: state? })
     }
 
     fn state(&self, text: &str) -> Result<State> {
-        let compared = |is_there: bool, is_same: bool| match (is_there, is_same) {
+        let state_of = |is_there: bool, is_same: bool| match (is_there, is_same) {
             (_, true) => State::InOrder,
             (true, false) => State::Outdated,
             (false, false) => State::Missing,
@@ -249,23 +248,23 @@ impl Part {
         match &self.content {
             Content::Document { .. } => {
                 let body = MARKDOWN.body(text)?;
-                Ok(compared(body.is_some(), body.as_deref() == Some(BLOCK)))
+                Ok(state_of(body.is_some(), body.as_deref() == Some(BLOCK)))
             }
             Content::Server => {
                 let server = JsonText::read(text)?.value(SERVER)?;
                 let is_same = server
                     .as_ref()
                     .is_some_and(|server| starts_server(server["command"].as_str(), server["args"][0].as_str()));
-                Ok(compared(server.is_some(), is_same))
+                Ok(state_of(server.is_some(), is_same))
             }
             Content::CodexServer => {
-                let settings: DocumentMut = parsed(text)?;
+                let settings: DocumentMut = parse_toml(text)?;
                 let server = settings.get("mcp_servers").and_then(|servers| servers.get("waypost"));
                 let is_same = server.is_some_and(|server| {
                     let first = server.get("args").and_then(|args| args.as_array()?.get(0)?.as_str());
                     starts_server(server.get("command").and_then(|command| command.as_str()), first)
                 });
-                Ok(compared(server.is_some() || TOML.body(text)?.is_some(), is_same))
+                Ok(state_of(server.is_some() || TOML.body(text)?.is_some(), is_same))
             }
             Content::Hooks(agent, events) => {
                 let text = JsonText::read(text)?;
@@ -276,7 +275,7 @@ impl Part {
                     there += usize::from(items().any(is_our_hook));
                     same += usize::from(items().any(|item| runs(item, &hook_command(*agent, moment))));
                 }
-                Ok(compared(there > 0, same == events.len()))
+                Ok(state_of(there > 0, same == events.len()))
             }
         }
     }
@@ -287,12 +286,12 @@ impl Part {
             Content::Document { header } => MARKDOWN.with(text.unwrap_or(header), BLOCK),
             Content::Server => {
                 let server = json!({ "command": "way", "args": ["mcp"] });
-                Ok(ended(JsonText::read(text.unwrap_or("{}"))?.with(SERVER, &server)?, text))
+                Ok(with_final_newline(JsonText::read(text.unwrap_or("{}"))?.with(SERVER, &server)?, text))
             }
             Content::CodexServer => {
                 let with = TOML.with(text.unwrap_or_default(), CODEX_SERVER)?;
                 // Tables that were written in another way cannot be added to by a block.
-                parsed(&with)?;
+                parse_toml(&with)?;
                 Ok(with)
             }
             Content::Hooks(agent, events) => {
@@ -307,7 +306,7 @@ impl Part {
                         with = json.with_item(&path, &hook(*agent, &command), is_our_hook)?;
                     }
                 }
-                Ok(ended(with, text))
+                Ok(with_final_newline(with, text))
             }
         }
     }
@@ -318,7 +317,7 @@ impl Part {
             Content::Document { .. } => MARKDOWN.without(text),
             Content::Server => JsonText::read(text)?.without(SERVER),
             Content::CodexServer => {
-                parsed(text)?;
+                parse_toml(text)?;
                 TOML.without(text)
             }
             Content::Hooks(_, events) => {
@@ -379,11 +378,11 @@ fn starts_server(command: Option<&str>, first: Option<&str>) -> bool {
 }
 
 /// A new file ends with a new line.
-fn ended(text: String, before: Option<&str>) -> String {
+fn with_final_newline(text: String, before: Option<&str>) -> String {
     if before.is_none() { text + "\n" } else { text }
 }
 
-fn parsed(text: &str) -> Result<DocumentMut> {
+fn parse_toml(text: &str) -> Result<DocumentMut> {
     text.parse().map_err(|error: toml_edit::TomlError| Error::invalid("it is not TOML").because(error.message()))
 }
 

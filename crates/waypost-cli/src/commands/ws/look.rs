@@ -11,7 +11,7 @@ use waypost_core::{Error, Result, path_text};
 
 use super::count;
 use crate::CommandContext;
-use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, ending, styled};
+use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, cell_keeping_end, styled};
 use waypost::bytes;
 use waypost::session::Session;
 use waypost::workspaces;
@@ -46,7 +46,7 @@ pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListAr
     let now = session.now()?;
     cx.ui.answer(&all, |text| {
         if !all.is_empty() {
-            text.fitted(table_of(&all, now), 7);
+            text.fitted_table(table_of(&all, now), 7);
             let total: u64 = all.iter().filter_map(|seen| seen.workspace.size).sum();
             text.line(format!("{}, {} as last measured", count(all.len(), "workspace"), bytes::humanize(total)));
         }
@@ -75,7 +75,7 @@ fn table_of(all: &[WorkspaceView], now: Timestamp) -> Vec<Vec<Cell>> {
             cell(workspace.strategy),
             cell(workspace.size.map_or_else(dash, bytes::humanize)),
             styled(DIM, workspace.updated_at.ago(now)),
-            ending(workspace.path.display()),
+            cell_keeping_end(workspace.path.display()),
         ]
     });
     std::iter::once(Vec::from(titles.map(|title| styled(DIM, title)))).chain(rows).collect()
@@ -187,7 +187,7 @@ pub(super) fn pool(cx: &mut CommandContext, session: &Session) -> Result<ExitCod
                     |process| styled(WARN, format!("process {} lives in it", process.id)),
                 );
                 let base = slot.plan.base.as_deref().unwrap_or("-");
-                vec![cell(&slot.plan.name), state, styled(DIM, base), ending(slot.plan.workspace.display())]
+                vec![cell(&slot.plan.name), state, styled(DIM, base), cell_keeping_end(slot.plan.workspace.display())]
             })
             .collect();
         text.table(&rows);

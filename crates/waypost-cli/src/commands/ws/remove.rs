@@ -8,8 +8,8 @@ use waypost_core::model::WorkspaceStatus;
 
 use super::{amount, count};
 use crate::CommandContext;
-use crate::spans::span;
-use crate::ui::{DIM, GOOD, WARN, cell, ending, styled};
+use crate::spans::parse_duration;
+use crate::ui::{DIM, GOOD, WARN, cell, cell_keeping_end, styled};
 use waypost::session::Session;
 use waypost::workspaces::{self, Force, Rules};
 
@@ -43,7 +43,7 @@ pub(super) struct RmArgs {
   way ws gc --keep 20 --max-bytes 10GB")]
 pub(super) struct GcArgs {
     /// Those that nobody used for so long
-    #[arg(long, value_name = "SPAN", value_parser = span)]
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     older_than: Option<u64>,
     /// The oldest, until this many are left
     #[arg(long, value_name = "N")]
@@ -151,7 +151,12 @@ pub(super) fn gc(cx: &mut CommandContext, session: &mut Session, args: &GcArgs) 
                     (true, false) => styled(GOOD, "gone"),
                     (false, _) => styled(DIM, "stays"),
                 };
-                vec![word, cell(&verdict.workspace.id), cell(&verdict.why), ending(verdict.workspace.path.display())]
+                vec![
+                    word,
+                    cell(&verdict.workspace.id),
+                    cell(&verdict.why),
+                    cell_keeping_end(verdict.workspace.path.display()),
+                ]
             })
             .collect();
         text.table(&rows);
