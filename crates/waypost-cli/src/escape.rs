@@ -1,14 +1,14 @@
-//! Making any text safe to print on a terminal.
+//! Escapes text for the terminal.
 //!
-//! Names, paths and messages come from others. What could move the cursor, ring, recolour, hide or reorder
-//! is shown in escaped form instead of being obeyed.
+//! Names, paths and messages come from other users and programs. Characters that move the cursor, ring the bell, or
+//! recolour, hide or reorder text are printed in escaped form.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns the text with everything a terminal would obey written out.
+/// Returns the text with all control and invisible characters escaped.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_obeyed) {
+    if !text.chars().any(needs_escape) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 8);
@@ -17,7 +17,7 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
             '\n' => safe.push_str("\\n"),
             '\r' => safe.push_str("\\r"),
             '\t' => safe.push_str("\\t"),
-            _ if is_obeyed(char) => {
+            _ if needs_escape(char) => {
                 write!(safe, "\\u{{{:x}}}", u32::from(char)).expect("writing to a string cannot fail");
             }
             _ => safe.push(char),
@@ -26,7 +26,7 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-fn is_obeyed(char: char) -> bool {
+fn needs_escape(char: char) -> bool {
     char.is_control()
         || matches!(char,
             // Line and paragraph separators, bidirectional controls, zero-width characters, byte order mark.
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_written_out() {
+    fn control_characters_are_escaped() {
         assert_eq!(escape("plain ü 漢"), "plain ü 漢");
         assert_eq!(escape("a\x1b[2Jb"), "a\\u{1b}[2Jb");
         assert_eq!(escape("a\nb\r"), "a\\nb\\r");
@@ -51,8 +51,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_obeyed_is_left(text in "\\PC*|.*|[\u{0}-\u{9f}\u{2000}-\u{2070}]*") {
-            prop_assert!(!escape(&text).chars().any(is_obeyed));
+        fn escaped_text_has_no_control_characters(text in "\\PC*|.*|[\u{0}-\u{9f}\u{2000}-\u{2070}]*") {
+            prop_assert!(!escape(&text).chars().any(needs_escape));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which issues are meant: the arguments that lists and exports share.
+//! The filter arguments that `way list` and `way export` share.
 
 use waypost_core::Result;
 use waypost_core::time::Timestamp;
@@ -8,61 +8,61 @@ use super::issues::parse_time_ago;
 
 #[derive(clap::Args)]
 pub(crate) struct FilterArgs {
-    /// Only these statuses; may be given several times
+    /// Only issues with this status; repeatable
     #[arg(short, long, value_name = "STATUS")]
     status: Vec<String>,
-    /// Only these types; may be given several times
+    /// Only issues of this type; repeatable
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     issue_type: Vec<String>,
-    /// Only issues that have all these labels
+    /// Only issues with this label; if repeated, with all of them
     #[arg(short, long = "label", value_name = "LABEL")]
     labels: Vec<String>,
-    /// Only issues that have one of these labels
+    /// Only issues with at least one of these labels; repeatable
     #[arg(long, value_name = "LABEL")]
     any_label: Vec<String>,
-    /// Only issues that have none of these labels
+    /// Only issues with none of these labels; repeatable
     #[arg(long, value_name = "LABEL")]
     no_label: Vec<String>,
-    /// Only these priorities: one, or a range such as 0-2
+    /// Only issues with this priority, or in a range such as 0-2; repeatable
     #[arg(short, long, value_name = "N", value_parser = priorities)]
     priority: Vec<Priorities>,
-    /// Only what this one does; an empty text for what nobody does
+    /// Only issues assigned to this name; '' for unassigned issues
     #[arg(short, long, value_name = "NAME")]
     assignee: Option<String>,
-    /// Only the parts of this issue; an empty text for those that are part of none
+    /// Only children of this issue; '' for issues without a parent
     #[arg(long, value_name = "ISSUE")]
     parent: Option<String>,
-    /// Only issues with this text in title or description
+    /// Only issues whose title or description contains this text
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
-    /// Only issues made since then
+    /// Only issues created at or after this time
     #[arg(long, value_name = "TIME")]
     created_after: Option<String>,
-    /// Only issues made before
+    /// Only issues created before this time
     #[arg(long, value_name = "TIME")]
     created_before: Option<String>,
-    /// Only issues changed since then
+    /// Only issues updated at or after this time
     #[arg(long, value_name = "TIME")]
     updated_after: Option<String>,
-    /// Only issues not changed since then
+    /// Only issues last updated before this time
     #[arg(long, value_name = "TIME")]
     updated_before: Option<String>,
-    /// Only issues closed since then
+    /// Only issues closed at or after this time
     #[arg(long, value_name = "TIME")]
     closed_after: Option<String>,
-    /// Only issues closed before
+    /// Only issues closed before this time
     #[arg(long, value_name = "TIME")]
     closed_before: Option<String>,
-    /// Only issues due then or later
+    /// Only issues due at or after this time
     #[arg(long, value_name = "TIME")]
     due_after: Option<String>,
-    /// Only issues due before
+    /// Only issues due before this time
     #[arg(long, value_name = "TIME")]
     due_before: Option<String>,
 }
 
 impl FilterArgs {
-    /// Returns what was asked for. Who asks when something was closed wants to see what is closed.
+    /// Returns the filter. A filter on the closing time includes closed issues.
     pub(crate) fn to_filter(&self, now: Timestamp) -> Result<Filter> {
         let range = |from: &Option<String>, until: &Option<String>| -> Result<Range> {
             let moment = |text: &Option<String>| text.as_deref().map(|text| parse_time_ago(text, now)).transpose();
@@ -89,7 +89,7 @@ impl FilterArgs {
     }
 }
 
-/// Returns a filter whose parent is a whole id, and not the beginning of one.
+/// Returns the filter with the prefix of the parent's id expanded to the full id.
 pub(crate) fn with_parent(filter: &Filter, index: &Index) -> Result<Filter> {
     let parent = match filter.parent.as_deref() {
         Some(prefix) if !prefix.is_empty() => Some(index.find(prefix)?),
@@ -98,7 +98,7 @@ pub(crate) fn with_parent(filter: &Filter, index: &Index) -> Result<Filter> {
     Ok(Filter { parent, ..filter.clone() })
 }
 
-/// The first and the last priority of a range.
+/// A range of priorities, first and last included.
 #[derive(Clone, Copy)]
 struct Priorities(u8, u8);
 
@@ -108,7 +108,7 @@ fn priorities(text: &str) -> Result<Priorities, String> {
         Some((first, last)) => {
             let (first, last) = (one(first)?, one(last)?);
             if first > last {
-                return Err(format!("a range goes up: {last}-{first}"));
+                return Err(format!("a range must ascend: {last}-{first}"));
             }
             Ok(Priorities(first, last))
         }

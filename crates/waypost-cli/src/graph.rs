@@ -1,4 +1,4 @@
-//! How issues depend on each other, drawn.
+//! Draws the dependencies between issues as a tree or a graph.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,7 +9,7 @@ use waypost_ledger::{Filter, Index, Sort, Summary};
 
 use super::ui::Text;
 
-/// How it is drawn.
+/// The output format of a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     #[default]
@@ -18,27 +18,27 @@ pub(crate) enum Format {
     Dot,
 }
 
-/// How much is drawn at most; `None` means all.
+/// Limits of a drawing; `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// The levels below the first one.
+    /// Maximum number of levels below the roots.
     pub(crate) depth: Option<usize>,
-    /// The lines of a tree, or the issues of a graph.
+    /// Maximum number of lines of a tree, or of issues of a graph.
     pub(crate) limit: Option<usize>,
 }
 
-/// Levels beyond this are numbered and not indented: the indentation of a long chain would be most of the output.
+/// Deeper levels are numbered instead of indented: the indentation of a long chain would be most of the output.
 const MAX_INDENT_DEPTH: usize = 100;
 
-/// As many dependencies are drawn in a graph for each of the issues that are allowed.
+/// Maximum number of edges of a graph, per issue of its limit.
 const MAX_EDGES_PER_ISSUE: usize = 10;
 
-/// Issues and what connects them.
+/// Issues and their dependencies.
 pub(crate) struct Graph {
     roots: Vec<String>,
-    /// None for one that is in no ledger.
+    /// None for an issue that is in no ledger.
     nodes: BTreeMap<String, Option<Summary>>,
-    /// From each issue to the next ones, and what they are to it.
+    /// The neighbours of each issue, with the kind of relation.
     edges: BTreeMap<String, Vec<(&'static str, String)>>,
 }
 
@@ -69,7 +69,7 @@ impl Graph {
             Some(root) => vec![root],
             None => all.iter().filter(|id| !reached.contains(id)).cloned().collect(),
         };
-        // Those who only wait for each other in a circle have no first one.
+        // Every issue of a cycle depends on another, so a cycle has no root: pick one of its issues.
         let mut shown = BTreeSet::new();
         graph.roots.iter().for_each(|root| graph.mark_reachable(root, &mut shown));
         for id in all {
@@ -109,7 +109,7 @@ impl Graph {
         json!({ "roots": self.roots, "nodes": self.nodes.iter().map(node).collect::<Vec<_>>(), "edges": edges })
     }
 
-    /// Draws it. Returns how many issues were left out.
+    /// Draws the graph. Returns the number of omitted issues.
     pub(crate) fn write(&self, text: &mut Text, format: Format, bounds: Bounds) -> usize {
         let shown = match format {
             Format::Text => self.write_tree(text, bounds),
@@ -146,7 +146,7 @@ impl Graph {
         near.len()
     }
 
-    /// Returns the issues that are nearest to the first ones, each with a number that every drawing program takes.
+    /// Returns the issues nearest to the roots, each with a number that every drawing program accepts as a name.
     fn nearest(&self, bounds: Bounds) -> BTreeMap<&str, usize> {
         let mut near: BTreeMap<&str, usize> = BTreeMap::new();
         let mut queue: VecDeque<(usize, &str)> = self.roots.iter().map(|root| (0, root.as_str())).collect();
@@ -163,8 +163,8 @@ impl Graph {
         near
     }
 
-    /// Draws each issue and what is below it; what is below an issue is drawn once. Deep chains must not fill the stack.
-    /// Returns how many issues were drawn.
+    /// Draws each issue and its children; the children of an issue are drawn once. Iterative, because recursion over a
+    /// deep chain would overflow the stack. Returns the number of issues drawn.
     fn write_tree(&self, text: &mut Text, bounds: Bounds) -> usize {
         let mut shown = BTreeSet::new();
         let mut opened = BTreeSet::new();
@@ -210,19 +210,19 @@ impl Graph {
     }
 }
 
-/// For programs, and always whole.
+/// The JSON form is never truncated.
 impl Serialize for Graph {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         self.to_json().serialize(serializer)
     }
 }
 
-/// A line of a tree that is still to be drawn.
+/// A pending line of a tree.
 struct Branch<'a> {
     depth: usize,
-    /// What stands prefix it.
+    /// The lines and corners before the issue.
     prefix: String,
-    /// What stands prefix everything below it.
+    /// The lines and spaces before each of its children.
     child_prefix: String,
     kind: &'static str,
     id: &'a str,
@@ -247,14 +247,14 @@ impl<'a> Branch<'a> {
         })
     }
 
-    /// Returns what stands prefix the issue, and what it is to the one above.
+    /// Returns the text before the issue: the lines of the tree, and the relation to its parent.
     fn label_prefix(&self) -> String {
         let space = if self.kind.is_empty() { "" } else { " " };
         format!("{}{}{space}", self.prefix, self.kind)
     }
 }
 
-/// What an issue waits for and consists of.
+/// Returns the blockers and the children of an issue.
 fn dependencies_of(index: &Index, id: &str) -> Result<Vec<(&'static str, String)>> {
     let blockers = index.dependencies(id)?.into_iter().filter(|(_, kind)| kind == "blocks");
     let mut edges: Vec<_> = blockers.map(|(other, _)| ("waits for", other)).collect();
@@ -262,7 +262,7 @@ fn dependencies_of(index: &Index, id: &str) -> Result<Vec<(&'static str, String)
     Ok(edges)
 }
 
-/// What waits for an issue, and what it is a part of.
+/// Returns the issues that an issue blocks, and its parent.
 fn dependents_of(index: &Index, id: &str, summary: Option<&Summary>) -> Result<Vec<(&'static str, String)>> {
     let waiting = index.dependents(id)?.into_iter().filter(|(_, kind)| kind == "blocks");
     let mut edges: Vec<_> = waiting.map(|(other, _)| ("blocks", other)).collect();

@@ -1,4 +1,4 @@
-//! What the commands about issues have in common.
+//! Functions that the commands about issues share.
 
 use std::io::Read as _;
 
@@ -20,40 +20,40 @@ use waypost::place::Place;
 use waypost::prune::prune_large;
 use waypost::repos::Repos;
 
-/// The ledger one stands in.
+/// The opened ledgers, with the state that commands about issues need.
 pub(crate) struct LedgerContext {
     pub(crate) place: Place,
     pub(crate) ledger: Ledger,
     pub(crate) now: Timestamp,
-    /// The issues that others hold.
+    /// The issues on which other agents hold a lease.
     pub(crate) held: Held,
 }
 
 impl LedgerContext {
-    /// Makes several changes, and returns each issue as it is then, with the number of its ledger. The first one in a
-    /// clone also tells git how to merge the ledger.
+    /// Applies changes, and returns each issue afterwards with the number of its ledger. The first change in a clone
+    /// also configures git's merge driver for the ledger.
     pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
         issue_ops::apply(&self.place, &self.ledger, changes)
     }
 
-    /// Returns the number of a repository that was named; the one that one is in, if none was.
+    /// Returns the number of a named repository; without a name, of the current one.
     pub(crate) fn target(&self, named: Option<&str>) -> Result<usize> {
         let Some(named) = named else { return Ok(0) };
         let mut repos = Repos { all: self.ledger.repos().to_vec(), unreachable: Vec::new() };
         match repos.find(&self.place, named)? {
             (number, false) => Ok(number),
-            (_, true) => Err(Error::not_found(format!("the ledger of {named} is not read"))
-                .hint(format!("way config --add-repo {named}"))),
+            (_, true) => Err(Error::not_found(format!("the ledger of {named} is not configured"))
+                .hint(format!("add it: way config --add-repo {named}"))),
         }
     }
 
-    /// Returns a record as programs see it: all its fields as they are spelled, and where it is from.
+    /// Returns a record as JSON: its fields as spelled in the ledger, and its origin.
     pub(crate) fn json(&self, record: &Record, ledger: usize) -> Result<Box<RawValue>> {
         let shown = issue_ops::shown(&self.ledger, record, ledger)?;
         RawValue::from_string(shown.to_line()).map_err(|error| Error::internal("a record is not JSON").because(error))
     }
 
-    /// Returns several records as programs see them.
+    /// Returns several records as JSON.
     pub(crate) fn json_list<'a>(
         &self,
         records: impl IntoIterator<Item = &'a (Record, usize)>,
@@ -68,7 +68,7 @@ impl CommandContext {
         self.open_ledgers_with(&[])
     }
 
-    /// Opens the ledgers, and those of repositories that were named.
+    /// Opens the ledgers, including those of the named repositories.
     pub(crate) fn open_ledgers_with(&mut self, named: &[Option<&str>]) -> Result<LedgerContext> {
         let place = self.place()?;
         let (ledger, unreachable) = Ledger::narrowed(&place, self.global.repo.as_deref(), named)?;
@@ -80,7 +80,7 @@ impl CommandContext {
         Ok(LedgerContext { place, ledger, now, held })
     }
 
-    /// Asks about the issues, and says if a part of the ledger could not be read.
+    /// Queries the index, and warns about unreadable lines and conflict markers of the ledger.
     pub(crate) fn with_index<T>(
         &mut self,
         ledger_cx: &LedgerContext,
@@ -97,19 +97,19 @@ impl CommandContext {
         Ok(answer)
     }
 
-    /// Answers with a list of issues, at most `limit` of them; 0 means all. Returns whether there are any.
+    /// Prints a list of at most `limit` issues; 0 means all. Returns whether there are any.
     pub(crate) fn list(
         &mut self,
         ledger_cx: &LedgerContext,
         limit: usize,
         columns: &[Column],
-        mut ask: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
+        mut query: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
     ) -> Result<bool> {
         let is_json = self.ui.json;
-        // One more than is shown tells whether there are more.
-        let asked = (limit > 0).then(|| limit.saturating_add(1));
+        // One more than the limit shows whether there are more.
+        let query_limit = (limit > 0).then(|| limit.saturating_add(1));
         let (mut found, mut records) = self.with_index(ledger_cx, |index| {
-            let found = ask(index, asked)?;
+            let found = query(index, query_limit)?;
             let records = if is_json { found.as_slice() } else { &[] };
             let records = records.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>()?;
             Ok((found, records))
@@ -134,7 +134,7 @@ impl CommandContext {
         Ok(!found.is_empty())
     }
 
-    /// Makes changes, and answers with what became of the issues: one line each, with a verb.
+    /// Applies changes and prints the changed issues, one line each, with a verb.
     pub(crate) fn change(&mut self, changes: &[Change], verb: &str) -> Result<()> {
         let ledger_cx = self.open_ledgers()?;
         let records = ledger_cx.apply(changes)?;
@@ -142,19 +142,19 @@ impl CommandContext {
         self.answer_changed(&ledger_cx, verb, &records)
     }
 
-    /// Prunes ledgers that have become large, if the configuration says so.
+    /// Prunes ledgers that exceed the configured size.
     pub(crate) fn prune_if_large(&mut self, ledger_cx: &LedgerContext) {
         for pruned in prune_large(&ledger_cx.place, &ledger_cx.ledger) {
-            // What was asked for is done; that the ledger stays large is no failure of it.
+            // The command itself succeeded, so a failed pruning is only a warning.
             match pruned {
                 Ok(pruned) if pruned.issues.is_empty() => {}
                 Ok(pruned) => self.ui.note(&format!("pruned {} closed issues", pruned.issues.len())),
-                Err(error) => self.ui.warn(&format!("the ledger could not be pruned: {}", error.full_message())),
+                Err(error) => self.ui.warn(&format!("cannot prune the ledger: {}", error.full_message())),
             }
         }
     }
 
-    /// Answers with what became of several issues.
+    /// Prints changed issues, all with the same verb.
     pub(crate) fn answer_changed(
         &self,
         ledger_cx: &LedgerContext,
@@ -164,14 +164,14 @@ impl CommandContext {
         self.answer_each(ledger_cx, |_| verb, records)
     }
 
-    /// The same with a verb for each, by its id.
+    /// Prints changed issues, with a verb for each id.
     pub(crate) fn answer_each<'a>(
         &self,
         ledger_cx: &LedgerContext,
         verb: impl Fn(&str) -> &'a str,
         records: &[(Record, usize)],
     ) -> Result<()> {
-        // The same issue may have been named twice.
+        // The caller may have named the same issue twice.
         let mut shown: Vec<&(Record, usize)> = Vec::new();
         for record in records {
             match shown.iter_mut().find(|other| other.0.raw("id") == record.0.raw("id")) {
@@ -190,7 +190,7 @@ impl CommandContext {
     }
 }
 
-/// One thing is an object for programs, several are a list.
+/// Serializes one element as an object, several as a list.
 pub(crate) struct OneOrMany<T>(pub(crate) Vec<T>);
 
 impl<T: Serialize> Serialize for OneOrMany<T> {
@@ -202,17 +202,17 @@ impl<T: Serialize> Serialize for OneOrMany<T> {
     }
 }
 
-/// Reads a priority from the command line.
+/// Parses a priority.
 pub(crate) fn parse_priority(text: &str) -> Result<u8, String> {
     vocabulary::priority(text).map_err(in_one_line)
 }
 
-/// Reads a kind of dependency from the command line.
+/// Parses a kind of dependency.
 pub(crate) fn parse_dependency_kind(text: &str) -> Result<DependencyKind, String> {
     DependencyKind::parse(text).map_err(in_one_line)
 }
 
-/// Reads a moment or a day, or how far ahead; an empty text is none.
+/// Parses a time, a day or an offset into the future; an empty text is None.
 pub(crate) fn parse_time_ahead(text: &str, now: Timestamp) -> Result<Option<Timestamp>> {
     if text.is_empty() {
         return Ok(None);
@@ -221,11 +221,11 @@ pub(crate) fn parse_time_ahead(text: &str, now: Timestamp) -> Result<Option<Time
     let found = parse_offset(ahead).map(|millis| offset(now, millis)).or_else(|| parse_named_day(text, now));
     found.or_else(|| issue::moment(text)).map(Some).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
-            .hint("write 2026-12-01, 2026-12-01T09:00:00Z, tomorrow, or how far ahead: 14d, 36h, 2w")
+            .hint("use 2026-12-01, 2026-12-01T09:00:00Z, tomorrow, or an offset from now: 14d, 36h, 2w")
     })
 }
 
-/// Reads a moment, a day, or how long ago; with a plus, how far ahead.
+/// Parses a time, a day or an age; with a plus, an offset into the future.
 pub(crate) fn parse_time_ago(text: &str, now: Timestamp) -> Result<Timestamp> {
     let (sign, age) = match text.strip_prefix('+') {
         Some(ahead) => (1, ahead),
@@ -234,11 +234,11 @@ pub(crate) fn parse_time_ago(text: &str, now: Timestamp) -> Result<Timestamp> {
     let found = parse_offset(age).map(|millis| offset(now, sign * millis)).or_else(|| parse_named_day(text, now));
     found.or_else(|| issue::moment(text)).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
-            .hint("write 2026-12-01, 2026-12-01T09:00:00Z, or how long ago: 14d, 36h, 2w")
+            .hint("use 2026-12-01, 2026-12-01T09:00:00Z, or an age: 14d, 36h, 2w")
     })
 }
 
-/// Reads how long something takes, in milliseconds: `14d`, `2 weeks`.
+/// Parses an offset such as `14d` or `2 weeks` to milliseconds.
 fn parse_offset(text: &str) -> Option<i64> {
     const UNITS: &[(&[&str], i64)] = &[
         (&["s", "sec", "secs", "second", "seconds"], 1),
@@ -253,7 +253,7 @@ fn parse_offset(text: &str) -> Option<i64> {
     number.parse::<i64>().ok()?.checked_mul(*seconds)?.checked_mul(1_000)
 }
 
-/// Reads a day that is named from today. As with others, its first moment is meant, in UTC.
+/// Parses yesterday, today or tomorrow to the start of that day in UTC.
 fn parse_named_day(text: &str, now: Timestamp) -> Option<Timestamp> {
     const DAY: i64 = 86_400_000;
     let days = match text {
@@ -269,29 +269,29 @@ fn offset(now: Timestamp, millis: i64) -> Timestamp {
     Timestamp::from_millis(now.as_millis().saturating_add(millis))
 }
 
-/// Returns the ids that were typed; `-` stands for the first word of each line of standard input.
-pub(crate) fn ids(typed: &[String]) -> Result<Vec<String>> {
+/// Returns the ids of the arguments; `-` stands for the first word of each line of standard input.
+pub(crate) fn ids(args: &[String]) -> Result<Vec<String>> {
     let mut ids = Vec::new();
-    for one in typed {
-        if one == "-" {
+    for arg in args {
+        if arg == "-" {
             let input = read_stdin()?;
             ids.extend(input.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned));
         } else {
-            ids.push(one.clone());
+            ids.push(arg.clone());
         }
     }
     if ids.is_empty() {
-        return Err(Error::invalid("no issue was named"));
+        return Err(Error::invalid("no issue given").hint("name an issue, or pass ids on standard input"));
     }
     Ok(ids)
 }
 
-/// Returns a text that was given, or standard input for `-`.
+/// Returns the text, or standard input for `-`.
 pub(crate) fn text_or_stdin(text: &str) -> Result<String> {
     if text == "-" { Ok(read_stdin()?.trim_end().to_owned()) } else { Ok(text.to_owned()) }
 }
 
-/// Returns a description that was given as a text or as a file.
+/// Returns the description, given as a text or as a file.
 pub(crate) fn description(text: Option<&str>, file: Option<&std::path::Path>) -> Result<Option<String>> {
     match (text, file) {
         (Some(text), _) => text_or_stdin(text).map(Some),
@@ -300,7 +300,7 @@ pub(crate) fn description(text: Option<&str>, file: Option<&std::path::Path>) ->
     }
 }
 
-/// Returns the text of a file, or standard input for `-`.
+/// Returns the contents of a file, or standard input for `-`.
 pub(crate) fn file_or_stdin(path: &std::path::Path) -> Result<String> {
     if path.as_os_str() == "-" {
         return read_stdin();
@@ -313,7 +313,7 @@ fn read_stdin() -> Result<String> {
     let mut input = String::new();
     std::io::stdin()
         .read_to_string(&mut input)
-        .map_err(|error| Error::invalid("standard input cannot be read as text").because(error))?;
+        .map_err(|error| Error::invalid("cannot read standard input as text").because(error))?;
     Ok(input)
 }
 
@@ -335,7 +335,7 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    /// What a list shows if nobody says otherwise.
+    /// The columns without `--columns`.
     pub(crate) const DEFAULT: &[Column] =
         &[Column::Id, Column::Priority, Column::Type, Column::Status, Column::Assignee, Column::Title];
 

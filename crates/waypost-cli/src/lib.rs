@@ -1,4 +1,4 @@
-//! The command line: what was typed, and who answers it.
+//! The command line: parses the arguments and dispatches to the command.
 
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
@@ -28,60 +28,60 @@ use ui::{Color, Ui};
 
 const ABOUT: &str = "The durable, shared memory of coding agents at work
 
-Works in any repository at once, with nothing to set up: every command finds the same state from every worktree. \
+Works in any repository without setup: every command finds the same state from every worktree. \
 Start with: way status";
 
 const EXAMPLES: &str = "Examples:
-  way add 'Fix the login'     write down an issue
-  way ready                   what can be worked on now
+  way add 'Fix the login'     add an issue
+  way ready                   list the issues that can be worked on now
   way workflow create x --plan plan.yaml --start
-  way task claim --agent me   take the next task, with all one has to know
-  way prime --agent me        what a new agent has to know
-  way job start -- make test  run a command in a workspace of its own
-  way setup claude-code       let a coding agent know about it; codex, cursor, gemini too
-  way status                  what is there, across all worktrees
-  way where                   where everything lives, and why
-  way worktree add topic      a worktree for a branch, sharing all state
-  way doctor                  check everything
+  way task claim --agent me   claim the next task and print its context
+  way prime --agent me        print the context a new agent needs
+  way job start -- make test  run a command in its own workspace
+  way setup claude-code       configure a coding agent; also codex, cursor, gemini
+  way status                  show the state across all worktrees
+  way where                   show where everything is stored, and why
+  way worktree add topic      create a worktree for a branch, sharing all state
+  way doctor                  check the installation and all data
 
 Exit codes:
-  0 done              1 internal error    2 invalid input
+  0 success           1 internal error    2 invalid input
   3 not found         4 conflict          5 lease lost
   6 nothing to do     7 refused           8 store unavailable
   9 damaged data";
 
 #[derive(clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate flag")]
 #[command(next_help_heading = "Global options")]
 struct GlobalArgs {
-    /// Answer in JSON, for programs
+    /// Print JSON
     #[arg(long, global = true)]
     json: bool,
-    /// Use this store: a path or a URL
+    /// Store to use: a path or a URL
     #[arg(long, global = true, value_name = "PATH|URL", conflicts_with_all = ["global", "scope"])]
     db: Option<OsString>,
-    /// Use the store of all your repositories; the same as --scope global
+    /// Use the store that all your repositories share; same as --scope global
     #[arg(long, global = true, conflicts_with = "scope")]
     global: bool,
-    /// Choose who shares the store: repo, worktree or global
+    /// Scope of the store: repo, worktree or global
     #[arg(long, global = true, value_name = "SCOPE", value_parser = |text: &str| text.parse::<Scope>().map_err(in_one_line))]
     scope: Option<Scope>,
-    /// Show only what belongs to this worktree: an id, a name, a branch or a path
+    /// Show only entries of this worktree: an id, name, branch or path
     #[arg(long, global = true, value_name = "WORKTREE")]
     worktree: Option<String>,
-    /// Ask about the issues of this repository alone, and add new ones to it: a path, or the name of one that is read
+    /// Read and add issues of this repository only: a path, or the name of a configured repository
     #[arg(long, global = true, value_name = "REPO")]
     repo: Option<String>,
-    /// What you are to this repository: maintainer or contributor
+    /// Your role in this repository: maintainer or contributor
     #[arg(long, global = true, value_name = "ROLE")]
     role: Option<String>,
-    /// Act as if started in this directory
+    /// Run as if started in this directory
     #[arg(short = 'C', global = true, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// The author of what is written
+    /// Author to record for changes
     #[arg(long, global = true, value_name = "NAME")]
     actor: Option<String>,
-    /// The agent in whose name work is claimed and messages are sent; it becomes known on first use
+    /// Agent that claims work and sends messages; registered on first use
     #[arg(long, global = true, value_name = "NAME")]
     agent: Option<String>,
     /// Set a configuration value for this command
@@ -90,15 +90,15 @@ struct GlobalArgs {
     /// When to use colour: auto, always or never
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
     color: Color,
-    /// Print nothing but answers and errors
+    /// Print only results and errors
     #[arg(short, long, global = true)]
     quiet: bool,
-    /// Say on stderr which commands are run
+    /// Log to stderr which commands are run
     #[arg(short, long, global = true)]
     verbose: bool,
 }
 
-/// A command: what it is called, which arguments it takes, and who answers.
+/// A command: its name, its arguments and the function that runs it.
 struct CommandEntry {
     name: &'static str,
     aliases: &'static [&'static str],
@@ -115,7 +115,7 @@ macro_rules! commands {
             define: <commands::$module::Args as clap::Args>::augment_args,
             run: |cx, matches| {
                 let args = <commands::$module::Args as FromArgMatches>::from_arg_matches(matches);
-                let args = args.map_err(|error| Error::internal("arguments that were accepted cannot be read").because(error))?;
+                let args = args.map_err(|error| Error::internal("cannot read the parsed arguments").because(error))?;
                 commands::$module::run(cx, &args)
             },
         }),*];
@@ -220,18 +220,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Returns the definition of the command line, from which its documentation is made.
+/// Returns the definition of the command line; `cargo xtask docs` generates the documentation from it.
 pub fn command() -> Command {
     define(|_| true)
 }
 
 /// Reads the arguments.
 ///
-/// Defining all commands takes longer than most of them do. So only those whose name was typed are defined first;
-/// if that does not suffice, be it for help or for an error, everything is.
+/// Defining all commands takes longer than running most of them. The first attempt therefore defines only the commands
+/// whose names appear in the arguments; help and errors need all of them, so a failed attempt defines everything.
 fn parse(raw: &[OsString]) -> Result<ArgMatches, clap::Error> {
-    let typed = |entry: &CommandEntry| raw.iter().any(|arg| entry.is_called(arg));
-    match define(typed).try_get_matches_from(raw) {
+    let is_named = |entry: &CommandEntry| raw.iter().any(|arg| entry.is_called(arg));
+    match define(is_named).try_get_matches_from(raw) {
         Err(error) if error.kind() != ErrorKind::DisplayVersion => command().try_get_matches_from(raw),
         other => other,
     }
@@ -254,7 +254,7 @@ fn define(is_included: impl Fn(&CommandEntry) -> bool) -> Command {
 
 fn run(cx: &mut CommandContext, matches: &ArgMatches) -> Result<ExitCode> {
     let Some((name, matches)) = matches.subcommand() else {
-        return Err(Error::invalid("no command was given").hint("way --help"));
+        return Err(Error::invalid("no command given").hint("run way --help for a list of commands"));
     };
     let is_filtered = match (name, matches.subcommand_name()) {
         ("status" | "events", _) => true,
@@ -262,11 +262,11 @@ fn run(cx: &mut CommandContext, matches: &ArgMatches) -> Result<ExitCode> {
         _ => false,
     };
     if cx.global.worktree.is_some() && !is_filtered {
-        return Err(Error::invalid("--worktree has no meaning for this command")
+        return Err(Error::invalid("--worktree does not apply to this command")
             .hint("it filters way status, way events, and the lists of worktrees, workflows and tasks"));
     }
     if matches!(name, "agent" | "msg" | "token") {
-        // Of these it is the role of agents, which is nobody's role in the repository.
+        // For these commands --role is the role of an agent, not the role of the user in the repository.
         cx.global.role = None;
     }
     match COMMANDS.iter().find(|entry| entry.name == name) {
@@ -275,22 +275,22 @@ fn run(cx: &mut CommandContext, matches: &ArgMatches) -> Result<ExitCode> {
     }
 }
 
-/// What a command works with.
+/// The state that every command receives.
 struct CommandContext {
     ui: Ui,
     variables: Variables,
     global: GlobalArgs,
-    /// Kept for errors, which say which store they are about.
+    /// Kept for error messages, which name the store.
     place: Option<Place>,
-    /// Whether the command is about the store.
+    /// Whether the command uses the store.
     uses_store: bool,
 }
 
 impl CommandContext {
-    /// Finds out where everything lives. Warnings about it are said once.
+    /// Resolves the repository, the store and the configuration. Prints each warning once.
     fn place(&mut self) -> Result<Place> {
         let cwd = std::env::current_dir()
-            .map_err(|error| Error::unavailable("the current directory cannot be found").because(error))?;
+            .map_err(|error| Error::unavailable("cannot determine the current directory").because(error))?;
         let scope = match (self.global.global, self.global.scope) {
             (true, _) => Some((Scope::Global, "--global")),
             (false, Some(scope)) => Some((scope, "--scope")),
@@ -331,20 +331,20 @@ impl CommandContext {
     }
 }
 
-/// Goes to the directory that the command is to run in.
+/// Changes to the directory named by `-C`.
 fn change_directory(directory: Option<&Path>) -> Result<()> {
     let Some(dir) = directory else { return Ok(()) };
     std::env::set_current_dir(dir)
-        .map_err(|error| Error::invalid(format!("cannot go to {}", dir.display())).because(error))
+        .map_err(|error| Error::invalid(format!("cannot change to directory {}", dir.display())).because(error))
 }
 
-/// Clap shows one line for a wrong value; the hints belong to it.
+/// Returns the message and its hints in one line, because clap prints only one line for an invalid value.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn in_one_line(error: Error) -> String {
     std::iter::once(error.full_message()).chain(error.hints().iter().cloned()).collect::<Vec<_>>().join("; ")
 }
 
-/// Answers a command line that could not be understood, or that asked for help.
+/// Prints help, the version or a usage error, and returns the exit code.
 fn print_usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
     let is_error = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_error && raw.iter().any(|arg| arg == OsStr::new("--json")) {
@@ -357,7 +357,7 @@ fn print_usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
         }
         Ui::new(true, false, Color::Never, &Variables::default()).error(&converted, None);
     } else {
-        // Clap knows which stream and which colours. A closed stream is not worth a second complaint.
+        // Clap chooses the stream and the colours. There is nowhere to report that the stream is closed.
         let _ = error.print();
     }
     ExitCode::from(if is_error { Kind::Invalid.exit_code() } else { 0 })

@@ -1,4 +1,4 @@
-//! The program `way`.
+//! The binary `way`.
 
 fn main() -> std::process::ExitCode {
     waypost_cli::main()

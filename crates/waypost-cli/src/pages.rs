@@ -1,4 +1,4 @@
-//! Issues as documents for other programs and for people: a table, a page.
+//! Exports issues as documents: a CSV table or a Markdown page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use waypost_core::ledger::vocabulary::{Category, DependencyKind, Statuses};
 use waypost_core::time::Timestamp;
 use waypost_ledger::IndexedIssue;
 
-/// A column of a table. It is called as the field of a record; the names of lists are understood too.
+/// A column of a table, named after the field of the record; the column names of `way list` are aliases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Field {
@@ -80,7 +80,7 @@ impl Field {
     }
 }
 
-/// Makes a table as RFC 4180 has it; of all fields, if none are named.
+/// Returns a CSV table (RFC 4180) of the named fields, or of all fields.
 pub(crate) fn csv(entries: &[IndexedIssue], fields: &[Field]) -> String {
     let fields = if fields.is_empty() { <Field as clap::ValueEnum>::value_variants() } else { fields };
     let mut table = String::new();
@@ -95,7 +95,7 @@ pub(crate) fn csv(entries: &[IndexedIssue], fields: &[Field]) -> String {
     table
 }
 
-/// Makes a cell of a table. What a spreadsheet would run is made a text.
+/// Returns a cell of a table. An apostrophe keeps a spreadsheet from running it as a formula.
 fn cell(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = if is_formula { format!("'{text}") } else { text.to_owned() };
@@ -103,7 +103,7 @@ fn cell(text: &str) -> String {
     if is_quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
-/// Makes a page, grouped by status.
+/// Returns a Markdown page, grouped by status.
 pub(crate) fn markdown(entries: &[IndexedIssue], statuses: &Statuses) -> String {
     let mut groups: BTreeMap<(u8, &str), Vec<&Issue>> = BTreeMap::new();
     for entry in entries {
@@ -173,19 +173,19 @@ fn item(page: &mut String, issue: &Issue, is_over: bool) {
     }
 }
 
-/// Writes a text as it is, in a fence that nothing in it can close.
+/// Writes a text unchanged, in a fence longer than any in the text.
 fn quoted(page: &mut String, text: &str) {
     let longest = text.split(|char| char != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     write(page, format_args!("  {fence}text\n"));
-    // A line can end in several ways.
+    // Lines end in \n, \r\n or \r.
     for line in text.replace("\r\n", "\n").split(['\n', '\r']) {
         write(page, format_args!("{}\n", format!("  {line}").trim_end()));
     }
     write(page, format_args!("  {fence}\n"));
 }
 
-/// Makes one line of a text in which nothing is markup.
+/// Returns the text in one line, with Markdown characters escaped.
 fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for char in text.split_whitespace().collect::<Vec<_>>().join(" ").chars() {
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_quoted_where_needed_and_never_run() {
+    fn cells_are_quoted_and_formulas_are_disarmed() {
         for (text, expected) in [
             ("plain", "plain"),
             ("a,b", "\"a,b\""),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_in_a_line_is_shown_and_not_obeyed() {
+    fn markup_is_escaped() {
         assert_eq!(escaped("# <b>*x*\n[y](z) `c` & $1"), "\\# \\<b\\>\\*x\\* \\[y\\]\\(z\\) \\`c\\` \\& \\$1");
         let mut page = String::new();
         quoted(&mut page, "a\n````\nb\r# c");

@@ -1,15 +1,15 @@
-//! Time spans and moments, as people type and read them.
+//! Parses and formats durations and deadlines.
 
 use waypost_core::time::{Timestamp, parse_duration_ms};
 
 use super::in_one_line;
 
-/// Reads a time span from the command line.
+/// Parses a duration to milliseconds.
 pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
     parse_duration_ms(text).map_err(in_one_line)
 }
 
-/// Says a time span roughly: `45s`, `12m`, `3h`, `2d`.
+/// Formats a duration in its largest fitting unit: `45s`, `12m`, `3h`, `2d`.
 pub(crate) fn format_coarse_duration(millis: u64) -> String {
     let seconds = millis / 1000;
     match seconds {
@@ -20,7 +20,7 @@ pub(crate) fn format_coarse_duration(millis: u64) -> String {
     }
 }
 
-/// Says how far ahead a moment is: `in 9m`, or `over`.
+/// Formats the time until a deadline: `in 9m`, or `over`.
 pub(crate) fn format_deadline(moment: Timestamp, now: Timestamp) -> String {
     if moment <= now { "over".to_owned() } else { format!("in {}", format_coarse_duration(moment.since(now))) }
 }

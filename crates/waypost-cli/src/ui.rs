@@ -1,4 +1,4 @@
-//! All output. Answers go to stdout, everything else to stderr; nothing else prints.
+//! All output of the program. Results go to stdout, everything else to stderr; no other module prints.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -35,13 +35,13 @@ pub(crate) enum Color {
     Never,
 }
 
-/// Where output goes, and in which form.
+/// The format of the output, and the warnings printed so far.
 pub(crate) struct Ui {
     pub(crate) json: bool,
     quiet: bool,
     color: Color,
     terminals_have_color: bool,
-    /// What was warned about so far: said once, and part of a JSON answer.
+    /// Each warning is printed once and is part of a JSON answer.
     warnings: Vec<String>,
 }
 
@@ -50,19 +50,19 @@ impl Ui {
         Ui { json, quiet, color, terminals_have_color: variables.allow_color(), warnings: Vec::new() }
     }
 
-    /// Gives the command's answer: `data` for programs, what `text` writes for people.
+    /// Prints the result of the command: `data` as JSON, or the text that `text` writes.
     pub(crate) fn answer(&self, data: &impl Serialize, text: impl FnOnce(&mut Text)) -> Result<()> {
         self.answer_with(data, None, text)
     }
 
-    /// Gives one page of a long answer, with where the next one begins.
+    /// Prints one page of a long result; `next` is where the next page begins.
     pub(crate) fn answer_page(&self, data: &impl Serialize, next: u64, text: impl FnOnce(&mut Text)) -> Result<()> {
         self.answer_with(data, Some(next), text)
     }
 
     fn answer_with(&self, data: &impl Serialize, next: Option<u64>, text: impl FnOnce(&mut Text)) -> Result<()> {
         let output = if self.json {
-            // Written directly: numbers of other tools would not survive a detour over values.
+            // Serialized directly: a `Value` would change the spelling of numbers that other tools wrote.
             let answer = Answer { schema: SCHEMA, data, next, warnings: &self.warnings };
             let answer = serde_json::to_string(&answer)
                 .map_err(|error| Error::internal("the answer cannot be written as JSON").because(error))?;
@@ -75,16 +75,16 @@ impl Ui {
         print(&output)
     }
 
-    /// Prints one part of a long answer at once, for people.
+    /// Prints one part of a long text result immediately.
     pub(crate) fn page(&self, text: impl FnOnce(&mut Text)) -> Result<()> {
         let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: terminal_width() };
         text(&mut page);
         print(&page.out)
     }
 
-    /// Gives one part of an answer that has no end: a line of JSON for programs, what `text` writes for people.
+    /// Prints one part of an endless result: a line of JSON, or the text that `text` writes.
     ///
-    /// Returns whether somebody still reads.
+    /// Returns false if the reader closed stdout.
     pub(crate) fn stream(&self, data: &impl Serialize, text: impl FnOnce(&mut Text)) -> Result<bool> {
         let output = if self.json {
             let line = serde_json::to_string(data)
@@ -98,14 +98,14 @@ impl Ui {
         print_unless_closed(output.as_bytes())
     }
 
-    /// Prints one line of a long answer at once, for people only.
+    /// Prints one line of progress immediately, unless the output is JSON or quiet.
     pub(crate) fn progress(&self, line: &str) -> Result<()> {
         if self.json || self.quiet { Ok(()) } else { print(&format!("{line}\n")) }
     }
 
-    /// Says something that is odd but not wrong: on stderr, or with the answer as JSON.
+    /// Adds a warning: printed to stderr, or part of the JSON answer.
     pub(crate) fn warn(&mut self, warning: &str) {
-        if self.warnings.iter().any(|said| said == warning) {
+        if self.warnings.iter().any(|known| known == warning) {
             return;
         }
         self.warnings.push(warning.to_owned());
@@ -114,24 +114,24 @@ impl Ui {
         }
     }
 
-    /// Asks something of whoever sits at the terminal, and returns the answer.
-    #[expect(clippy::unused_self, reason = "nothing else talks to people")]
+    /// Asks the user a question on the terminal, and returns the answer.
+    #[expect(clippy::unused_self, reason = "all output goes through Ui")]
     pub(crate) fn ask(&self, question: &str) -> Result<String> {
-        let cannot = |error| Error::unavailable("cannot ask").because(error);
+        let cannot = |error| Error::unavailable("cannot prompt on the terminal").because(error);
         write!(io::stderr(), "{}", escape(question)).and_then(|()| io::stderr().flush()).map_err(cannot)?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).map_err(cannot)?;
         Ok(answer.trim().to_owned())
     }
 
-    /// Says something helpful that nobody asked for.
+    /// Prints a note to stderr, unless the output is JSON or quiet.
     pub(crate) fn note(&self, note: &str) {
         if !self.json && !self.quiet {
             self.print_labelled(DIM, "note", note);
         }
     }
 
-    /// Says what went wrong, on stderr.
+    /// Prints an error to stderr, with its hints and the store it concerns.
     pub(crate) fn error(&self, error: &Error, store: Option<(&str, &str)>) {
         if self.json {
             let mut body = json!({
@@ -156,9 +156,9 @@ impl Ui {
 
     fn print_labelled(&self, style: Style, label: &str, message: &str) {
         let label = paint(style, label, self.colors(&io::stderr()));
-        // TOML errors come with a picture of several lines. Indented, none of them can pass for a line of ours.
+        // TOML errors span several lines. Indentation keeps them from being mistaken for further messages.
         let message: Vec<_> = message.lines().map(escape).collect();
-        // Nowhere is left to say that stderr is closed.
+        // There is nowhere to report that stderr is closed.
         let _ = writeln!(io::stderr(), "{label}: {}", message.join("\n    "));
     }
 
@@ -171,18 +171,18 @@ impl Ui {
     }
 }
 
-/// Writes a line of a log: one object of JSON, on stderr.
+/// Writes one JSON object as a log line to stderr.
 pub(crate) fn log_line(line: &Value) {
-    // In one piece: others write there, too. Nowhere is left to say that it is closed.
+    // One write, so that lines of several threads do not mix. There is nowhere to report that stderr is closed.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Prints to stdout as it is.
+/// Prints a text to stdout unchanged.
 pub(crate) fn print(output: &str) -> Result<()> {
     print_bytes(output.as_bytes())
 }
 
-/// Prints a document as it is. A terminal is not made to obey what stands in it.
+/// Prints a document unchanged, or with control characters escaped on a terminal.
 pub(crate) fn print_document(content: &[u8]) -> Result<()> {
     if !io::stdout().is_terminal() {
         return print_bytes(content);
@@ -195,18 +195,18 @@ fn print_bytes(output: &[u8]) -> Result<()> {
     print_unless_closed(output).map(drop)
 }
 
-/// Prints to stdout, and returns whether somebody still reads.
+/// Prints to stdout. Returns false if the reader closed it.
 fn print_unless_closed(output: &[u8]) -> Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(output).and_then(|()| stdout.flush()) {
-        // Whoever reads has seen enough.
+        // The reader closed the pipe, as `head` does: not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Error::unavailable("cannot write to standard output").because(error)),
         Ok(()) => Ok(true),
     }
 }
 
-/// Tells whether nobody can read any more what is printed.
+/// Returns whether the reader closed stdout.
 pub(crate) fn is_closed() -> bool {
     let stdout = io::stdout();
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
@@ -214,7 +214,7 @@ pub(crate) fn is_closed() -> bool {
     poll(&mut fds, Some(&no_wait)).is_ok() && fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
 }
 
-/// What programs get on stdout.
+/// The JSON envelope on stdout.
 #[derive(Serialize)]
 struct Answer<'a, T: Serialize> {
     schema: &'static str,
@@ -224,22 +224,22 @@ struct Answer<'a, T: Serialize> {
     warnings: &'a [String],
 }
 
-/// A page of text for people.
+/// A page of human-readable text.
 pub(crate) struct Text {
     out: String,
     color: bool,
-    /// How many columns a line has.
+    /// Columns per line.
     width: usize,
 }
 
-/// How wide a page is that nobody looks at on a terminal.
+/// Width of a page if stdout is not a terminal.
 const DEFAULT_WIDTH: usize = 80;
-/// A column that is cut keeps at least this much.
+/// Width that a truncated column keeps at least.
 const MIN_COLUMN_WIDTH: usize = 12;
 
 fn terminal_width() -> usize {
-    let known = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
-    if known == 0 { DEFAULT_WIDTH } else { known }
+    let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { DEFAULT_WIDTH } else { columns }
 }
 
 impl Text {
@@ -260,7 +260,7 @@ impl Text {
         self.out.push('\n');
     }
 
-    /// Writes rows in aligned columns; of one column only as much as there is room for on a line.
+    /// Writes rows in aligned columns, and truncates one column so that each row fits on a line.
     pub(crate) fn fitted_table(&mut self, mut rows: Vec<Vec<Cell>>, column: usize) {
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths = (0..columns).filter(|other| *other != column);
@@ -282,15 +282,15 @@ impl Text {
             .collect();
         for row in rows {
             let mut line = String::new();
-            let mut owed = 0;
+            let mut padding = 0;
             for (cell, width) in row.iter().zip(&widths) {
                 if cell.width() > 0 {
-                    line.push_str(&" ".repeat(owed));
+                    line.push_str(&" ".repeat(padding));
                     line.push_str(&paint(cell.style, &cell.text, self.color));
-                    owed = 0;
+                    padding = 0;
                 }
-                // Spaces are written only before something, so that no line ends in them.
-                owed += width - cell.width() + 2;
+                // Padding is written only before the next cell, so that no line ends in spaces.
+                padding += width - cell.width() + 2;
             }
             self.out.push_str(&line);
             self.out.push('\n');
@@ -298,11 +298,11 @@ impl Text {
     }
 }
 
-/// A cell of a table, safe to print.
+/// A cell of a table, with control characters escaped.
 pub(crate) struct Cell {
     text: String,
     style: Style,
-    /// Which part of it is left out where there is no room.
+    /// Whether truncation removes the beginning instead of the end.
     keeps_end: bool,
 }
 
@@ -311,7 +311,7 @@ impl Cell {
         self.text.width()
     }
 
-    /// Leaves out what goes beyond a width.
+    /// Shortens the text to a width, and marks the omission with an ellipsis.
     fn truncate(&mut self, width: usize) {
         if self.width() <= width {
             return;
@@ -330,17 +330,17 @@ impl Cell {
     }
 }
 
-/// Makes a cell.
+/// Creates a cell.
 pub(crate) fn cell(text: impl Display) -> Cell {
     styled(PLAIN, text)
 }
 
-/// Makes a cell with a style.
+/// Creates a cell with a style.
 pub(crate) fn styled(style: Style, text: impl Display) -> Cell {
     Cell { text: escape(&text.to_string()).into_owned(), style, keeps_end: false }
 }
 
-/// Makes a cell whose end says more than its beginning, as of a path.
+/// Creates a cell whose end is kept when it is truncated, for paths.
 pub(crate) fn cell_keeping_end(text: impl Display) -> Cell {
     Cell { keeps_end: true, ..cell(text) }
 }

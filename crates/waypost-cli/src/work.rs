@@ -1,4 +1,4 @@
-//! What the commands about workflows and tasks have in common.
+//! Functions that the commands about workflows and tasks share.
 
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -21,49 +21,50 @@ use waypost::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
 use waypost::session::Session;
 use waypost::survey::{find, survey};
 
-/// How often to look although nothing was written: time alone makes attempts due and ends leases.
+/// Interval between polls without a write: attempts become due and leases expire without any write.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Which task is meant.
+/// The argument that names a task.
 #[derive(clap::Args)]
 pub(crate) struct TaskArg {
-    /// The task: an id, a name, or workflow/name
+    /// Task: an id, a name, or workflow/name
     #[arg(value_name = "TASK")]
     pub(crate) task: String,
     #[command(flatten)]
     pub(crate) within: WorkflowArg,
 }
 
-/// The workflow that a task is in.
+/// The option that names the workflow of a task.
 #[derive(clap::Args)]
 pub(crate) struct WorkflowArg {
-    /// The workflow it is in, if its name alone does not say
+    /// Workflow of the task, if its name is ambiguous
     #[arg(long, value_name = "WORKFLOW")]
     pub(crate) workflow: Option<String>,
 }
 
-/// The lease under which somebody writes.
+/// The lease under which the caller writes.
 #[derive(clap::Args)]
 pub(crate) struct EpochArg {
-    /// The epoch of your lease, as claiming told it; without it, the lease that you hold now counts, and in a job its own
+    /// Epoch of your lease, as printed by claim [default: the lease you hold; in a job, the job's lease]
     #[arg(long, value_name = "N")]
     epoch: Option<u64>,
 }
 
 impl EpochArg {
-    /// Returns the epoch that is meant. A job that lost its lease must not write under the next one of its agent.
+    /// Returns the epoch. In a job it defaults to the job's own: a job that lost its lease must not write under its
+    /// agent's next one.
     pub(crate) fn of(&self, cx: &CommandContext, task: Option<&str>) -> Option<u64> {
         let is_own = task.is_some() && task.map(str::to_owned) == cx.variables.text(WAYPOST_TASK);
         self.epoch.or_else(|| cx.variables.text(WAYPOST_EPOCH).filter(|_| is_own)?.parse().ok())
     }
 }
 
-/// Reads one of a list of words from the command line.
+/// Parses a value of an enumeration.
 pub(crate) fn parse_enum<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(in_one_line)
 }
 
-/// Reads what may be JSON or plain words, from the command line, a file (`@FILE`) or standard input (`-`).
+/// Reads JSON or plain text from the argument, a file (`@FILE`) or standard input (`-`).
 pub(crate) fn json_or_text(what: &str, given: &str) -> Result<Value> {
     let text = match given.strip_prefix('@') {
         Some(file) => file_or_stdin(std::path::Path::new(file))?,
@@ -79,44 +80,45 @@ pub(crate) fn json_or_text(what: &str, given: &str) -> Result<Value> {
 }
 
 impl CommandContext {
-    /// Opens the store for work, and tells the ledger what it has still to be told. That it could not be told is no
-    /// failure of what was asked for; finishing a task warns of it.
+    /// Opens the store, and delivers pending notices to the ledger. A failed delivery does not fail the command;
+    /// finishing a task warns about it.
     pub(crate) fn work(&mut self) -> Result<Session> {
         let mut session = self.session()?;
         if let Err(error) = claims::deliver_notices(&mut session) {
-            log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
+            log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
         }
         Ok(session)
     }
 
-    /// Returns the worktree that the answer is to be about, if one was named.
+    /// Returns the worktree named by `--worktree`.
     pub(crate) fn worktree_filter(&self, session: &mut Session) -> Result<Option<WorktreeId>> {
-        let Some(wanted) = &self.global.worktree else { return Ok(None) };
+        let Some(name) = &self.global.worktree else { return Ok(None) };
         let all = survey(session)?;
-        let one = find(&all, wanted, &session.place.cwd)?;
+        let one = find(&all, name, &session.place.cwd)?;
         match (&one.id, one.last_seen) {
             (Some(id), Some(_)) => Ok(Some(id.clone())),
             _ => Err(Error::not_found(format!("worktree {} has never used this store", one.name))),
         }
     }
 
-    /// Answers with what became of a task.
+    /// Prints a changed task.
     pub(crate) fn answer_task(&self, verb: &str, task: &TaskView) -> Result<()> {
         self.ui.answer(task, |text| text.line(task_line(verb, task)))
     }
 
-    /// Answers with what became of a workflow.
+    /// Prints a changed workflow.
     pub(crate) fn answer_workflow(&self, verb: &str, workflow: &WorkflowView) -> Result<()> {
         self.ui.answer(workflow, |text| text.line(workflow_line(verb, workflow)))
     }
 
-    /// Answers with a packed context: its text for people, all of it for programs.
+    /// Prints a packed context: as text only its text, as JSON all of its fields.
     pub(crate) fn answer_context(&self, context: &Context) -> Result<()> {
         self.ui.answer(context, |text| write_lines(text, &context.text))
     }
 }
 
-/// Looks until something is found: at once, after each write of anybody, and as time passes. None if time is up.
+/// Polls until `poll` returns a value: immediately, after each write to the store, and at intervals. Returns None after
+/// the timeout.
 pub(crate) fn wait_for<T>(
     session: &mut Session,
     timeout: Option<u64>,
@@ -124,7 +126,7 @@ pub(crate) fn wait_for<T>(
 ) -> Result<Option<T>> {
     let end = timeout.and_then(|millis| Instant::now().checked_add(Duration::from_millis(millis)));
     loop {
-        // Asked for before the look: whatever is written during it ends the wait at once.
+        // Read before polling, so that a write during the poll ends the wait immediately.
         let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
         if let Some(found) = poll(session)? {
             return Ok(Some(found));
@@ -137,18 +139,18 @@ pub(crate) fn wait_for<T>(
     }
 }
 
-/// What became of a task, in one line.
+/// Describes a changed task in one line.
 pub(crate) fn task_line(verb: &str, task: &TaskView) -> String {
     format!("{verb} {}  {}/{}  {}", task.task.id, task.workflow, task.task.name, humanize(task.task.status.as_str()))
 }
 
-/// What became of a workflow, in one line.
+/// Describes a changed workflow in one line.
 pub(crate) fn workflow_line(verb: &str, view: &WorkflowView) -> String {
     let workflow = &view.workflow;
     format!("{verb} {}  {}  {}", workflow.id, workflow.name, progress(view))
 }
 
-/// How far a workflow got, in a few words.
+/// Describes the progress of a workflow.
 pub(crate) fn progress(view: &WorkflowView) -> String {
     match view.total {
         0 => format!("{}, no tasks", humanize(view.workflow.status.as_str())),
@@ -156,7 +158,7 @@ pub(crate) fn progress(view: &WorkflowView) -> String {
     }
 }
 
-/// A word as people say it.
+/// Returns an identifier as words: `in_progress` becomes `in progress`.
 pub(crate) fn humanize(word: &str) -> String {
     word.replace('_', " ")
 }
@@ -168,7 +170,7 @@ pub(crate) fn write_lines(text: &mut Text, lines: &str) {
     }
 }
 
-/// A table of tasks. Where they are of several workflows, their names say which.
+/// Returns a table of tasks. If they belong to several workflows, each name includes its workflow.
 pub(crate) fn task_table(tasks: &[TaskView], of_several: bool) -> Vec<Vec<Cell>> {
     let header = ["ID", "TASK", "STATUS", "PRIO", "HOLDER", "WAITS FOR", "ABOUT"].map(|title| styled(DIM, title));
     let or_dash = |text: Option<&str>| text.map_or_else(|| styled(DIM, "-"), cell);
@@ -189,7 +191,7 @@ pub(crate) fn task_table(tasks: &[TaskView], of_several: bool) -> Vec<Vec<Cell>>
     std::iter::once(Vec::from(header)).chain(rows).collect()
 }
 
-/// What there is to say about a task in a list: what needs somebody, else what it is.
+/// Returns the remark on a task in a list: its question or error if it needs attention, else its description.
 fn about(view: &TaskView) -> String {
     let task = &view.task;
     let text = match (task.status, &task.question, &task.error, &view.assigned_to) {
@@ -201,25 +203,25 @@ fn about(view: &TaskView) -> String {
     first_line(&text, 60)
 }
 
-/// The first line of a text, cut where a list has no room for more.
-pub(crate) fn first_line(text: &str, most: usize) -> String {
+/// Returns the first line of a text, truncated to a number of characters.
+pub(crate) fn first_line(text: &str, max_chars: usize) -> String {
     let line = text.lines().next().unwrap_or_default().trim();
-    match line.char_indices().nth(most) {
+    match line.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line.to_owned(),
     }
 }
 
-/// The first few of many names. None if there are none.
-pub(crate) fn shortened_list(names: &[String], shown: usize) -> Option<String> {
+/// Returns the first names and the number of the others. None if there are none.
+pub(crate) fn shortened_list(names: &[String], max: usize) -> Option<String> {
     if names.is_empty() {
         return None;
     }
-    let first = names.iter().take(shown).map(String::as_str).collect::<Vec<_>>().join(", ");
-    Some(if names.len() > shown { format!("{first} and {} more", names.len() - shown) } else { first })
+    let first = names.iter().take(max).map(String::as_str).collect::<Vec<_>>().join(", ");
+    Some(if names.len() > max { format!("{first} and {} more", names.len() - max) } else { first })
 }
 
-/// How a status of tasks is painted.
+/// Returns the style of a task's status.
 pub(crate) fn task_style(status: TaskStatus) -> Style {
     match status {
         TaskStatus::InProgress => GOOD,
@@ -230,7 +232,7 @@ pub(crate) fn task_style(status: TaskStatus) -> Style {
     }
 }
 
-/// How a status of workflows is painted.
+/// Returns the style of a workflow's status.
 pub(crate) fn workflow_style(status: WorkflowStatus) -> Style {
     match status {
         WorkflowStatus::InProgress => GOOD,
@@ -241,12 +243,12 @@ pub(crate) fn workflow_style(status: WorkflowStatus) -> Style {
     }
 }
 
-/// How long from now a moment is, as people say it.
+/// Formats the time from now until a moment: `in 9m`.
 pub(crate) fn format_time_until(moment: Timestamp, now: Timestamp) -> String {
     format!("in {}", format_duration(moment.since(now)))
 }
 
-/// A time span as people say it.
+/// Formats a duration in its largest fitting unit, from milliseconds to days.
 pub(crate) fn format_duration(millis: u64) -> String {
     if millis < 1000 {
         return format!("{millis}ms");

@@ -7,10 +7,10 @@ use waypost_core::Result;
 use crate::CommandContext;
 use waypost::proposals::accept;
 
-/// Accept a proposal, as a maintainer: it is everybody's issue from now on
+/// Accept a proposal as a maintainer; it becomes a regular issue of the project
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issue: an id, or the beginning of one
+    /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]
     issue: String,
 }

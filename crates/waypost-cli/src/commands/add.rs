@@ -10,14 +10,14 @@ use crate::CommandContext;
 use crate::issues::{description, parse_priority, parse_time_ahead};
 use waypost::ledger::{Change, Edit, New};
 
-/// Write down an issue
+/// Add an issue
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way add \"Login fails after a timeout\" -t bug -p 1
   way add \"Write the docs\" --blocked-by way-1a2b --label docs
   git log -1 --format=%b | way add \"Follow up\" --description -")]
 pub(crate) struct Args {
-    /// One line that says what should be done
+    /// Title, in one line
     title: String,
     /// Priority: 0 (highest) to 4
     #[arg(short, long, value_name = "N", value_parser = parse_priority)]
@@ -25,37 +25,37 @@ pub(crate) struct Args {
     /// Type: bug, feature, task, epic, chore, or your own
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     issue_type: Option<String>,
-    /// A label; may be given several times
+    /// Label; repeatable
     #[arg(short, long = "label", value_name = "LABEL")]
     labels: Vec<String>,
-    /// What it is about; - for standard input
+    /// Description; - for standard input
     #[arg(short, long, value_name = "TEXT")]
     description: Option<String>,
-    /// A file that says what it is about; - for standard input
+    /// File with the description; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "description")]
     description_file: Option<PathBuf>,
-    /// When it is done
+    /// Acceptance criteria
     #[arg(long, value_name = "TEXT")]
     acceptance: Option<String>,
-    /// Who does it
+    /// Assignee
     #[arg(short, long, value_name = "NAME")]
     assignee: Option<String>,
-    /// The issue it is a part of
+    /// Parent issue
     #[arg(long, value_name = "ISSUE")]
     parent: Option<String>,
-    /// An issue it waits for; may be given several times
+    /// Issue that blocks this one; repeatable
     #[arg(long, value_name = "ISSUE")]
     blocked_by: Vec<String>,
-    /// The issue during which it was found
+    /// Issue during which this one was discovered
     #[arg(long, value_name = "ISSUE")]
     discovered_from: Option<String>,
-    /// When it should be done: a time or a day, or in how long: 14d
+    /// Due date: a time, a day, or an offset from now, e.g. 14d
     #[arg(long, value_name = "TIME")]
     due: Option<String>,
-    /// Set it aside until a time or a day, or for so long: 3d
+    /// Defer until a time, a day, or an offset from now, e.g. 3d
     #[arg(long, visible_alias = "defer", value_name = "TIME")]
     defer_until: Option<String>,
-    /// What it is called in the rest of a batch, after a $
+    /// Name of the new issue in the rest of a batch, referred to as $NAME
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
 }
@@ -88,7 +88,7 @@ impl Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
     for (record, ledger) in ledger_cx.apply(&args.changes(ledger_cx.now)?)? {
-        // The title was typed a moment ago.
+        // The user just typed the title, so the answer omits it.
         let id = record.text("id").unwrap_or_default();
         cx.ui.answer(&ledger_cx.json(&record, ledger)?, |text| {
             let elsewhere = ledger_cx.ledger.repos().get(ledger).filter(|_| ledger != 0);

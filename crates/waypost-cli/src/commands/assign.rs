@@ -8,13 +8,13 @@ use crate::CommandContext;
 use crate::issues::ids;
 use waypost::ledger::{Change, Edit};
 
-/// Say who does an issue, without starting it
+/// Assign an issue, without changing its status
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issue: an id, or the beginning of one; - for standard input
+    /// Issue id, or a unique prefix of it; - to read ids from standard input
     #[arg(value_name = "ISSUE")]
     issue: String,
-    /// Who does it; an empty text means nobody
+    /// Assignee; '' to unassign
     name: String,
 }
 

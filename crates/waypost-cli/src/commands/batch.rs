@@ -14,10 +14,10 @@ use crate::issues::file_or_stdin;
 use waypost::issue_ops;
 use waypost::ledger::Change;
 
-/// Make many changes as one write: all of them, or none
+/// Apply many changes atomically: all or none
 ///
-/// A file has one change a line, written as a command without the way, or as a JSON object. A file that is one JSON list
-/// of objects is understood too. Empty lines and lines that begin with # are skipped.
+/// Each line of the file is one change: a command without the leading way, or a JSON object. The file may also be a single
+/// JSON list of objects. Empty lines and lines that begin with # are skipped.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way batch plan.txt
@@ -28,9 +28,9 @@ Commands: add, update, claim, release, close, reopen, delete, comment, label, as
 JSON: op is add, update, claim, release, close, reopen, delete, comment, depend or undepend; the other keys are its
 fields: id, title, description, type, priority, labels, parent, blocked_by, as, reason, text, on and so on.")]
 pub(crate) struct Args {
-    /// The file; - for standard input
+    /// File with the changes; - for standard input
     file: PathBuf,
-    /// Check everything, and write nothing
+    /// Check all changes without writing
     #[arg(long)]
     dry_run: bool,
 }
@@ -40,7 +40,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
     let changes = read(&text, ledger_cx.now)?;
     if changes.is_empty() {
-        return Err(Error::new(Kind::NothingToDo, "there is no change in it"));
+        return Err(Error::new(Kind::NothingToDo, "the file contains no changes"));
     }
     let placed: Vec<(&str, &Change)> = changes.iter().map(|(place, change)| (place.as_str(), change)).collect();
     let records = issue_ops::apply_placed(&ledger_cx.place, &ledger_cx.ledger, &placed, args.dry_run)?;
@@ -62,11 +62,11 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the changes of a file, each with the place it stands in.
+/// Reads the changes of a file, each with its position for error messages.
 fn read(text: &str, now: Timestamp) -> Result<Vec<(String, Change)>> {
     if text.trim_start().starts_with('[') {
         let list: Vec<Value> = serde_json::from_str(text)
-            .map_err(|error| Error::invalid("the file is not a JSON list of changes").because(error))?;
+            .map_err(|error| Error::invalid("the file is not a valid JSON list of changes").because(error))?;
         let change = |(number, value)| {
             let place = format!("change {}", number + 1);
             Change::from_json(value).map(|change| (place.clone(), change)).map_err(|error| error.within(place))
@@ -89,19 +89,19 @@ fn read(text: &str, now: Timestamp) -> Result<Vec<(String, Change)>> {
 }
 
 fn from_json(line: &str) -> Result<Change> {
-    let value = serde_json::from_str(line).map_err(|error| Error::invalid("not JSON").because(error))?;
+    let value = serde_json::from_str(line).map_err(|error| Error::invalid("not valid JSON").because(error))?;
     Change::from_json(value)
 }
 
-/// A command that can stand in a batch.
+/// A command that a batch may contain.
 struct Verb {
     name: &'static str,
     define: fn(Command) -> Command,
-    /// What it changes, typed at some moment.
+    /// Returns its changes; relative times count from the timestamp.
     changes: fn(&ArgMatches, Timestamp) -> Result<Vec<Change>>,
 }
 
-/// Lists the commands: those in which times may be said as from now, and the others.
+/// Lists the commands: first those that accept relative times, then the others.
 macro_rules! verbs {
     ($($timed:ident),*; $($module:ident),*) => {
         &[$(Verb {
@@ -120,10 +120,10 @@ macro_rules! verbs {
 static VERBS: &[Verb] = verbs![add, update; claim, release, close, reopen, delete, comment, label, assign, dep];
 
 fn arguments<A: FromArgMatches>(matches: &ArgMatches) -> Result<A> {
-    A::from_arg_matches(matches).map_err(|error| Error::internal("arguments cannot be read").because(error))
+    A::from_arg_matches(matches).map_err(|error| Error::internal("cannot read the parsed arguments").because(error))
 }
 
-/// Reads a line that is a command without the `way`.
+/// Parses a line that is a command without the leading `way`.
 fn from_words(line: &str, now: Timestamp) -> Result<Vec<Change>> {
     let words = split(line)?;
     let Some(name) = words.first() else { return Ok(Vec::new()) };
@@ -132,7 +132,7 @@ fn from_words(line: &str, now: Timestamp) -> Result<Vec<Change>> {
         let names = VERBS.iter().map(|verb| verb.name);
         return Err(match waypost_core::nearest::nearest(name, names.clone()) {
             Some(near) => error.hint(format!("did you mean {near}?")),
-            None => error.hint(format!("it is one of {}", names.collect::<Vec<_>>().join(", "))),
+            None => error.hint(format!("use one of {}", names.collect::<Vec<_>>().join(", "))),
         });
     };
     let command = (verb.define)(Command::new(verb.name).no_binary_name(true).disable_help_flag(true));
@@ -143,12 +143,12 @@ fn from_words(line: &str, now: Timestamp) -> Result<Vec<Change>> {
     })?;
     let changes = (verb.changes)(&matches, now)?;
     if changes.is_empty() {
-        return Err(Error::invalid("it changes nothing"));
+        return Err(Error::invalid("the command changes nothing"));
     }
     Ok(changes)
 }
 
-/// Splits a line into words as a shell does: quotes hold words together, a backslash takes what follows as it is.
+/// Splits a line into words as a shell does, with quotes and backslash escapes.
 fn split(line: &str) -> Result<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -164,7 +164,7 @@ fn split(line: &str) -> Result<Vec<String>> {
             ('\\', None | Some('"')) => match chars.next() {
                 Some('n') if quote.is_some() => word.get_or_insert_default().push('\n'),
                 Some(next) => word.get_or_insert_default().push(next),
-                None => return Err(Error::invalid("a backslash at the end of the line")),
+                None => return Err(Error::invalid("the line ends with a backslash")),
             },
             (space, None) if space.is_whitespace() => words.extend(word.take()),
             (other, _) => word.get_or_insert_default().push(other),
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_split_as_in_a_shell() {
+    fn lines_are_split_as_in_a_shell() {
         for (line, words) in [
             ("close a b", vec!["close", "a", "b"]),
             ("  add  'a \"b\" c'\t-p 1 ", vec!["add", "a \"b\" c", "-p", "1"]),

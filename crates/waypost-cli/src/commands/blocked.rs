@@ -9,18 +9,19 @@ use waypost_core::ledger::ready::Reason;
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, styled};
 
-/// List issues that wait for others, and what for
+/// List blocked issues with their blockers
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let waits = |reason: &Reason| matches!(reason, Reason::BlockedBy(_) | Reason::Unresolved(_) | Reason::Ancestor(_));
+    let is_blocker =
+        |reason: &Reason| matches!(reason, Reason::BlockedBy(_) | Reason::Unresolved(_) | Reason::Ancestor(_));
     let blocked = cx.with_index(&ledger_cx, |index| {
         let blocked = index.blocked(ledger_cx.now)?;
         let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), ledger_cx.now)?;
         let reasons = |obstacles: Vec<Reason>| -> Vec<String> {
-            obstacles.iter().filter(|reason| waits(reason)).map(ToString::to_string).collect()
+            obstacles.iter().filter(|reason| is_blocker(reason)).map(ToString::to_string).collect()
         };
         Ok(obstacles.into_iter().map(reasons).zip(blocked).collect::<Vec<_>>())
     })?;

@@ -11,22 +11,22 @@ use waypost::claims;
 use waypost::ledger::Change;
 use waypost::merge_driver::ensure_driver;
 
-/// Take an issue to work on: the one that is named, else the first that is ready
+/// Claim an issue to work on: the named one, or the first ready one
 ///
-/// Of several who claim one issue at once, one gets it and the others are told who. The claim lasts for a time, and
-/// every sign of life renews it; when it ends, the issue is free again.
+/// If several agents claim an issue at the same time, one gets it and the others learn its holder. The claim expires
+/// after its TTL unless a heartbeat or another command of its holder renews it; then the issue is free again.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issue: an id, or the beginning of one
+    /// Issue id, or a unique prefix of it [default: the first ready issue]
     #[arg(value_name = "ISSUE")]
     issue: Option<String>,
-    /// How long the claim lasts without a sign of life [default: 10m]
+    /// Time until the claim expires without a renewal [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     ttl: Option<u64>,
 }
 
 impl Args {
-    #[expect(clippy::unnecessary_wraps, reason = "as the other commands")]
+    #[expect(clippy::unnecessary_wraps, reason = "same signature as the other commands")]
     pub(crate) fn changes(&self) -> Result<Vec<Change>> {
         Ok(vec![Change::Claim(self.issue.clone())])
     }

@@ -8,16 +8,16 @@ use crate::CommandContext;
 use crate::issues::ids;
 use waypost::ledger::{Change, IndexedIssue};
 
-/// Close issues; those that waited for them may be ready then
+/// Close issues; issues they blocked may become ready
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids; - for standard input
+    /// Issue ids, or unique prefixes of them; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
-    /// Why
+    /// Reason to record
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Do it although another agent holds the issue
+    /// Close even if another agent holds the issue
     #[arg(long)]
     force: bool,
 }
@@ -35,7 +35,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let before = ledger_cx.ledger.with_index(|index| {
         let named =
             changes.iter().filter_map(|change| if let Change::Close(id, _) = change.plain() { Some(id) } else { None });
-        // What is not there, the change itself complains about.
+        // Applying the change reports unknown issues.
         let found = named.filter_map(|id| index.get_by_prefix(id).ok());
         let is_over = |entry: &IndexedIssue| ledger_cx.ledger.terms().statuses.category(&entry.issue.status).is_over();
         Ok(found.filter(is_over).map(|entry| entry.issue.id).collect::<Vec<String>>())

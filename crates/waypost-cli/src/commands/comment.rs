@@ -8,13 +8,13 @@ use crate::CommandContext;
 use crate::issues::text_or_stdin;
 use waypost::ledger::Change;
 
-/// Say something about an issue
+/// Add a comment to an issue
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issue: an id, or the beginning of one
+    /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]
     issue: String,
-    /// What to say; - for standard input
+    /// Text of the comment; - for standard input
     text: String,
 }
 

@@ -7,12 +7,12 @@ use waypost_core::Result;
 use crate::CommandContext;
 use crate::ui::print;
 
-/// Print a completion script for a shell
+/// Print a shell completion script
 ///
 /// For bash: way completions bash > ~/.local/share/bash-completion/completions/way
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell to generate the script for
     shell: clap_complete::Shell,
 }
 

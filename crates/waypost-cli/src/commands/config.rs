@@ -13,31 +13,31 @@ use waypost::place::{Place, expand};
 
 /// Read and change the configuration
 ///
-/// Layers, later ones counting over earlier ones: yours (--user), the repository's tracked file (--shared),
-/// this clone's private file, environment variables (scope is WAYPOST_SCOPE), --config flags.
+/// Layers, in increasing precedence: your user file (--user), the repository's tracked file (--shared),
+/// this clone's private file, environment variables (WAYPOST_SCOPE sets scope), --config flags.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 #[command(after_help = "Examples:
-  way config list --show-origin          what is in force, and who says so
-  way config set scope global            for this clone
-  way config set --shared prefix way     for everybody, in the tracked file
-  way config --add-repo ~/planning       read another repository's ledger too")]
+  way config list --show-origin          list all settings and their origins
+  way config set scope global            set a key for this clone
+  way config set --shared prefix way     set a key for the whole team, in the tracked file
+  way config --add-repo ~/planning       also read another repository's ledger")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Read this repository's ledger too
+    /// Also read the ledger of this repository
     #[arg(long, value_name = "PATH", conflicts_with_all = ["remove_repo", "list_repos"])]
     add_repo: Option<PathBuf>,
-    /// No longer read this repository's ledger
+    /// Stop reading the ledger of this repository
     #[arg(long, value_name = "PATH", conflicts_with_all = ["list_repos", "routing"])]
     remove_repo: Option<PathBuf>,
     /// List the repositories whose ledgers are read
     #[arg(long, conflicts_with = "routing")]
     list_repos: bool,
-    /// Choose how the ledger of a new issue is found
+    /// How to choose the ledger of a new issue
     #[arg(long, value_name = "MODE")]
     routing: Option<Routing>,
-    /// Write the tracked file, for everybody
+    /// Write the tracked file, for the whole team
     #[arg(long)]
     shared: bool,
 }
@@ -46,31 +46,31 @@ pub(crate) struct Args {
 enum Command {
     /// Print the value of a key
     Get {
-        /// The key, for example scope
+        /// Key, e.g. scope
         key: String,
     },
     /// Set a key
     Set {
-        /// The key, for example scope
+        /// Key, e.g. scope
         key: String,
-        /// Its value; paths of a list are separated by colons
+        /// Value; separate several paths with colons
         value: String,
         #[command(flatten)]
         file: FileArgs,
     },
-    /// Take a key out of a file, so that the layers below it count again
+    /// Remove a key from a file, so that lower layers apply
     Unset {
-        /// The key, for example scope
+        /// Key, e.g. scope
         key: String,
         #[command(flatten)]
         file: FileArgs,
     },
-    /// List what is set
+    /// List settings
     List {
-        /// Show which file, variable or flag says so
+        /// Show the file, variable or flag that sets each key
         #[arg(long)]
         show_origin: bool,
-        /// Show every key there is, with what it means
+        /// Show all keys, with their meaning
         #[arg(long)]
         all: bool,
     },
@@ -78,25 +78,25 @@ enum Command {
 
 #[derive(clap::Args, Clone, Copy)]
 struct FileArgs {
-    /// Write the tracked file, for everybody
+    /// Write the tracked file, for the whole team
     #[arg(long, conflicts_with = "user")]
     shared: bool,
-    /// Write your own file, for all your repositories
+    /// Write your user file, for all your repositories
     #[arg(long)]
     user: bool,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
 enum Routing {
-    /// Everything goes to the primary repository
+    /// All issues go to the primary repository
     Single,
-    /// By your role, which is detected
+    /// By your detected role
     Auto,
-    /// Only where --repo says
+    /// Only to the repository given with --repo
     Explicit,
-    /// By your role, which is maintainer
+    /// By your role, set to maintainer
     Maintainer,
-    /// By your role, which is contributor
+    /// By your role, set to contributor
     Contributor,
 }
 
@@ -112,16 +112,14 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         (None, None, Some(path), _) => remove_repo(cx, &place, path, file),
         (None, None, None, Some(routing)) => change_routing(cx, &place, routing, file),
         (None, None, None, None) if args.list_repos => list_repos(cx, &place),
-        (None, None, None, None) => {
-            Err(Error::invalid("nothing was asked of the configuration").hint("way config --help"))
-        }
+        (None, None, None, None) => Err(Error::invalid("no subcommand or option given").hint("run way config --help")),
     }
 }
 
 fn get(cx: &mut CommandContext, place: &Place, name: &str) -> Result<ExitCode> {
     let key = key_named(name)?;
     let Some(setting) = place.config.get(key.name) else {
-        return Err(Error::not_found(format!("{name} is not set, and has no default")));
+        return Err(Error::not_found(format!("{name} is not set and has no default")));
     };
     cx.ui.answer(&shown(key, &setting), |text| match &setting.value {
         Value::Text(value) => text.line(value),
@@ -133,7 +131,7 @@ fn get(cx: &mut CommandContext, place: &Place, name: &str) -> Result<ExitCode> {
 fn set(cx: &mut CommandContext, place: &Place, name: &str, text: &str, file: FileArgs) -> Result<ExitCode> {
     let key = key_named(name)?;
     let value = key.parse(text)?;
-    // In the tracked file a relative path is relative to the repository; elsewhere it is meant as typed, from here.
+    // In the tracked file a path is relative to the repository; elsewhere it is relative to the current directory.
     let value = if file.shared { value } else { absolute(place, key, value)? };
     let (path, lock) = target(place, key, file)?;
     config::set(&path, &lock, key, &value)?;
@@ -145,19 +143,19 @@ fn unset(cx: &mut CommandContext, place: &Place, name: &str, file: FileArgs) -> 
     let (path, lock) = target(place, key, file)?;
     if !config::unset(&path, &lock, key)? {
         return Err(Error::not_found(format!("{name} is not set in {}", path.display()))
-            .hint("way config list --show-origin says where it is"));
+            .hint("way config list --show-origin shows where it is set"));
     }
     answer_changed(cx, key, &path, None)
 }
 
 fn answer_changed(cx: &mut CommandContext, key: &Key, path: &Path, value: Option<&Value>) -> Result<ExitCode> {
-    // What was written may not be what counts.
+    // A higher layer may override the written value.
     let place = cx.place()?;
     if let (Some(value), Some(setting)) = (value, place.config.get(key.name))
         && matches!(value, Value::Text(_))
         && setting.value != *value
     {
-        cx.ui.warn(&format!("{} stays {}, because {} says so", key.name, setting.value, setting.origin));
+        cx.ui.warn(&format!("{} is still {}, because {} overrides it", key.name, setting.value, setting.origin));
     }
     let data = json!({ "key": key.name, "value": value, "path": path_text::to_text(path) });
     cx.ui.answer(&data, |_| {})?;
@@ -225,7 +223,7 @@ fn add_repo(
     let (target, lock) = target(place, key, file)?;
     let repo_path = resolve_typed(place, path)?;
     if !repo_path.is_dir() {
-        cx.ui.warn(&format!("{} is not there yet", repo_path.display()));
+        cx.ui.warn(&format!("{} does not exist yet", repo_path.display()));
     }
     let added = config::add_to_list(&target, &lock, key, &path_text::to_text(&repo_path), |known| {
         is_same(place, known, &repo_path)
@@ -236,7 +234,7 @@ fn add_repo(
     let data = json!({ "path": path_text::to_text(&repo_path), "added": added, "file": path_text::to_text(&target) });
     cx.ui.answer(&data, |text| {
         if !added {
-            text.line(format!("{} is on the list already", repo_path.display()));
+            text.line(format!("{} is already on the list", repo_path.display()));
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -248,7 +246,7 @@ fn remove_repo(cx: &mut CommandContext, place: &Place, path: &Path, file: FileAr
     let repo_path = resolve_typed(place, path)?;
     if !config::remove_from_list(&target, &lock, key, |known| is_same(place, known, &repo_path))? {
         return Err(Error::not_found(format!("{} is not on the list in {}", repo_path.display(), target.display()))
-            .hint("way config --list-repos shows the list; --shared changes the tracked one"));
+            .hint("way config --list-repos shows the list; use --shared for the tracked file"));
     }
     let data = json!({ "path": path_text::to_text(&repo_path), "removed": true, "file": path_text::to_text(&target) });
     cx.ui.answer(&data, |_| {})?;
@@ -280,7 +278,7 @@ fn list_repos(cx: &mut CommandContext, place: &Place) -> Result<ExitCode> {
         let rows: Vec<_> = repos
             .iter()
             .map(|(role, path, origin)| {
-                let state = if path.is_dir() { "" } else { "not there" };
+                let state = if path.is_dir() { "" } else { "missing" };
                 vec![styled(BOLD, role), cell(path.display()), cell(state), styled(DIM, origin)]
             })
             .collect();
@@ -294,7 +292,7 @@ fn change_routing(cx: &mut CommandContext, place: &Place, routing: Routing, file
     answer_changed(cx, key_named("routing.mode")?, &path, mode.map(|mode| Value::Text(mode.to_owned())).as_ref())
 }
 
-/// Writes how the ledger of a new issue is found. Returns the file that says it, and the mode.
+/// Sets how the ledger of a new issue is chosen. Returns the changed file and the mode.
 fn set_routing(place: &Place, routing: Routing, file: FileArgs) -> Result<(PathBuf, Option<&'static str>)> {
     let (mode, role) = match routing {
         Routing::Single => (None, None),
@@ -324,27 +322,22 @@ fn target(place: &Place, key: &Key, file: FileArgs) -> Result<(PathBuf, PathBuf)
     if file.user {
         return match &place.home {
             Some((home, _)) => Ok((home.join("config.toml"), home.join("lock"))),
-            None => {
-                Err(Error::invalid("there is no home directory for your own file").hint("set HOME or WAYPOST_HOME"))
-            }
+            None => Err(Error::invalid("no home directory for your user file").hint("set HOME or WAYPOST_HOME")),
         };
     }
-    let checkout = place.require_checkout().map_err(|error| error.hint("or write your own file: --user"))?;
+    let checkout = place.require_checkout().map_err(|error| error.hint("or write your user file: --user"))?;
     let lock = checkout.private_dir.join("lock");
     if !file.shared {
         return Ok((checkout.private_dir.join("config.toml"), lock));
     }
     if key.personal {
-        return Err(Error::refused(format!(
-            "{} is each user's own choice, so the tracked file cannot set it",
-            key.name
-        ))
-        .hint("leave out --shared, or use --user"));
+        return Err(Error::refused(format!("{} is a personal setting, so the tracked file cannot set it", key.name))
+            .hint("leave out --shared, or use --user"));
     }
     Ok((place.check_tracked("config.toml")?, lock))
 }
 
-/// Makes the paths of a value independent of where one stands.
+/// Makes relative paths of a value absolute.
 fn absolute(place: &Place, key: &Key, value: Value) -> Result<Value> {
     let one = |path: &str| -> Result<String> {
         if path == "~" || path.starts_with("~/") {
@@ -361,18 +354,18 @@ fn absolute(place: &Place, key: &Key, value: Value) -> Result<Value> {
     }
 }
 
-/// Returns the one spelling of a path that was typed, so relative to where one is.
+/// Returns the canonical form of a path from the command line, relative to the current directory.
 fn resolve_typed(place: &Place, path: &Path) -> Result<PathBuf> {
     expand(path, &place.cwd, &place.variables).map(canonicalize)
 }
 
-/// Returns the one spelling of a path that stands in a file, so relative to the repository.
+/// Returns the canonical form of a path from a file, relative to the repository.
 fn resolve_configured(place: &Place, path: &str) -> Result<PathBuf> {
     let root = place.home_worktree.as_deref().unwrap_or(&place.cwd);
     expand(path, root, &place.variables).map(canonicalize)
 }
 
-/// Absolute, links resolved as far as it exists.
+/// Resolves symlinks; a path that does not exist stays as it is.
 fn canonicalize(path: PathBuf) -> PathBuf {
     std::fs::canonicalize(&path).unwrap_or(path)
 }

@@ -8,16 +8,16 @@ use crate::CommandContext;
 use crate::issues::ids;
 use waypost::ledger::Change;
 
-/// Delete issues: a tombstone stays, so that no merge brings them back
+/// Delete issues, leaving tombstones so that no merge restores them
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids; - for standard input
+    /// Issue ids, or unique prefixes of them; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
-    /// Why
+    /// Reason to record
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Do it although another agent holds the issue
+    /// Delete even if another agent holds the issue
     #[arg(long)]
     force: bool,
 }

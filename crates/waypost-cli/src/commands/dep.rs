@@ -12,10 +12,10 @@ use crate::issues::parse_dependency_kind;
 use waypost::ledger::Change;
 use waypost::merge_driver::ensure_driver;
 
-/// Say how issues depend on each other
+/// Add, remove and show dependencies between issues
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way dep add way-1a2b --blocked-by way-3c4d     way-1a2b waits for way-3c4d
+  way dep add way-1a2b --blocked-by way-3c4d     way-3c4d blocks way-1a2b
   way dep add way-1a2b way-3c4d --type related
   way dep tree way-1a2b --format mermaid
   way dep tree way-1a2b --depth 3")]
@@ -26,57 +26,57 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Make an issue depend on another; it waits for it, if no type is given
+    /// Add a dependency; without --type, ON blocks ISSUE
     Add {
-        /// The issue that depends
+        /// Dependent issue
         issue: String,
-        /// What it depends on
+        /// Issue that it depends on
         #[arg(required_unless_present = "blocked_by")]
         on: Option<String>,
-        /// What it waits for; the same as ON, but clearer
+        /// Issue that blocks it; an explicit form of ON
         #[arg(long, value_name = "ISSUE", conflicts_with_all = ["on", "kind"])]
         blocked_by: Option<String>,
-        /// blocks, parent-child, related, discovered-from, duplicates or supersedes
+        /// Type: blocks, parent-child, related, discovered-from, duplicates or supersedes
         #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = parse_dependency_kind)]
         kind: Option<DependencyKind>,
     },
-    /// End that an issue depends on another
+    /// Remove a dependency
     #[command(visible_alias = "remove")]
     Rm {
-        /// The issue that depends
+        /// Dependent issue
         issue: String,
-        /// What it depends on
+        /// Issue that it depends on
         on: String,
         /// Only dependencies of this type
         #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = parse_dependency_kind)]
         kind: Option<DependencyKind>,
     },
-    /// Show what an issue waits for and consists of, and what that waits for in turn
+    /// Show the blockers and children of an issue, recursively
     Tree(Tree),
 }
 
 #[derive(clap::Args)]
 struct Tree {
-    /// The issue; without one, all that are open
+    /// Issue id, or a unique prefix of it [default: all open issues]
     #[arg(value_name = "ISSUE")]
     issue: Option<String>,
-    /// text, mermaid or dot
+    /// Output format: text, mermaid or dot
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     format: Format,
-    /// The other way: what waits for it, and what it is a part of
+    /// Show the issues that it blocks and its parent instead
     #[arg(long)]
     dependents: bool,
-    /// Draw at most this many levels; 0 for all
+    /// Maximum depth; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 50)]
     depth: usize,
-    /// Draw at most this many lines, or issues of a graph; 0 for all
+    /// Maximum number of lines, or of issues in a graph; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: usize,
 }
 
 impl Args {
-    /// Returns what is to be changed; nothing, if something is only asked.
-    #[expect(clippy::unnecessary_wraps, reason = "as the other commands")]
+    /// Returns the changes; empty for a query.
+    #[expect(clippy::unnecessary_wraps, reason = "same signature as the other commands")]
     pub(crate) fn changes(&self) -> Result<Vec<Change>> {
         Ok(match &self.command {
             Command::Add { issue, on, blocked_by, kind } => {
@@ -113,9 +113,9 @@ fn add(cx: &mut CommandContext, issue: &str, on: &str, kind: DependencyKind) -> 
         DependencyKind::Blocks => "waits for",
         DependencyKind::ParentChild => "is a part of",
         DependencyKind::Related => "is related to",
-        DependencyKind::DiscoveredFrom => "was found during",
-        DependencyKind::Duplicates => "is the same as",
-        DependencyKind::Supersedes => "takes the place of",
+        DependencyKind::DiscoveredFrom => "was discovered from",
+        DependencyKind::Duplicates => "duplicates",
+        DependencyKind::Supersedes => "supersedes",
     };
     let data = json!({ "issue_id": id, "depends_on_id": other, "type": kind.as_str(), "added": is_new });
     cx.ui.answer(&data, |text| text.line(format!("{id} {words} {other}")))?;

@@ -12,21 +12,20 @@ use crate::CommandContext;
 use crate::issues::parse_priority;
 use waypost::ledger::{Change, Edit};
 
-/// Change an issue in your editor
+/// Edit an issue in your editor
 ///
-/// The editor is what VISUAL or EDITOR says, else vi. Only what you change is written, so that what others change
-/// meanwhile stays.
+/// Uses VISUAL or EDITOR, else vi. Writes only the fields you changed, so that concurrent changes of other users are kept.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issue: an id, or the beginning of one
+    /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]
     issue: String,
-    /// Set the status although another agent holds the issue
+    /// Change the status even if another agent holds the issue
     #[arg(long)]
     force: bool,
 }
 
-/// The texts of several lines, each under a heading of its own.
+/// The multi-line fields, each under its own heading.
 const SECTIONS: &[&str] = &["description", "design", "acceptance_criteria", "notes"];
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
@@ -35,11 +34,11 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let editor = match ledger_cx.place.variables.editor() {
         Some(editor) => editor,
         None if std::io::stdin().is_terminal() => "vi".to_owned(),
-        None => return Err(Error::invalid("there is no editor").hint("set VISUAL or EDITOR, or use way update")),
+        None => return Err(Error::invalid("no editor found").hint("set VISUAL or EDITOR, or use way update")),
     };
     let before = page(&issue)?;
     let file = write(&ledger_cx.place.require_checkout()?.private_dir, &before)?;
-    let kept = |error: Error| error.hint(format!("what you wrote is in {}", file.display()));
+    let kept = |error: Error| error.hint(format!("your text is saved in {}", file.display()));
     let edited = waypost_workspace::run_editor(&editor, &file).and_then(|()| read(&file));
     if read(&file).is_ok_and(|now| now == before) {
         remove(&file);
@@ -48,7 +47,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let edit = change(&issue, &before, &after).map_err(kept)?;
     if edit == Edit::default() {
         remove(&file);
-        return Err(Error::new(Kind::NothingToDo, "nothing was changed"));
+        return Err(Error::new(Kind::NothingToDo, "the issue was not changed"));
     }
     let records = ledger_cx.apply(&[Change::Update(issue.id, edit).forced(args.force)]).map_err(kept)?;
     remove(&file);
@@ -56,7 +55,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns an issue as it is edited.
+/// Returns the text that the editor shows for an issue.
 fn page(issue: &Issue) -> Result<String> {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let mut page = String::new();
@@ -76,8 +75,11 @@ fn page(issue: &Issue) -> Result<String> {
         SECTIONS.iter().zip([&issue.description, &issue.design, &issue.acceptance_criteria, &issue.notes])
     {
         if body.lines().any(|line| section_of(line).is_some()) {
-            return Err(Error::conflict(format!("the {section} of issue {} looks like our headings", issue.id))
-                .hint("change it with way update"));
+            return Err(Error::conflict(format!(
+                "the {section} of issue {} contains a line that looks like a section heading",
+                issue.id
+            ))
+            .hint("change it with way update"));
         }
         page.push_str(&heading(section));
         page.push('\n');
@@ -95,7 +97,7 @@ fn section_of(line: &str) -> Option<&'static str> {
     SECTIONS.iter().copied().find(|section| line.trim() == heading(section))
 }
 
-/// What a page says: its fields with the lines they stand in, and its sections.
+/// A parsed page: its fields with their line numbers, and its sections.
 #[derive(Default)]
 struct Parts<'a> {
     fields: BTreeMap<&'a str, (usize, &'a str)>,
@@ -111,7 +113,7 @@ fn parts(page: &str) -> Result<Parts<'_>> {
         } else if let Some((_, lines)) = sections.last_mut() {
             lines.push(line);
         } else if !line.trim().is_empty() {
-            let wrong = || Error::invalid(format!("line {}: a field is key: value", number + 1));
+            let wrong = || Error::invalid(format!("line {}: expected key: value", number + 1));
             let (key, value) = line.split_once(':').ok_or_else(wrong)?;
             parts.fields.insert(key.trim(), (number + 1, value.trim()));
         }
@@ -122,8 +124,8 @@ fn parts(page: &str) -> Result<Parts<'_>> {
     Ok(parts)
 }
 
-/// Reads what was edited: what the page says now and did not say before. What nobody touched is not read from it, since
-/// it may not be all that the issue says.
+/// Returns the differences between the pages as an edit. Unchanged fields are ignored, because the page may show less
+/// than the issue contains.
 fn change(issue: &Issue, before: &str, after: &str) -> Result<Edit> {
     let (before, after) = (parts(before)?, parts(after)?);
     let mut edit = Edit::default();
@@ -146,7 +148,7 @@ fn change(issue: &Issue, before: &str, after: &str) -> Result<Edit> {
     Ok(edit)
 }
 
-/// A text without the empty lines around it.
+/// Trims empty lines around a text.
 fn trimmed(text: &str) -> &str {
     text.trim_start_matches('\n').trim_end()
 }
@@ -167,16 +169,16 @@ fn field(edit: &mut Edit, issue: &Issue, key: &str, value: &str) -> Result<()> {
             edit.remove_labels =
                 issue.labels.iter().filter(|label| !labels.contains(&label.as_str())).cloned().collect();
         }
-        other => return Err(Error::invalid(format!("there is no field {other:?}"))),
+        other => return Err(Error::invalid(format!("unknown field {other:?}"))),
     }
     Ok(())
 }
 
-/// Writes a page into a new file that nobody else reads.
+/// Writes a page to a new private file.
 fn write(dir: &Path, text: &str) -> Result<PathBuf> {
     let cannot = |error| Error::unavailable(format!("cannot write into {}", dir.display())).because(error);
     waypost_fs::create_private_dir(dir).map_err(cannot)?;
-    // One that is there is somebody's: left for them by an error, or open in an editor.
+    // An existing file belongs to another edit: kept after an error, or open in an editor.
     for number in 1..10_000 {
         let path = dir.join(format!("edit-{number}.md"));
         match waypost_fs::create_private_file(&path) {
@@ -188,7 +190,8 @@ fn write(dir: &Path, text: &str) -> Result<PathBuf> {
             Err(error) => return Err(cannot(error)),
         }
     }
-    Err(Error::unavailable(format!("too many edits are left in {}", dir.display())).hint("delete the edit-*.md in it"))
+    Err(Error::unavailable(format!("too many unfinished edits in {}", dir.display()))
+        .hint("delete the edit-*.md files in it"))
 }
 
 fn read(file: &Path) -> Result<String> {
@@ -197,6 +200,6 @@ fn read(file: &Path) -> Result<String> {
 }
 
 fn remove(file: &Path) {
-    // It is ours, private, and of no use to anybody.
+    // A private temporary file; failing to delete it does no harm.
     let _ = std::fs::remove_file(file);
 }

@@ -15,10 +15,10 @@ use crate::issues::LedgerContext;
 use crate::pages::{self, Field};
 use crate::ui::print_document;
 
-/// Write issues out: as they are, for programs, for a spreadsheet, or to be read
+/// Export issues as JSONL, JSON, CSV or Markdown
 ///
-/// Which issues is said as for way list: those that are not closed, if nothing else is said. With --all closed and deleted
-/// ones are written too; and jsonl with --all and nothing else is a copy of the whole ledger, whatever is in it.
+/// Takes the filters of way list; by default it exports all issues that are not closed. --all includes closed and deleted
+/// issues. In the jsonl format, --all without other filters copies the whole ledger, including lines that are not issues.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way export --all --output backup.jsonl
@@ -26,26 +26,26 @@ use crate::ui::print_document;
   way export --format markdown --label release > notes.md
 
 Formats:
-  jsonl     one record a line, byte for byte as in the ledger; way import beads reads it
-  json      a list of what --json shows of each issue
-  csv       a table with a header; an apostrophe keeps a cell from being run as a formula
+  jsonl     one record per line, byte for byte as in the ledger; way import beads reads it
+  json      a list of issues, as printed by --json
+  csv       a table with a header; a leading apostrophe disarms cells that look like formulas
   markdown  a page, grouped by status")]
 pub(crate) struct Args {
-    /// jsonl, json, csv or markdown; jsonl, if nothing is said
+    /// Output format: jsonl, json, csv or markdown [default: jsonl]
     #[arg(short, long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     format: Option<Format>,
-    /// The file to write; it must not exist
+    /// Output file; must not exist [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file if it exists
+    /// Overwrite an existing output file
     #[arg(long, requires = "output")]
     force: bool,
-    /// What a csv has, with commas between; all fields, if nothing is said
+    /// Columns of a csv, separated by commas [default: all fields]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_enum, hide_possible_values = true)]
     columns: Vec<Field>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Closed and deleted ones too
+    /// Include closed and deleted issues
     #[arg(long)]
     all: bool,
 }
@@ -73,7 +73,7 @@ impl Format {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let format = args.format.unwrap_or(if cx.ui.json { Format::Json } else { Format::Jsonl });
     if !args.columns.is_empty() && format != Format::Csv {
-        return Err(Error::invalid("--columns has no meaning for this format").hint("it is for --format csv"));
+        return Err(Error::invalid("--columns does not apply to this format").hint("use it with --format csv"));
     }
     let ledger_cx = cx.open_ledgers()?;
     let asked = args.filter.to_filter(ledger_cx.now)?;
@@ -113,7 +113,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns issues as programs see them.
+/// Returns issues as JSON.
 fn shown(ledger_cx: &LedgerContext, entries: &[IndexedIssue]) -> Result<Vec<Box<RawValue>>> {
     entries.iter().map(|entry| ledger_cx.json(&entry.record, entry.ledger)).collect()
 }
@@ -124,13 +124,13 @@ fn json_list(ledger_cx: &LedgerContext, entries: &[IndexedIssue]) -> Result<Stri
     Ok(if records.is_empty() { "[]\n".to_owned() } else { format!("[\n{}\n]\n", records.join(",\n")) })
 }
 
-/// Writes a file durably. One that is there is only replaced if that is said.
+/// Writes a file durably. Replaces an existing file only with `force`.
 fn save(path: &Path, content: &[u8], force: bool) -> Result<()> {
     let cannot = |error: std::io::Error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
     if force {
         return waypost_fs::replace(path, content, 0o644).map_err(cannot);
     }
-    let exists = || Error::refused(format!("{} exists already", path.display())).hint("--force replaces it");
+    let exists = || Error::refused(format!("{} already exists", path.display())).hint("use --force to overwrite it");
     let (mut file, temporary) = waypost_fs::create_beside(path, 0o644).map_err(cannot)?;
     let written = file
         .write_all(content)
@@ -138,7 +138,7 @@ fn save(path: &Path, content: &[u8], force: bool) -> Result<()> {
         .and_then(|()| waypost_fs::rename_new(&temporary, path))
         .and_then(|()| waypost_fs::sync_dir(path));
     written.map_err(|error| {
-        // After a successful rename there is nothing of this name; before it, this is ours alone.
+        // After the rename the temporary name no longer exists; before it, no other process uses the file.
         let _ = std::fs::remove_file(&temporary);
         if error.kind() == std::io::ErrorKind::AlreadyExists { exists() } else { cannot(error) }
     })

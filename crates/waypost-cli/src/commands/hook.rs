@@ -16,25 +16,25 @@ use waypost::claims;
 use waypost::environment::CLAUDE_ENV_FILE;
 use waypost::session::Session;
 
-/// No agent says more about a session than this.
+/// Maximum size of the JSON that an agent writes to standard input.
 const MAX_INPUT_BYTES: u64 = 1 << 20;
-/// As much of a session's id as tells it from others.
+/// Characters of the session id that make it unique in practice.
 const SESSION_ID_CHARS: usize = 8;
 
-/// What the hooks of coding agents run; way setup writes them
+/// Run a hook of a coding agent; installed by way setup
 ///
-/// Reads on standard input what the agent says about its session, and names the agent after it, unless --agent or
-/// WAYPOST_AGENT does. It never fails: whatever goes wrong here must not stop anybody's work.
+/// Reads the agent's session description from standard input and derives the agent's name from it, unless --agent or
+/// WAYPOST_AGENT is set. Always exits with 0, because a failing hook must not interrupt the agent.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way hook start --for claude-code       what a new or compacted session has to know
-  way hook compact --for claude-code     what must survive; renews the leases
-  way hook stop --for claude-code        renews the leases")]
+  way hook start --for claude-code       print the context for a new or compacted session
+  way hook compact --for claude-code     renew the leases and print a reminder of them
+  way hook stop --for claude-code        renew the leases")]
 pub(crate) struct Args {
-    /// start, compact or stop; whatever else newer settings name does nothing
+    /// Event: start, compact or stop; others are ignored
     #[arg(value_name = "MOMENT")]
     moment: String,
-    /// claude-code, codex, cursor or gemini
+    /// Coding agent: claude-code, codex, cursor or gemini
     #[arg(long = "for", value_name = "AGENT")]
     target: String,
 }
@@ -47,20 +47,20 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         log::debug!("the hook did nothing: {}", error.full_message());
         empty_output(agent)
     });
-    // It is gone for whoever closed its end.
+    // Printing ignores a closed pipe.
     if !answer.is_empty() {
         print(&format!("{answer}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns as much of the id of the agent's session as tells it from others, if it says one.
+/// Returns the beginning of the session id that the agent wrote to standard input, if any.
 fn session_id() -> Option<String> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         return None;
     }
-    // Ends with the value: not every agent closes its end.
+    // Reads one JSON value and stops there, because not every agent closes the pipe.
     let input =
         Value::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock().take(MAX_INPUT_BYTES))).ok()?;
     let id = ["session_id", "conversation_id"].iter().find_map(|key| input[*key].as_str())?;
@@ -76,7 +76,7 @@ fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, session_name: Opt
     let name = place.agent().unwrap_or_else(|| place.actor());
     let mut session = Session::open(place)?;
     if let Err(error) = claims::deliver_notices(&mut session) {
-        log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
+        log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
     }
     let mut held = session.read(ListLeases {})?.leases;
     held.retain(|lease| lease.holder_name == name);
@@ -93,21 +93,21 @@ fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, session_name: Opt
     })
 }
 
-/// Tells a session what it is called, and how others get to know that.
+/// Returns the sentence that tells a session its agent name and how to pass it.
 fn introduction(cx: &CommandContext, session: &Session, agent: Agent, name: &str) -> String {
     if session.place.agent().is_none() {
         return String::new();
     }
     let file = cx.variables.path(CLAUDE_ENV_FILE).filter(|_| agent == Agent::ClaudeCode);
     let how = if file.is_some_and(|file| append_agent_name(&file, name).is_ok()) {
-        "Commands know it; tools are told it as agent."
+        "Commands use it automatically; pass it to every tool as agent."
     } else {
-        "Say it with every command as --agent, and with every tool as agent."
+        "Pass it to every command as --agent, and to every tool as agent."
     };
     format!("\nYour name is {name}. {how}\n")
 }
 
-/// Lets the commands that a session runs know its name.
+/// Exports the agent's name to the commands that the session runs.
 fn append_agent_name(file: &Path, name: &str) -> std::io::Result<()> {
     let line = format!("export WAYPOST_AGENT='{}'\n", name.replace('\'', "'\\''"));
     let known = std::fs::read_to_string(file).unwrap_or_default();
@@ -118,17 +118,17 @@ fn append_agent_name(file: &Path, name: &str) -> std::io::Result<()> {
     std::fs::OpenOptions::new().append(true).create(true).open(file)?.write_all(format!("{start}{line}").as_bytes())
 }
 
-/// What must not be forgotten with the rest.
+/// Returns the leases that a compacted session must remember.
 fn reminder(name: &str, held: &[LeaseView]) -> String {
     let held: Vec<_> = held.iter().map(|seen| format!("{} (epoch {})", seen.lease.subject, seen.lease.epoch)).collect();
     format!(
-        "Waypost: you are {name} and hold {}. Keep that in the summary, and how far you got; note it with way task \
-         checkpoint as soon as you go on.",
+        "Waypost: you are {name} and hold {}. Keep that and your progress in the summary; record your progress with way \
+         task checkpoint as soon as you continue.",
         held.join(", ")
     )
 }
 
-/// Gives a session something to know, as its agent takes it.
+/// Formats the context of a new session as its agent expects it.
 fn start_output(agent: Agent, text: &str) -> String {
     match agent {
         Agent::Cursor => json!({ "additional_context": text }).to_string(),
@@ -139,7 +139,7 @@ fn start_output(agent: Agent, text: &str) -> String {
     }
 }
 
-/// Says something before a session is compacted. No agent promises that its model reads it; some let it.
+/// Formats a message before compaction. No agent guarantees that its model reads it.
 fn compact_output(agent: Agent, text: &str) -> String {
     match agent {
         Agent::ClaudeCode | Agent::Generic => text.to_owned(),
@@ -148,7 +148,7 @@ fn compact_output(agent: Agent, text: &str) -> String {
     }
 }
 
-/// Says nothing, as an agent that reads JSON understands it. Codex takes nothing else when it has done its turn.
+/// Returns an empty answer: for agents that parse JSON, an empty object. Codex rejects anything else at the end of a turn.
 fn empty_output(agent: Agent) -> String {
     match agent {
         Agent::Codex | Agent::Gemini | Agent::Cursor => "{}".to_owned(),

@@ -14,13 +14,14 @@ use waypost::import::{self, Format, Plan, Taken};
 use waypost::place::expand;
 use waypost::transfer::Moved;
 
-/// Take over the issues of another tracker, or the workflows of another program
+/// Import issues from another tracker, or workflows from another program
 ///
-/// Issues go into the ledger as one write, workflows into the store. The file is only read. An issue that is known already, by its id or its external_ref, is skipped; with --update it is brought up to date if
-/// what comes in was changed later. What cannot be carried is listed.
+/// Writes issues to the ledger in one transaction and workflows to the store; never changes the source. Skips issues that
+/// exist already, by id or external_ref; with --update it updates them if the imported version is newer. Lists everything
+/// that it cannot import.
 #[derive(clap::Args)]
 #[command(
-    // An optional argument before a required one is not understood with an option between them.
+    // Clap cannot parse an optional argument before a required one with an option between them.
     override_usage = "way import [OPTIONS] [FORMAT] <FILE|DIR|->",
     after_help = "Examples:
   way import ../old/.beads/issues.jsonl
@@ -32,28 +33,27 @@ use waypost::transfer::Moved;
   way import langgraph ~/.agentos/issue_workflow.db
 
 Formats of issues:
-  beads        JSONL of beads or of a ledger; ids and all fields are kept
-  github       what gh issue list --json prints, with any of its fields; comments too
-  backlog      the folder of Backlog.md, or one task of it
-  taskmaster   tasks.json; subtasks become parts
-  taskwarrior  what task export prints
+  beads        JSONL of beads or of a ledger; keeps ids and all fields
+  github       output of gh issue list --json with any fields, including comments
+  backlog      directory of Backlog.md, or one of its tasks
+  taskmaster   tasks.json; subtasks become children
+  taskwarrior  output of task export
 
 Databases of workflows:
-  caw          workflows, tasks, dependencies, checkpoints and messages; ids are kept
-  langgraph    of SqliteSaver: a thread becomes a workflow, with its checkpoints; it is paused until it is resumed"
+  caw          workflows, tasks, dependencies, checkpoints and messages; keeps ids
+  langgraph    database of SqliteSaver; each thread becomes a paused workflow with its checkpoints"
 )]
 pub(crate) struct Args {
-    /// beads, github, backlog, taskmaster, taskwarrior, caw or langgraph; may be left out for issues, if the file clearly
-    /// is of one format
+    /// Format: beads, github, backlog, taskmaster, taskwarrior, caw or langgraph [default for issues: detected]
     #[arg(value_name = "FORMAT")]
     first: OsString,
-    /// A file or a folder; - for standard input
+    /// File or directory to import; - for standard input
     #[arg(value_name = "FILE|DIR|-")]
     second: Option<PathBuf>,
-    /// Bring issues up to date that are known
+    /// Update existing issues if the imported version is newer
     #[arg(long)]
     update: bool,
-    /// Show what would be done, and write nothing
+    /// Show what would be imported, without writing
     #[arg(long)]
     dry_run: bool,
 }
@@ -63,7 +63,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         match &args.second {
             Some(path) => return workflows(cx, args, program, path),
             None if !Path::new(&args.first).exists() => {
-                return Err(Error::invalid("no file was named").hint(format!("way import {} FILE", program.name())));
+                return Err(Error::invalid("no file given").hint(format!("way import {} FILE", program.name())));
             }
             None => {}
         }
@@ -71,7 +71,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let (path, format) = match &args.second {
         Some(path) => {
             let format = Format::parse(&args.first.to_string_lossy());
-            (path.as_path(), Some(format.map_err(|error| error.hint("workflows are read from caw and langgraph"))?))
+            (path.as_path(), Some(format.map_err(|error| error.hint("for workflows, use caw or langgraph"))?))
         }
         None => (Path::new(&args.first), None),
     };
@@ -79,7 +79,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         && let Ok(format) = Format::parse(&args.first.to_string_lossy())
         && !path.exists()
     {
-        return Err(Error::invalid("no file was named").hint(format!("way import {format} FILE")));
+        return Err(Error::invalid("no file given").hint(format!("way import {format} FILE")));
     }
     let ledger_cx = cx.open_ledgers()?;
     let ledger = ledger_cx.place.ledger().map(|(ledger, _)| ledger);
@@ -92,7 +92,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         import::qualify(&mut imported, &project)?;
     }
     if imported.records.is_empty() && imported.notes.is_empty() {
-        return Err(Error::new(Kind::NothingToDo, "there is nothing to import in it"));
+        return Err(Error::new(Kind::NothingToDo, "the source contains nothing to import"));
     }
     let plan = Plan { format, update: args.update, is_rehearsal: args.dry_run };
     let outcome = import::import(&ledger_cx.ledger, &imported, plan)?;
@@ -118,18 +118,18 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             (outcome.added.len(), "added"),
             (outcome.updated.len(), "updated"),
             (outcome.skipped.len(), "skipped"),
-            (outcome.notes.len(), "not carried"),
+            (outcome.notes.len(), "not imported"),
         ];
         let counts: Vec<String> = counts.iter().map(|(count, what)| format!("{count} {what}")).collect();
         text.line(counts.join(", "));
         match outcome.others {
             0 => {}
-            1 => text.line("1 record that is no issue came along"),
-            others => text.line(format!("{others} records that are no issues came along")),
+            1 => text.line("1 record that is not an issue imported"),
+            others => text.line(format!("{others} records that are not issues imported")),
         }
         if !outcome.notes.is_empty() {
             text.gap();
-            text.heading("Not carried");
+            text.heading("Not imported");
             let rows: Vec<_> =
                 outcome.notes.iter().map(|note| vec![styled(BOLD, &note.item), cell(&note.problem)]).collect();
             text.table(&rows);
@@ -141,21 +141,19 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes over workflows.
+/// Imports workflows.
 fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path) -> Result<ExitCode> {
     if args.update {
-        return Err(
-            Error::invalid("workflows are taken over once, and not brought up to date").hint("leave out --update")
-        );
+        return Err(Error::invalid("--update does not apply to workflows").hint("remove --update"));
     }
     if path.as_os_str() == "-" {
-        return Err(Error::invalid("a database is a file, and is not read from standard input"));
+        return Err(Error::invalid("cannot read a database from standard input").hint("name the file"));
     }
     let mut session = cx.session()?;
     let path = expand(path, &session.place.cwd, &session.place.variables)?;
     let outcome = workflows::import(&mut session, program, &path, args.dry_run)?;
     if outcome.added.is_empty() && outcome.skipped.is_empty() && outcome.notes.is_empty() {
-        return Err(Error::new(Kind::NothingToDo, "there is nothing to import in it"));
+        return Err(Error::new(Kind::NothingToDo, "the source contains nothing to import"));
     }
     let sum = |count: fn(&Moved) -> usize| outcome.added.iter().map(count).sum::<usize>();
     let (tasks, checkpoints) = (sum(|one| one.tasks), sum(|one| one.checkpoints));
@@ -175,7 +173,7 @@ fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path
     });
     cx.ui.answer(&data, |text| {
         text.line(format!(
-            "{} added with {} and {}, {} skipped, {} not carried",
+            "{} added with {} and {}, {} skipped, {} not imported",
             counted(outcome.added.len(), "workflow"),
             counted(tasks, "task"),
             counted(checkpoints, "checkpoint"),
@@ -187,7 +185,7 @@ fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path
         text.table(&rows);
         if !outcome.notes.is_empty() {
             text.gap();
-            text.heading("Not carried");
+            text.heading("Not imported");
             let rows: Vec<_> =
                 outcome.notes.iter().map(|note| vec![styled(BOLD, &note.item), cell(&note.problem)]).collect();
             text.table(&rows);

@@ -18,35 +18,35 @@ use waypost::merge_driver;
 use waypost::place::{DOT_DIR, Place, expand};
 use waypost::repos::{Repo, role};
 
-/// What the tracked directory keeps to itself.
+/// The contents of `.waypost/.gitignore`.
 const GITIGNORE: &str =
     "# State of this machine. The ledger and the configuration beside it are tracked.\n/local/\n/state.db*\n/.*.tmp\n";
 
-/// Prepare a repository for a team: tracked configuration, and the store
+/// Prepare a repository for a team: tracked configuration and the store
 ///
-/// Nobody needs this to use Waypost. It writes .waypost/ for you to commit, so that everybody's issues begin
-/// alike. With --scope, it sets that scope for this clone. Doing it again changes nothing.
+/// Optional: Waypost works without it. Writes .waypost/ for you to commit, so that the whole team uses the same prefix for
+/// issue ids. With --scope, also sets the scope of this clone. Running it again changes nothing.
 ///
-/// As a contributor, nothing is written into the project: your issues go to a repository of your own.
+/// With --contributor it writes nothing into the project: your issues go to a separate planning repository.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way init                            for a team
+  way init                            set up a team's repository
   way init --contributor              keep your planning out of a project you contribute to
   way init --contributor --planning ~/plans")]
 pub(crate) struct Args {
-    /// What the ids of new issues begin with; by default the repository's name
+    /// Prefix of new issue ids [default: the repository's name]
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
-    /// You contribute to this project: plan in a repository of your own
+    /// Set up as a contributor, with a separate planning repository
     #[arg(long, conflicts_with_all = ["maintainer", "team", "prefix"])]
     contributor: bool,
-    /// You maintain this project, whatever its remotes look like
+    /// Set up as a maintainer, regardless of the remotes
     #[arg(long, conflicts_with = "team")]
     maintainer: bool,
-    /// Everybody who has this project writes its issues; the same as no flag, without questions
+    /// Set up for a team without prompting; the default without a terminal
     #[arg(long)]
     team: bool,
-    /// Where a contributor plans
+    /// Planning repository of a contributor
     #[arg(long, value_name = "PATH", requires = "contributor", default_value = "~/.waypost-planning")]
     planning: String,
 }
@@ -58,7 +58,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let mut place = cx.place()?;
     if place.checkout.is_none() {
-        make_repository_without_vcs(&place)?;
+        create_repository_without_vcs(&place)?;
         place = cx.place()?;
     }
     let planning = if args.contributor {
@@ -79,7 +79,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let mut created: Vec<PathBuf> = Vec::new();
 
-    // Only what the tracked file says counts for the team; a personal prefix is not written for others.
+    // Consider only the tracked file: a personal prefix must not become the team's.
     let shared = Files { shared: place.files.shared.clone(), ..Files::default() };
     let mut prefix = Config::load(&shared, &Variables::default(), &[])?.text("prefix");
     if let Some(root) = &place.home_worktree {
@@ -88,7 +88,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         place.check_tracked(".gitignore")?;
         let attributes = place.check_tracked(".gitattributes")?;
         waypost_fs::create_durable_dir(&dir)
-            .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
+            .map_err(|error| Error::unavailable(format!("cannot create {}", dir.display())).because(error))?;
         let new_prefix =
             args.prefix.clone().or_else(|| prefix.is_none().then(|| default_prefix(&checkout.repository_name())));
         if let Some(new_prefix) = new_prefix.filter(|new_prefix| prefix.as_ref() != Some(new_prefix)) {
@@ -106,7 +106,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             created.push(file);
         }
         if matches!(checkout.vcs, Vcs::Git | Vcs::Jj) && !merge_driver::asks_for_driver(&attributes) {
-            // Whatever else stands in it stays.
+            // Keep the existing contents.
             let mut content = std::fs::read(&attributes).unwrap_or_default();
             if !content.is_empty() && !content.ends_with(b"\n") {
                 content.push(b'\n');
@@ -118,8 +118,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         }
         merge_driver::ensure_driver(&place);
     } else if args.prefix.is_some() {
-        return Err(Error::invalid("a bare repository has no worktree to keep its prefix in")
-            .hint("make one first: way worktree add BRANCH"));
+        return Err(Error::invalid("a bare repository has no worktree to store the prefix in")
+            .hint("create one first: way worktree add BRANCH"));
     }
     if let Some(scope) = cx.global.scope.or(cx.global.global.then_some(waypost::place::Scope::Global)) {
         let file = checkout.private_dir.join("config.toml");
@@ -135,9 +135,9 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     });
     cx.ui.answer(&data, |text| {
         for path in &created {
-            text.line(format!("Made {}", path.display()));
+            text.line(format!("Created {}", path.display()));
         }
-        text.line(format!("The store is {store}"));
+        text.line(format!("Store: {store}"));
         if !created.is_empty() && checkout.vcs != Vcs::None {
             text.line("Commit .waypost to share it with your team.");
         }
@@ -145,39 +145,39 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// On a terminal, asks whoever has a fork how they want to work. Returns where they plan, if they contribute.
+/// Asks the user of a fork, on a terminal, whether to use a planning repository. Returns its path.
 fn ask_for_planning_path(cx: &CommandContext, place: &Place, planning: &str) -> Result<Option<String>> {
     let (role, source) = role(place);
     let is_fork = role == Role::Contributor && source.source == "default" && source.because.contains("fork");
     if !is_fork || cx.ui.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(None);
     }
-    cx.ui.note("this looks like a fork of somebody else's project");
-    let answer = cx.ui.ask("Keep your own planning out of it, in a repository of yours? [Y/n] ")?;
+    cx.ui.note("this repository looks like a fork of another project");
+    let answer = cx.ui.ask("Keep your planning in a separate repository? [Y/n] ")?;
     if matches!(answer.to_lowercase().as_str(), "n" | "no") {
         return Ok(None);
     }
-    let answer = cx.ui.ask(&format!("Where? [{planning}] "))?;
+    let answer = cx.ui.ask(&format!("Path of the planning repository? [{planning}] "))?;
     Ok(Some(if answer.is_empty() { planning.to_owned() } else { answer }))
 }
 
-/// Sets a clone up for somebody who contributes: nothing of it is in the project's tree.
+/// Sets up a clone for a contributor, without writing into the project's worktree.
 fn set_up_contributor(cx: &mut CommandContext, place: &Place, planning: &str) -> Result<ExitCode> {
     let checkout = place.require_checkout()?;
     let path = expand(planning, &place.cwd, &place.variables)?;
     let dir = path.join(DOT_DIR);
     let is_new = !dir.is_dir();
     waypost_fs::create_durable_dir(&dir)
-        .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
+        .map_err(|error| Error::unavailable(format!("cannot create {}", dir.display())).because(error))?;
     let path = std::fs::canonicalize(&path)
         .map_err(|error| Error::unavailable(format!("cannot use {}", path.display())).because(error))?;
     if is_same_place(&path, checkout.repository_path()) {
-        return Err(Error::invalid("the planning cannot be in the project itself").hint("--planning PATH"));
+        return Err(Error::invalid("the planning repository cannot be the project itself").hint("use --planning PATH"));
     }
     if Repo::open(&path, &place.variables)?.checkout.vcs == Vcs::None {
-        // A history keeps what is pruned, and lets it be synced.
+        // Version control keeps pruned issues and enables way sync.
         if let Err(error) = waypost_workspace::init_git(&path) {
-            cx.ui.warn(&format!("the planning has no version control: {}", error.full_message()));
+            cx.ui.warn(&format!("the planning repository has no version control: {}", error.full_message()));
         }
     }
     let (file, lock) = (checkout.private_dir.join("config.toml"), checkout.private_dir.join("lock"));
@@ -189,21 +189,21 @@ fn set_up_contributor(cx: &mut CommandContext, place: &Place, planning: &str) ->
     config::add_to_list(&file, &lock, key_named("repos.additional")?, &text, |known| known == text)?;
     let data = json!({ "role": "contributor", "planning": text, "created": is_new });
     cx.ui.answer(&data, |out| {
-        out.line(format!("{} {}", if is_new { "Made" } else { "Using" }, path.display()));
-        out.line("Your issues go there. Propose one to the project with: way propose ID");
+        out.line(format!("{} {}", if is_new { "Created" } else { "Using" }, path.display()));
+        out.line("New issues go there. To propose one to the project: way propose ID");
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn make_repository_without_vcs(place: &Place) -> Result<()> {
+fn create_repository_without_vcs(place: &Place) -> Result<()> {
     let dir = place.cwd.join(DOT_DIR);
     let is_home = |home: &Path| {
         home.file_name() == dir.file_name() && home.parent().is_some_and(|parent| is_same_place(parent, &place.cwd))
     };
     if place.home.as_ref().is_some_and(|(home, _)| is_home(home)) {
-        return Err(Error::refused(format!("{} is your own directory, not a repository's", dir.display()))
-            .hint("go into a project first"));
+        return Err(Error::refused(format!("{} is Waypost's user directory, not a repository's", dir.display()))
+            .hint("change to a project directory first"));
     }
     waypost_fs::create_durable_dir(&dir)
-        .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))
+        .map_err(|error| Error::unavailable(format!("cannot create {}", dir.display())).because(error))
 }

@@ -10,7 +10,7 @@ use crate::issues::ids;
 use crate::ui::{BOLD, cell, styled};
 use waypost::ledger::{Change, Edit};
 
-/// Put labels on issues, take them off, list them
+/// Add, remove and list labels
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -19,28 +19,28 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Put labels on an issue
+    /// Add labels to an issue
     Add(Labels),
-    /// Take labels off an issue
+    /// Remove labels from an issue
     #[command(visible_alias = "remove")]
     Rm(Labels),
-    /// List all labels of issues that are not closed, and how many have them
+    /// List the labels of issues that are not closed, with counts
     #[command(visible_alias = "ls")]
     List,
 }
 
 #[derive(clap::Args)]
 struct Labels {
-    /// The issue: an id, or the beginning of one; - for standard input
+    /// Issue id, or a unique prefix of it; - to read ids from standard input
     #[arg(value_name = "ISSUE")]
     issue: String,
-    /// The labels
+    /// Labels
     #[arg(required = true, value_name = "LABEL")]
     labels: Vec<String>,
 }
 
 impl Args {
-    /// Returns what is to be changed; nothing, if something is only asked.
+    /// Returns the changes; empty for a query.
     pub(crate) fn changes(&self) -> Result<Vec<Change>> {
         let (issue, edit) = match &self.command {
             Command::Add(Labels { issue, labels }) => (issue, Edit { add_labels: labels.clone(), ..Edit::default() }),

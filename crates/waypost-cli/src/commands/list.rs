@@ -9,30 +9,30 @@ use crate::filter::{FilterArgs, with_parent};
 use crate::issues::Column;
 use crate::{CommandContext, in_one_line};
 
-/// List issues; those that are not closed, if nothing else is said
+/// List issues; by default all that are not closed
 ///
-/// Times are days, moments, or how long ago: 2026-12-01, 2026-12-01T09:00:00Z, 14d, 36h, 2w; +3d is ahead.
+/// A TIME is a day, a time or an age: 2026-12-01, 2026-12-01T09:00:00Z, 14d, 36h, 2w; +3d is in the future.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way list -p 0-1 --assignee ''         urgent, and nobody has it
+  way list -p 0-1 --assignee ''         urgent and unassigned
   way list --any-label api --any-label web --no-label later
   way list --all --closed-after 7d --sort closed --columns id,closed,title")]
 pub(crate) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
-    /// Closed ones too
+    /// Include closed issues
     #[arg(long)]
     all: bool,
-    /// priority, created, updated, closed, due, id or title
+    /// Sort key: priority, created, updated, closed, due, id or title
     #[arg(long, value_name = "KEY", default_value = "priority", value_parser = sort)]
     sort: Sort,
-    /// The other way round
+    /// Reverse the order
     #[arg(long)]
     reverse: bool,
-    /// At most this many; 0 for all
+    /// Maximum number of issues; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
-    /// What to show, with commas between
+    /// Columns to show, separated by commas
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_enum)]
     columns: Vec<Column>,
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         index.list(&with_parent(&filter, index)?, args.sort, args.reverse, limit)
     })?;
     if !has_any {
-        cx.ui.note("no issue fits");
+        cx.ui.note("no matching issues");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -63,8 +63,6 @@ fn sort(text: &str) -> Result<Sort, String> {
     ];
     let known = sorts.iter().find(|(name, _)| *name == text).map(|(_, sort)| *sort);
     known.ok_or_else(|| {
-        in_one_line(
-            Error::invalid("there is no such key").hint("it is priority, created, updated, closed, due, id or title"),
-        )
+        in_one_line(Error::invalid("unknown sort key").hint("use priority, created, updated, closed, due, id or title"))
     })
 }

@@ -13,21 +13,21 @@ use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, styled};
 use waypost::history::{self, Step};
 
-/// Show what happened to an issue, the newest first
+/// Show the history of an issue, newest first
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issue: an id, or the beginning of one; the whole id if it is not in the ledger any more
+    /// Issue id, or a unique prefix of it; the full id if it is no longer in the ledger
     #[arg(value_name = "ISSUE")]
     issue: String,
-    /// At most this many; 0 for all
+    /// Maximum number of entries; 0 for no limit
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 }
 
-/// One thing that happened.
+/// One entry of the history.
 #[derive(Serialize)]
 struct Row {
-    /// What people see of the commit.
+    /// The short form of the commit in the text output.
     #[serde(skip)]
     mark: String,
     commit: Option<String>,
@@ -49,12 +49,12 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     };
     let rows: Vec<Row> = if let Some(steps) = history::steps(&ledger_cx.place, &id, record.as_ref(), limit)? {
         if steps.is_shallow {
-            cx.ui.warn("this clone does not have all commits, so what was before the oldest is not known");
+            cx.ui.warn("this is a shallow clone, so the history before its oldest commit is unknown");
         }
         steps.steps.into_iter().map(Row::from).collect()
     } else {
-        cx.ui.note("without version control only the ledger is left to ask");
-        let record = record.ok_or_else(|| Error::internal("an issue from no history"))?;
+        cx.ui.note("without version control, only the creation and closing of the issue are known");
+        let record = record.ok_or_else(|| Error::internal("an issue outside the ledger needs a history"))?;
         rows_from_record(&record).into_iter().take(limit).collect()
     };
     cx.ui.answer(&rows, |text| {
@@ -97,7 +97,7 @@ impl From<Step> for Row {
     }
 }
 
-/// What a record tells of its own past.
+/// Returns the entries that the record itself contains: its creation and its closing.
 fn rows_from_record(record: &Record) -> Vec<Row> {
     let Some((issue, _)) = Issue::read(record) else { return Vec::new() };
     let row = |when, who, changes| Row { mark: "-".to_owned(), commit: None, when, who, subject: None, changes };

@@ -8,9 +8,9 @@ use waypost_core::{Error, Result};
 use crate::CommandContext;
 use waypost::merge_driver::merge_files;
 
-/// Merge three versions of a ledger, for git and other tools; the result is written to OURS
+/// Merge three versions of a ledger, for git and other tools, and write the result to OURS
 ///
-/// There are no conflicts: what lost is kept in comments. If a file cannot be read or written, OURS stays as it is.
+/// Never leaves conflicts: comments keep the losing values. If a file cannot be read or written, OURS stays unchanged.
 #[derive(clap::Args)]
 #[command(
     hide = true,
@@ -20,15 +20,15 @@ use waypost::merge_driver::merge_files;
   way merge-driver $base $local $other --output $output         as a merge tool of Mercurial"
 )]
 pub(crate) struct Args {
-    /// What both sides come from
+    /// Common ancestor
     base: PathBuf,
-    /// One side, and where the result goes
+    /// Our version, and the output file
     ours: PathBuf,
-    /// The other side
+    /// Their version
     theirs: PathBuf,
-    /// What the file is called in the repository
+    /// Path of the file in the repository, for error messages
     path: Option<PathBuf>,
-    /// Write the result to this file, and not to OURS
+    /// Output file [default: OURS]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

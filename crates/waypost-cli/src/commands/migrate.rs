@@ -9,21 +9,22 @@ use crate::CommandContext;
 use crate::ui::{BOLD, cell, styled};
 use waypost::move_issues::{Which, migrate};
 
-/// Move issues from one ledger to another; exits with 6 if none fits
+/// Move issues from one ledger to another; exits with 6 if none match
 ///
-/// The other ledger has them before this one loses them. From all ledgers that are read, or with --repo from one.
+/// Writes the issues to the target before removing them from the source. Moves from all configured ledgers, or with --repo
+/// from one.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way migrate --move-to ~/.waypost-planning --filter \"author=me status=open\" --dry-run
   way migrate --move-to ../docs --filter label=docs --repo .")]
 pub(crate) struct Args {
-    /// Where to: a path, or the name of a repository that is read
+    /// Target repository: a path, or the name of a configured repository
     #[arg(long, value_name = "REPO")]
     move_to: String,
-    /// Which ones: author=NAME|me, status=, label=, type=, priority=, assignee=, id=; all of them must fit
+    /// Conditions that must all match: author=NAME|me, status=, label=, type=, priority=, assignee=, id=
     #[arg(long, value_name = "FILTER")]
     filter: String,
-    /// Show what would be moved, and write nothing
+    /// Show what would be moved, without writing
     #[arg(long)]
     dry_run: bool,
 }
@@ -42,7 +43,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     })?;
     match (moved.len(), args.dry_run) {
         (0, _) => {
-            cx.ui.note("no issue fits");
+            cx.ui.note("no matching issues");
             return Ok(ExitCode::from(Kind::NothingToDo.exit_code()));
         }
         (count, true) => cx.ui.note(&format!("{count} would be moved; nothing was written")),

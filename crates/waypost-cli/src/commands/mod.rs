@@ -1,4 +1,4 @@
-//! The commands, one file each: what it takes, and what it does.
+//! The commands, one file each: arguments and implementation.
 
 pub(super) mod accept;
 pub(super) mod add;

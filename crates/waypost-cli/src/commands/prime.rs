@@ -8,14 +8,14 @@ use waypost_ledger::Summary;
 
 use crate::CommandContext;
 
-/// Print all that a new agent, or one whose context was cleared, has to know
+/// Print the context for an agent that starts or whose context was cleared
 ///
-/// Who it is, what it holds and how far that got, what waits for it, what is ready, and which commands to use.
+/// Contains the agent's name, its leases and their progress, its messages, ready work and the commands to use.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way prime --agent alice         at the beginning of a session, and after its context was compacted")]
+  way prime --agent alice         at the start of a session, and after its context was compacted")]
 pub(crate) struct Args {
-    /// How many tokens it may have, four bytes each [default: 800]
+    /// Maximum size in tokens of four bytes each [default: 800]
     #[arg(long, value_name = "N")]
     budget: Option<u32>,
 }
@@ -28,10 +28,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many issues that are ready are told of.
+/// Maximum number of ready issues in the context.
 const MAX_READY_ISSUES: usize = 3;
 
-/// Returns the first issues that can be worked on, in words; one more than is shown.
+/// Returns descriptions of the first ready issues; one more than shown, so that the context can mention others.
 fn ready(cx: &mut CommandContext) -> Result<Vec<String>> {
     let ledger_cx = cx.open_ledgers()?;
     let found = cx.with_index(&ledger_cx, |index| {

@@ -7,16 +7,17 @@ use waypost_core::Result;
 use crate::CommandContext;
 use waypost::proposals::propose;
 
-/// Propose an issue of your planning to a project: it is copied into the project's ledger, for you to commit
+/// Propose an issue of your planning repository to a project by copying it into the project's ledger, for you to commit
 ///
-/// The copy is one line in the worktree you are in. Both copies say that it is proposed, and they are one issue. Proposed
-/// again, both copies get the changes of either. If it was accepted meanwhile, the project's copy gets your changes.
+/// Writes the copy to the ledger in the current worktree. Both copies are marked as proposed and keep the same id. Proposing
+/// again merges the changes of both copies; if a maintainer accepted the issue meanwhile, the project's copy gets your
+/// changes.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issue: an id, or the beginning of one
+    /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]
     issue: String,
-    /// The repository to propose it to; by default the one you are in
+    /// Repository to propose it to [default: the current one]
     #[arg(long, value_name = "REPO")]
     target: Option<String>,
 }
@@ -26,6 +27,6 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let target = ledger_cx.target(args.target.as_deref())?;
     let record = propose(&ledger_cx.place, &ledger_cx.ledger, &args.issue, target)?;
     cx.answer_changed(&ledger_cx, "Proposed", &[(record, target)])?;
-    cx.ui.note("commit the ledger with your change to propose it");
+    cx.ui.note("commit the ledger together with your change to submit the proposal");
     Ok(ExitCode::SUCCESS)
 }

@@ -11,21 +11,22 @@ use crate::ui::{BOLD, DIM, cell, styled};
 use waypost::merge_driver::ensure_driver;
 use waypost::prune::{Plan, Pruned, prune};
 
-/// Take closed issues out of the ledger that nothing open depends on; exits with 6 if there are none
+/// Remove old closed issues from the ledger; exits with 6 if there are none
 ///
-/// Version control keeps them, and way show finds them there. Only what is committed is taken out.
+/// Keeps issues that an open issue depends on and issues that are not committed. Version control keeps the removed ones,
+/// and way show finds them there.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way prune --dry-run
   way prune --closed-before 30d --keep 20")]
 pub(crate) struct Args {
-    /// Those closed before a day, a time, or this long ago
+    /// Remove issues closed before this day, time or age
     #[arg(long, value_name = "TIME", default_value = "14d")]
     closed_before: String,
-    /// Keep this many of those that were closed last
+    /// Number of most recently closed issues to keep
     #[arg(long, value_name = "N", default_value_t = 0)]
     keep: usize,
-    /// Show what would be taken out, and write nothing
+    /// Show what would be removed, without writing
     #[arg(long)]
     dry_run: bool,
 }
@@ -46,7 +47,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     ensure_driver(&ledger_cx.place);
     if pruned.uncommitted > 0 {
-        cx.ui.warn(&format!("{} more are not committed as they are, so they stay", pruned.uncommitted));
+        cx.ui.warn(&format!("kept {} more issues that have uncommitted changes", pruned.uncommitted));
     }
     let ids: Vec<&str> = pruned.issues.iter().map(|entry| entry.issue.id.as_str()).collect();
     cx.ui.answer(&json!({ "pruned": ids, "uncommitted": pruned.uncommitted, "written": !args.dry_run }), |text| {
@@ -65,8 +66,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             cx.ui.note("nothing to prune");
             return Ok(ExitCode::from(Kind::NothingToDo.exit_code()));
         }
-        (count, true) => cx.ui.note(&format!("{count} would be taken out; nothing was written")),
-        (count, false) => cx.ui.note(&format!("{count} taken out; way show finds them in version control")),
+        (count, true) => cx.ui.note(&format!("{count} would be removed; nothing was written")),
+        (count, false) => cx.ui.note(&format!("{count} removed; way show finds them in version control")),
     }
     Ok(ExitCode::SUCCESS)
 }

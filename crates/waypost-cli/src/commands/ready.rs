@@ -10,13 +10,13 @@ use crate::CommandContext;
 use crate::issues::Column;
 use crate::ui::{BOLD, GOOD, cell, styled};
 
-/// List what can be worked on now, the first one first; exits with 6 if there is nothing
+/// List issues that can be worked on now, in order of priority; exits with 6 if there are none
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// At most this many; 0 for all
+    /// Maximum number of issues; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// Say why an issue is or is not ready; without one, say it of all that are open
+    /// Explain why an issue is or is not ready; without ISSUE, explain all open issues
     #[arg(long, value_name = "ISSUE", num_args = 0..=1, default_missing_value = "")]
     explain: Option<String>,
 }
@@ -36,7 +36,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     if cx.list(&ledger_cx, args.limit, Column::DEFAULT, ready)? {
         return Ok(ExitCode::SUCCESS);
     }
-    cx.ui.note("nothing is ready; way ready --explain says why");
+    cx.ui.note("no issue is ready; way ready --explain shows why");
     Ok(ExitCode::from(Kind::NothingToDo.exit_code()))
 }
 

@@ -7,13 +7,13 @@ use waypost_core::Result;
 use crate::CommandContext;
 use waypost::proposals::reject;
 
-/// Reject a proposal, as a maintainer: it is closed, and whoever proposed it is told why
+/// Reject a proposal as a maintainer; closes it, and the proposer sees the reason
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issue: an id, or the beginning of one
+    /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]
     issue: String,
-    /// Why
+    /// Reason to record
     #[arg(short, long, value_name = "TEXT")]
     reason: String,
 }

@@ -8,13 +8,13 @@ use crate::CommandContext;
 use crate::issues::ids;
 use waypost::ledger::Change;
 
-/// Give issues back that you claimed
+/// Release issues that you claimed
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids; - for standard input
+    /// Issue ids, or unique prefixes of them; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
-    /// Take it from somebody else
+    /// Release even if another agent holds the issue
     #[arg(long)]
     force: bool,
 }

@@ -8,13 +8,13 @@ use crate::CommandContext;
 use crate::issues::ids;
 use waypost::ledger::Change;
 
-/// Open closed or deleted issues again
+/// Reopen closed or deleted issues
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids; - for standard input
+    /// Issue ids, or unique prefixes of them; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
-    /// Do it although another agent holds the issue
+    /// Reopen even if another agent holds the issue
     #[arg(long)]
     force: bool,
 }

@@ -13,13 +13,13 @@ use waypost::place::expand;
 use waypost::repos::Repo;
 use waypost::system::SystemEntropy;
 
-/// List, add and remove the repositories that the store knows
+/// List, register and remove repositories of the store
 ///
-/// A repository becomes known to a store by using way in it. Adding one makes it known before that, so that a workflow
-/// over several repositories can name it; this needs a store that repositories share: --global, or a PostgreSQL one.
+/// Using way in a repository registers it. Registering one explicitly lets a workflow over several repositories name it
+/// before its first use; this needs a store that repositories share: --global, or PostgreSQL.
 ///
-/// Issues are another matter: they are in ledgers, not in the store. Which ledgers are read together is configured, with
-/// way config --add-repo PATH. Neither does the other.
+/// This does not affect issues, which are in ledgers, not in the store. To read the issues of another repository, use
+/// way config --add-repo PATH.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way --global repo add ../backend
@@ -32,18 +32,18 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Make a repository known
+    /// Register a repository
     Add {
-        /// A directory in it
+        /// Directory in the repository
         path: PathBuf,
     },
-    /// List the repositories that the store knows
+    /// List registered repositories
     #[command(visible_alias = "ls")]
     List,
-    /// Forget a repository that nothing refers to; the repository itself is not touched
+    /// Unregister a repository that nothing refers to, without touching its files
     #[command(visible_alias = "rm")]
     Remove {
-        /// Its id, name or path
+        /// Repository id, name or path
         #[arg(value_name = "REPOSITORY")]
         target: String,
     },
@@ -65,7 +65,7 @@ fn add(cx: &mut CommandContext, path: &std::path::Path) -> Result<ExitCode> {
     let repository = session.write(AddRepository { repository: found.as_known(id) })?;
     cx.ui.answer(&repository, |text| {
         text.line(format!(
-            "Repository {} at {} is known as {}",
+            "Registered repository {} at {} as {}",
             repository.name,
             repository.path.display(),
             repository.id
@@ -99,7 +99,7 @@ fn list(cx: &mut CommandContext) -> Result<ExitCode> {
 
 fn remove(cx: &mut CommandContext, target: &str) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    // A path may be written in many ways; the store knows one.
+    // The store contains the canonical path only.
     let path = session.place.cwd.join(target);
     let known = session.read(ListRepositories {})?.repositories;
     let at = std::fs::canonicalize(&path).unwrap_or(path);
@@ -107,7 +107,7 @@ fn remove(cx: &mut CommandContext, target: &str) -> Result<ExitCode> {
     let operation = RemoveRepository { repository: named.unwrap_or_else(|| target.to_owned()) };
     let repository = session.write(operation)?;
     cx.ui.answer(&repository, |text| {
-        text.line(format!("Forgot repository {} at {}", repository.name, repository.path.display()));
+        text.line(format!("Unregistered repository {} at {}", repository.name, repository.path.display()));
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,16 +8,16 @@ use waypost_core::{Error, Kind, Result, path_text};
 use crate::CommandContext;
 use waypost::merge_driver::resolve;
 
-/// Merge the versions that conflict markers left in the ledger; exits with 6 if there are none
+/// Resolve conflict markers in the ledger; exits with 6 if there are none
 ///
-/// No version loses: what was changed on one side is taken, and where both sides changed the same, the later change is,
-/// with the other one in a comment.
+/// Takes the changes of both sides. If both sides changed the same field, takes the later change and keeps the other one in
+/// a comment.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way resolve
   way resolve --stage && git merge --continue")]
 pub(crate) struct Args {
-    /// Tell git that the ledger is merged: git add of this file alone
+    /// Run git add on the ledger, and on nothing else
     #[arg(long)]
     stage: bool,
 }
@@ -38,13 +38,13 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         match resolved.merged {
             Some(1) => text.line(format!("Merged 1 issue in {}", path.display())),
             Some(count) => text.line(format!("Merged {count} issues in {}", path.display())),
-            None => text.line(format!("There are no conflict markers in {}", path.display())),
+            None => text.line(format!("No conflict markers in {}", path.display())),
         }
         if resolved.is_staged {
-            text.line("Git knows that it is merged.");
+            text.line("Staged the ledger.");
         }
         if let Some(next) = &resolved.next {
-            text.line(format!("To go on: {next}"));
+            text.line(format!("To continue: {next}"));
         }
     })?;
     Ok(ExitCode::SUCCESS)

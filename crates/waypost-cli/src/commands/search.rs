@@ -7,24 +7,24 @@ use waypost_core::Result;
 use crate::CommandContext;
 use crate::issues::Column;
 
-/// Find issues in which all words stand, in any of their texts; closed ones too
+/// Search issues, including closed ones; every word must match
 ///
-/// A word is found at the beginning of longer ones too: time finds timeout.
+/// Searches all texts of an issue. A word also matches the beginning of a longer word: time matches timeout.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The words
+    /// Words to search for
     #[arg(required = true, value_name = "WORD")]
     words: Vec<String>,
-    /// At most this many; 0 for all
+    /// Maximum number of issues; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    ledger_cx.ledger.make_searchable(|| cx.ui.note("reading the words of all issues, once"))?;
+    ledger_cx.ledger.make_searchable(|| cx.ui.note("building the search index; this happens once"))?;
     if !cx.list(&ledger_cx, args.limit, Column::DEFAULT, |index, limit| index.search(&args.words, limit))? {
-        cx.ui.note("no issue fits");
+        cx.ui.note("no matching issues");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,31 +10,32 @@ use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
 use crate::work::parse_enum;
 use crate::{CommandContext, ui};
 
-/// Tell a coding agent about Waypost, in the files that it reads
+/// Configure a coding agent to use Waypost
 ///
-/// Writes a marked block into its instructions, starts way mcp for it, and runs way hook when a session begins, is
-/// compacted and has done its turn. Everything else in these files stays as it is; doing it again changes nothing.
+/// Writes a marked block to the agent's instructions, registers way mcp as an MCP server, and installs hooks that run
+/// way hook when a session starts, when it is compacted and when a turn ends. Everything else in these files stays
+/// unchanged; running it again changes nothing.
 ///
 /// claude-code: CLAUDE.md, .mcp.json, .claude/settings.json. codex: AGENTS.md, .codex/config.toml, .codex/hooks.json.
 /// cursor: .cursor/rules/waypost.mdc, .cursor/mcp.json, .cursor/hooks.json. gemini: GEMINI.md, .gemini/settings.json.
 /// generic: AGENTS.md.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way setup claude-code            then commit what it wrote, for the whole team
-  way setup codex --print          what it would write
-  way setup gemini --check         exits with 4 if something is missing or outdated
-  way setup cursor --remove        takes away exactly what is ours")]
+  way setup claude-code            write the files; commit them for the whole team
+  way setup codex --print          print what setup would write
+  way setup gemini --check         exit with 4 if something is missing or outdated
+  way setup cursor --remove        remove exactly what setup wrote")]
 pub(crate) struct Args {
-    /// claude-code, codex, cursor, gemini or generic
+    /// Coding agent: claude-code, codex, cursor, gemini or generic
     #[arg(value_name = "AGENT", value_parser = parse_enum::<Agent>)]
     target: Agent,
-    /// Print what would be written, and write nothing
+    /// Print what would be written, without writing
     #[arg(long, conflicts_with_all = ["remove", "check"])]
     print: bool,
-    /// Take it away again
+    /// Remove what setup wrote
     #[arg(long, conflicts_with = "check")]
     remove: bool,
-    /// Only tell whether all of it is there and up to date
+    /// Check whether everything is present and up to date, without writing
     #[arg(long)]
     check: bool,
 }
@@ -45,8 +46,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let place = cx.place()?;
     let Some(root) = place.require_checkout()?.root.clone() else {
-        return Err(Error::invalid("a bare repository has no files that an agent could read")
-            .hint("go to one of its worktrees"));
+        return Err(Error::invalid("a bare repository has no files for an agent to read")
+            .hint("run this in one of its worktrees"));
     };
     let found = match (args.check, args.remove) {
         (true, _) => setup::check(&root, args.target),
@@ -76,11 +77,11 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     })?;
     let is_complete = found.iter().all(|part| part.state == State::InOrder);
     if args.check && !is_complete {
-        cx.ui.note(&format!("way setup {} puts it in order", args.target.name()));
+        cx.ui.note(&format!("run way setup {} to fix it", args.target.name()));
         return Ok(ExitCode::from(Kind::Conflict.exit_code()));
     }
     if !args.check && !args.remove && !is_complete {
-        cx.ui.note("commit it to share it with your team; agents see it in their next session");
+        cx.ui.note("commit the files to share them with your team; agents read them in their next session");
         if let Some(condition) = args.target.condition() {
             cx.ui.note(condition);
         }

@@ -14,30 +14,30 @@ use crate::issues::{OneOrMany, ids};
 use crate::ui::{BOLD, DIM, Text, cell, styled};
 use waypost::history;
 
-/// Show issues with everything that is known of them
+/// Show issues with all details
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids; - for standard input. Of issues that are gone, whole ids
+    /// Issue ids, or unique prefixes of them; full ids for pruned issues; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
 }
 
-/// An issue, and what is shown beside it.
+/// An issue with its related issues.
 struct Page {
     /// Its record, and the number of its ledger.
     record: (Record, usize),
     issue: Issue,
     is_ready: bool,
-    /// What it depends on, if that is in the ledger.
+    /// Its dependencies that are in the ledger.
     others: BTreeMap<String, Summary>,
-    /// What waits for it.
+    /// The issues that it blocks.
     waiting: Vec<Summary>,
-    /// What it consists of.
+    /// Its children.
     parts: Vec<Summary>,
 }
 
 impl Page {
-    /// An issue that is in no ledger any more.
+    /// Creates the page of an issue that is no longer in a ledger.
     fn gone(record: Record) -> Result<Page> {
         let (issue, _) = Issue::read(&record).ok_or_else(|| Error::internal("the record is not an issue"))?;
         let record = (record, 0);
@@ -55,7 +55,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             Err(error) => {
                 let (record, commit) = history::instead_of(error, &ledger_cx.place, id_or_prefix)?;
                 cx.ui.warn(&format!(
-                    "{id_or_prefix} is not in the ledger any more; last in commit {}",
+                    "{id_or_prefix} is no longer in the ledger; last seen in commit {}",
                     commit.short_id()
                 ));
                 Page::gone(record)?

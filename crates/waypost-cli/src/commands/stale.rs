@@ -8,13 +8,13 @@ use waypost_core::time::Timestamp;
 use crate::CommandContext;
 use crate::issues::Column;
 
-/// List open issues that nobody touched for a while, the longest first
+/// List open issues without recent updates, oldest first
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// For how many days
+    /// Minimum number of days since the last update
     #[arg(long, value_name = "N", default_value_t = 30)]
     days: u32,
-    /// At most this many; 0 for all
+    /// Maximum number of issues; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
 }

@@ -13,22 +13,21 @@ use waypost::proposals::{Outcome, merge_answered_proposals};
 use waypost::repos::Repo;
 use waypost::sync::{Fetched, Options, Synced, fetch_project, limit, sync};
 
-/// Bring ledgers together with those of their remotes: fetch, merge, commit, push
+/// Synchronize ledgers with their remotes: fetch, merge, commit, push
 ///
-/// Only the ledger is committed, and only commits of the ledger are pushed. Other files, staged or not, the branch one
-/// is on, stashes and unpushed commits stay as they are. Every repository whose ledger is read is synced, or with --repo
-/// one of them. Of a project that a contributor only proposes to, the default branch is fetched, and what became of
-/// proposals is told.
+/// Commits only the ledger and pushes only commits of the ledger. Other files, staged or not, the current branch, stashes
+/// and unpushed commits stay unchanged. Syncs every repository whose ledger is configured, or with --repo one of them. For
+/// a project to which you only propose issues, fetches the default branch and reports accepted and rejected proposals.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way sync
   way sync --dry-run
   way sync --no-push --repo ~/.waypost-planning")]
 pub(crate) struct Args {
-    /// Show every command that would be run, and change nothing
+    /// Show the commands that would be run, without changing anything
     #[arg(long)]
     dry_run: bool,
-    /// Fetch, merge and commit, but push nothing
+    /// Fetch, merge and commit, without pushing
     #[arg(long)]
     no_push: bool,
 }
@@ -38,7 +37,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let options = Options { push: !args.no_push, is_rehearsal: args.dry_run, limit: limit(&ledger_cx.place) };
     let numbers = ledger_cx.ledger.numbers();
     let is_one = numbers.len() == 1;
-    // Without any planning there are no proposals either.
+    // Without a planning repository there are no proposals.
     let mut fetched =
         if ledger_cx.ledger.may_write(0) || numbers.is_empty() { None } else { fetch(cx, &ledger_cx, options)? };
     let mut synced: Vec<(&Repo, Synced)> = Vec::new();
@@ -49,7 +48,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         }
         let one = {
             let ui = &cx.ui;
-            // A closed stdout is said with the answer.
+            // Printing the result reports an error of stdout.
             sync(repo, &ledger_cx.place.variables, options, &|step| drop(ui.progress(&escape(step))))
         };
         match one {
@@ -58,7 +57,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 one.commands.splice(..0, before);
                 synced.push((repo, one));
             }
-            // Of several, one that has nothing to be synced with is no reason to stop.
+            // One of several repositories without a remote does not stop the others.
             Err(error) if !is_one && error.kind() == Kind::NothingToDo => cx.ui.note(&error.full_message()),
             Err(error) if !is_one => return Err(error.within(repo.path().display())),
             Err(error) => return Err(error),
@@ -85,29 +84,29 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         })
         .collect();
     let data = if is_one { data.into_iter().next().unwrap_or_default() } else { Value::Array(data) };
-    // What the planning says of them is committed now, so nothing is lost with a copy that is retired.
+    // The planning repository is committed by now, so retiring a copy loses nothing.
     let outcomes = if args.dry_run { Vec::new() } else { merge_answered_proposals(&ledger_cx.ledger, 0)? };
     for outcome in &outcomes {
-        let words = match outcome {
-            Outcome::Accepted(id) => format!("{id} was accepted: it is the project's now"),
+        let message = match outcome {
+            Outcome::Accepted(id) => format!("{id} was accepted and is now an issue of the project"),
             Outcome::AcceptedInPart(id) => {
-                format!("{id} was accepted, but your planning has changes that it lacks: way propose {id}")
+                format!("{id} was accepted without your latest changes; to propose them: way propose {id}")
             }
             Outcome::Rejected(id, None) => format!("{id} was rejected"),
             Outcome::Rejected(id, Some(reason)) => format!("{id} was rejected: {reason}"),
-            Outcome::Dropped(id, how) => format!("{id} was dropped: {how}; it is your planning again"),
+            Outcome::Dropped(id, how) => format!("{id} was dropped: {how}; it is local to your planning again"),
         };
         if cx.ui.json {
-            cx.ui.warn(&words);
+            cx.ui.warn(&message);
         } else {
-            cx.ui.note(&words);
+            cx.ui.note(&message);
         }
     }
     cx.ui.answer(&data, |text| synced.iter().for_each(|(_, one)| write_outcome(text, one, args.dry_run)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fetches the project that proposals go to. If that fails, the rest is synced all the same.
+/// Fetches the project that receives proposals. A failure is a warning, so that the rest is still synced.
 fn fetch(cx: &mut CommandContext, ledger_cx: &LedgerContext, options: Options) -> Result<Option<Fetched>> {
     let project = &ledger_cx.ledger.repos()[0];
     if !options.is_rehearsal {
@@ -116,8 +115,8 @@ fn fetch(cx: &mut CommandContext, ledger_cx: &LedgerContext, options: Options) -
     match fetch_project(project, &ledger_cx.place.variables, options) {
         Ok(fetched) => Ok(fetched),
         Err(error) => {
-            let what = "what became of proposals is as the last fetch saw it";
-            cx.ui.warn(&format!("{what}: {}", error.full_message()));
+            let problem = "cannot fetch the project, so the state of proposals may be outdated";
+            cx.ui.warn(&format!("{problem}: {}", error.full_message()));
             Ok(None)
         }
     }
@@ -134,8 +133,8 @@ fn write_outcome(text: &mut Text, synced: &Synced, is_rehearsal: bool) {
         (Some(commit), Some(_)) => text.line(format!("Committed and pushed the ledger as {}", short(commit))),
         (Some(commit), None) => text.line(format!("Committed the ledger as {}", short(commit))),
         (None, Some(commit)) => text.line(format!("Pushed the ledger as {}", short(commit))),
-        (None, None) if synced.is_merged => text.line("The ledger has what the remote has now"),
-        (None, None) => text.line("The ledger was in sync already"),
+        (None, None) if synced.is_merged => text.line("Merged the ledger of the remote"),
+        (None, None) => text.line("The ledger is already in sync"),
     }
 }
 

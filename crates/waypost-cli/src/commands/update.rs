@@ -10,7 +10,7 @@ use crate::CommandContext;
 use crate::issues::{description, ids, parse_priority, parse_time_ahead};
 use waypost::ledger::{Change, Edit};
 
-/// Change fields of issues; an empty text takes a field out
+/// Update fields of issues; '' clears a field
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way update way-1a2b -p 0 --add-label urgent
@@ -18,64 +18,64 @@ use waypost::ledger::{Change, Edit};
   way update way-1a2b --status deferred --defer-until 2026-12-01
   way list --label later | way update - -p 4")]
 pub(crate) struct Args {
-    /// The issues: ids, or the beginnings of ids; - for standard input
+    /// Issue ids, or unique prefixes of them; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]
     issues: Vec<String>,
-    /// One line that says what should be done
+    /// Title, in one line
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// What it is about; - for standard input
+    /// Description; - for standard input
     #[arg(short, long, value_name = "TEXT")]
     description: Option<String>,
-    /// A file that says what it is about; - for standard input
+    /// File with the description; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "description")]
     description_file: Option<PathBuf>,
-    /// How it is to be done
+    /// Design
     #[arg(long, value_name = "TEXT")]
     design: Option<String>,
-    /// When it is done
+    /// Acceptance criteria
     #[arg(long, value_name = "TEXT")]
     acceptance: Option<String>,
-    /// What was noted on the way
+    /// Notes
     #[arg(long, value_name = "TEXT")]
     notes: Option<String>,
-    /// open, in_progress, blocked, deferred, closed, or your own
+    /// Status: open, in_progress, blocked, deferred, closed, or your own
     #[arg(short, long, value_name = "STATUS")]
     status: Option<String>,
-    /// 0 (highest) to 4
+    /// Priority: 0 (highest) to 4
     #[arg(short, long, value_name = "N", value_parser = parse_priority)]
     priority: Option<u8>,
-    /// bug, feature, task, epic, chore, or your own
+    /// Type: bug, feature, task, epic, chore, or your own
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     issue_type: Option<String>,
-    /// Who does it
+    /// Assignee
     #[arg(short, long, value_name = "NAME")]
     assignee: Option<String>,
-    /// Whose it is
+    /// Owner
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
-    /// The issue it is a part of
+    /// Parent issue
     #[arg(long, value_name = "ISSUE")]
     parent: Option<String>,
-    /// Its name in another tracker
+    /// Reference to the issue in another tracker
     #[arg(long, value_name = "TEXT")]
     external_ref: Option<String>,
-    /// Set it aside until a time or a day, or for so long: 3d; an empty text ends that
+    /// Defer until a time, a day, or an offset from now, e.g. 3d; '' ends the deferral
     #[arg(long, visible_alias = "defer", value_name = "TIME")]
     defer_until: Option<String>,
-    /// When it should be done: a time or a day, or in how long: 14d
+    /// Due date: a time, a day, or an offset from now, e.g. 14d
     #[arg(long, value_name = "TIME")]
     due: Option<String>,
-    /// How many minutes it should take; 0 takes that out
+    /// Estimated minutes; 0 clears the estimate
     #[arg(long, value_name = "MINUTES")]
     estimate: Option<u32>,
-    /// Put a label on; may be given several times
+    /// Label to add; repeatable
     #[arg(long = "add-label", value_name = "LABEL")]
     add_labels: Vec<String>,
-    /// Take a label off; may be given several times
+    /// Label to remove; repeatable
     #[arg(long = "remove-label", value_name = "LABEL")]
     remove_labels: Vec<String>,
-    /// Set the status although another agent holds the issue
+    /// Change the status even if another agent holds the issue
     #[arg(long)]
     force: bool,
 }
@@ -103,7 +103,7 @@ impl Args {
             remove_labels: self.remove_labels.clone(),
         };
         if edit == Edit::default() {
-            return Err(Error::invalid("nothing to change was given").hint("way update --help lists the fields"));
+            return Err(Error::invalid("no field to update given").hint("way update --help lists the fields"));
         }
         Ok(ids(&self.issues)?.into_iter().map(|id| Change::Update(id, edit.clone()).forced(self.force)).collect())
     }

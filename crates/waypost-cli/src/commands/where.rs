@@ -11,9 +11,9 @@ use crate::ui::{BOLD, Cell, DIM, cell, styled};
 use waypost::place::{Location, Place, Source};
 use waypost::repos::{Repos, Route, role};
 
-/// Show where everything lives, and why
+/// Show where everything is stored, and why
 ///
-/// Only looks: nothing is created.
+/// Creates nothing.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
@@ -54,7 +54,7 @@ pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
         ("ledger", "ledger", place.ledger()),
         ("config_shared", "config, shared", config(&place.files.shared, "tracked with the repository")),
         ("config_private", "config, private", in_private("config.toml")),
-        ("config_user", "config, user", config(&place.files.user, "yours, for all repositories")),
+        ("config_user", "config, user", config(&place.files.user, "your settings for all repositories")),
         ("home", "home", place.home.clone()),
         ("workspaces", "workspaces", place.workspaces()?),
         ("mirrors", "mirrors", place.in_home("mirrors")),
@@ -75,7 +75,7 @@ pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says who one is here, which other ledgers are read, and where new issues go.
+/// Adds the user's role, the other configured ledgers, and the ledger of new issues.
 fn routing(place: &Place, rows: &mut Vec<Vec<Cell>>, data: &mut Value) {
     let (role, source) = role(place);
     rows.push(vec![styled(BOLD, "role"), cell(role), styled(DIM, &source)]);
@@ -152,7 +152,7 @@ fn worktree(place: &Place, rows: &mut Vec<Vec<Cell>>) -> Result<Value> {
 }
 
 fn row(label: &str, path: impl std::fmt::Display, why: &str, exists: bool) -> Vec<Cell> {
-    let why = if exists { why.to_owned() } else { format!("{why}; not there yet") };
+    let why = if exists { why.to_owned() } else { format!("{why}; does not exist yet") };
     vec![styled(BOLD, label), cell(path), styled(DIM, why)]
 }
 

@@ -7,13 +7,13 @@ use waypost_core::Result;
 use crate::CommandContext;
 use waypost::proposals::withdraw;
 
-/// Take a proposal back: its copy leaves the project's ledger, and yours is local again
+/// Withdraw a proposal: removes its copy from the project's ledger
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The issue: an id, or the beginning of one
+    /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]
     issue: String,
-    /// The repository it was proposed to; by default the one you are in
+    /// Repository it was proposed to [default: the current one]
     #[arg(long, value_name = "REPO")]
     target: Option<String>,
 }

@@ -1,32 +1,32 @@
-//! A block of ours in a text of somebody else, between two marks. Nothing outside the marks is touched.
+//! A marked block in a user's file. Nothing outside the marks changes.
 
 use std::ops::Range;
 
 use waypost_core::{Error, Result};
 
-/// The lines between which a block stands.
+/// The lines that begin and end a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marks {
     begin: &'static str,
     end: &'static str,
 }
 
-/// In documents.
+/// The marks in Markdown documents.
 pub(super) const MARKDOWN: Marks = Marks { begin: "<!-- waypost:begin -->", end: "<!-- waypost:end -->" };
-/// In settings.
+/// The marks in TOML settings.
 pub(super) const TOML: Marks = Marks { begin: "# waypost:begin", end: "# waypost:end" };
 
 impl Marks {
-    /// Returns what stands between the marks. None without a block.
+    /// Returns the text between the marks. None without a block.
     pub(super) fn body(self, text: &str) -> Result<Option<String>> {
         let Some(range) = self.find(text)? else { return Ok(None) };
         let lines: Vec<&str> = text[range].lines().collect();
         Ok(Some(lines[1..lines.len() - 1].join("\n")))
     }
 
-    /// Returns the text with the block in it: where it was, or at the end.
+    /// Returns the text with the block: at its former position, or at the end.
     ///
-    /// A text that does not end with a new line gets a block that does not either. That is how [`Marks::without`] knows.
+    /// If the text does not end with a newline, the block does not either, so that [`Marks::without`] restores the text.
     pub(super) fn with(self, text: &str, body: &str) -> Result<String> {
         let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let lines: Vec<&str> = std::iter::once(self.begin).chain(body.lines()).chain([self.end]).collect();
@@ -66,7 +66,7 @@ impl Marks {
         Ok(Some(before + after))
     }
 
-    /// Returns where the block is, with the end of its last line.
+    /// Returns the range of the block, including its last newline.
     fn find(self, text: &str) -> Result<Option<Range<usize>>> {
         let mut at = 0;
         let (mut begins, mut ends) = (Vec::new(), Vec::new());
@@ -82,10 +82,10 @@ impl Marks {
             ([], []) => Ok(None),
             ([begin], [end]) if begin < end => Ok(Some(*begin..*end)),
             _ => Err(Error::invalid(format!(
-                "the marks {:?} and {:?} do not stand there once each",
+                "the marks {:?} and {:?} must each appear once, in this order",
                 self.begin, self.end
             ))
-            .hint("take them out by hand, with what is between them")),
+            .hint("remove them and the text between them by hand")),
         }
     }
 }
@@ -104,21 +104,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_around_a_block_stays_and_comes_back(text in text()) {
+        fn adding_and_removing_a_block_restores_the_text(text in text()) {
             for marks in [MARKDOWN, TOML] {
                 let with = marks.with(&text, "one\n\ntwo").unwrap();
                 prop_assert!(with.starts_with(&text));
                 prop_assert_eq!(marks.body(&with).unwrap(), Some("one\n\ntwo".to_owned()));
-                prop_assert_eq!(&marks.with(&with, "one\n\ntwo").unwrap(), &with, "twice is once");
+                prop_assert_eq!(&marks.with(&with, "one\n\ntwo").unwrap(), &with, "adding is idempotent");
                 let without = marks.without(&with).unwrap().unwrap();
                 prop_assert_eq!(without, text.clone());
                 let newer = marks.with(&with, "three").unwrap();
-                prop_assert_eq!(newer, marks.with(&text, "three").unwrap(), "as if it had been so from the beginning");
+                prop_assert_eq!(newer, marks.with(&text, "three").unwrap(), "an update equals a first write");
             }
         }
 
         #[test]
-        fn what_was_written_around_a_block_later_stays(before in "[a-z\n]{0,20}", after in "[a-z][a-z\n]{0,20}") {
+        fn later_text_around_a_block_is_kept(before in "[a-z\n]{0,20}", after in "[a-z][a-z\n]{0,20}") {
             let with = MARKDOWN.with(&before, "ours").unwrap();
             let later = if with.ends_with('\n') { format!("{with}{after}") } else { format!("{with}\n{after}") };
             let without = MARKDOWN.without(&later).unwrap().unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_do_not_belong_together_are_refused() {
+    fn unpaired_marks_are_refused() {
         let (begin, end) = (MARKDOWN.begin, MARKDOWN.end);
         for text in [format!("{begin}\n"), format!("{end}\n{begin}\n"), format!("{begin}\n{end}\n{begin}\n{end}\n")] {
             MARKDOWN.with(&text, "x").unwrap_err();

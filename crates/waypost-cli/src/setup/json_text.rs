@@ -1,4 +1,4 @@
-//! Changes to a JSON text that leave every other byte as it is.
+//! Edits a JSON text and preserves every other byte.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use waypost_core::{Error, Result};
 pub(super) struct JsonText<'a> {
     text: &'a str,
     root: Node,
-    /// One step of indentation, as it is elsewhere in the text.
+    /// One step of indentation, as used in the text.
     indent: String,
     line: &'static str,
 }
 
-/// A value, and where it stands.
+/// A value, and its range in the text.
 struct Node {
     span: Range<usize>,
     parts: Vec<Part>,
@@ -23,18 +23,18 @@ struct Node {
 
 /// A member of an object, or an item of a list.
 struct Part {
-    /// Of a member.
+    /// The key of a member.
     key: Option<String>,
-    /// Where it begins, with its key.
+    /// Where it begins, including its key.
     start: usize,
     node: Node,
 }
 
 impl<'a> JsonText<'a> {
-    /// Reads a text.
+    /// Parses a text.
     pub(super) fn read(text: &'a str) -> Result<JsonText<'a>> {
-        serde_json::from_str::<Value>(text).map_err(|error| Error::invalid("it is not JSON").because(error))?;
-        // It is JSON, so what follows need not look twice.
+        serde_json::from_str::<Value>(text).map_err(|error| Error::invalid("not valid JSON").because(error))?;
+        // The text is valid JSON, so the scanner below needs no error handling.
         let (root, _) = parse_node(text, skip_space(text, 0));
         let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let first = root.parts.first().map_or("", |part| &text[root.span.start + 1..part.start]);
@@ -50,7 +50,7 @@ impl<'a> JsonText<'a> {
         Ok(self.walk(path)?.map(|node| self.read_value(node)))
     }
 
-    /// Returns the text with a value at a path. What leads there is made.
+    /// Returns the text with a value at a path, and creates the objects on the path.
     pub(super) fn with(&self, path: &[&str], value: &Value) -> Result<String> {
         let mut node = &self.root;
         for (depth, key) in path.iter().enumerate() {
@@ -68,7 +68,7 @@ impl<'a> JsonText<'a> {
         self.replace(node.span.clone(), value, path.len())
     }
 
-    /// Returns the text with a value in the list at a path: in the place of those that are like it, else at the end.
+    /// Returns the text with a value in the list at a path: replaces the matching item, else appends.
     pub(super) fn with_item(&self, path: &[&str], value: &Value, is_match: impl Fn(&Value) -> bool) -> Result<String> {
         let Some(list) = self.walk(path)? else {
             return self.with(path, &Value::Array(vec![value.clone()]));
@@ -82,7 +82,7 @@ impl<'a> JsonText<'a> {
         }
     }
 
-    /// Returns the text without what is at a path, nor what would be empty then. None if there is nothing.
+    /// Returns the text without the value at a path and without parents that become empty. None if there is no value.
     pub(super) fn without(&self, path: &[&str]) -> Result<Option<String>> {
         let Some((key, above)) = path.split_last() else { return Ok(None) };
         let Some(object) = self.walk(above)? else { return Ok(None) };
@@ -92,7 +92,7 @@ impl<'a> JsonText<'a> {
         }
     }
 
-    /// Returns the text without an item of the list at a path. None if there is no such item.
+    /// Returns the text without the matching item of the list at a path. None if no item matches.
     pub(super) fn without_item(&self, path: &[&str], is_match: impl Fn(&Value) -> bool) -> Result<Option<String>> {
         let Some(list) = self.walk(path)? else { return Ok(None) };
         self.check_list(list, path)?;
@@ -126,7 +126,7 @@ impl<'a> JsonText<'a> {
         if self.text[node.span.clone()].starts_with(begin) {
             return Ok(());
         }
-        let name = if path.is_empty() { "all of it".to_owned() } else { path.join(".") };
+        let name = if path.is_empty() { "the top level".to_owned() } else { path.join(".") };
         Err(Error::invalid(format!("{name} is not {what}")))
     }
 
@@ -150,12 +150,12 @@ impl<'a> JsonText<'a> {
         Ok(format!("{}{comma}{line}{end}{}", &self.text[..at], &self.text[at..]))
     }
 
-    /// What stands before the bracket that closes what was opened above a depth.
+    /// Returns the whitespace before the bracket that closes the parent of a depth.
     fn closing(&self, depth: usize) -> String {
         format!("{}{}", self.line, self.indent.repeat(depth - 1))
     }
 
-    /// Takes out a part of what is at a path.
+    /// Removes a part of the object or list at a path.
     fn cut(&self, from: &Node, at: usize, path: &[&str]) -> Result<String> {
         let part = &from.parts[at];
         let next = from.parts.get(at + 1);
@@ -164,7 +164,7 @@ impl<'a> JsonText<'a> {
             (None, Some(next)) => part.start..next.start,
             (None, None) => {
                 if let Some((key, above)) = path.split_last() {
-                    // It would be empty, so it goes as a whole.
+                    // The parent would be empty, so remove it as a whole.
                     let object = self.walk(above)?.filter(|object| object.member(key).is_some());
                     if let Some(object) = object {
                         let at = object.parts.iter().position(|part| part.key.as_deref() == Some(key));
@@ -184,20 +184,21 @@ impl<'a> JsonText<'a> {
         let mut serializer =
             Serializer::with_formatter(&mut bytes, PrettyFormatter::with_indent(self.indent.as_bytes()));
         serde::Serialize::serialize(value, &mut serializer)
-            .map_err(|error| Error::internal("a value is not JSON").because(error))?;
-        let text = String::from_utf8(bytes).map_err(|error| Error::internal("JSON is not text").because(error))?;
+            .map_err(|error| Error::internal("cannot serialize a value as JSON").because(error))?;
+        let text =
+            String::from_utf8(bytes).map_err(|error| Error::internal("serialized JSON is not UTF-8").because(error))?;
         Ok(text.replace('\n', &format!("{}{}", self.line, self.indent.repeat(depth))))
     }
 }
 
 impl Node {
-    /// The member with a key: the last one, as those who read JSON take it.
+    /// Returns the member with a key; of duplicates the last, as JSON parsers do.
     fn member(&self, key: &str) -> Option<&Part> {
         self.parts.iter().rev().find(|part| part.key.as_deref() == Some(key))
     }
 }
 
-/// Reads the value that begins at a byte, and returns it with where it ends.
+/// Parses the value that begins at a byte, and returns it with its end.
 fn parse_node(text: &str, start: usize) -> (Node, usize) {
     let bytes = text.as_bytes();
     let is_object = bytes[start] == b'{';
@@ -263,7 +264,7 @@ mod tests {
         value["command"] == "way"
     }
 
-    /// Values of any kind, with keys that are ours among others.
+    /// Arbitrary values, including keys that Waypost uses.
     fn value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -280,8 +281,8 @@ mod tests {
         })
     }
 
-    /// Texts as people and programs write them.
-    fn spelled(value: &Value, style: u8) -> String {
+    /// Formats a value in one of several styles.
+    fn format(value: &Value, style: u8) -> String {
         match style {
             0 => value.to_string(),
             1 => serde_json::to_string_pretty(value).unwrap() + "\n",
@@ -293,7 +294,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_put_in_is_there_once_and_can_be_taken_out(
+        fn adding_is_idempotent_and_removing_restores_the_text(
             fields in proptest::collection::btree_map("[a-z\"]{1,5}", value(), 0..5),
             others in proptest::collection::btree_map("[a-z]{1,3}", value(), 1..3),
             items in proptest::collection::vec(value(), 1..3),
@@ -301,19 +302,19 @@ mod tests {
         ) {
             let mut root: Map<String, Value> = fields.into_iter().collect();
             root.remove("hooks");
-            // Empty ones of ours would be taken away with what was in them.
+            // Removing also removes parents that become empty, so keep them non-empty.
             root.insert("servers".to_owned(), Value::Object(others.into_iter().collect()));
             for with_list in [false, true] {
                 if with_list {
                     root.insert("hooks".to_owned(), json!({ "Stop": items }));
                 }
-                let text = spelled(&Value::Object(root.clone()), style);
+                let text = format(&Value::Object(root.clone()), style);
                 let put = |text: &str| {
                     let text = JsonText::read(text).unwrap().with(PATH, &ours()).unwrap();
                     JsonText::read(&text).unwrap().with_item(LIST, &ours(), is_ours).unwrap()
                 };
                 let with = put(&text);
-                prop_assert_eq!(put(&with), with.clone(), "twice is once");
+                prop_assert_eq!(put(&with), with.clone(), "adding is idempotent");
                 let mut expected = Value::Object(root.clone());
                 expected["servers"]["ours"] = ours();
                 match expected["hooks"]["Stop"].as_array_mut() {
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_is_replaced_where_it_is() {
+    fn an_older_value_is_replaced_in_place() {
         let text = r#"{ "servers": {"ours": {"command": "old"}, "b": 2}, "hooks": {"Stop": [{"command": "way", "x": 1}, 2]} }"#;
         let with = JsonText::read(text).unwrap().with(PATH, &json!("new")).unwrap();
         let with = JsonText::read(&with).unwrap().with_item(LIST, &json!({ "command": "way" }), is_ours).unwrap();
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_or_of_another_shape_is_refused() {
+    fn invalid_json_and_unexpected_types_are_refused() {
         for text in ["", "{", "{\"a\": 1,}", "// no\n{}", "{} {}"] {
             assert_eq!(JsonText::read(text).err().unwrap().kind(), waypost_core::Kind::Invalid, "{text}");
         }

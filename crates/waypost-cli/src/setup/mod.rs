@@ -1,7 +1,7 @@
-//! What coding agents are told about Waypost, in the files that each of them reads.
+//! Configures coding agents for Waypost, in the files that each agent reads.
 //!
-//! Of a document it is a marked block, of settings certain keys. Everything else in them is left as it is, byte for byte.
-//! Nothing is written unless all of it can be.
+//! Waypost owns a marked block in documents and certain keys in settings, and preserves every other byte. All files are
+//! checked before the first one is written.
 
 mod block;
 mod json_text;
@@ -20,22 +20,23 @@ use waypost_fs::Replaced;
 use block::{MARKDOWN, TOML};
 use json_text::JsonText;
 
-/// What agents read at the beginning of every session. It is paid for each time, so it says only how to begin.
+/// The instructions that agents read at the start of every session. They cost tokens each time, so they are short.
 const BLOCK: &str = "\
 ## Waypost
 
 Work in this repository is planned and remembered with Waypost: the command `way`, or the MCP tools of `waypost`.
 
-- Begin with `way prime --agent NAME` (tool `prime`), also after your context was compacted. NAME is yours alone; say it \
-every time, or set WAYPOST_AGENT.
-- Take work with `way task claim` (`next`), note how far you got with `way task checkpoint` (`checkpoint`), end with \
-`way task done`, `fail` or `ask` (`finish`). Say the lease epoch you were told; exit code 5 or `lease_lost` means: stop.
-- What you find on the way becomes an issue: `way add TITLE`. What can be done now: `way ready`.";
+- Begin with `way prime --agent NAME` (tool `prime`), also after your context was compacted. Choose a unique NAME and \
+pass it every time, or set WAYPOST_AGENT.
+- Claim work with `way task claim` (`next`), record progress with `way task checkpoint` (`checkpoint`), end with \
+`way task done`, `fail` or `ask` (`finish`). Pass the lease epoch that claim printed; exit code 5 or `lease_lost` means: \
+stop.
+- Record new findings as issues: `way add TITLE`. List available issues: `way ready`.";
 
-/// What makes Cursor read a rule in every session.
+/// The header that makes Cursor read a rule in every session.
 const CURSOR_HEADER: &str = "---\ndescription: How work is planned and remembered here\nalwaysApply: true\n---\n";
 
-/// How Codex starts the server.
+/// The settings with which Codex starts the MCP server.
 const CODEX_SERVER: &str = "[mcp_servers.waypost]\ncommand = \"way\"\nargs = [\"mcp\"]";
 
 /// A coding agent.
@@ -49,15 +50,15 @@ pub(crate) enum Agent {
     Cursor,
     /// Gemini CLI.
     Gemini,
-    /// Any that reads AGENTS.md.
+    /// Any agent that reads AGENTS.md.
     Generic,
 }
 
 impl Agent {
-    /// All of them.
+    /// All supported agents.
     pub(crate) const ALL: [Agent; 5] = [Agent::ClaudeCode, Agent::Codex, Agent::Cursor, Agent::Gemini, Agent::Generic];
 
-    /// What it is called.
+    /// Returns the name used on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Agent::ClaudeCode => "claude-code",
@@ -68,11 +69,13 @@ impl Agent {
         }
     }
 
-    /// What its user has to do before it obeys what stands in a repository, if anything.
+    /// Returns what the user must do before the agent reads a repository's settings, if anything.
     pub(crate) fn condition(self) -> Option<&'static str> {
         match self {
-            Agent::Codex => Some("Codex runs hooks of a repository once you trust it and them, which it asks for"),
-            Agent::Gemini => Some("Gemini CLI obeys the settings of folders that you trust"),
+            Agent::Codex => {
+                Some("Codex runs a repository's hooks after you trust the repository and the hooks; it prompts you")
+            }
+            Agent::Gemini => Some("Gemini CLI reads the settings of folders that you trust"),
             Agent::ClaudeCode | Agent::Cursor | Agent::Generic => None,
         }
     }
@@ -112,62 +115,62 @@ impl FromStr for Agent {
 
     fn from_str(text: &str) -> Result<Agent> {
         Agent::ALL.into_iter().find(|agent| agent.name() == text).ok_or_else(|| {
-            let error = Error::invalid(format!("there is no agent {text:?}"));
+            let error = Error::invalid(format!("unknown coding agent {text:?}"));
             match nearest(text, Agent::ALL.into_iter().map(Agent::name)) {
                 Some(near) => error.hint(format!("did you mean {near}?")),
-                None => error.hint("it is claude-code, codex, cursor, gemini or generic"),
+                None => error.hint("use claude-code, codex, cursor, gemini or generic"),
             }
         })
     }
 }
 
-/// How a part of a setup is.
+/// The state of one part of a setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
-    /// As it should be.
+    /// Present and up to date.
     InOrder,
-    /// Not there.
+    /// Not present.
     Missing,
-    /// There, but not as it should be by now.
+    /// Present, but not up to date.
     Outdated,
 }
 
-/// A part of a setup, as it is or was.
+/// A part of a setup, with its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PartStatus {
-    /// The file, from the root of the worktree.
+    /// The file, relative to the root of the worktree.
     pub(crate) path: &'static str,
-    /// What it is.
+    /// The kind of part, such as "hooks".
     pub(crate) what: &'static str,
-    /// How it is, or was before it was changed.
+    /// Its state before any change.
     pub(crate) state: State,
 }
 
-/// A part of a setup as it should be.
+/// A part of a setup, with the content that setup writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PlannedPart {
-    /// The file, from the root of the worktree.
+    /// The file, relative to the root of the worktree.
     pub(crate) path: &'static str,
-    /// What it is.
+    /// The kind of part, such as "hooks".
     pub(crate) what: &'static str,
-    /// What stands in it.
+    /// The content of a new file.
     pub(crate) content: String,
 }
 
-/// Returns what would be written.
+/// Returns the files that setup would write in an empty repository.
 pub(crate) fn planned_parts(agent: Agent) -> Result<Vec<PlannedPart>> {
     let shown = |part: &Part| Ok(PlannedPart { path: part.path, what: part.content.what(), content: part.with(None)? });
     agent.parts().iter().map(shown).collect()
 }
 
-/// Tells how the setup of an agent is.
+/// Returns the state of an agent's setup.
 pub(crate) fn check(root: &Path, agent: Agent) -> Result<Vec<PartStatus>> {
     let mut tree = Tree::new(root);
     agent.parts().iter().map(|part| part.status(tree.read(part.path)?.as_deref())).collect()
 }
 
-/// Writes what is missing or outdated, and tells how it was.
+/// Writes missing and outdated parts, and returns their former states.
 pub(crate) fn set_up(root: &Path, agent: Agent) -> Result<Vec<PartStatus>> {
     let mut tree = Tree::new(root);
     let mut found = Vec::new();
@@ -183,7 +186,7 @@ pub(crate) fn set_up(root: &Path, agent: Agent) -> Result<Vec<PartStatus>> {
     Ok(found)
 }
 
-/// Takes away what is there, and tells how it was.
+/// Removes all parts, and returns their former states.
 pub(crate) fn remove(root: &Path, agent: Agent) -> Result<Vec<PartStatus>> {
     let mut tree = Tree::new(root);
     let mut found = Vec::new();
@@ -201,20 +204,20 @@ pub(crate) fn remove(root: &Path, agent: Agent) -> Result<Vec<PartStatus>> {
     Ok(found)
 }
 
-/// Something that an agent is told, and where.
+/// A piece of configuration, and its file.
 struct Part {
     path: &'static str,
     content: Content,
 }
 
 enum Content {
-    /// A block in a document. A new one begins with a header.
+    /// A block in a document. A new document begins with the header.
     Document { header: &'static str },
-    /// The server among others, as most have it.
+    /// An entry for the MCP server in JSON.
     Server,
-    /// The server among others, as Codex has it.
+    /// An entry for the MCP server in Codex's TOML.
     CodexServer,
-    /// What is run when a session begins, is compacted, and has done its turn.
+    /// Hooks for the start of a session, its compaction and the end of a turn.
     Hooks(Agent, [&'static str; 3]),
 }
 
@@ -280,7 +283,7 @@ impl Part {
         }
     }
 
-    /// Returns the text with what is ours in it.
+    /// Returns the text with Waypost's part added or updated.
     fn with(&self, text: Option<&str>) -> Result<String> {
         match &self.content {
             Content::Document { header } => MARKDOWN.with(text.unwrap_or(header), BLOCK),
@@ -290,7 +293,7 @@ impl Part {
             }
             Content::CodexServer => {
                 let with = TOML.with(text.unwrap_or_default(), CODEX_SERVER)?;
-                // Tables that were written in another way cannot be added to by a block.
+                // A block cannot extend an inline table; parsing detects that.
                 parse_toml(&with)?;
                 Ok(with)
             }
@@ -311,7 +314,7 @@ impl Part {
         }
     }
 
-    /// Returns the text without what is ours. None if nothing is.
+    /// Returns the text without Waypost's part. None if there is none.
     fn without(&self, text: &str) -> Result<Option<String>> {
         match &self.content {
             Content::Document { .. } => MARKDOWN.without(text),
@@ -331,7 +334,7 @@ impl Part {
         }
     }
 
-    /// Tells whether what is left was there only for us.
+    /// Returns whether the remaining text is what an unused new file contains.
     fn is_empty(&self, rest: &str) -> bool {
         match &self.content {
             Content::Document { header } => rest.trim() == header.trim(),
@@ -342,7 +345,7 @@ impl Part {
     }
 }
 
-/// When hooks are run, as `way hook` calls it.
+/// The moments of the hooks, as `way hook` names them.
 const MOMENTS: [&str; 3] = ["start", "compact", "stop"];
 
 fn hook_command(agent: Agent, moment: &str) -> String {
@@ -356,12 +359,12 @@ fn hook(agent: Agent, command: &str) -> Value {
     }
 }
 
-/// Tells whether an entry runs a command, whatever else it does.
+/// Returns whether an entry runs a command, possibly among others.
 fn runs(item: &Value, command: &str) -> bool {
     commands(item).any(|known| known == command)
 }
 
-/// Tells whether an entry runs commands of ours and nothing else.
+/// Returns whether an entry runs only Waypost's commands.
 fn is_our_hook(item: &Value) -> bool {
     commands(item).next().is_some() && commands(item).all(|command| command.starts_with("way hook "))
 }
@@ -371,26 +374,26 @@ fn commands(item: &Value) -> impl Iterator<Item = &str> {
     std::iter::once(&item["command"]).chain(inner).filter_map(Value::as_str)
 }
 
-/// Tells whether a server is ours: with further arguments, or by a path, it still is.
+/// Returns whether an entry starts Waypost's server. It may have further arguments or use a path.
 fn starts_server(command: Option<&str>, first: Option<&str>) -> bool {
     command.is_some_and(|command| Path::new(command).file_name().is_some_and(|name| name == "way"))
         && first == Some("mcp")
 }
 
-/// A new file ends with a new line.
+/// Ends a new file with a newline; leaves an existing one alone.
 fn with_final_newline(text: String, before: Option<&str>) -> String {
     if before.is_none() { text + "\n" } else { text }
 }
 
 fn parse_toml(text: &str) -> Result<DocumentMut> {
-    text.parse().map_err(|error: toml_edit::TomlError| Error::invalid("it is not TOML").because(error.message()))
+    text.parse().map_err(|error: toml_edit::TomlError| Error::invalid("not valid TOML").because(error.message()))
 }
 
 fn unreadable(path: &str, error: Error) -> Error {
-    error.within(path).hint("nothing was changed: put it in order first, or move it away")
+    error.within(path).hint("nothing was changed; fix the file or move it away, then try again")
 }
 
-/// Files of a worktree, as they are and as they will be.
+/// Files of a worktree, with pending changes.
 struct Tree<'a> {
     root: &'a Path,
     files: BTreeMap<&'static str, File>,
@@ -408,7 +411,7 @@ impl<'a> Tree<'a> {
         Tree { root, files: BTreeMap::new() }
     }
 
-    /// Returns what a file says, changes included. None if there is none.
+    /// Returns the text of a file, pending changes included. None if it does not exist.
     fn read(&mut self, path: &'static str) -> Result<Option<String>> {
         if let Some(file) = self.files.get(path) {
             return Ok(file.text.clone());
@@ -417,7 +420,7 @@ impl<'a> Tree<'a> {
         let cannot = |error| Error::unavailable(format!("cannot read {path}")).because(error);
         let (bytes, seen) = waypost_fs::read_version(&target).map_err(cannot)?;
         let text = seen.exists().then(|| String::from_utf8(bytes)).transpose();
-        let text = text.map_err(|error| unreadable(path, Error::invalid("it is not text").because(error)))?;
+        let text = text.map_err(|error| unreadable(path, Error::invalid("not UTF-8 text").because(error)))?;
         self.files.insert(path, File { target, seen, text: text.clone(), is_changed: false });
         Ok(text)
     }
@@ -441,9 +444,7 @@ impl<'a> Tree<'a> {
             match waypost_fs::replace_if_unchanged(&file.seen, &[text.as_bytes()], 0o644).map_err(cannot)? {
                 Replaced::Durably(_) => {}
                 Replaced::Changed => {
-                    return Err(
-                        Error::conflict(format!("{path} was changed by another program meanwhile")).hint("try again")
-                    );
+                    return Err(Error::conflict(format!("another program changed {path} meanwhile")).hint("try again"));
                 }
                 Replaced::Unsynced(error) => {
                     let problem = format!("{path} is written, but a power cut may undo it");
@@ -454,7 +455,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Deletes a file, and the directories that are empty then.
+    /// Deletes a file, and the directories that become empty.
     fn delete(&self, file: &File) -> std::io::Result<()> {
         match std::fs::remove_file(&file.target) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -469,12 +470,12 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Returns where a file really is. Who writes the repository does not choose where we write outside of it.
+    /// Returns the real path of a file. Symlinks in a repository must not make Waypost write outside of it.
     fn check_inside(&self, path: &str) -> Result<PathBuf> {
         let target = self.root.join(path);
         let refused = || {
-            Error::refused(format!("{path} is a link that leads out of the repository"))
-                .hint("replace the link with what it should be")
+            Error::refused(format!("{path} is a symlink that leads out of the repository"))
+                .hint("replace the symlink with a file or directory")
         };
         let root = std::fs::canonicalize(self.root).map_err(|_| refused())?;
         for existing in target.ancestors().take_while(|dir| *dir != self.root) {

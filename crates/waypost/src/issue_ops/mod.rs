@@ -127,14 +127,14 @@ pub fn shown(ledger: &Ledger, record: &Record, number: usize) -> Result<Record> 
 }
 
 /// The warning about a ledger with conflict markers.
-pub const CONFLICTED: &str = "the ledger has conflict markers and is read as merged: way resolve";
+pub const CONFLICTED: &str = "the ledger has conflict markers and is read as if merged; run way resolve";
 
 /// Returns the warning about lines of the ledger that cannot be read, if there are any.
 pub fn unread_warning(lines: usize) -> Option<String> {
     match lines {
         0 => None,
-        1 => Some("1 line of the ledger cannot be read: way doctor".to_owned()),
-        lines => Some(format!("{lines} lines of the ledger cannot be read: way doctor")),
+        1 => Some("1 line of the ledger cannot be read; run way doctor".to_owned()),
+        lines => Some(format!("{lines} lines of the ledger cannot be read; run way doctor")),
     }
 }
 
