@@ -1,17 +1,18 @@
 //! Rows of a foreign database as plain values.
 //!
-//! The store reads them from another program's file; `waypost-import` makes workflows of them. Neither depends on the other.
+//! `waypost-store` reads the rows from another program's file, and `waypost-import` converts them to workflows. Neither
+//! crate depends on the other.
 
 use std::collections::BTreeMap;
 
 /// One value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
-    /// Nothing.
+    /// NULL.
     Null,
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// Another number.
+    /// A floating-point number.
     Real(f64),
     /// Text.
     Text(String),
@@ -19,8 +20,8 @@ pub enum Datum {
     Blob(Vec<u8>),
 }
 
-/// One row, by column.
+/// One row: values by column name.
 pub type Row = BTreeMap<String, Datum>;
 
-/// The rows of tables, by table.
+/// Rows by table name.
 pub type Tables = BTreeMap<String, Vec<Row>>;

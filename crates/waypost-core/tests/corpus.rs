@@ -1,4 +1,4 @@
-//! Real ledgers of other tools: each is read, and nothing of it is lost.
+//! Tests with real ledgers of other tools: each is read without loss.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use waypost_core::ledger::merge::merge;
 use waypost_core::ledger::record::Record;
 use waypost_testkit::corpus;
 
-/// Each file with what is in it: records, lines that cannot be read, conflict markers, ids that stand again.
+/// Each file with its numbers of records, unreadable lines, conflict markers and duplicate ids.
 const FILES: &[(&str, usize, usize, usize, usize)] = &[
     ("beads-own-2025-10-19-v0.9.11-sequential-ids.jsonl", 168, 0, 0, 0),
     ("beads-own-2025-11-20-v0.24.0-content-hash.jsonl", 77, 0, 0, 0),
@@ -32,30 +32,30 @@ fn each(check: impl Fn(&str, Vec<u8>)) {
 }
 
 #[test]
-fn b29_every_file_is_read_with_the_counts_that_are_known() {
+fn b29_every_file_has_the_expected_counts() {
     let Some(corpus) = corpus() else { return };
-    for (name, records, damaged, markers, again) in FILES {
+    for (name, records, damaged, markers, duplicates) in FILES {
         let document = Document::parse(std::fs::read(corpus.join(name)).unwrap());
-        let count = |wanted: fn(&Content) -> bool| document.contents().filter(&wanted).count();
+        let count = |matches: fn(&Content) -> bool| document.contents().filter(&matches).count();
         let issues = count(|content| matches!(content, Content::Issue(_)));
         assert_eq!(issues + count(|content| *content == Content::Other), *records, "{name}");
         assert_eq!(count(|content| matches!(content, Content::Damaged(_))), *damaged, "{name}");
         assert_eq!(count(|content| *content == Content::Marker), *markers, "{name}");
         let ids: BTreeSet<Content> =
             document.contents().filter(|content| matches!(content, Content::Issue(_))).collect();
-        assert_eq!(issues - ids.len(), *again, "{name}");
+        assert_eq!(issues - ids.len(), *duplicates, "{name}");
     }
 }
 
 #[test]
-fn every_issue_is_understood_without_a_wrong_type() {
+fn every_issue_is_read_without_problems() {
     each(|name, bytes| {
         let document = Document::parse(bytes);
         for (place, content) in document.contents().enumerate() {
             if let Content::Issue(id) = content {
                 let (issue, problems) = Issue::read(&document.record(place).unwrap()).unwrap();
                 assert_eq!(issue.id, id);
-                // Other tools invent kinds of dependencies; everything else must be as it should be.
+                // Other tools have dependency kinds of their own; no other problem is expected.
                 let other: Vec<_> = problems.iter().filter(|problem| !problem.0.contains("unknown kind")).collect();
                 assert!(other.is_empty(), "{name}, line {}: {other:?}", place + 1);
                 assert!(issue.created_at.is_some(), "{name}, line {}", place + 1);
@@ -65,7 +65,7 @@ fn every_issue_is_understood_without_a_wrong_type() {
 }
 
 #[test]
-fn every_record_is_written_as_it_was_spelled() {
+fn every_record_keeps_its_spelling() {
     each(|name, bytes| {
         let document = Document::parse(bytes.clone());
         assert!(document.to_bytes() == bytes, "{name}");
@@ -78,7 +78,7 @@ fn every_record_is_written_as_it_was_spelled() {
 }
 
 #[test]
-fn a_change_to_one_record_leaves_every_other_byte() {
+fn a_change_to_one_record_changes_no_other_byte() {
     each(|name, bytes| {
         let document = Document::parse(bytes.clone());
         let issues: Vec<usize> = document
@@ -110,7 +110,7 @@ fn the_list_of_files_is_complete() {
     assert_eq!(found, FILES.len());
 }
 
-/// A real merge: the version that both sides come from, and the sides.
+/// Checks every real merge: the base, and the two sides.
 fn each_merge(check: impl Fn(&str, &Document, &Document, &Document)) {
     let Some(corpus) = corpus() else { return };
     let mut found = 0;
@@ -151,7 +151,7 @@ fn b28_real_merges_have_no_conflicts_and_lose_nothing() {
                     (_, true) => left.raw(key),
                     _ => continue,
                 };
-                // A reason to close is of no use to what is open again.
+                // A reopened issue has no reason for closing.
                 if key == "close_reason" && record.text("status").as_deref() != Some("closed") {
                     continue;
                 }
@@ -164,7 +164,7 @@ fn b28_real_merges_have_no_conflicts_and_lose_nothing() {
 }
 
 #[test]
-fn b28_what_was_merged_stays_so() {
+fn b28_merging_again_changes_nothing() {
     each_merge(|name, base, left, right| {
         let merged = merge(Some(base), left, right);
         for again in [left, right, &merged] {

@@ -1,4 +1,4 @@
-//! Replicas that edit and exchange as they like end up with the same bytes, and nothing of anybody is lost.
+//! Replicas that edit and merge in any order end up with the same bytes, and no change of any replica is lost.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use waypost_core::ledger::vocabulary::{DependencyKind, Statuses};
 use waypost_core::ledger::{issue, mark};
 use waypost_core::time::Timestamp;
 
-/// Something that is done to a replica. Numbers are taken modulo what there is.
+/// A change to a replica. Numbers are taken modulo the number of candidates.
 #[derive(Clone, Debug)]
 enum Act {
     Add,
@@ -37,7 +37,7 @@ enum Act {
 struct Step {
     replica: usize,
     issue: usize,
-    /// How far the clock moves. At 0 several things happen at once.
+    /// Number of milliseconds that the clock advances; with 0 several changes have the same time.
     wait: u8,
     act: Act,
 }
@@ -47,7 +47,7 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         2 => Just(Act::Add),
         5 => field().prop_map(Act::Set),
-        2 => field().prop_filter("a title stays", |field| *field != "title").prop_map(Act::Clear),
+        2 => field().prop_filter("a title cannot be removed", |field| *field != "title").prop_map(Act::Clear),
         1 => Just(Act::Unknown),
         2 => (0..4_u8).prop_map(Act::Label),
         1 => (0..4_u8).prop_map(Act::Unlabel),
@@ -67,7 +67,7 @@ fn step(replicas: usize) -> impl Strategy<Value = Step> {
     (0..replicas, 0..4_usize, 0..3_u8, act()).prop_map(|(replica, issue, wait, act)| Step { replica, issue, wait, act })
 }
 
-/// The only clock there is, and how often something was done.
+/// The common clock, and the number of changes so far.
 struct World {
     now: i64,
     count: usize,
@@ -119,7 +119,7 @@ impl World {
         let place = places[step.issue % places.len()];
         let mut record = document.record(place).unwrap();
         let before = issue::moment(&record.text("updated_at").unwrap()).unwrap().as_millis();
-        // A clock never stands still between two changes of one record, but two people may change it at once.
+        // One replica's changes to a record have different times, but two replicas may change it at the same time.
         self.now = self.now.max(before + 1);
         let author = Author { name: &name, now: Timestamp::from_millis(self.now) };
         let edit = |edit: Edit, record: &mut Record| drop(change::update(record, &edit, &statuses, author));
@@ -146,8 +146,8 @@ impl World {
                 change::undepend(&mut record, &format!("d-{on}"), None, author).map(drop).unwrap();
             }
             Act::Comment => change::comment(&mut record, &unique, "said", author).unwrap(),
-            Act::Close(says_why) => {
-                drop(change::close(&mut record, says_why.then_some(unique.as_str()), &statuses, author));
+            Act::Close(has_reason) => {
+                drop(change::close(&mut record, has_reason.then_some(unique.as_str()), &statuses, author));
             }
             Act::Reopen => change::reopen(&mut record, &statuses, author).unwrap(),
             Act::Delete => change::delete(&mut record, None, author).unwrap(),
@@ -158,7 +158,7 @@ impl World {
     }
 }
 
-/// Takes the issue out that was closed first, as `way prune` does.
+/// Removes the issue that was closed first, as `way prune` does.
 fn prune(document: &mut Document) {
     let closed = (0..document.len()).filter_map(|place| {
         let record = document.record(place).ok()?;
@@ -185,8 +185,8 @@ fn text(document: &Document) -> String {
     String::from_utf8(document.to_bytes()).unwrap()
 }
 
-/// What must hold of any result: nothing contradicts itself, no id stands twice, ids are in order.
-fn check_sane(document: &Document) -> Result<(), TestCaseError> {
+/// Checks the invariants of any result: consistent fields, no duplicate ids, ids in order.
+fn check_invariants(document: &Document) -> Result<(), TestCaseError> {
     let found: Vec<String> = document
         .contents()
         .filter_map(|content| if let Content::Issue(id) = content { Some(id) } else { None })
@@ -206,7 +206,7 @@ fn check_sane(document: &Document) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    /// Everybody edits on their own, then all versions are merged: the order and the grouping do not matter.
+    /// All replicas edit independently, then all versions are merged: the order and the grouping do not matter.
     #[test]
     fn b28_versions_of_one_base_merge_to_the_same_bytes_in_any_order(
         steps in proptest::collection::vec(step(4), 1..24),
@@ -232,15 +232,15 @@ proptest! {
         );
         prop_assert_eq!(text(&one), text(&pairs), "another grouping");
         for replica in &replicas {
-            prop_assert_eq!(text(&one), text(&merge(Some(replica), &one, replica)), "what is in is in");
-            prop_assert_eq!(text(&one), text(&merge(Some(replica), replica, &one)), "from either side");
+            prop_assert_eq!(text(&one), text(&merge(Some(replica), &one, replica)), "merging a replica again changes nothing");
+            prop_assert_eq!(text(&one), text(&merge(Some(replica), replica, &one)), "with the sides exchanged");
         }
         prop_assert_eq!(text(&one), text(&merge(Some(&base), &one, &one)));
-        check_sane(&one)?;
+        check_invariants(&one)?;
     }
 }
 
-/// A history as version control keeps it.
+/// A history of commits, as in a version control system.
 #[derive(Default)]
 struct History {
     commits: Vec<(Vec<usize>, Document)>,
@@ -263,7 +263,7 @@ impl History {
         found
     }
 
-    /// The last common versions. Several become one by merging them, as git does it.
+    /// The merge base. Several last common versions are merged into one, as git does.
     fn base(&self, one: usize, other: usize) -> Document {
         let common: BTreeSet<usize> = self.ancestors(one).intersection(&self.ancestors(other)).copied().collect();
         let is_last =
@@ -278,7 +278,7 @@ impl History {
         base
     }
 
-    /// Brings what another has into one's own: nothing if it is there, its version if that has everything, else a merge.
+    /// Pulls from another replica: up to date, fast-forward, or a merge commit.
     fn pull(&mut self, own: usize, other: usize) -> usize {
         if self.ancestors(own).contains(&other) {
             return own;
@@ -308,16 +308,16 @@ fn moves() -> impl Strategy<Value = (usize, Vec<Move>)> {
 }
 
 proptest! {
-    /// Edits and exchanges in any order, with the bases that version control would find.
+    /// Edits and pulls in any order, with the merge bases that version control would find.
     #[test]
-    fn b28_replicas_that_exchanged_everything_are_the_same((replicas, moves) in moves()) {
+    fn b28_replicas_that_pulled_from_each_other_are_identical((replicas, moves) in moves()) {
         let mut world = World::new();
         let mut history = History::default();
         let root = history.commit(Vec::new(), World::start());
         let mut heads = vec![root; replicas];
         let mut seen: BTreeSet<String> = ids(&World::start());
         let mut pruned: BTreeSet<String> = BTreeSet::new();
-        let mut said: BTreeSet<String> = BTreeSet::new();
+        let mut commented: BTreeSet<String> = BTreeSet::new();
         for one in &moves {
             match one {
                 Move::Edit(step) => {
@@ -327,7 +327,7 @@ proptest! {
                     seen.extend(ids(&document));
                     pruned.extend(before.difference(&ids(&document)).cloned());
                     if matches!(step.act, Act::Comment) {
-                        said.insert(format!("\"v{}\"", world.count));
+                        commented.insert(format!("\"v{}\"", world.count));
                     }
                     heads[step.replica] = history.commit(vec![heads[step.replica]], document);
                 }
@@ -338,7 +338,7 @@ proptest! {
             for own in 0..replicas {
                 for other in 0..replicas {
                     heads[own] = history.pull(heads[own], heads[other]);
-                    check_sane(&history.commits[heads[own]].1)?;
+                    check_invariants(&history.commits[heads[own]].1)?;
                 }
             }
         }
@@ -351,13 +351,13 @@ proptest! {
         let is_remembered = text(last).lines().any(|line| line == r#"{"_type":"memory","key":"k"}"#);
         prop_assert!(is_remembered);
         if pruned.is_empty() {
-            for comment in &said {
+            for comment in &commented {
                 prop_assert!(text(last).contains(comment), "{comment} in {}", text(last));
             }
         }
     }
 
-    /// What only one replica changed is as that replica left it.
+    /// A field that only one replica changed has that replica's value.
     #[test]
     fn b28_a_change_of_one_side_arrives(steps in proptest::collection::vec(step(2), 1..12)) {
         let base = World::start();
@@ -383,7 +383,7 @@ proptest! {
         }
     }
 
-    /// Where there is no base, nothing at all may be missing.
+    /// Without a base nothing is removed.
     #[test]
     fn b28_versions_without_a_base_unite_to_the_same_in_any_order_and_grouping(
         steps in proptest::collection::vec(step(4), 1..16),
@@ -413,7 +413,7 @@ proptest! {
         }
     }
 
-    /// Whatever the files are, merging them neither fails nor depends on the side, and loses no issue.
+    /// Merging any files neither fails nor depends on the sides, and loses no issue.
     #[test]
     fn b28_any_three_files_merge(base in file(), left in file(), right in file(), has_base in any::<bool>()) {
         let [base, left, right] = [base, left, right].map(Document::parse);
@@ -428,7 +428,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_spelled_in_two_ways_is_kept_the_same_from_either_side() {
+fn two_spellings_of_an_empty_status_merge_to_the_same_bytes_from_either_side() {
     let left = r#"{"id":"b","status":[1,"a",{}],"updated_at":"2026-01-01T00:00:00Z"}
 {"id":"b"}"#;
     let right = r#"{"id":"b","status":"","updated_at":"2026-01-01T00:00:00Z"}"#;
@@ -436,7 +436,7 @@ fn nothing_spelled_in_two_ways_is_kept_the_same_from_either_side() {
     assert_eq!(merge(None, &left, &right).to_bytes(), merge(None, &right, &left).to_bytes());
 }
 
-/// Files of all kinds of lines.
+/// Files with all kinds of lines.
 fn file() -> impl Strategy<Value = Vec<u8>> {
     let value = prop::sample::select(vec![
         "null",

@@ -494,7 +494,7 @@ fn in_current_worktree(place: &Place, ledger: &Ledger, target: usize) -> Result<
 
 fn with_visibility(record: &Record, visibility: Visibility) -> Result<Record> {
     let mut record = record.clone();
-    match visibility.word() {
+    match visibility.as_field() {
         Some(word) => record.set("visibility", &word)?,
         None => drop(record.remove("visibility")),
     }

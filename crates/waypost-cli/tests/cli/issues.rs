@@ -156,7 +156,7 @@ fn a_batch_with_one_wrong_line_writes_nothing_and_says_which() {
         ("{\"op\":\"close\"}\n", "line 1: the field \"id\" is missing"),
         (
             r#"[{"op":"close","id":"r-1"},{"op":"claim","id":"r-4"}]"#,
-            "change 2: issue r-4 is closed, so it cannot be claimed",
+            "change 2: issue r-4 is closed and cannot be claimed",
         ),
         ("[{\"op\":\"close\"", "the file is not a JSON list of changes"),
         ("dep add r-1 r-2\ndep add r-2 r-1\n", "line 2: they would wait for each other: r-2 → r-1 → r-2"),

@@ -75,7 +75,7 @@ fn the_life_of_an_issue() {
     let next = add(&sandbox, &repo, &["Build on it", "--blocked-by", &base, "--parent", &base]);
     assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&base));
     let explained = sandbox.way(&repo, ["ready", "--explain", &next]).ok();
-    assert!(explained.stdout.contains(&format!("it waits for {base}")), "{}", explained.stdout);
+    assert!(explained.stdout.contains(&format!("it is blocked by {base}")), "{}", explained.stdout);
 
     let claimed = sandbox.way(&repo, ["claim", "--actor", "robot", "--json"]).data();
     assert_eq!(
@@ -139,7 +139,7 @@ fn several_issues_are_one_write_and_one_wrong_id_stops_all() {
     assert!(run.stderr.contains("there is no issue \"nonsense\""), "{}", run.stderr);
     assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before);
     let run = sandbox.way(&repo, ["close", "repo-"]).fails(3);
-    assert!(run.stderr.contains("is the beginning of 3 issues") && run.stderr.contains(&all[2]), "{}", run.stderr);
+    assert!(run.stderr.contains("is a prefix of 3 issue ids") && run.stderr.contains(&all[2]), "{}", run.stderr);
     let _ = sandbox.way(&repo, ["close", &all[0], &all[1], &all[2]]).ok();
     assert_eq!(ids(&sandbox, &repo, &["list"]), Vec::<String>::new());
 }
@@ -412,7 +412,7 @@ fn issues_as_people_see_them() {
     .assert_eq(&whole(&["ready"]));
     expect![[r#"
         way-1  Lay the base           its status is in_progress
-        way-2  Build \u{1b}[31mon it  it waits for way-1
+        way-2  Build \u{1b}[31mon it  it is blocked by way-1
         way-3  Paint it               ready
     "#]]
     .assert_eq(&whole(&["ready", "--explain"]));
@@ -468,7 +468,7 @@ fn looking_for_issues_from_every_side() {
     let blocked = sandbox.way(&repo, ["blocked", "--json"]).data();
     let waiting: Vec<_> = blocked.as_array().unwrap().iter().map(|issue| issue["id"].as_str().unwrap()).collect();
     assert_eq!(waiting, [next.as_str(), part.as_str()]);
-    assert_eq!(blocked[0]["reasons"][0], format!("it waits for {base}"));
+    assert_eq!(blocked[0]["reasons"][0], format!("it is blocked by {base}"));
 
     let _ = sandbox.way(&repo, ["comment", &part, "needs CONCRETE too"]).ok();
     assert_eq!(ids(&sandbox, &repo, &["search", "Concrete"]).len(), 2);

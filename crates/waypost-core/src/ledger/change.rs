@@ -1,4 +1,4 @@
-//! What can be done to an issue. Each change sets what belongs together, and says when.
+//! The changes to an issue. Each sets all fields that belong together, and `updated_at`.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
@@ -10,18 +10,18 @@ use super::vocabulary::{Category, DependencyKind, Statuses};
 use crate::error::{Error, Result};
 use crate::time::Timestamp;
 
-/// Who changes something, and when.
+/// The author of a change, and its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Author<'a> {
-    /// The name that is written down.
+    /// The name written into the record.
     pub name: &'a str,
-    /// The moment.
+    /// The time of the change.
     pub now: Timestamp,
 }
 
-/// The fields of an issue that are set directly. What is `None` stays as it is; an empty text takes the field out.
+/// The fields of an issue that a caller sets directly. `None` leaves a field alone; an empty string removes it.
 ///
-/// As JSON it has the names of the record's fields; `type`, `parent`, `labels` and `acceptance` are understood too.
+/// JSON uses the record's field names, and accepts `type`, `parent`, `labels` and `acceptance` as aliases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Edit {
@@ -53,30 +53,30 @@ pub struct Edit {
     pub parent_id: Option<String>,
     /// As in [`Issue`].
     pub external_ref: Option<String>,
-    /// As in [`Issue`]; `Some(None)` takes it out.
+    /// As in [`Issue`]; `Some(None)` removes it.
     #[serde(deserialize_with = "time")]
     pub defer_until: Option<Option<Timestamp>>,
-    /// As in [`Issue`]; `Some(None)` takes it out.
+    /// As in [`Issue`]; `Some(None)` removes it.
     #[serde(deserialize_with = "time")]
     pub due_at: Option<Option<Timestamp>>,
-    /// As in [`Issue`]; 0 takes it out.
+    /// As in [`Issue`]; 0 removes it.
     pub estimated_minutes: Option<u32>,
-    /// Labels to put on.
+    /// Labels to add.
     #[serde(alias = "labels")]
     pub add_labels: Vec<String>,
-    /// Labels to take off.
+    /// Labels to remove.
     pub remove_labels: Vec<String>,
 }
 
-/// Reads a priority, as a number or as `P1`.
+/// Parses a priority: a number or `P1`.
 fn priority<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<u8>, D::Error> {
     let value = serde_json::Value::deserialize(deserializer)?;
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     super::vocabulary::priority(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
-/// Reads a moment or a day; null or an empty text for none.
-#[expect(clippy::option_option, reason = "set, taken out, or left alone")]
+/// Parses a timestamp or a date; null or an empty string means none.
+#[expect(clippy::option_option, reason = "set, removed, or left alone")]
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Option<Timestamp>>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
     if text.is_empty() {
@@ -86,7 +86,7 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Optio
     super::issue::moment(&text).map(|moment| Some(Some(moment))).ok_or_else(wrong)
 }
 
-/// Makes the record of a new issue.
+/// Creates the record of a new issue.
 pub fn create(id: &str, edit: &Edit, statuses: &Statuses, author: Author<'_>) -> Result<Record> {
     let mut record = Record::default();
     record.set("id", &id)?;
@@ -99,12 +99,12 @@ pub fn create(id: &str, edit: &Edit, statuses: &Statuses, author: Author<'_>) ->
     Ok(record)
 }
 
-/// Sets fields.
+/// Sets the fields that `edit` names.
 pub fn update(record: &mut Record, edit: &Edit, statuses: &Statuses, author: Author<'_>) -> Result<()> {
     if let Some(title) = &edit.title {
         let title = title.trim();
         if title.is_empty() || title.contains(['\n', '\r']) {
-            return Err(Error::invalid("a title is one line of text"));
+            return Err(Error::invalid("a title must be one non-empty line"));
         }
         record.set("title", &title)?;
     }
@@ -151,18 +151,20 @@ pub fn update(record: &mut Record, edit: &Edit, statuses: &Statuses, author: Aut
     }
     if let Some(status) = &edit.status {
         if statuses.category(status) == Category::Deleted {
-            return Err(Error::invalid(format!("{status} is not set as a status")).hint("way delete does it"));
+            return Err(Error::invalid(format!("{status} cannot be set as a status")).hint("use way delete"));
         }
         let current = Issue::read(record).map_or(Category::Active, |(issue, _)| statuses.category(&issue.status));
         if current == Category::Deleted {
-            return Err(Error::conflict("a deleted issue has no other status").hint("way reopen brings it back"));
+            return Err(
+                Error::conflict("the issue is deleted, so its status cannot be set").hint("use way reopen first")
+            );
         }
         set_status(record, status, statuses, author)?;
     }
     touch(record, author)
 }
 
-/// Closes an issue. Closing a closed one again changes nothing.
+/// Closes an issue. Closing a closed issue changes nothing.
 pub fn close(record: &mut Record, reason: Option<&str>, statuses: &Statuses, author: Author<'_>) -> Result<()> {
     let issue = read(record)?;
     match statuses.category(&issue.status) {
@@ -177,7 +179,7 @@ pub fn close(record: &mut Record, reason: Option<&str>, statuses: &Statuses, aut
     touch(record, author)
 }
 
-/// Opens a closed or deleted issue again. Opening an open one changes nothing.
+/// Reopens a closed or deleted issue. Reopening an open issue changes nothing.
 pub fn reopen(record: &mut Record, statuses: &Statuses, author: Author<'_>) -> Result<()> {
     let issue = read(record)?;
     if !statuses.category(&issue.status).is_over() {
@@ -190,7 +192,7 @@ pub fn reopen(record: &mut Record, statuses: &Statuses, author: Author<'_>) -> R
     touch(record, author)
 }
 
-/// Deletes an issue: it stays as a tombstone, so that a merge cannot bring it back.
+/// Deletes an issue. Its record stays as a tombstone, so that a merge cannot bring the issue back.
 pub fn delete(record: &mut Record, reason: Option<&str>, author: Author<'_>) -> Result<()> {
     if read(record)?.status == "tombstone" {
         return Ok(());
@@ -204,7 +206,7 @@ pub fn delete(record: &mut Record, reason: Option<&str>, author: Author<'_>) -> 
     touch(record, author)
 }
 
-/// Takes an issue to work on. The one who has it already keeps it; anybody else is told who has it.
+/// Claims an issue. Claiming it again as its holder changes nothing; for any other author, the error names the holder.
 pub fn claim(record: &mut Record, statuses: &Statuses, author: Author<'_>) -> Result<()> {
     let issue = read(record)?;
     let holder = issue.assignee.as_deref();
@@ -212,12 +214,12 @@ pub fn claim(record: &mut Record, statuses: &Statuses, author: Author<'_>) -> Re
         Category::Wip if holder == Some(author.name) => return Ok(()),
         Category::Wip if holder.is_some() => {
             let holder = holder.unwrap_or_default();
-            return Err(Error::conflict(format!("{holder} works on issue {} already", issue.id)));
+            return Err(Error::conflict(format!("{holder} already works on issue {}", issue.id)));
         }
         Category::Done | Category::Deleted | Category::Frozen => {
-            return Err(Error::conflict(format!("issue {} is {}, so it cannot be claimed", issue.id, issue.status)));
+            return Err(Error::conflict(format!("issue {} is {} and cannot be claimed", issue.id, issue.status)));
         }
-        // In progress, but nobody said who: whoever asks may have it.
+        // In progress without an assignee: any author may claim it.
         Category::Active | Category::Wip => {}
     }
     record.set("status", &"in_progress")?;
@@ -225,14 +227,19 @@ pub fn claim(record: &mut Record, statuses: &Statuses, author: Author<'_>) -> Re
     touch(record, author)
 }
 
-/// Gives an issue back. Only the one who has it does so, unless it is forced.
+/// Releases an issue. Only its holder may release it, unless `force` is set.
 pub fn release(record: &mut Record, force: bool, statuses: &Statuses, author: Author<'_>) -> Result<()> {
     let issue = read(record)?;
     if statuses.category(&issue.status) != Category::Wip {
-        return Err(Error::conflict(format!("issue {} is {}, so nobody has it", issue.id, issue.status)));
+        return Err(Error::conflict(format!(
+            "issue {} is {}, so there is no claim to release",
+            issue.id, issue.status
+        )));
     }
     if let Some(holder) = issue.assignee.as_deref().filter(|holder| *holder != author.name && !force) {
-        return Err(Error::refused(format!("{holder} works on issue {}", issue.id)).hint("take it over with --force"));
+        return Err(
+            Error::refused(format!("{holder} works on issue {}", issue.id)).hint("release it anyway with --force")
+        );
     }
     record.set("status", &"open")?;
     record.remove("assignee");
@@ -246,7 +253,7 @@ pub fn comment(record: &mut Record, id: &str, text: &str, author: Author<'_>) ->
     touch(record, author)
 }
 
-/// Makes an issue depend on another. Returns whether that is new. Circles are the caller's to look for.
+/// Adds a dependency on another issue. Returns false if it exists already. The caller checks for cycles.
 pub fn depend(record: &mut Record, on: &str, kind: DependencyKind, author: Author<'_>) -> Result<bool> {
     let issue = read(record)?;
     if kind == DependencyKind::ParentChild {
@@ -270,16 +277,16 @@ pub fn depend(record: &mut Record, on: &str, kind: DependencyKind, author: Autho
     Ok(true)
 }
 
-/// Ends dependencies on another issue: all, or those of a kind. Returns whether there were any.
+/// Removes the dependencies on another issue: all, or those of one kind. Returns whether there were any.
 pub fn undepend(record: &mut Record, on: &str, kind: Option<DependencyKind>, author: Author<'_>) -> Result<bool> {
     let issue = read(record)?;
     let items = items(record, "dependencies")?;
-    let ends = |item: &str| {
+    let is_removed = |item: &str| {
         let edge: serde_json::Value = serde_json::from_str(item).unwrap_or_default();
         let word = edge["type"].as_str().unwrap_or(DependencyKind::Blocks.as_str());
         edge["depends_on_id"].as_str() == Some(on) && kind.is_none_or(|kind| DependencyKind::read(word) == Some(kind))
     };
-    let left: Vec<&String> = items.iter().filter(|item| !ends(item)).collect();
+    let left: Vec<&String> = items.iter().filter(|item| !is_removed(item)).collect();
     let is_parent =
         issue.parent_id.as_deref() == Some(on) && kind.is_none_or(|kind| kind == DependencyKind::ParentChild);
     let had_parent = is_parent && record.remove("parent_id");
@@ -295,13 +302,13 @@ pub fn undepend(record: &mut Record, on: &str, kind: Option<DependencyKind>, aut
     Ok(true)
 }
 
-/// Puts labels on and takes them off. What else is in the list stays as it is spelled.
+/// Adds and removes labels. Other items of the list keep their spelling.
 fn set_labels(record: &mut Record, edit: &Edit) -> Result<()> {
     if edit.add_labels.is_empty() && edit.remove_labels.is_empty() {
         return Ok(());
     }
     if edit.add_labels.iter().any(|label| label.trim().is_empty() || label.contains(['\n', '\r'])) {
-        return Err(Error::invalid("a label is one line of text"));
+        return Err(Error::invalid("a label must be one non-empty line"));
     }
     let before = items(record, "labels")?;
     let label_of = |item: &String| serde_json::from_str::<String>(item).ok();
@@ -325,7 +332,8 @@ fn set_labels(record: &mut Record, edit: &Edit) -> Result<()> {
     record.set("labels", &raw_list(after.iter().map(String::as_str))?)
 }
 
-/// Makes an issue a part of another, or of none. Other tools say so with an edge; there is one way to say it afterwards.
+/// Sets the parent of an issue, or removes it. Other tools store a parent as a dependency; afterwards only `parent_id`
+/// holds it.
 fn set_parent(record: &mut Record, parent: &str) -> Result<()> {
     let is_parent_edge = |item: &String| {
         let edge: serde_json::Value = serde_json::from_str(item).unwrap_or_default();
@@ -353,13 +361,13 @@ fn set_status(record: &mut Record, status: &str, statuses: &Statuses, author: Au
         let error = Error::invalid(format!("there is no status {status:?}"));
         return Err(match crate::nearest::nearest(status, known) {
             Some(near) => error.hint(format!("did you mean {near}?")),
-            None => error.hint("it is open, in_progress, blocked, deferred, closed, or one of your own"),
+            None => error.hint("use open, in_progress, blocked, deferred, closed or a custom status"),
         });
     }
     let before = Issue::read(record).map(|(issue, _)| (statuses.category(&issue.status), issue.closed_at));
     record.set("status", &status)?;
     if statuses.category(status) == Category::Done {
-        // A time that is left from an earlier life of the issue does not count.
+        // A `closed_at` left over from before the issue was reopened does not count.
         if !matches!(before, Some((Category::Done, Some(_)))) {
             record.set("closed_at", &author.now.to_string())?;
         }
@@ -370,7 +378,7 @@ fn set_status(record: &mut Record, status: &str, statuses: &Statuses, author: Au
     Ok(())
 }
 
-/// Says when the record was last changed. Somebody whose clock is ahead is not overtaken.
+/// Sets `updated_at`. It never goes back, even if the previous author's clock was ahead.
 pub fn touch(record: &mut Record, author: Author<'_>) -> Result<()> {
     let before = Issue::read(record).and_then(|(issue, _)| issue.updated_at);
     let now = before.map_or(author.now, |before| before.max(author.now));
@@ -381,7 +389,7 @@ fn read(record: &Record) -> Result<Issue> {
     Issue::read(record).map(|(issue, _)| issue).ok_or_else(|| Error::internal("the record is not an issue"))
 }
 
-/// Appends to a list without touching the spelling of what is in it.
+/// Appends to a list and keeps the spelling of its other items.
 fn append(record: &mut Record, key: &str, item: &str) -> Result<()> {
     let items = items(record, key)?;
     record.set(key, &raw_list(items.iter().map(String::as_str).chain([item]))?)
@@ -420,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_issue_has_what_every_tool_expects_in_our_order() {
+    fn a_new_issue_has_the_fields_that_other_tools_expect_in_our_order() {
         assert_eq!(
             new().to_line(),
             r#"{"id":"a-1","title":"Fix it","status":"open","priority":2,"issue_type":"task","created_at":"2026-01-01T00:00:00.000Z","created_by":"me","updated_at":"2026-01-01T00:00:00.000Z"}"#
@@ -432,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_at_is_there_exactly_while_an_issue_is_closed() {
+    fn closed_at_is_set_exactly_while_an_issue_is_closed() {
         let mut record = new();
         close(&mut record, Some("done"), &statuses(), LATER).unwrap();
         assert_eq!(
@@ -442,21 +450,21 @@ mod tests {
         assert_eq!(record.text("closed_at").unwrap(), "2026-01-01T00:00:01.000Z");
         let before = record.clone();
         close(&mut record, Some("again"), &statuses(), NOW).unwrap();
-        assert_eq!(record, before, "closing twice is closing once");
+        assert_eq!(record, before, "closing a closed issue changes nothing");
         reopen(&mut record, &statuses(), LATER).unwrap();
         assert_eq!((record.raw("closed_at"), record.raw("close_reason")), (None, None));
         let edit = Edit { status: Some("closed".to_owned()), ..Edit::default() };
         update(&mut record, &edit, &statuses(), LATER).unwrap();
-        assert!(record.raw("closed_at").is_some(), "however it is closed");
+        assert!(record.raw("closed_at").is_some(), "an update that sets the status also sets closed_at");
     }
 
     #[test]
-    fn one_claims_and_the_others_are_told_who() {
+    fn a_second_claim_is_refused_and_names_the_holder() {
         let mut record = new();
         claim(&mut record, &statuses(), NOW).unwrap();
         claim(&mut record, &statuses(), NOW).unwrap();
         let error = claim(&mut record, &statuses(), LATER).unwrap_err();
-        assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Conflict, "me works on issue a-1 already"));
+        assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Conflict, "me already works on issue a-1"));
         assert_eq!(release(&mut record, false, &statuses(), LATER).unwrap_err().kind(), Kind::Refused);
         release(&mut record, true, &statuses(), LATER).unwrap();
         assert_eq!((record.text("status").unwrap().as_str(), record.raw("assignee")), ("open", None));
@@ -465,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_issue_stays_as_a_tombstone_and_can_come_back() {
+    fn a_deleted_issue_stays_as_a_tombstone_and_can_be_reopened() {
         let mut record = new();
         delete(&mut record, Some("mistake"), LATER).unwrap();
         assert_eq!(record.text("status").unwrap(), "tombstone");
@@ -475,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_grow_and_shrink_without_touching_what_is_in_them() {
+    fn adding_to_and_removing_from_a_list_keeps_the_spelling_of_other_items() {
         let mut record = Record::parse(
             r#"{"id":"a-1","dependencies":[{ "depends_on_id":"b","type":"eats","n":1.50}],"comments":null}"#,
         )
@@ -499,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_a_set_and_odd_ones_stay() {
+    fn labels_are_a_set_and_unreadable_ones_stay() {
         let mut record = new();
         let edit = |add: &[&str], remove: &[&str]| Edit {
             add_labels: add.iter().map(|label| (*label).to_owned()).collect(),
@@ -519,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_is_said_in_one_way_afterwards() {
+    fn setting_a_parent_removes_parent_dependencies() {
         let line = r#"{"id":"a","dependencies":[{"depends_on_id":"p","type":"child-of"},{"depends_on_id":"b","type":"blocks"}]}"#;
         let with = |parent: &str| Edit { parent_id: Some(parent.to_owned()), ..Edit::default() };
         let mut record = Record::parse(line).unwrap();
@@ -534,12 +542,9 @@ mod tests {
     }
 
     #[test]
-    fn deleting_and_coming_back_have_their_own_verbs() {
+    fn delete_and_reopen_are_not_done_by_setting_a_status() {
         let status = |status: &str| Edit { status: Some(status.to_owned()), ..Edit::default() };
-        assert_eq!(
-            update(&mut new(), &status("tombstone"), &statuses(), NOW).unwrap_err().hints(),
-            ["way delete does it"]
-        );
+        assert_eq!(update(&mut new(), &status("tombstone"), &statuses(), NOW).unwrap_err().hints(), ["use way delete"]);
         let mut record = new();
         delete(&mut record, None, NOW).unwrap();
         assert_eq!(update(&mut record, &status("closed"), &statuses(), NOW).unwrap_err().kind(), Kind::Conflict);
@@ -549,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_behind_does_not_make_a_change_look_older() {
+    fn updated_at_does_not_go_back_when_a_clock_is_behind() {
         let mut record = new();
         comment(&mut record, "c-1", "x", LATER).unwrap();
         comment(&mut record, "c-2", "y", NOW).unwrap();
@@ -557,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_status_is_refused_with_the_nearest() {
+    fn an_unknown_status_is_refused_and_the_nearest_is_suggested() {
         let edit = Edit { status: Some("opne".to_owned()), ..Edit::default() };
         assert_eq!(update(&mut new(), &edit, &statuses(), NOW).unwrap_err().hints(), ["did you mean open?"]);
     }

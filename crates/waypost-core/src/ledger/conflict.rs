@@ -1,33 +1,33 @@
-//! Conflict markers, as merges leave them that did not know what a ledger is.
+//! Conflict markers, left by merges that did not use the ledger's merge driver.
 //!
-//! What stands between markers are versions of the same lines. Read as such, they are merged like any others. Whatever
-//! does not follow the grammar of git, jj or Mercurial stays in the file as it is.
+//! The text between the markers is read as versions of the same lines, and these are merged like any other versions.
+//! Lines that do not follow the grammar of git, jj or Mercurial stay unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{Content, Document};
 use super::merge::merge;
 
-/// Merges the versions between conflict markers. None if there are no markers, or none that can be read.
+/// Merges the versions between conflict markers. None if there are no readable markers.
 pub fn heal(document: &Document) -> Option<Document> {
     versions(document).map(|versions| versions.merge(None))
 }
 
-/// The versions of a file that are in it at once.
+/// The versions of a file that its conflict markers hold.
 #[derive(Clone, Debug)]
 pub struct Versions {
     sides: Vec<Document>,
-    /// One less than the sides; none if the markers do not tell.
+    /// One less than the sides; empty if the markers do not show them.
     bases: Vec<Document>,
 }
 
-/// Reads the versions between conflict markers. None if there are no markers, or none that can be read.
+/// Reads the versions between conflict markers. None if there are no readable markers.
 pub fn versions(document: &Document) -> Option<Versions> {
     let lines = Line::all(document);
     let mut parts: Vec<Part> = Vec::new();
     let mut at = 0;
     while at < lines.len() {
-        if let Some((conflict, end)) = Conflict::read(&lines, at, DEEPEST) {
+        if let Some((conflict, end)) = Conflict::read(&lines, at, MAX_NESTING) {
             parts.push(Part::Conflict(conflict));
             at = end;
         } else {
@@ -42,7 +42,7 @@ pub fn versions(document: &Document) -> Option<Versions> {
         }
     }
     let count = conflicts.iter().map(|conflict| conflict.sides.len()).max()?;
-    // A base that is known for some of the lines would make the others look new.
+    // A base for only some of the conflicts would make the lines of the others look new.
     let has_bases = conflicts.iter().all(|conflict| conflict.bases.len() + 1 == conflict.sides.len());
     let version = |of: &dyn Fn(&Conflict) -> Option<&Lines>| {
         let mut bytes = if document.has_byte_order_mark() { "\u{feff}".as_bytes().to_vec() } else { Vec::new() };
@@ -56,7 +56,7 @@ pub fn versions(document: &Document) -> Option<Versions> {
         }
         Document::parse(bytes)
     };
-    // Where there are fewer sides, the last one is there again, and is its own base.
+    // A conflict with fewer sides repeats its last side, with itself as the base.
     let side = |number| version(&|conflict| conflict.sides.get(number).or(conflict.sides.last()));
     let base = |number| version(&|conflict| conflict.bases.get(number).or(conflict.sides.last()));
     let bases = if has_bases { (0..count - 1).map(base).collect() } else { Vec::new() };
@@ -64,7 +64,7 @@ pub fn versions(document: &Document) -> Option<Versions> {
 }
 
 impl Versions {
-    /// Merges them. What both sides come from counts if the markers do not tell it.
+    /// Merges the versions. `base` is used if the markers do not show one.
     pub fn merge(&self, base: Option<&Document>) -> Document {
         let mut merged = self.sides[0].clone();
         for (number, side) in self.sides[1..].iter().enumerate() {
@@ -73,7 +73,7 @@ impl Versions {
         merged
     }
 
-    /// Returns of how many issues there is more than one version, or that not every side has.
+    /// Returns the number of issues that differ between sides or are missing on a side.
     pub fn disputed(&self) -> usize {
         let mut lines: BTreeMap<String, BTreeSet<&[u8]>> = BTreeMap::new();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -89,8 +89,8 @@ impl Versions {
     }
 }
 
-/// Conflicts in conflicts in conflicts are read up to here.
-const DEEPEST: usize = 8;
+/// Conflicts nested deeper than this are not read.
+const MAX_NESTING: usize = 8;
 
 enum Part {
     Line(Vec<u8>),
@@ -100,7 +100,7 @@ enum Part {
 /// Lines with their endings.
 type Lines = Vec<Vec<u8>>;
 
-/// The versions of some lines: each side in order, and the bases between them as far as they are told.
+/// The versions of some lines: the sides in order, and the bases between them if the markers show them.
 #[derive(Debug, PartialEq, Eq)]
 struct Conflict {
     sides: Vec<Lines>,
@@ -110,7 +110,7 @@ struct Conflict {
 struct Line {
     /// With its ending.
     bytes: Vec<u8>,
-    /// The sign it consists of, how often, if it is a marker.
+    /// The sign of a marker, and how often it is repeated.
     marker: Option<(u8, usize)>,
     is_blank: bool,
     ending: &'static str,
@@ -123,7 +123,7 @@ impl Line {
             let content = document.content(place);
             let marker = (content == Content::Marker)
                 .then(|| (text[0], text.iter().take_while(|byte| **byte == text[0]).count()));
-            // Every line ends, so that lines can be put together.
+            // Every line gets an ending, so that lines can be concatenated.
             let ending = if document.ending(place).is_empty() { "\n" } else { document.ending(place) };
             let bytes = [text, ending.as_bytes()].concat();
             Line { bytes, marker, is_blank: content == Content::Blank, ending }
@@ -137,7 +137,7 @@ impl Line {
 }
 
 impl Conflict {
-    /// Reads a conflict that begins in a line. Returns it with the place behind it.
+    /// Reads a conflict that begins in a line. Returns it and the place after it.
     fn read(lines: &[Line], start: usize, depth: usize) -> Option<(Conflict, usize)> {
         let (sign, length) = lines.get(start)?.marker?;
         if sign != b'<' || depth == 0 {
@@ -148,7 +148,7 @@ impl Conflict {
         (conflict.sides.len() > 1).then_some((conflict, end))
     }
 
-    /// Two sides, and the base between them if it is shown: git, also in the style of diff3, and Mercurial.
+    /// Two sides, with the base between them if it is shown: git (also with diff3 style) and Mercurial.
     fn read_sections(lines: &[Line], start: usize, length: usize, depth: usize) -> Option<(Conflict, usize)> {
         let (left, mut at) = snapshot(lines, start, length, depth)?;
         let mut bases = Vec::new();
@@ -164,7 +164,7 @@ impl Conflict {
         lines[end].is(b'>', length).then(|| (Conflict { sides: vec![left, right], bases }, end + 1))
     }
 
-    /// Any number of sides, some of them as differences from a base: jj, and Mercurial's `:mergediff`.
+    /// Any number of sides, some as diffs from a base: jj, and Mercurial's `:mergediff`.
     fn read_parts(lines: &[Line], start: usize, length: usize, depth: usize) -> Option<(Conflict, usize)> {
         let mut conflict = Conflict { sides: Vec::new(), bases: Vec::new() };
         let mut at = start;
@@ -185,10 +185,10 @@ impl Conflict {
                 at = end;
                 continue;
             }
-            let (lines_of_it, end) = snapshot(lines, at, length, depth)?;
+            let (section, end) = snapshot(lines, at, length, depth)?;
             match sign {
-                b'+' | b'=' => conflict.sides.push(lines_of_it),
-                b'-' => conflict.bases.push(lines_of_it),
+                b'+' | b'=' => conflict.sides.push(section),
+                b'-' => conflict.bases.push(section),
                 _ => return None,
             }
             at = end;
@@ -197,9 +197,9 @@ impl Conflict {
     }
 }
 
-/// Reads the lines up to the next marker of a length. Shorter or longer ones are not of this conflict.
+/// Reads the lines up to the next marker of this length. Markers of other lengths do not belong to this conflict.
 ///
-/// Empty lines are left out: jj writes one for an end of file that is there on one side and not on the other.
+/// Blank lines are left out: jj writes one if only one side ends with a line break.
 fn snapshot(lines: &[Line], start: usize, length: usize, depth: usize) -> Option<(Lines, usize)> {
     let mut found = Vec::new();
     let mut at = start;
@@ -207,9 +207,9 @@ fn snapshot(lines: &[Line], start: usize, length: usize, depth: usize) -> Option
         let line = lines.get(at)?;
         match line.marker {
             Some((b'<', _)) => {
-                // A conflict that was committed and met the next one.
+                // A committed conflict that became part of another conflict.
                 let (inner, end) = Conflict::read(lines, at, depth - 1)?;
-                found.extend(inner.healed());
+                found.extend(inner.merged_lines());
                 at = end;
                 continue;
             }
@@ -222,7 +222,7 @@ fn snapshot(lines: &[Line], start: usize, length: usize, depth: usize) -> Option
 }
 
 impl Conflict {
-    fn healed(&self) -> Lines {
+    fn merged_lines(&self) -> Lines {
         let document = |lines: &Lines| Document::parse(lines.concat());
         let has_base = self.bases.len() + 1 == self.sides.len();
         let mut merged = document(&self.sides[0]);
@@ -234,7 +234,7 @@ impl Conflict {
     }
 }
 
-/// Reads a difference: the lines before, the lines after, and where it ends.
+/// Reads a diff: the lines before, the lines after, and the place of the next marker.
 fn difference(lines: &[Line], start: usize, length: usize) -> Option<(Lines, Lines, usize)> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let mut at = start;
@@ -269,7 +269,7 @@ mod tests {
         heal(&Document::parse(text.as_bytes().to_vec())).map(|document| String::from_utf8(document.to_bytes()).unwrap())
     }
 
-    /// Two sides that changed b and added one each.
+    /// The merge of two sides that each changed b and added one issue.
     const MERGED: &str = r#"{"id":"a"}
 {"id":"b","comments":[{"id":"merge-d1896d7cca983123","author":"waypost","text":"t in another version: 2"}],"t":3}
 {"id":"b2"}
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn no_markers_no_healing() {
+    fn a_file_without_markers_has_no_versions() {
         assert_eq!(healed("{\"id\":\"a\"}\n"), None);
         assert_eq!(healed(""), None);
         assert_eq!(healed("=======\n{\"id\":\"a\"}\n>>>>>>> x\n"), None);
@@ -353,7 +353,7 @@ mod tests {
 {"id":"b3"}
 >>>>>>> conflict 1 of 1 ends"#,
         );
-        // Longer markers, because a line of a side looks like one; and the empty line that stands for an ended file.
+        // Longer markers, because a line of a side looks like a marker; and the blank line for a final line break.
         check(
             r#"<<<<<<<<<<< conflict 1 of 1
 +++++++++++ rksxzplz 1c58a2d3 "s2"
@@ -447,11 +447,11 @@ mod tests {
 >>>>>>> x
 "#;
         let expected = "{\"_type\":\"waypost\",\"pruned_before\":\"2026-01-01T00:00:00Z\"}\n{\"id\":\"a\"}\n";
-        assert_eq!(healed(text).unwrap(), expected, "b was pruned on the left");
+        assert_eq!(healed(text).unwrap(), expected, "b was pruned on the left side");
     }
 
     #[test]
-    fn a_conflict_in_a_conflict_is_read_too() {
+    fn a_nested_conflict_is_read() {
         let text = r#"<<<<<<< HEAD
 <<<<<<< old
 {"id":"a"}
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_stays() {
+    fn unreadable_conflicts_stay_unchanged() {
         let torn = "<<<<<<< HEAD\n{\"id\":\"a\"}\n=======\n{\"id\":\"b\"}\n";
         assert_eq!(healed(torn), None);
         let text = "<<<<<<< torn\n{\"id\":\"z\"}\n<<<<<<< HEAD\n{\"id\":\"a\"}\n=======\nnoise\n>>>>>>> x\n";
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_that_somebody_else_knows_is_used() {
+    fn a_base_passed_by_the_caller_is_used() {
         let text = "{\"id\":\"0\"}\n<<<<<<< HEAD\n{\"id\":\"a\",\"x\":1}\n=======\n{\"id\":\"a\",\"y\":1,\"x\":2}\n{\"id\":\"b\"}\n>>>>>>> x\n";
         let versions = versions(&Document::parse(text.as_bytes().to_vec())).unwrap();
         assert_eq!(versions.disputed(), 2);
@@ -485,7 +485,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_markers_no_issue_is_lost(lines in proptest::collection::vec(prop::sample::select(vec![
+        fn no_issue_is_lost_whatever_the_markers(lines in proptest::collection::vec(prop::sample::select(vec![
             "<<<<<<< a", "=======", "||||||| b", ">>>>>>> c", "%%%%%%% d", "+++++++ e", "------- f", "\\\\\\\\\\\\\\ g",
             "{\"id\":\"a\"}", "{\"id\":\"b\"}", "+{\"id\":\"c\"}", "-{\"id\":\"d\"}", " {\"id\":\"e\"}", "noise", "",
         ]), 0..24)) {

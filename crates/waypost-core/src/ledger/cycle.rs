@@ -1,15 +1,15 @@
-//! Waiting in a circle: it is refused, and shown.
+//! Dependency cycles: found before they are made, and described for the error message.
 
 use std::collections::BTreeMap;
 
-/// Returns the circle that would close if `waiting` waited for `blocker`: from `waiting` back to itself.
+/// Returns the cycle that a dependency of `waiting` on `blocker` would close: from `waiting` back to itself.
 ///
-/// `blockers` answers what an issue waits for already. It is asked at most once about each.
+/// `blockers` returns the issues that an issue already waits for. It is called at most once per issue.
 pub fn closed_by(waiting: &str, blocker: &str, blockers: impl Fn(&str) -> Vec<String>) -> Option<Vec<String>> {
     if waiting == blocker {
         return Some(vec![waiting.to_owned(), waiting.to_owned()]);
     }
-    // Breadth first, so that the circle shown is a shortest one.
+    // Breadth first, so that the returned cycle is a shortest one.
     let mut reached_from: BTreeMap<String, String> = BTreeMap::new();
     let mut queue = vec![blocker.to_owned()];
     let mut next = 0;
@@ -18,14 +18,14 @@ pub fn closed_by(waiting: &str, blocker: &str, blockers: impl Fn(&str) -> Vec<St
         next += 1;
         for further in blockers(&current) {
             if further == waiting {
-                let mut circle = vec![waiting.to_owned()];
+                let mut cycle = vec![waiting.to_owned()];
                 let mut back = vec![current.clone()];
                 while let Some(before) = reached_from.get(&back[back.len() - 1]) {
                     back.push(before.clone());
                 }
-                circle.extend(back.into_iter().rev());
-                circle.push(waiting.to_owned());
-                return Some(circle);
+                cycle.extend(back.into_iter().rev());
+                cycle.push(waiting.to_owned());
+                return Some(cycle);
             }
             if further != blocker && !reached_from.contains_key(&further) {
                 reached_from.insert(further.clone(), current.clone());
@@ -36,18 +36,19 @@ pub fn closed_by(waiting: &str, blocker: &str, blockers: impl Fn(&str) -> Vec<St
     None
 }
 
-/// How many issues of a circle are shown from its beginning, and from its end.
-const SHOWN: usize = 10;
+/// Number of issues that a description shows from each end of a long cycle.
+const MAX_SHOWN_PER_END: usize = 10;
 
-/// Returns a circle in words. Of a long one the middle is left out.
-pub fn shown<S: AsRef<str>>(circle: &[S]) -> String {
+/// Describes a cycle as `a → b → a`. The middle of a long cycle is left out.
+pub fn shown<S: AsRef<str>>(cycle: &[S]) -> String {
     let joined = |ids: &[S]| ids.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(" → ");
-    match circle.len().checked_sub(2 * SHOWN).filter(|left_out| *left_out > 1) {
+    match cycle.len().checked_sub(2 * MAX_SHOWN_PER_END).filter(|left_out| *left_out > 1) {
         Some(left_out) => {
-            let (first, last) = (joined(&circle[..SHOWN]), joined(&circle[circle.len() - SHOWN..]));
+            let (first, last) =
+                (joined(&cycle[..MAX_SHOWN_PER_END]), joined(&cycle[cycle.len() - MAX_SHOWN_PER_END..]));
             format!("{first} → ({left_out} more) → {last}")
         }
-        None => joined(circle),
+        None => joined(cycle),
     }
 }
 
@@ -62,42 +63,42 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_found_and_shown_in_order() {
+    fn a_cycle_is_found_and_listed_in_order() {
         let edges = [("b", "c"), ("c", "d"), ("d", "e"), ("c", "a")];
         assert_eq!(closed_by("a", "b", among(&edges)).unwrap(), ["a", "b", "c", "a"]);
         assert_eq!(closed_by("a", "d", among(&edges)), None);
         assert_eq!(closed_by("a", "a", among(&[])).unwrap(), ["a", "a"]);
-        // A circle that is there already, and that the new edge is not part of, does not make it hang.
+        // An existing cycle that the new edge is not part of does not make the search hang.
         assert_eq!(closed_by("x", "p", among(&[("p", "q"), ("q", "p")])), None);
     }
 
     #[test]
-    fn the_middle_of_a_long_circle_is_left_out() {
-        let circle = |length: usize| (0..length).map(|number| number.to_string()).collect::<Vec<_>>();
-        assert_eq!(shown(&circle(3)), "0 → 1 → 2");
-        assert!(!shown(&circle(21)).contains("more"));
-        let long = shown(&circle(50_000));
+    fn the_middle_of_a_long_cycle_is_left_out() {
+        let cycle = |length: usize| (0..length).map(|number| number.to_string()).collect::<Vec<_>>();
+        assert_eq!(shown(&cycle(3)), "0 → 1 → 2");
+        assert!(!shown(&cycle(21)).contains("more"));
+        let long = shown(&cycle(50_000));
         assert!(long.contains(" → 9 → (49980 more) → 49990 → "), "{long}");
     }
 
     proptest! {
         #[test]
-        fn edges_that_pass_keep_the_graph_without_circles(wanted in proptest::collection::vec((0_u8..8, 0_u8..8), 0..40)) {
+        fn accepted_edges_keep_the_graph_acyclic(proposed in proptest::collection::vec((0_u8..8, 0_u8..8), 0..40)) {
             let name = |number: u8| number.to_string();
             let mut edges: Vec<(String, String)> = Vec::new();
-            for (waiting, blocker) in wanted {
+            for (waiting, blocker) in proposed {
                 let (waiting, blocker) = (name(waiting), name(blocker));
                 let borrowed: Vec<(&str, &str)> = edges.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-                if let Some(circle) = closed_by(&waiting, &blocker, among(&borrowed)) {
-                    // Every step of it but the first, which is the new one, is an edge that exists.
-                    for step in circle.windows(2).skip(1) {
+                if let Some(cycle) = closed_by(&waiting, &blocker, among(&borrowed)) {
+                    // Every step but the first, which is the new edge, is an existing edge.
+                    for step in cycle.windows(2).skip(1) {
                         prop_assert!(edges.contains(&(step[0].clone(), step[1].clone())));
                     }
                 } else {
                     edges.push((waiting, blocker));
                 }
             }
-            // Taking away what waits for nothing, again and again, takes everything away.
+            // A graph is acyclic if removing edges to issues that wait for nothing, repeatedly, removes every edge.
             let mut left = edges;
             loop {
                 let before = left.len();

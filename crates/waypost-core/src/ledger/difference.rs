@@ -1,7 +1,7 @@
-//! What changed between two versions of a record, field by field, for people and for programs.
+//! The differences between two versions of a record, field by field, for people and for programs.
 //!
-//! Spelling is no change: an escape written differently, or an empty value where there was none. Labels, dependencies and
-//! comments are sets, so their order is none either.
+//! Spelling does not count: an escape written differently, or an empty value instead of a missing one. Labels,
+//! dependencies and comments are sets, so their order does not count either.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use serde_json::value::RawValue;
 
 use super::record::{KEYS, Record};
 
-/// How much of a value is shown.
-const SHOWN: usize = 60;
+/// A longer value is cut in a description.
+const MAX_SHOWN_CHARS: usize = 60;
 
-/// Texts that are too long to be shown in a line.
-const LONG: &[&str] = &["description", "design", "acceptance_criteria", "notes"];
+/// Text fields that are too long for a one-line description.
+const LONG_FIELDS: &[&str] = &["description", "design", "acceptance_criteria", "notes"];
 
-/// What goes without saying when the status changes.
+/// Fields that every change of the status also sets.
 const IMPLIED_BY_STATUS: &[&str] = &["closed_at", "deleted_at", "deleted_by"];
 
-/// One thing that changed.
+/// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     subject: Subject,
@@ -38,7 +38,7 @@ enum Subject {
     Field(String),
 }
 
-/// Returns what changed from one version to the next. Where there is no version, the file had no such record.
+/// Returns the differences from one version to the next. `None` means that the file had no such record.
 pub fn between(before: Option<&Record>, after: Option<&Record>) -> Vec<Change> {
     let (Some(before), Some(after)) = (before, after) else {
         let whole =
@@ -55,22 +55,22 @@ pub fn between(before: Option<&Record>, after: Option<&Record>) -> Vec<Change> {
     if changes.iter().any(|change| change.field() == "status") {
         changes.retain(|change| !IMPLIED_BY_STATUS.contains(&change.field()));
     }
-    // Every change sets the one, and merges write the other.
-    let is_told = |change: &Change| !["updated_at", "changed_at"].contains(&change.field());
-    if changes.iter().any(is_told) {
-        changes.retain(is_told);
+    // Every change sets `updated_at`, and merges write `changed_at`: listed only if nothing else changed.
+    let is_substantial = |change: &Change| !["updated_at", "changed_at"].contains(&change.field());
+    if changes.iter().any(is_substantial) {
+        changes.retain(is_substantial);
     }
     changes
 }
 
 impl Change {
-    /// A field that has a value now; what it was before is not known.
+    /// A field that has this value now; the previous value is unknown.
     pub fn to_text(field: &str, text: &str) -> Change {
         let to = Some(Value::from(text).to_string());
         Change { subject: Subject::Field(field.to_owned()), from: None, to }
     }
 
-    /// Returns the field's name; `issue` if it is about the record as a whole.
+    /// Returns the field's name; `issue` for the record as a whole.
     pub fn field(&self) -> &str {
         match &self.subject {
             Subject::Issue => "issue",
@@ -79,13 +79,13 @@ impl Change {
         }
     }
 
-    /// Tells whether it ends in the same as another, wherever the other came from.
+    /// Tells whether two changes set the same value, whatever the previous values were.
     pub fn ends_like(&self, other: &Change) -> bool {
         self.subject == other.subject && self.to == other.to
     }
 }
 
-/// In words, as one line: `status: open → closed`.
+/// One line of text: `status: open → closed`.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (from, to) = (value(self.from.as_deref()), value(self.to.as_deref()));
@@ -108,7 +108,7 @@ impl fmt::Display for Change {
                     let moves: String = added.chain(gone).collect();
                     if moves.is_empty() { write!(f, "{field} changed") } else { write!(f, "{field}:{moves}") }
                 }
-                long if LONG.contains(&long) || !is_short(&from) || !is_short(&to) => {
+                long if LONG_FIELDS.contains(&long) || !is_short(&from) || !is_short(&to) => {
                     match (from.is_null(), to.is_null()) {
                         (true, _) => write!(f, "{field} added"),
                         (_, true) => write!(f, "{field} removed"),
@@ -121,7 +121,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// For programs: the field, and both values as they were spelled.
+/// For programs: the field, and both values in their original spelling.
 impl Serialize for Change {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw = |spelling: &Option<String>| {
@@ -136,7 +136,7 @@ impl Serialize for Change {
 }
 
 fn of_field(key: &str, before: &Record, after: &Record) -> Vec<Change> {
-    // Tools that write all their columns write these for nothing.
+    // Some tools write all their columns, with these for missing values.
     let set =
         |record: &Record| record.raw(key).filter(|raw| !["null", "\"\"", "[]", "{}"].contains(raw)).map(str::to_owned);
     let (from, to) = (set(before), set(after));
@@ -164,12 +164,12 @@ fn of_field(key: &str, before: &Record, after: &Record) -> Vec<Change> {
 }
 
 fn of_comments(before: &[String], after: &[String]) -> Vec<Change> {
-    // One without an id is known by what it says.
+    // A comment without an id is identified by its whole value.
     let name = |comment: &String| match &value(Some(comment))["id"] {
         Value::Null => comment.clone(),
         id => id.to_string(),
     };
-    let in_list = |list: &[String], wanted: &String| list.iter().find(|known| name(known) == name(wanted)).cloned();
+    let in_list = |list: &[String], comment: &String| list.iter().find(|known| name(known) == name(comment)).cloned();
     let mut changes = Vec::new();
     for comment in after {
         let from = in_list(before, comment);
@@ -183,7 +183,7 @@ fn of_comments(before: &[String], after: &[String]) -> Vec<Change> {
     changes
 }
 
-/// Tells whether two spellings mean the same. Of numbers the spelling counts: the long ones do not fit any type.
+/// Tells whether two spellings mean the same. Numbers are compared as text, because long ones fit no type.
 fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
     let (Some(one), Some(other)) = (one, other) else { return one == other };
     let (read, other_read) = (value(Some(one)), value(Some(other)));
@@ -194,14 +194,14 @@ fn value(spelling: Option<&str>) -> Value {
     spelling.and_then(|spelling| serde_json::from_str(spelling).ok()).unwrap_or_default()
 }
 
-/// The spellings of what is in a list; nothing is an empty one.
+/// The spellings of the items of a list; a missing list is empty.
 fn items(spelling: Option<&str>) -> Option<Vec<String>> {
     let Some(spelling) = spelling else { return Some(Vec::new()) };
     let items: Vec<&RawValue> = serde_json::from_str(spelling).ok()?;
     Some(items.iter().map(|item| item.get().to_owned()).collect())
 }
 
-/// The names of what is in a set: labels, or dependencies with their kind.
+/// The names of the members of a set: labels, or dependencies with their kind.
 fn members(set: &Value) -> Vec<String> {
     let name = |item: &Value| match (item.as_str(), item["depends_on_id"].as_str()) {
         (Some(label), _) => label.to_owned(),
@@ -219,7 +219,7 @@ fn is_short(value: &Value) -> bool {
     }
 }
 
-/// A value as people read it: a text without quotes, `-` for nothing.
+/// A value for people: a string without quotes, `-` for a missing value.
 fn spelled(spelling: Option<&str>) -> String {
     match (spelling, value(spelling)) {
         (None, _) => "-".to_owned(),
@@ -228,10 +228,10 @@ fn spelled(spelling: Option<&str>) -> String {
     }
 }
 
-/// The beginning of a text, on one line.
+/// The beginning of a text as one line.
 fn shortened(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SHOWN) {
+    match line.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_told_in_words_in_our_order_and_unknown_ones_last() {
+    fn changes_are_listed_in_our_order_with_unknown_fields_last() {
         let before = r#"{"theirs":1,"id":"a","title":"Old","status":"open","labels":["later","x"],"description":"d","priority":2,"odd":{"a":1}}"#;
         let after = r#"{"theirs":2,"id":"a","title":"New","status":"closed","labels":["x","urgent"],"description":"e","priority":0,"assignee":"me","odd":{"a":2},"closed_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z","close_reason":"done"}"#;
         assert_eq!(
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_dependencies_are_told_one_by_one() {
+    fn comments_and_dependencies_are_listed_one_by_one() {
         let before = r#"{"id":"a","comments":[{"id":1,"author":"x","text":"old"},{"id":2,"author":"y","text":"gone"}],"dependencies":[{"depends_on_id":"b","type":"related"}]}"#;
         let after = format!(
             r#"{{"id":"a","comments":[{{"id":1,"author":"x","text":"new"}},{{"author":"z","text":"{}\n!"}}],"dependencies":[{{"depends_on_id":"c"}}]}}"#,
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn spelling_and_order_are_no_change() {
+    fn spelling_and_order_are_not_changes() {
         let before = r#"{"id":"a","title":"ü<","labels":["x","y"],"metadata":{"k":1},"assignee":null}"#;
         let after = r#"{"id": "a", "title": "\u00fc\u003c", "labels": ["y", "x"], "metadata": { "k" : 1 }, "owner": "", "comments": []}"#;
         assert_eq!(words(before, after), Vec::<String>::new());
@@ -299,25 +299,25 @@ mod tests {
     }
 
     #[test]
-    fn appearing_deleting_and_vanishing_are_different_things() {
+    fn adding_deleting_and_removing_are_described_differently() {
         let one = record(r#"{"id":"a","status":"open"}"#);
-        let tell = |before, after| between(before, after).iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(tell(None, Some(&one)), ["added"]);
-        assert_eq!(tell(Some(&one), None), ["removed from the file"]);
-        assert_eq!(tell(None, None), Vec::<String>::new());
+        let describe = |before, after| between(before, after).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(describe(None, Some(&one)), ["added"]);
+        assert_eq!(describe(Some(&one), None), ["removed from the file"]);
+        assert_eq!(describe(None, None), Vec::<String>::new());
         let deleted =
             record(r#"{"id":"a","status":"tombstone","deleted_at":"x","deleted_by":"y","delete_reason":"twice"}"#);
-        assert_eq!(tell(Some(&one), Some(&deleted)), ["deleted", "delete_reason: - → twice"]);
+        assert_eq!(describe(Some(&one), Some(&deleted)), ["deleted", "delete_reason: - → twice"]);
     }
 
     #[test]
-    fn a_touch_alone_is_told_and_otherwise_goes_without_saying() {
+    fn updated_at_is_listed_only_if_nothing_else_changed() {
         assert_eq!(words(r#"{"updated_at":"1"}"#, r#"{"updated_at":"2"}"#), ["updated_at: 1 → 2"]);
         assert_eq!(words(r#"{"updated_at":"1"}"#, r#"{"updated_at":"2","title":"t"}"#), ["title: - → t"]);
     }
 
     #[test]
-    fn programs_get_both_values_as_they_were_spelled() {
+    fn json_has_both_values_in_their_original_spelling() {
         let before = record(r#"{"id":"a","n":1.0,"comments":[]}"#);
         let after = record(r#"{"id":"a","n":1.00,"comments":[{"id":1}]}"#);
         let json = serde_json::to_string(&between(Some(&before), Some(&after))).unwrap();
@@ -351,7 +351,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_two_records_can_be_compared_and_none_differs_from_itself(one in any_record(), other in any_record()) {
+        fn any_two_records_can_be_compared_and_no_record_differs_from_itself(one in any_record(), other in any_record()) {
             prop_assert!(between(Some(&one), Some(&one)).is_empty());
             let there = between(Some(&one), Some(&other));
             let back = between(Some(&other), Some(&one));

@@ -1,7 +1,7 @@
-//! The ledger's file as lines, none of which is ever lost.
+//! The ledger file as lines, none of which is ever lost.
 //!
-//! A change touches the line it is about. Every other line keeps its bytes, its ending and its place, whether it is an
-//! issue, a record of another kind, a conflict marker or something nobody can read.
+//! A change rewrites only its own line. Every other line keeps its bytes, its ending and its place, whether it is an issue,
+//! a record of another kind, a conflict marker or unreadable.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,36 +13,36 @@ use serde_json::value::RawValue;
 use super::record::{Key, Keys, Record};
 use crate::error::{Error, Result};
 
-/// A longer line is kept, but not read.
-pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
+/// A longer line is kept but not parsed.
+pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What stands in a line.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Content {
-    /// An issue of this id.
+    /// An issue with this id.
     Issue(String),
     /// A record of another kind, or a comment.
     Other,
-    /// Nothing.
+    /// Only white space.
     Blank,
-    /// A conflict marker that a merge left.
+    /// A conflict marker left by a merge.
     Marker,
-    /// Something that cannot be read, and why.
+    /// An unreadable line, and the reason.
     Damaged(String),
 }
 
-/// The ledger's file.
+/// The ledger file.
 #[derive(Clone, Debug)]
 pub struct Document {
     bytes: Vec<u8>,
-    /// Where the first line begins: after a byte order mark, if there is one.
+    /// Offset of the first line: after the byte order mark, if there is one.
     start: usize,
     lines: Vec<Line>,
 }
 
-/// A line and its ending. What it says is read when somebody asks: most changes are about few lines of many.
+/// A line and its ending. It is parsed on demand, because most changes concern few of many lines.
 #[derive(Clone, Debug)]
 struct Line {
     text: Text,
@@ -51,13 +51,13 @@ struct Line {
 
 #[derive(Clone, Debug)]
 enum Text {
-    /// As it was found, in the document's bytes.
+    /// Unchanged: a range of the document's bytes.
     Found(Range<usize>),
-    /// As it was written now.
+    /// New or changed text.
     Written(String),
 }
 
-/// As much of a record as says what it is. The rest is only looked through.
+/// The fields that tell what a record is. The other values are only checked for syntax.
 #[derive(Default)]
 struct Head {
     id: Option<String>,
@@ -86,7 +86,7 @@ impl<'de> Deserialize<'de> for Head {
                     }
                     let shown = key.clone();
                     if !keys.insert(key) {
-                        return Err(serde::de::Error::custom(format!("the key {shown:?} stands twice")));
+                        return Err(serde::de::Error::custom(format!("duplicate key {shown:?}")));
                     }
                 }
                 Ok(head)
@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for Head {
 }
 
 impl Document {
-    /// Reads a file. Nothing is refused: what cannot be understood is [`Content::Damaged`].
+    /// Parses a file. This never fails: an unreadable line becomes [`Content::Damaged`].
     pub fn parse(bytes: Vec<u8>) -> Document {
         let start = if bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         let mut lines = Vec::new();
@@ -116,22 +116,22 @@ impl Document {
         Document { bytes, start, lines }
     }
 
-    /// Returns how many lines there are.
+    /// Returns the number of lines.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Tells whether there is no line.
+    /// Tells whether there are no lines.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Returns what stands in a line.
+    /// Returns the content of a line.
     pub fn content(&self, place: usize) -> Content {
         content_of(self.line(place))
     }
 
-    /// Returns what stands in each line, in order.
+    /// Returns the content of each line, in order.
     pub fn contents(&self) -> impl Iterator<Item = Content> {
         (0..self.lines.len()).map(|place| self.content(place))
     }
@@ -149,7 +149,7 @@ impl Document {
         }
     }
 
-    /// Returns how a line ends: with nothing, if it is the last and was not ended.
+    /// Returns the ending of a line: empty for a last line without a line break.
     pub(super) fn ending(&self, place: usize) -> &'static str {
         self.lines[place].ending
     }
@@ -165,14 +165,13 @@ impl Document {
         Record::parse(line)
     }
 
-    /// Writes a record in the place of a line.
+    /// Replaces a line with a record.
     pub fn replace(&mut self, place: usize, record: &Record) -> Result<()> {
         self.lines[place].text = Text::Written(written(record)?);
         Ok(())
     }
 
-    /// Adds a record as a line of its own: where the order of ids has it, or at the end of a file without order.
-    /// Returns its place.
+    /// Inserts a record as a new line: in id order, or at the end if the file is not sorted by id. Returns its place.
     pub fn insert(&mut self, record: &Record) -> Result<usize> {
         let text = written(record)?;
         let place = self.place_for(id_of(text.as_bytes()).as_deref());
@@ -180,26 +179,26 @@ impl Document {
         if let Some(before) = place.checked_sub(1).and_then(|before| self.lines.get_mut(before))
             && before.ending.is_empty()
         {
-            // A file whose last line was not ended: the new line must not run into it.
+            // The last line had no line break: the new line must not run into it.
             before.ending = ending;
         }
         self.lines.insert(place, Line { text: Text::Written(text), ending });
         Ok(place)
     }
 
-    /// Adds many records, each where [`Self::insert`] would put it. Returns their places, from the first on.
+    /// Inserts many records, each where [`Self::insert`] would put it. Returns their places in ascending order.
     pub fn insert_all(&mut self, records: &[Record]) -> Result<Vec<usize>> {
         let mut new: Vec<(Option<String>, String)> = Vec::with_capacity(records.len());
         for record in records {
             let text = written(record)?;
             new.push((id_of(text.as_bytes()).map(Cow::into_owned), text));
         }
-        // What has no id goes to the end.
+        // Records without an id go to the end.
         new.sort_by(|(left, _), (right, _)| left.is_none().cmp(&right.is_none()).then_with(|| left.cmp(right)));
         let known = self.sorted_ids();
         let end = self.lines.len();
         let ending = self.lines.first().map(|line| line.ending).filter(|ending| !ending.is_empty()).unwrap_or("\n");
-        let mut wanted = Vec::with_capacity(new.len());
+        let mut targets = Vec::with_capacity(new.len());
         let mut passed = 0;
         for (id, _) in &new {
             let place = match (&known, id) {
@@ -209,27 +208,27 @@ impl Document {
                 }
                 _ => end,
             };
-            wanted.push(place);
+            targets.push(place);
         }
         let mut lines = Vec::with_capacity(self.lines.len() + new.len());
         let mut places = Vec::with_capacity(new.len());
-        let mut new = wanted.into_iter().zip(new).peekable();
-        let mut found = std::mem::take(&mut self.lines).into_iter();
+        let mut new = targets.into_iter().zip(new).peekable();
+        let mut old = std::mem::take(&mut self.lines).into_iter();
         for place in 0..=end {
-            while let Some((_, (_, text))) = new.next_if(|(wanted, _)| *wanted == place) {
+            while let Some((_, (_, text))) = new.next_if(|(target, _)| *target == place) {
                 if let Some(before) = lines.last_mut().filter(|before: &&mut Line| before.ending.is_empty()) {
                     before.ending = ending;
                 }
                 places.push(lines.len());
                 lines.push(Line { text: Text::Written(text), ending });
             }
-            lines.extend(found.next());
+            lines.extend(old.next());
         }
         self.lines = lines;
         Ok(places)
     }
 
-    /// Returns the ids of a file that is in their order, and where they stand; none if it is not.
+    /// Returns the ids and their places if the file is sorted by id; none if it is not.
     fn sorted_ids(&self) -> Option<Vec<(usize, String)>> {
         let mut ids: Vec<(usize, String)> = Vec::new();
         for (place, line) in self.lines().enumerate() {
@@ -248,7 +247,7 @@ impl Document {
     fn place_for(&self, id: Option<&str>) -> usize {
         let end = self.lines.len();
         let Some(id) = id else { return end };
-        // Between conflict markers it would go with one of the sides.
+        // A line between conflict markers would belong to one of the sides.
         if self.lines().any(is_marker) {
             return end;
         }
@@ -268,7 +267,7 @@ impl Document {
         before_next.unwrap_or(after_last)
     }
 
-    /// Adds a record as the first line.
+    /// Inserts a record as the first line.
     pub fn insert_first(&mut self, record: &Record) -> Result<()> {
         let text = written(record)?;
         let ending = self.lines.first().map(|line| line.ending).filter(|ending| !ending.is_empty()).unwrap_or("\n");
@@ -276,7 +275,7 @@ impl Document {
         Ok(())
     }
 
-    /// Takes a line out.
+    /// Removes a line.
     pub fn remove(&mut self, place: usize) {
         self.lines.remove(place);
     }
@@ -289,7 +288,7 @@ impl Document {
         })
     }
 
-    /// Takes out the lines at these places, which are in order.
+    /// Removes the lines at these places, which must be in ascending order.
     pub fn remove_all(&mut self, places: &[usize]) {
         let mut place = 0..;
         self.lines.retain(|_| place.next().is_none_or(|place| places.binary_search(&place).is_err()));
@@ -300,7 +299,7 @@ impl Document {
         self.parts().concat()
     }
 
-    /// Returns the whole file in parts: everything that was found and still stands side by side is one of them.
+    /// Returns the whole file in parts. Adjacent unchanged lines are one part.
     pub fn parts(&self) -> Vec<&[u8]> {
         let mut parts = Vec::new();
         let mut found = 0..self.start;
@@ -333,16 +332,16 @@ impl Document {
     }
 }
 
-/// Splits a file that comes in pieces into the lines that a [`Document`] of it has, without keeping it.
+/// Splits a file that arrives in pieces into the same lines as [`Document::parse`], without keeping the file in memory.
 #[derive(Debug, Default)]
 pub struct Splitter {
-    /// The beginning of a line whose end has not come yet.
+    /// The beginning of a line whose end has not arrived yet.
     rest: Vec<u8>,
     has_begun: bool,
 }
 
 impl Splitter {
-    /// Takes the next piece.
+    /// Processes the next piece and passes every complete line to `each`.
     pub fn feed(&mut self, mut piece: &[u8], mut each: impl FnMut(&[u8])) {
         while let Some(end) = memchr::memchr(b'\n', piece) {
             if self.rest.is_empty() {
@@ -361,7 +360,7 @@ impl Splitter {
         self.rest.extend_from_slice(piece);
     }
 
-    /// Takes what is left as the last line.
+    /// Passes the remaining bytes, if any, to `each` as the last line.
     pub fn finish(mut self, mut each: impl FnMut(&[u8])) {
         let rest = std::mem::take(&mut self.rest);
         let line = self.without_mark(&rest);
@@ -376,7 +375,7 @@ impl Splitter {
     }
 }
 
-/// Returns the line of a record. One that could not be read again is not written.
+/// Returns the line of a record; an error if the line could not be parsed again.
 fn written(record: &Record) -> Result<String> {
     let text = record.to_line();
     match content_of(text.as_bytes()) {
@@ -385,10 +384,10 @@ fn written(record: &Record) -> Result<String> {
     }
 }
 
-/// Returns the id of a line that looks like an issue's.
+/// Returns the id of a line that looks like an issue.
 ///
-/// Nearly every line begins with its id. Such a one is not read further, so this decides where a line is put and
-/// nothing else.
+/// Fast path: nearly every line begins with its id and is not parsed further. So the result may only decide where a line
+/// is inserted.
 fn id_of(line: &[u8]) -> Option<Cow<'_, str>> {
     let id = line.strip_prefix(b"{\"id\":\"").or_else(|| line.strip_prefix(b"{\"id\": \""));
     if let Some(id) = id.filter(|_| line.ends_with(b"}"))
@@ -404,7 +403,7 @@ fn id_of(line: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Tells what stands in a line.
+/// Classifies a line.
 fn content_of(line: &[u8]) -> Content {
     match text_of(line).map(serde_json::from_str::<Head>) {
         Err(content) => content,
@@ -414,10 +413,10 @@ fn content_of(line: &[u8]) -> Content {
     }
 }
 
-/// Returns the text of a line that should be a record, or what the line is instead.
+/// Returns the text of a line that should be a record; otherwise the content of the line.
 pub fn text_of(line: &[u8]) -> std::result::Result<&str, Content> {
-    if line.len() > LONGEST_LINE {
-        return Err(Content::Damaged(format!("longer than {} MiB", LONGEST_LINE / 1024 / 1024)));
+    if line.len() > MAX_LINE_BYTES {
+        return Err(Content::Damaged(format!("longer than {} MiB", MAX_LINE_BYTES / 1024 / 1024)));
     }
     if line.trim_ascii().is_empty() {
         return Err(Content::Blank);
@@ -431,7 +430,7 @@ pub fn text_of(line: &[u8]) -> std::result::Result<&str, Content> {
     std::str::from_utf8(line).map_err(|_| Content::Damaged("not UTF-8".to_owned()))
 }
 
-/// The lines that git, jj and Mercurial put around the versions of a conflict: seven or more of one sign.
+/// Tells whether a line is a conflict marker of git, jj or Mercurial: seven or more repetitions of one sign.
 pub fn is_marker(line: &[u8]) -> bool {
     let Some(first) = line.first().filter(|first| b"<>=|%+-\\".contains(first)) else {
         return false;
@@ -459,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_apart() {
+    fn each_kind_of_line_is_recognised() {
         let document = parse(
             "{\"id\":\"a\"}\n\n{\"_type\":\"memory\",\"key\":\"k\"}\n<<<<<<< HEAD\n# note\n{\"id\":\nplain\n{\"id\":7}\n=======\n{\"_type\":[1]}\n{\"id\":\"a\",\"x\":1,\"x\":2}\n[\"a\"]\n",
         );
@@ -473,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_line_stands_where_the_order_has_it() {
+    fn a_new_line_is_inserted_in_id_order() {
         let mut document = parse("{\"_type\":\"waypost\"}\n{\"id\":\"a\"}\n{\"id\":\"c\"}\nnoise\n");
         document.insert(&record("b")).unwrap();
         document.insert(&record("d")).unwrap();
@@ -488,7 +487,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn many_records_at_once_stand_where_each_would(
+        fn insert_all_puts_records_where_insert_would(
             lines in proptest::collection::vec("(\\{\"id\":\"[a-e]\"\\}|noise|=======|)\r?\n?", 0..6),
             ids in proptest::collection::vec("[a-f]", 0..6),
         ) {
@@ -510,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_marks_and_torn_tails_are_kept() {
+    fn line_endings_byte_order_marks_and_torn_last_lines_are_kept() {
         let mut document = parse("\u{feff}{\"id\":\"a\"}\r\n{\"id\":\"c\"}\r\n{\"id\":\"d\",\"ti");
         document.insert(&record("b")).unwrap();
         assert_eq!(text(&document), "\u{feff}{\"id\":\"a\"}\r\n{\"id\":\"b\"}\r\n{\"id\":\"c\"}\r\n{\"id\":\"d\",\"ti");
@@ -528,19 +527,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_put_between_conflict_markers_or_made_too_long_to_read() {
+    fn no_line_is_inserted_between_conflict_markers_or_made_too_long() {
         let text_before =
             "{\"id\":\"a\"}\n<<<<<<< HEAD\n{\"id\":\"c\"}\n=======\n{\"id\":\"e\"}\n>>>>>>> x\n{\"id\":\"z\"}\n";
         let mut document = parse(text_before);
         document.insert(&record("b")).unwrap();
         assert_eq!(text(&document), format!("{text_before}{{\"id\":\"b\"}}\n"));
         let mut long = record("l");
-        long.set("title", &"x".repeat(LONGEST_LINE)).unwrap();
+        long.set("title", &"x".repeat(MAX_LINE_BYTES)).unwrap();
         assert!(document.insert(&long).is_err() && document.replace(0, &long).is_err());
         assert_eq!(document.len(), 8);
     }
 
-    /// Files of all kinds of lines.
+    /// Files with all kinds of lines.
     fn file() -> impl Strategy<Value = Vec<u8>> {
         let line = prop_oneof![
             "[a-c]{1,2}".prop_map(|id| format!("{{\"id\":\"{id}\",\"title\":\"t\",\"z\":[1]}}").into_bytes()),
@@ -554,7 +553,7 @@ mod tests {
                 let mut bytes: Vec<u8> =
                     lines.iter().flat_map(|(line, ending)| [line.as_slice(), ending.as_bytes()].concat()).collect();
                 if !ended {
-                    // The last line without its ending. A lone carriage return would be taken into the next one.
+                    // The last line without its ending. A lone carriage return would become part of the next line.
                     while bytes.last().is_some_and(|byte| b"\r\n".contains(byte)) {
                         bytes.pop();
                     }
@@ -564,7 +563,7 @@ mod tests {
         )
     }
 
-    /// The lines of a file that are not empty, sorted: order does not matter here, every byte does.
+    /// The sorted non-empty lines of a file: every byte counts here, the order does not.
     fn lines_of(bytes: &[u8]) -> Vec<Vec<u8>> {
         let line = |line: &[u8]| match line.strip_suffix(b"\n") {
             Some(ended) => ended.strip_suffix(b"\r").unwrap_or(ended).to_vec(),
@@ -578,7 +577,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_file_read_and_written_is_the_same(bytes in file()) {
+        fn parsing_and_writing_keeps_every_byte(bytes in file()) {
             prop_assert_eq!(Document::parse(bytes.clone()).to_bytes(), bytes);
         }
 
@@ -612,7 +611,7 @@ mod tests {
         }
 
         #[test]
-        fn a_file_in_pieces_has_the_same_lines(bytes in file(), mark in any::<bool>(), size in 1..40_usize) {
+        fn a_file_split_in_pieces_has_the_same_lines(bytes in file(), mark in any::<bool>(), size in 1..40_usize) {
             let bytes = if mark { [BYTE_ORDER_MARK, &bytes].concat() } else { bytes };
             let mut splitter = Splitter::default();
             let mut lines = Vec::new();
@@ -625,7 +624,7 @@ mod tests {
         }
 
         #[test]
-        fn a_file_cut_anywhere_loads_all_whole_lines(bytes in file(), cut in any::<prop::sample::Index>()) {
+        fn a_truncated_file_keeps_all_complete_lines(bytes in file(), cut in any::<prop::sample::Index>()) {
             let end = cut.index(bytes.len() + 1);
             let whole = Document::parse(bytes.clone());
             let part = Document::parse(bytes[..end].to_vec());

@@ -1,8 +1,7 @@
 //! The typed view of a record that is an issue, read leniently from any dialect.
 //!
-//! Reading never fails and never changes anything: a value of the wrong type counts as missing and is reported as a
-//! [`Problem`]. What is written goes through [`Record`](super::record::Record), so what could not be understood is still
-//! there afterwards.
+//! Reading never fails and never changes the record: a value of the wrong type counts as missing and is reported as a
+//! [`Problem`]. Writes go through [`Record`](super::record::Record), so values that could not be read are kept.
 
 use std::fmt;
 
@@ -17,82 +16,82 @@ use crate::time::Timestamp;
 /// The end of the year 9999.
 const FAR_FUTURE: Timestamp = Timestamp::from_millis(253_402_300_799_000);
 
-/// The longest title that is not reported.
-pub const LONGEST_TITLE: usize = 500;
+/// A longer title is reported as a problem.
+pub const MAX_TITLE_CHARS: usize = 500;
 
 /// One issue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Issue {
-    /// Names it, in all clones.
+    /// The id, the same in all clones.
     pub id: String,
-    /// One line.
+    /// The title, one line.
     pub title: String,
-    /// What it is about.
+    /// The problem or the goal.
     pub description: String,
-    /// How it is to be done.
+    /// The planned solution.
     pub design: String,
-    /// When it is done.
+    /// The conditions for closing it.
     pub acceptance_criteria: String,
-    /// What was noted on the way.
+    /// Notes taken while working on it.
     pub notes: String,
-    /// Its status, as written; `open` if none is.
+    /// The status, as written; `open` by default.
     pub status: String,
     /// 0 (highest) to 4.
     pub priority: u8,
-    /// `bug`, `feature`, `task`, `epic`, `chore` or anything else; `task` if none is written.
+    /// `bug`, `feature`, `task`, `epic`, `chore` or any other word; `task` by default.
     pub issue_type: String,
-    /// Who does it.
+    /// The person or agent who works on it.
     pub assignee: Option<String>,
-    /// Whose it is.
+    /// The person or agent who is responsible for it.
     pub owner: Option<String>,
-    /// When it was made.
+    /// Creation time.
     pub created_at: Option<Timestamp>,
-    /// Who made it.
+    /// The author who created it.
     pub created_by: Option<String>,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: Option<Timestamp>,
-    /// When it was closed.
+    /// Time of closing.
     pub closed_at: Option<Timestamp>,
-    /// Why it was closed.
+    /// Reason for closing.
     pub close_reason: Option<String>,
-    /// When it should be done.
+    /// Due time.
     pub due_at: Option<Timestamp>,
-    /// Until when it is set aside.
+    /// The time until which it is deferred.
     pub defer_until: Option<Timestamp>,
-    /// How long it should take.
+    /// Estimated effort.
     pub estimated_minutes: Option<i64>,
-    /// Its name in another tracker.
+    /// The id in another tracker.
     pub external_ref: Option<String>,
-    /// Its labels, as written.
+    /// The labels, as written.
     pub labels: Vec<String>,
-    /// What it depends on.
+    /// The issues it depends on.
     pub dependencies: Vec<Dependency>,
-    /// What was said about it.
+    /// The comments.
     pub comments: Vec<Comment>,
-    /// What it is a part of.
+    /// The parent issue.
     pub parent_id: Option<String>,
-    /// `local`, `proposed` or `canonical`; none means canonical.
+    /// `local`, `proposed` or `canonical`; `canonical` by default.
     pub visibility: Option<String>,
     /// Whether another tool pinned it.
     pub pinned: bool,
-    /// Whether another tool meant it to be gone soon.
+    /// Whether another tool marked it as temporary.
     pub ephemeral: bool,
 }
 
-/// Who is meant to see an issue. Of several copies of one issue, the one that more see counts.
+/// The audience of an issue. Of several copies of an issue, the one with the widest audience counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Visibility {
-    /// Somebody's own planning.
+    /// Only the user who created it.
     Local,
-    /// On its way to everybody.
+    /// Proposed to the project, not accepted yet.
     Proposed,
-    /// Everybody's.
+    /// All users of the project.
     Canonical,
 }
 
 impl Visibility {
-    /// Returns the word for it; everybody's need none.
-    pub fn word(self) -> Option<&'static str> {
+    /// Returns the value of the field `visibility`; canonical issues have none.
+    pub fn as_field(self) -> Option<&'static str> {
         match self {
             Visibility::Local => Some("local"),
             Visibility::Proposed => Some("proposed"),
@@ -101,36 +100,36 @@ impl Visibility {
     }
 }
 
-/// An edge to another issue.
+/// A dependency on another issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
     /// The other issue.
     pub depends_on_id: String,
-    /// What the edge means; none if its word is not known.
+    /// The kind of dependency; none if the word is unknown.
     pub kind: Option<DependencyKind>,
-    /// The word, as written.
+    /// The word for the kind, as written.
     pub word: String,
 }
 
 /// A comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comment {
-    /// Its id, a number or a text, as text.
+    /// Its id as text; files have numbers and strings.
     pub id: String,
-    /// Who said it.
+    /// The author.
     pub author: String,
-    /// What was said.
+    /// The text.
     pub text: String,
-    /// When.
+    /// Creation time.
     pub created_at: Option<Timestamp>,
 }
 
-/// Something in a record that is not as it should be. It is kept as it is.
+/// A wrong or odd value in a record. The record keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem(pub String);
 
 impl Issue {
-    /// Reads an issue from a record. None if the record is of another kind.
+    /// Reads an issue from a record. None if the record is not an issue.
     pub fn read<R: Raw>(record: &R) -> Option<(Issue, Vec<Problem>)> {
         if record.raw("_type").is_some() && record.text("_type").as_deref() != Some("issue") {
             return None;
@@ -157,7 +156,7 @@ impl Issue {
             defer_until: reader.defer_until(),
             estimated_minutes: reader.value("estimated_minutes", "a number"),
             external_ref: reader.text("external_ref"),
-            labels: reader.items("labels", "a list of texts"),
+            labels: reader.items("labels", "a list of strings"),
             dependencies: reader.dependencies(),
             comments: reader.comments(),
             parent_id: reader.text("parent_id"),
@@ -171,19 +170,21 @@ impl Issue {
             issue.parent_id = parent.map(|edge| edge.depends_on_id.clone());
         }
         let length = issue.title.chars().count();
-        if length > LONGEST_TITLE {
-            reader.problems.push(Problem(format!("the title has {length} characters, more than {LONGEST_TITLE}")));
+        if length > MAX_TITLE_CHARS {
+            reader
+                .problems
+                .push(Problem(format!("the title has {length} characters; the maximum is {MAX_TITLE_CHARS}")));
         }
         Some((issue, reader.problems))
     }
 
-    /// Returns the issues it waits for.
+    /// Returns the ids of the issues that block this one.
     pub fn blockers(&self) -> impl Iterator<Item = &str> {
         let blocking = |edge: &&Dependency| edge.kind == Some(DependencyKind::Blocks);
         self.dependencies.iter().filter(blocking).map(|edge| edge.depends_on_id.as_str())
     }
 
-    /// Returns who is meant to see it. A word that nobody knows means everybody, as none does.
+    /// Returns the audience. An unknown or missing word means canonical.
     pub fn visibility(&self) -> Visibility {
         match self.visibility.as_deref() {
             Some("local") => Visibility::Local,
@@ -204,7 +205,7 @@ struct Reader<'a, R> {
 }
 
 impl<R: Raw> Reader<'_, R> {
-    /// A value that must be of a type; null counts as missing.
+    /// A value of a type; null counts as missing.
     fn value<T: DeserializeOwned>(&mut self, key: &str, expected: &str) -> Option<T> {
         let raw = self.record.raw(key).filter(|raw| *raw != "null")?;
         let value = serde_json::from_str(raw).ok();
@@ -214,12 +215,12 @@ impl<R: Raw> Reader<'_, R> {
         value
     }
 
-    /// A text; an empty one counts as missing, as some tools write all their columns.
+    /// A string. An empty one counts as missing, because some tools write all their columns.
     fn text(&mut self, key: &str) -> Option<String> {
-        self.value::<String>(key, "a text").filter(|text| !text.is_empty())
+        self.value::<String>(key, "a string").filter(|text| !text.is_empty())
     }
 
-    /// The status; `open` if there is none. One that is not a text is no status we know, so it is not ready.
+    /// The status; `open` by default. A value that is not a string becomes an unknown status, so the issue is not ready.
     fn status(&mut self) -> String {
         match self.record.raw("status").filter(|raw| *raw != "null") {
             None => "open".to_owned(),
@@ -240,13 +241,13 @@ impl<R: Raw> Reader<'_, R> {
         moment
     }
 
-    /// Until when it is set aside. If that cannot be read it stays set aside until somebody corrects it.
+    /// The time until which it is deferred. With an unreadable value it stays deferred until the value is corrected.
     fn defer_until(&mut self) -> Option<Timestamp> {
         let is_set = self.record.raw("defer_until").is_some_and(|raw| raw != "null" && raw != "\"\"");
         self.time("defer_until").or(is_set.then_some(FAR_FUTURE))
     }
 
-    /// The items of a list that are of a type; each of the others is a problem of its own.
+    /// The items of a list that have the right type. Each other item is reported as a problem.
     fn items<T: DeserializeOwned>(&mut self, key: &str, expected: &str) -> Vec<T> {
         let items: Vec<&RawValue> = match self.record.raw(key).filter(|raw| *raw != "null").map(serde_json::from_str) {
             None => return Vec::new(),
@@ -288,13 +289,13 @@ impl<R: Raw> Reader<'_, R> {
         let mut edges = Vec::new();
         for edge in self.items::<Edge>("dependencies", "a list of objects") {
             let Some(depends_on_id) = edge.depends_on_id.0 else {
-                self.problems.push(Problem("a dependency does not say on what".to_owned()));
+                self.problems.push(Problem("a dependency has no depends_on_id".to_owned()));
                 continue;
             };
             let word = edge.word.0.unwrap_or_else(|| DependencyKind::Blocks.as_str().to_owned());
             let kind = DependencyKind::read(&word);
             if kind.is_none() {
-                self.problems.push(Problem(format!("the dependency on {depends_on_id} is of the unknown kind {word}")));
+                self.problems.push(Problem(format!("the dependency on {depends_on_id} has the unknown kind {word}")));
             }
             edges.push(Dependency { depends_on_id, kind, word });
         }
@@ -315,7 +316,7 @@ impl<R: Raw> Reader<'_, R> {
     }
 }
 
-/// A dependency as it stands in a file.
+/// A dependency as written in a file.
 #[derive(Default)]
 struct Edge {
     depends_on_id: Text,
@@ -350,7 +351,7 @@ impl<'de> Deserialize<'de> for Edge {
     }
 }
 
-/// A text, or nothing if it is anything else.
+/// A string; none for any other value.
 #[derive(Default)]
 struct Text(Option<String>);
 
@@ -361,7 +362,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// Reads a moment in any of the styles that are found: with an offset, without one (then UTC), or a day alone.
+/// Parses a timestamp in any style found in ledgers: with an offset, without one (then UTC), or a date alone.
 pub fn moment(text: &str) -> Option<Timestamp> {
     let utc = |moment: jiff::civil::DateTime| jiff::tz::TimeZone::UTC.to_timestamp(moment).ok();
     let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| text.parse().ok().and_then(utc))?;
@@ -379,14 +380,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_its_default() {
+    fn missing_fields_have_defaults() {
         let (issue, problems) = read(r#"{"id":"a-1"}"#);
         assert_eq!((issue.status.as_str(), issue.priority, issue.issue_type.as_str()), ("open", 2, "task"));
         assert_eq!(problems, Vec::<String>::new());
     }
 
     #[test]
-    fn dialects_are_understood() {
+    fn dialects_of_other_tools_are_read() {
         let (issue, problems) = read(
             r#"{"_type":"issue","id":"a-1","assignee":null,"owner":"","pinned":1,"ephemeral":false,"priority":0,
                "created_at":"2025-12-25T00:59:03.667211-08:00","updated_at":"2026-02-28T05:33:08Z","metadata":"{}",
@@ -410,20 +411,20 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "title is not a text",
+                "title is not a string",
                 "priority is 9, not 0 to 4",
                 "created_at is not a time",
-                "labels is not a list of texts",
-                "a dependency does not say on what",
-                "the dependency on b is of the unknown kind eats",
+                "labels is not a list of strings",
+                "a dependency has no depends_on_id",
+                "the dependency on b has the unknown kind eats",
             ]
         );
         let (_, problems) = read(&format!(r#"{{"id":"a-1","title":"{}"}}"#, "x".repeat(501)));
-        assert_eq!(problems, ["the title has 501 characters, more than 500"]);
+        assert_eq!(problems, ["the title has 501 characters; the maximum is 500"]);
     }
 
     #[test]
-    fn one_odd_item_does_not_hide_the_others_and_what_cannot_be_read_is_not_ready() {
+    fn an_unreadable_item_does_not_hide_the_others_and_an_unreadable_issue_is_not_ready() {
         let (issue, problems) = read(
             r#"{"id":"a","status":5,"defer_until":"some day","labels":["x",1,"y"],"dependencies":[null,{"depends_on_id":"b"}]}"#,
         );
@@ -437,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_other_kinds_are_no_issues() {
+    fn records_of_other_kinds_are_not_issues() {
         for other in [r#"{"_type":"memory","id":"x"}"#, r#"{"_schema":1}"#, r#"{"id":""}"#, r#"{"id":5}"#, "{}"] {
             assert!(Issue::read(&Record::parse(other).unwrap()).is_none(), "{other}");
         }

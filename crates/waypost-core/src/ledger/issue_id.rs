@@ -1,4 +1,4 @@
-//! Ids of issues: made once, unique in all clones without asking anybody, typed by people in short.
+//! Issue ids: unique in all clones without coordination; people may type a unique prefix.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -6,12 +6,12 @@ use crate::error::{Error, Result};
 use crate::id::Entropy;
 use crate::time::Timestamp;
 
-/// The characters after the prefix; 36^8 is about 3 * 10^12.
-const LENGTH: usize = 8;
+/// Number of characters after the prefix; 36^8 is about 3 * 10^12.
+const RANDOM_CHARS: usize = 8;
 
-/// Makes an id from what the issue says, when, and four random bytes.
+/// Generates an id from the title, the description, the time and four random bytes.
 ///
-/// The caller draws again if the id is known already.
+/// The caller generates another one if the id is in use.
 pub fn generate(prefix: &str, title: &str, description: &str, now: Timestamp, entropy: &mut dyn Entropy) -> String {
     let mut random = [0; 4];
     entropy.fill(&mut random);
@@ -20,7 +20,7 @@ pub fn generate(prefix: &str, title: &str, description: &str, now: Timestamp, en
     let mut rest = hasher.finish();
     let mut id = prefix.to_owned();
     id.push('-');
-    for _ in 0..LENGTH {
+    for _ in 0..RANDOM_CHARS {
         let digit = u32::try_from(rest % 36).unwrap_or_default();
         id.push(char::from_digit(digit, 36).unwrap_or('0'));
         rest /= 36;
@@ -28,7 +28,7 @@ pub fn generate(prefix: &str, title: &str, description: &str, now: Timestamp, en
     id
 }
 
-/// Finds the id that is meant: the id itself, or the one id that begins so.
+/// Resolves an id or a unique prefix of an id.
 pub fn resolve<'a>(ids: impl IntoIterator<Item = &'a str>, wanted: &str) -> Result<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for id in ids {
@@ -45,7 +45,7 @@ pub fn resolve<'a>(ids: impl IntoIterator<Item = &'a str>, wanted: &str) -> Resu
         [one] => Ok(one),
         [] => Err(Error::not_found(format!("there is no issue {wanted:?}"))),
         many => {
-            let mut error = Error::ambiguous(format!("{wanted:?} is the beginning of {} issues", many.len()));
+            let mut error = Error::ambiguous(format!("{wanted:?} is a prefix of {} issue ids", many.len()));
             for id in many.iter().take(10) {
                 error = error.hint(*id);
             }
@@ -75,19 +75,19 @@ mod tests {
         let mut entropy = Counter(0);
         let now = Timestamp::from_millis(1_700_000_000_000);
         let mut seen = HashSet::new();
-        // About one pair in 3 * 10^12 collides; a million ids have half as many pairs, so one clash is possible and
-        // two are not to be expected.
-        let clashes =
+        // About one pair in 3 * 10^12 collides. A million ids have about 5 * 10^11 pairs: one collision is possible, two
+        // are very unlikely.
+        let collisions =
             (0..1_000_000).filter(|_| !seen.insert(generate("way", "same", "same", now, &mut entropy))).count();
-        assert!(clashes <= 1, "{clashes}");
+        assert!(collisions <= 1, "{collisions}");
         assert!(seen.iter().all(|id| id.len() == 12 && id.starts_with("way-")));
     }
 
     #[test]
-    fn any_unique_beginning_is_enough_and_never_a_part_from_the_middle() {
+    fn a_unique_prefix_resolves_and_a_part_from_the_middle_does_not() {
         let ids = ["bd-a3f8", "bd-a3f8.1", "bd-b000", "x-1"];
         assert_eq!(resolve(ids, "bd-b").unwrap(), "bd-b000");
-        assert_eq!(resolve(ids, "bd-a3f8").unwrap(), "bd-a3f8", "the whole id wins over longer ones");
+        assert_eq!(resolve(ids, "bd-a3f8").unwrap(), "bd-a3f8", "an exact match wins over longer ids");
         assert_eq!(resolve(ids, "bd-a").unwrap_err().kind(), Kind::Ambiguous);
         assert_eq!(resolve(ids, "bd-a").unwrap_err().hints(), ["bd-a3f8", "bd-a3f8.1"]);
         for bad in ["a3f8", "", "y", "bd-a3f8.12"] {

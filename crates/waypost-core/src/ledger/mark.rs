@@ -1,7 +1,7 @@
-//! The low-water mark: what was closed before it may be gone on purpose.
+//! The low-water mark: issues closed before it may have been pruned.
 //!
-//! Pruning takes closed issues out of the file. The mark in its first line is what keeps an old branch from bringing them
-//! back: a record that was closed before it, and that the side with the mark does not have, stays out.
+//! Pruning removes closed issues from the file. The mark in the first line keeps a merge with an old branch from bringing
+//! them back: the merge drops a record that was closed before the mark and is missing on the side with the mark.
 
 use super::document::Document;
 use super::issue::moment;
@@ -9,7 +9,7 @@ use super::record::Record;
 use crate::error::Result;
 use crate::time::Timestamp;
 
-/// The kind of record that the mark stands in.
+/// The `_type` of the record that holds the mark.
 const KIND: &str = "waypost";
 const KEY: &str = "pruned_before";
 
@@ -18,18 +18,18 @@ pub fn of(document: &Document) -> Option<Timestamp> {
     header(document).and_then(|record| moment(&record.text(KEY)?))
 }
 
-/// Returns the first line of a file, if it is ours.
+/// Returns the first line of a file, if it holds the mark.
 pub(super) fn header(document: &Document) -> Option<Record> {
     let record = (!document.is_empty()).then(|| document.record(0).ok()).flatten()?;
     is_mark(&record).then_some(record)
 }
 
-/// Tells whether a record is the mark.
+/// Tells whether a record holds the mark.
 pub fn is_mark(record: &Record) -> bool {
     record.text("_type").as_deref() == Some(KIND)
 }
 
-/// Raises the mark of a file. Returns whether its first line is a new one; a mark is never lowered.
+/// Raises the mark of a file; it is never lowered. Returns whether this added a first line.
 pub fn raise(document: &mut Document, to: Timestamp) -> Result<bool> {
     let found = header(document);
     let is_new = found.is_none();
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_put_into_the_line_stays() {
+    fn fields_of_other_tools_in_the_first_line_stay() {
         let mut document = Document::parse(b"{\"_type\":\"waypost\",\"theirs\": 1}\n".to_vec());
         assert!(!raise(&mut document, Timestamp::from_millis(0)).unwrap());
         assert_eq!(document.record(0).unwrap().raw("theirs"), Some("1"));

@@ -1,8 +1,8 @@
-//! The issues of a repository: what a line of the ledger means, and which rules hold among issues.
+//! The issues of a repository: the meaning of a ledger line, and the rules among issues.
 //!
-//! The file is the authority, so nothing here may lose a byte of it. A [`record::Record`] keeps every value as it was
-//! spelled and changes only what it is told to; a [`document::Document`] keeps every line it does not understand.
-//! [`issue::Issue`] is the typed view that rules work on, read leniently from any dialect.
+//! The file is the authority, so nothing here may lose a byte of it. A [`record::Record`] keeps the spelling of every
+//! value except those a caller sets; a [`document::Document`] keeps every line it does not understand.
+//! [`issue::Issue`] is the typed view that the rules use, read leniently from any dialect.
 
 pub mod audit;
 pub mod change;

@@ -1,7 +1,7 @@
-//! Which issues can be worked on now, in which order, and why the others cannot.
+//! Decides which issues are ready, in which order, and why the others are not.
 //!
-//! One table of rules, here and nowhere else. It sees issues through [`Issues`], so that it means the same over a file,
-//! an index or a test's few lines.
+//! This is the only place with these rules. They see issues through [`Issues`], so that they are the same for a file, an
+//! index and the few lines of a test.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,21 +10,21 @@ use std::fmt;
 use super::vocabulary::Category;
 use crate::time::Timestamp;
 
-/// Comes before everything else.
+/// The label of issues that come first.
 pub const DISCOVERED_BLOCKER: &str = "discovered:blocker";
-/// Comes next.
+/// The label of issues that come next.
 pub const BASELINE_FAILURE: &str = "baseline-failure";
-/// Is listed, but not chosen for anybody.
+/// The label of issues that are listed as ready but never claimed automatically.
 pub const NO_AUTO_CLAIM: &str = "no-auto-claim";
 
-/// As much of an issue as the rules ask for.
+/// The part of an issue that the rules need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Its id.
     pub id: String,
-    /// What its status means.
+    /// The meaning of its status.
     pub category: Category,
-    /// Its status in words, for explanations.
+    /// Its status as written, for explanations.
     pub status: String,
     /// Whether its type is epic.
     pub is_epic: bool,
@@ -32,34 +32,34 @@ pub struct Facts {
     pub is_pinned: bool,
     /// 0 (highest) to 4.
     pub priority: u8,
-    /// When it was made.
+    /// Creation time.
     pub created_at: Option<Timestamp>,
-    /// Until when it is set aside.
+    /// The time until which it is deferred.
     pub defer_until: Option<Timestamp>,
     /// Its labels.
     pub labels: Vec<String>,
-    /// What it waits for.
+    /// The issues that block it.
     pub blockers: Vec<String>,
-    /// What it is a part of.
+    /// Its parent.
     pub parent_id: Option<String>,
 }
 
 /// The issues, as the rules see them.
 pub trait Issues {
-    /// Returns an issue of any ledger that is read.
+    /// Returns an issue of any open ledger.
     fn facts(&self, id: &str) -> Option<Cow<'_, Facts>>;
-    /// Returns what the status of an issue means.
+    /// Returns the meaning of an issue's status.
     fn category(&self, id: &str) -> Option<Category>;
-    /// Tells whether an issue has a child that is not over.
+    /// Tells whether an issue has a child that is neither finished nor deleted.
     fn has_open_child(&self, id: &str) -> bool;
-    /// Returns who else works on an issue now.
+    /// Returns the other agent that holds a lease on an issue.
     fn leased_to_another(&self, id: &str) -> Option<String>;
 }
 
-/// How the rules are applied.
+/// Parameters of the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// The moment.
+    /// The current time.
     pub now: Timestamp,
     /// Whether a blocker that is in no ledger counts as done.
     pub ignore_unresolved: bool,
@@ -68,21 +68,21 @@ pub struct Rules {
 /// Why an issue is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its status does not allow it.
+    /// Its status is not an active one.
     Status(String),
-    /// Somebody pinned it.
+    /// It is pinned.
     Pinned,
-    /// It is set aside until then.
+    /// It is deferred until this time.
     Deferred(Timestamp),
-    /// It waits for this issue.
+    /// This issue blocks it.
     BlockedBy(String),
-    /// It waits for this issue, which is in no ledger that is read.
+    /// This issue blocks it, and is in no open ledger.
     Unresolved(String),
-    /// This issue, which it is a part of, waits or is set aside.
+    /// This ancestor is blocked or deferred.
     Ancestor(String),
-    /// It is an epic with open parts: they are the work.
+    /// It is an epic with open children: these are the work.
     OpenChildren,
-    /// This agent works on it.
+    /// This agent holds a lease on it.
     Leased(String),
 }
 
@@ -91,22 +91,22 @@ impl fmt::Display for Reason {
         match self {
             Reason::Status(status) => write!(f, "its status is {status}"),
             Reason::Pinned => f.write_str("it is pinned"),
-            Reason::Deferred(until) => write!(f, "it is set aside until {until}"),
-            Reason::BlockedBy(id) => write!(f, "it waits for {id}"),
-            Reason::Unresolved(id) => write!(f, "it waits for {id} which is in no ledger"),
-            Reason::Ancestor(id) => write!(f, "it is a part of {id} which waits or is set aside"),
-            Reason::OpenChildren => f.write_str("it is an epic with open parts"),
-            Reason::Leased(agent) => write!(f, "{agent} works on it"),
+            Reason::Deferred(until) => write!(f, "it is deferred until {until}"),
+            Reason::BlockedBy(id) => write!(f, "it is blocked by {id}"),
+            Reason::Unresolved(id) => write!(f, "it is blocked by {id}, which is in no ledger"),
+            Reason::Ancestor(id) => write!(f, "its ancestor {id} is blocked or deferred"),
+            Reason::OpenChildren => f.write_str("it is an epic with open children"),
+            Reason::Leased(agent) => write!(f, "it is leased by {agent}"),
         }
     }
 }
 
-/// Returns everything that keeps an issue from being ready; nothing means that it is.
+/// Returns every reason why an issue is not ready; none means that it is ready.
 pub fn obstacles(facts: &Facts, issues: &impl Issues, rules: Rules) -> Vec<Reason> {
     Explainer::new(issues, rules).obstacles(facts)
 }
 
-/// Explains why issues are not ready. It asks about each ancestor once, however many issues are below it.
+/// Explains why issues are not ready. It looks up each ancestor once, however many descendants it has.
 pub struct Explainer<'a, I> {
     issues: &'a I,
     rules: Rules,
@@ -115,12 +115,12 @@ pub struct Explainer<'a, I> {
 }
 
 impl<'a, I: Issues> Explainer<'a, I> {
-    /// Makes one for issues at a moment. The issues must not change while it is used.
+    /// Creates an explainer. The issues must not change while it is used.
     pub fn new(issues: &'a I, rules: Rules) -> Self {
         Explainer { issues, rules, nearest: Inherited::default() }
     }
 
-    /// Returns everything that keeps an issue from being ready; nothing means that it is.
+    /// Returns every reason why an issue is not ready; none means that it is ready.
     pub fn obstacles(&mut self, facts: &Facts) -> Vec<Reason> {
         let mut reasons = Vec::new();
         if facts.category != Category::Active {
@@ -141,7 +141,7 @@ impl<'a, I: Issues> Explainer<'a, I> {
         reasons
     }
 
-    /// Returns the nearest of an issue's ancestors that waits or is set aside.
+    /// Returns an issue's nearest ancestor that is blocked or deferred.
     fn obstructed_ancestor(&mut self, facts: &Facts) -> Option<String> {
         let Explainer { issues, rules, nearest } = self;
         nearest.of(facts.parent_id.as_deref(), |id| {
@@ -156,11 +156,11 @@ impl<'a, I: Issues> Explainer<'a, I> {
 
 /// The order of ready issues; smaller comes first.
 pub fn order(facts: &Facts) -> impl Ord + use<> {
-    // One that does not say when it was made is as old as can be: it must not wait for ever.
+    // An issue without a creation time counts as the oldest, so that it does not wait for ever.
     (urgency(&facts.labels), facts.priority, facts.created_at, facts.id.clone())
 }
 
-/// What labels say about the order; smaller comes first.
+/// The rank that the labels give an issue; smaller comes first.
 pub fn urgency(labels: &[String]) -> u8 {
     let has = |label: &str| labels.iter().any(|known| known == label);
     if has(DISCOVERED_BLOCKER) {
@@ -176,7 +176,7 @@ fn deferred(facts: &Facts, rules: Rules) -> Option<Timestamp> {
     facts.defer_until.filter(|until| *until > rules.now)
 }
 
-/// Tells whether an issue waits for another whose status means this; `None` stands for one that is in no ledger.
+/// Tells whether a blocker with this status still blocks; `None` is a blocker that is in no ledger.
 pub fn keeps_waiting(blocker: Option<Category>, ignore_unresolved: bool) -> bool {
     match blocker {
         Some(category) => !category.is_over(),
@@ -184,12 +184,12 @@ pub fn keeps_waiting(blocker: Option<Category>, ignore_unresolved: bool) -> bool
     }
 }
 
-/// Returns how many issues an issue waits for itself.
+/// Returns the number of issues that block an issue directly.
 pub fn waits_for(facts: &Facts, issues: &impl Issues, ignore_unresolved: bool) -> usize {
     unfinished(facts, issues, ignore_unresolved).count()
 }
 
-/// The issues that an issue itself waits for.
+/// The issues that block an issue directly.
 fn unfinished(facts: &Facts, issues: &impl Issues, ignore_unresolved: bool) -> impl Iterator<Item = Reason> {
     facts.blockers.iter().filter_map(move |id| {
         let category = issues.category(id);
@@ -198,37 +198,37 @@ fn unfinished(facts: &Facts, issues: &impl Issues, ignore_unresolved: bool) -> i
     })
 }
 
-/// Tells whether an issue that is not over holds its parts, whatever the hour.
+/// Tells whether an unfinished issue holds back its children, whatever the time.
 fn holds(facts: &Facts, is_waiting: impl FnOnce() -> bool) -> bool {
-    // A pinned issue is there to be seen, and not set aside.
+    // A pinned issue is meant to be seen, so it does not hold back its children.
     (facts.category == Category::Frozen && facts.status != "pinned") || is_waiting()
 }
 
 /// A value that an issue inherits from its ancestors.
 pub trait Inherit: Clone + Default {
-    /// Returns what the parts of an issue inherit: `self` is what the issue itself adds to what it inherited.
+    /// Returns the value that the children of an issue inherit: `self` is the issue's own value.
     #[must_use]
     fn over(&self, inherited: &Self) -> Self;
 }
 
-/// The nearest one counts.
+/// The nearest ancestor counts.
 impl Inherit for Option<String> {
     fn over(&self, inherited: &Self) -> Self {
         self.as_ref().or(inherited.as_ref()).cloned()
     }
 }
 
-/// How an issue holds its parts, together with everything above it.
+/// How an issue and its ancestors hold back its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hold {
-    /// Whether one of them waits or is set aside without an hour.
+    /// Whether one of them is blocked, or deferred without a time.
     pub is_held: bool,
-    /// The hour before which one of them is set aside.
+    /// The time until which one of them is deferred.
     pub freed_at: Option<Timestamp>,
 }
 
 impl Hold {
-    /// Returns what an issue adds itself, if it waits for so many others. A finished issue adds nothing.
+    /// Returns the issue's own contribution, given its number of blockers. A finished issue contributes nothing.
     pub fn by(facts: &Facts, waits_for: usize) -> Hold {
         if facts.category.is_over() {
             return Hold::default();
@@ -243,18 +243,19 @@ impl Inherit for Hold {
     }
 }
 
-/// What is known of an issue when its parts inherit something from it.
+/// An issue from which its children inherit.
 #[derive(Clone, Debug)]
 pub enum Link<T> {
-    /// What its parts inherit.
+    /// The value that its children inherit.
     Known(T),
-    /// What it adds itself, and its parent.
+    /// Its own value, and its parent.
     Unknown(T, Option<String>),
 }
 
-/// Works out what issues inherit from their ancestors. It asks about each issue once, and needs no stack for long chains.
+/// Computes the values that issues inherit from their ancestors. It looks up each issue once, and does not recurse, so that
+/// long chains do not overflow the stack.
 ///
-/// In a circle of parents each issue inherits from all of them, itself included.
+/// In a cycle of parents each issue inherits from all of them, itself included.
 #[derive(Debug)]
 pub struct Inherited<T>(HashMap<String, T>);
 
@@ -265,9 +266,9 @@ impl<T> Default for Inherited<T> {
 }
 
 impl<T: Inherit> Inherited<T> {
-    /// Returns what the parts of an issue inherit. `ask` answers about an issue; `None` if there is none of that id.
-    pub fn of(&mut self, id: Option<&str>, mut ask: impl FnMut(&str) -> Option<Link<T>>) -> T {
-        // From the issue upwards; and where each stands, to notice a circle.
+    /// Returns the value that the children of an issue inherit. `look_up` returns `None` for an unknown id.
+    pub fn of(&mut self, id: Option<&str>, mut look_up: impl FnMut(&str) -> Option<Link<T>>) -> T {
+        // The path upwards from the issue, and each issue's position in it, to detect a cycle.
         let mut path: Vec<(String, T)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut next = id.map(str::to_owned);
@@ -276,10 +277,10 @@ impl<T: Inherit> Inherited<T> {
             if let Some(known) = self.0.get(&id) {
                 inherited = known.clone();
             } else if let Some(start) = places.get(&id) {
-                // Once around to find what comes from all of them.
+                // One pass around the cycle collects the values of all its issues.
                 inherited = path[*start..].iter().rev().fold(inherited, |above, (_, own)| own.over(&above));
             } else {
-                match ask(&id) {
+                match look_up(&id) {
                     Some(Link::Known(known)) => inherited = known,
                     Some(Link::Unknown(own, parent)) => {
                         places.insert(id.clone(), path.len());
@@ -298,23 +299,22 @@ impl<T: Inherit> Inherited<T> {
     }
 }
 
-/// How an issue stands, whatever the hour: what can be kept until an issue changes.
+/// The readiness of an issue apart from the time, which can be stored until an issue changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Whether it is ready, once the hour has come.
+    /// Whether it is ready once `wakes_at` has passed.
     pub is_ready: bool,
-    /// How many issues it waits for itself.
+    /// Number of issues that block it directly.
     pub waits_for: usize,
     /// What it inherits from its ancestors.
     pub above: Hold,
-    /// The hour before which it is not ready: its own, or that of an ancestor.
+    /// The time before which it is not ready: its own, or an ancestor's.
     pub wakes_at: Option<Timestamp>,
 }
 
-/// Returns how an issue stands that waits for so many others. It is ready at any time at which [`obstacles`] finds
-/// nothing, and only then.
+/// Computes the readiness of an issue, given its number of blockers. It agrees with [`obstacles`] at any time.
 ///
-/// Leases come and go without a change to any issue, so they are not part of it.
+/// Leases change without a change to any issue, so they are not part of it.
 pub fn standing(facts: &Facts, waits_for: usize, above: Hold, issues: &impl Issues) -> Standing {
     let is_free = facts.category == Category::Active && !facts.is_pinned && waits_for == 0 && !above.is_held;
     Standing {
@@ -408,33 +408,33 @@ mod tests {
     }
 
     #[test]
-    fn blockers_hold_until_they_are_over() {
-        check(&table([waiting("a", "b"), open("b")]), "a", &["it waits for b"]);
+    fn a_blocker_blocks_until_it_is_closed_or_deleted() {
+        check(&table([waiting("a", "b"), open("b")]), "a", &["it is blocked by b"]);
         check(&table([waiting("a", "b"), closed("b")]), "a", &[]);
         let deleted = Facts { category: Category::Deleted, ..open("b") };
         check(&table([waiting("a", "b"), deleted]), "a", &[]);
         let wip = Facts { category: Category::Wip, ..open("b") };
-        check(&table([waiting("a", "b"), wip]), "a", &["it waits for b"]);
-        check(&table([waiting("a", "b")]), "a", &["it waits for b which is in no ledger"]);
+        check(&table([waiting("a", "b"), wip]), "a", &["it is blocked by b"]);
+        check(&table([waiting("a", "b")]), "a", &["it is blocked by b, which is in no ledger"]);
         let lenient = Rules { ignore_unresolved: true, ..NOW };
         assert_eq!(obstacles(&waiting("a", "b"), &table([]), lenient), []);
     }
 
     #[test]
-    fn an_ancestor_that_waits_or_is_set_aside_holds_its_parts_at_any_height() {
+    fn a_blocked_or_deferred_ancestor_holds_back_its_descendants_at_any_depth() {
         let chain = |top: Facts| table([part("a", "b"), part("b", "c"), top, open("x")]);
         check(&chain(open("c")), "a", &[]);
-        check(&chain(waiting("c", "x")), "a", &["it is a part of c which waits or is set aside"]);
+        check(&chain(waiting("c", "x")), "a", &["its ancestor c is blocked or deferred"]);
         check(
             &chain(Facts { defer_until: Some(Timestamp::from_millis(2_000)), ..open("c") }),
             "a",
-            &["it is a part of c which waits or is set aside"],
+            &["its ancestor c is blocked or deferred"],
         );
         for status in ["deferred", "blocked", "on-ice"] {
             check(
                 &chain(Facts { status: status.to_owned(), category: Category::Frozen, ..open("c") }),
                 "a",
-                &["it is a part of c which waits or is set aside"],
+                &["its ancestor c is blocked or deferred"],
             );
         }
         check(&chain(Facts { status: "pinned".to_owned(), category: Category::Frozen, ..open("c") }), "a", &[]);
@@ -448,28 +448,28 @@ mod tests {
             "a",
             &[],
         );
-        // A circle of parents, or one that is in no ledger, holds nobody.
+        // A cycle of parents, or a parent that is in no ledger, holds back no issue.
         check(&table([part("a", "b"), part("b", "a")]), "a", &[]);
         check(&table([part("a", "nowhere")]), "a", &[]);
     }
 
     #[test]
-    fn only_an_epic_waits_for_its_parts() {
+    fn only_an_epic_waits_for_its_children() {
         let epic = Facts { is_epic: true, ..open("e") };
-        check(&table([epic.clone(), part("a", "e")]), "e", &["it is an epic with open parts"]);
+        check(&table([epic.clone(), part("a", "e")]), "e", &["it is an epic with open children"]);
         check(&table([epic, Facts { parent_id: Some("e".to_owned()), ..closed("a") }]), "e", &[]);
         check(&table([open("t"), part("a", "t")]), "t", &[]);
     }
 
     #[test]
-    fn times_pins_and_leases_hold() {
+    fn deferred_pinned_and_leased_issues_are_not_ready() {
         let until = |millis| Facts { defer_until: Some(Timestamp::from_millis(millis)), ..open("a") };
-        check(&table([until(1_001)]), "a", &["it is set aside until 1970-01-01T00:00:01.001Z"]);
+        check(&table([until(1_001)]), "a", &["it is deferred until 1970-01-01T00:00:01.001Z"]);
         check(&table([until(1_000)]), "a", &[]);
         check(&table([Facts { is_pinned: true, ..open("a") }]), "a", &["it is pinned"]);
         let mut leased = table([open("a")]);
         leased.leased.insert("a".to_owned(), "ag_x".to_owned());
-        check(&leased, "a", &["ag_x works on it"]);
+        check(&leased, "a", &["it is leased by ag_x"]);
     }
 
     #[test]
@@ -501,20 +501,20 @@ mod tests {
         standing(facts, waits_for(facts, table, false), above, table)
     }
 
-    /// A long chain of parents, which counts how often it is asked.
+    /// A long chain of parents that counts lookups.
     struct Chain {
         table: Table,
-        asked: std::cell::Cell<usize>,
+        lookups: std::cell::Cell<usize>,
     }
 
     impl Issues for Chain {
         fn facts(&self, id: &str) -> Option<Cow<'_, Facts>> {
-            self.asked.set(self.asked.get() + 1);
+            self.lookups.set(self.lookups.get() + 1);
             self.table.facts(id)
         }
 
         fn category(&self, id: &str) -> Option<Category> {
-            self.asked.set(self.asked.get() + 1);
+            self.lookups.set(self.lookups.get() + 1);
             self.table.category(id)
         }
 
@@ -527,68 +527,68 @@ mod tests {
         }
     }
 
-    const LONG: usize = 20_000;
+    const CHAIN_LENGTH: usize = 20_000;
 
-    /// Each issue is the parent of the next; the last one is the parent of the first in a circle. All but the held one
-    /// are open.
-    fn chain(held: usize, is_circle: bool) -> Chain {
+    /// Each issue is the parent of the next; in a cycle the last one is the parent of the first. All are open, and the
+    /// held one is blocked.
+    fn chain(held: usize, is_cycle: bool) -> Chain {
         let name = |number: usize| format!("i{number:05}");
         let link = |number: usize| Facts {
-            parent_id: number.checked_sub(1).or(is_circle.then_some(LONG - 1)).map(name),
+            parent_id: number.checked_sub(1).or(is_cycle.then_some(CHAIN_LENGTH - 1)).map(name),
             blockers: if number == held { vec!["nowhere".to_owned()] } else { Vec::new() },
             ..open(&name(number))
         };
-        Chain { table: table((0..LONG).map(link)), asked: std::cell::Cell::default() }
+        Chain { table: table((0..CHAIN_LENGTH).map(link)), lookups: std::cell::Cell::default() }
     }
 
     #[test]
-    fn each_ancestor_of_many_issues_is_asked_about_once() {
-        for is_circle in [false, true] {
-            let chain = chain(5_000, is_circle);
+    fn each_ancestor_of_many_issues_is_looked_up_once() {
+        for is_cycle in [false, true] {
+            let chain = chain(5_000, is_cycle);
             let mut explainer = Explainer::new(&chain, NOW);
-            // The deepest first, and then the others: either order may be the one that costs.
-            let ids = [LONG - 1].into_iter().chain(0..LONG).map(|number| format!("i{number:05}"));
+            // The deepest issue first, then all in order: either order could be the slow one.
+            let ids = [CHAIN_LENGTH - 1].into_iter().chain(0..CHAIN_LENGTH).map(|number| format!("i{number:05}"));
             let ready = ids.filter(|id| explainer.obstacles(&chain.table.issues[id]).is_empty()).count();
-            assert_eq!(ready, if is_circle { 0 } else { 5_000 });
-            assert!(chain.asked.get() <= 2 * LONG, "{} questions", chain.asked.get());
+            assert_eq!(ready, if is_cycle { 0 } else { 5_000 });
+            assert!(chain.lookups.get() <= 2 * CHAIN_LENGTH, "{} lookups", chain.lookups.get());
         }
     }
 
     #[test]
-    fn what_is_inherited_is_worked_out_once_for_each_issue() {
-        for is_circle in [false, true] {
-            let chain = chain(5_000, is_circle);
+    fn the_inherited_value_of_each_issue_is_computed_once() {
+        for is_cycle in [false, true] {
+            let chain = chain(5_000, is_cycle);
             let mut inherited = Inherited::default();
-            let mut asked = 0;
+            let mut lookups = 0;
             let mut held = 0;
             for facts in chain.table.issues.values().rev() {
                 let above = inherited.of(facts.parent_id.as_deref(), |id| {
-                    asked += 1;
+                    lookups += 1;
                     let facts = chain.table.issues.get(id)?;
                     Some(Link::Unknown(Hold::by(facts, facts.blockers.len()), facts.parent_id.clone()))
                 });
                 held += usize::from(above.is_held);
             }
-            assert_eq!(held, if is_circle { LONG } else { LONG - 5_001 });
-            assert!(asked <= LONG, "{asked} questions");
+            assert_eq!(held, if is_cycle { CHAIN_LENGTH } else { CHAIN_LENGTH - 5_001 });
+            assert!(lookups <= CHAIN_LENGTH, "{lookups} lookups");
         }
     }
 
     #[test]
-    fn the_nearest_obstructed_ancestor_is_named_also_in_a_circle() {
+    fn the_nearest_obstructed_ancestor_is_named_even_in_a_cycle() {
         let issues = [part("a", "b"), part("b", "c"), part("c", "d"), part("d", "b")];
         let mut table = table(issues);
         table.issues.get_mut("d").unwrap().blockers = vec!["nowhere".to_owned()];
         for id in ["a", "b", "c"] {
-            check(&table, id, &["it is a part of d which waits or is set aside"]);
+            check(&table, id, &["its ancestor d is blocked or deferred"]);
         }
         table.issues.get_mut("b").unwrap().blockers = vec!["nowhere".to_owned()];
-        check(&table, "a", &["it is a part of b which waits or is set aside"]);
-        check(&table, "c", &["it is a part of d which waits or is set aside"]);
+        check(&table, "a", &["its ancestor b is blocked or deferred"]);
+        check(&table, "c", &["its ancestor d is blocked or deferred"]);
     }
 
-    /// The table of the design, written down again as plainly as possible: rows that say no.
-    fn naive(id: &str, table: &Table) -> bool {
+    /// The rules again, written as plainly as possible, as a reference.
+    fn reference(id: &str, table: &Table) -> bool {
         let blocked = |facts: &Facts| {
             facts.blockers.iter().any(|blocker| {
                 table
@@ -597,7 +597,7 @@ mod tests {
                     .is_none_or(|blocker| !matches!(blocker.category, Category::Done | Category::Deleted))
             })
         };
-        let set_aside = |facts: &Facts| {
+        let deferred = |facts: &Facts| {
             facts.status == "deferred"
                 || facts.status == "blocked"
                 || facts.defer_until.is_some_and(|until| until > NOW.now)
@@ -622,8 +622,7 @@ mod tests {
             if parent.id == id || above.contains(&parent.id) {
                 break;
             }
-            if !matches!(parent.category, Category::Done | Category::Deleted) && (blocked(parent) || set_aside(parent))
-            {
+            if !matches!(parent.category, Category::Done | Category::Deleted) && (blocked(parent) || deferred(parent)) {
                 return false;
             }
             above.push(parent.id.clone());
@@ -659,18 +658,18 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
-        fn readiness_equals_the_plain_table(issues in prop::collection::vec(any_facts(), 1..8), leased in prop::option::of(0_u8..7)) {
+        fn readiness_equals_the_reference(issues in prop::collection::vec(any_facts(), 1..8), leased in prop::option::of(0_u8..7)) {
             let mut table = table(issues);
             if let Some(number) = leased {
                 table.leased.insert(format!("i{number}"), "another".to_owned());
             }
             for facts in table.issues.values() {
-                prop_assert_eq!(obstacles(facts, &table, NOW).is_empty(), naive(&facts.id, &table), "{}", &facts.id);
+                prop_assert_eq!(obstacles(facts, &table, NOW).is_empty(), reference(&facts.id, &table), "{}", &facts.id);
                 let standing = standing_in(&table, facts, &mut Inherited::default());
                 let is_ready = standing.is_ready
                     && standing.wakes_at.is_none_or(|wakes_at| wakes_at <= NOW.now)
                     && !table.leased.contains_key(&facts.id);
-                prop_assert_eq!(is_ready, naive(&facts.id, &table), "{:?}", standing);
+                prop_assert_eq!(is_ready, reference(&facts.id, &table), "{:?}", standing);
             }
         }
     }

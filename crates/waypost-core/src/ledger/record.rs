@@ -1,4 +1,4 @@
-//! One line of the ledger, as it was written.
+//! One line of the ledger, in its original spelling.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
 
-/// The order of the keys we write. A key of another tool stays where it was found.
+/// The order of the keys that Waypost writes. Keys of other tools keep their places.
 pub const KEYS: &[&str] = &[
     "id",
     "title",
@@ -43,31 +43,31 @@ pub const KEYS: &[&str] = &[
     "delete_reason",
 ];
 
-/// A JSON object: its keys in the order in which they stood, each value in its own spelling.
+/// A JSON object with its keys in their original order and each value in its original spelling.
 ///
-/// Only what is set or removed changes. Numbers of any length, escapes, nested spacing and keys of other tools come
-/// out as they went in.
+/// Only values that a caller sets or removes change. Numbers of any length, escapes, nested spacing and keys of other
+/// tools are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     fields: Vec<(String, String)>,
-    /// Whether a space stands after colons and commas between fields, as some tools write it.
+    /// Whether colons and commas between fields are followed by a space, as some tools write them.
     is_spaced: bool,
 }
 
 impl Record {
-    /// Reads an object. A key that stands twice is an error: nobody can say which value was meant.
+    /// Parses an object. A duplicate key is an error, because either value could be the right one.
     pub fn parse(line: &str) -> Result<Record> {
         let fields = Fields::parse(line)?.0.into_iter();
         let fields = fields.map(|(key, value)| (key.into_owned(), value.to_owned())).collect();
         Ok(Record { fields, is_spaced: is_spaced(line) })
     }
 
-    /// Makes a record of keys and spellings.
+    /// Creates a record from keys and spellings.
     pub(super) fn of(fields: Vec<(String, String)>, is_spaced: bool) -> Record {
         Record { fields, is_spaced }
     }
 
-    /// Tells whether a space stands after colons and commas between fields.
+    /// Tells whether colons and commas between fields are followed by a space.
     pub(super) fn is_spaced(&self) -> bool {
         self.is_spaced
     }
@@ -77,7 +77,7 @@ impl Record {
         self.fields.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
-    /// Returns a value that is a text.
+    /// Returns a value if it is a string.
     pub fn text(&self, key: &str) -> Option<String> {
         serde_json::from_str(self.raw(key)?).ok()
     }
@@ -87,7 +87,7 @@ impl Record {
         self.fields.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Sets a value. A new key is put where our order has it.
+    /// Sets a value. A new key is inserted according to [`KEYS`].
     pub fn set(&mut self, key: &str, value: &impl serde::Serialize) -> Result<()> {
         let spelling = serde_json::to_string(value)
             .map_err(|error| Error::internal(format!("{key} cannot be written")).because(error))?;
@@ -95,14 +95,14 @@ impl Record {
         Ok(())
     }
 
-    /// Sets a value as it is spelled.
+    /// Sets the spelling of a value.
     pub(super) fn put(&mut self, key: &str, spelling: String) {
         if let Some((_, old)) = self.fields.iter_mut().find(|(known, _)| known == key) {
             *old = spelling;
             return;
         }
         let rank = |key: &str| KEYS.iter().position(|known| *known == key);
-        // After the last key that comes before it in our order; what others put behind that one stays behind it.
+        // After the last key that precedes it in `KEYS`; keys of other tools after that one stay after it.
         let at = match rank(key) {
             Some(own) => self
                 .fields
@@ -114,7 +114,7 @@ impl Record {
         self.fields.insert(at, (key.to_owned(), spelling));
     }
 
-    /// Takes a key out. Returns whether it was there.
+    /// Removes a key. Returns whether it was there.
     pub fn remove(&mut self, key: &str) -> bool {
         let before = self.fields.len();
         self.fields.retain(|(known, _)| known != key);
@@ -137,23 +137,23 @@ impl Record {
     }
 }
 
-/// The fields of a record where they stand, to be read and not changed.
+/// A read-only view of the fields of a record, borrowed from its line.
 #[derive(Clone, Debug)]
 pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 impl<'a> Fields<'a> {
-    /// Reads an object, as [`Record::parse`] does.
+    /// Parses an object, as [`Record::parse`] does.
     pub fn parse(line: &'a str) -> Result<Fields<'a>> {
         serde_json::from_str(line).map_err(|error| Error::damaged("not a record").because(error))
     }
 }
 
-/// What has fields that can be read.
+/// Read access to the fields of a record.
 pub trait Raw {
     /// Returns the spelling of a value.
     fn raw(&self, key: &str) -> Option<&str>;
 
-    /// Returns a value that is a text.
+    /// Returns a value if it is a string.
     fn text(&self, key: &str) -> Option<String> {
         serde_json::from_str(self.raw(key)?).ok()
     }
@@ -187,7 +187,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
                 let mut keys = Keys::default();
                 while let Some((Key(key), value)) = map.next_entry::<Key<'de>, &'de RawValue>()? {
                     if !keys.insert(key.clone()) {
-                        return Err(serde::de::Error::custom(format!("the key {key:?} stands twice")));
+                        return Err(serde::de::Error::custom(format!("duplicate key {key:?}")));
                     }
                     fields.push((key, value.get()));
                 }
@@ -199,7 +199,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// A key, where it stands if it is spelled without escapes.
+/// A key, borrowed from the line if it has no escapes.
 pub(super) struct Key<'a>(pub(super) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
@@ -226,31 +226,32 @@ impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
     }
 }
 
-/// The keys of an object, to notice one that stands twice. Most objects have few; very many must not take very long.
+/// The keys of an object, to detect duplicates. A list is fastest for the few keys of most objects; the set keeps an
+/// object with very many keys from taking quadratic time.
 pub(super) struct Keys<K> {
-    few: Vec<K>,
-    many: HashSet<K>,
+    list: Vec<K>,
+    rest: HashSet<K>,
 }
 
 impl<K> Default for Keys<K> {
     fn default() -> Self {
-        Keys { few: Vec::new(), many: HashSet::new() }
+        Keys { list: Vec::new(), rest: HashSet::new() }
     }
 }
 
 impl<K: Eq + Hash> Keys<K> {
-    const FEW: usize = 48;
+    const MAX_IN_LIST: usize = 48;
 
     /// Adds a key. Returns whether it is new.
     pub(super) fn insert(&mut self, key: K) -> bool {
-        if self.few.contains(&key) {
+        if self.list.contains(&key) {
             return false;
         }
-        if self.few.len() < Self::FEW {
-            self.few.push(key);
+        if self.list.len() < Self::MAX_IN_LIST {
+            self.list.push(key);
             return true;
         }
-        self.many.insert(key)
+        self.rest.insert(key)
     }
 }
 
@@ -279,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_leaves_every_other_value_as_it_was_spelled() {
+    fn a_change_keeps_the_spelling_of_every_other_value() {
         let line = r#"{"id":"a-1","title":"\u003cx\u003e","priority":2,"big":123456789012345678901234567890,"z":{"b": 1,"a":[ ]},"f":1.0e+2}"#;
         let mut record = Record::parse(line).unwrap();
         record.set("priority", &0).unwrap();
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn new_keys_stand_where_our_order_has_them() {
+    fn new_keys_are_inserted_in_our_order() {
         let mut record = Record::parse(r#"{"id":"a-1","theirs":1,"updated_at":"x","more":2}"#).unwrap();
         record.set("title", &"t").unwrap();
         record.set("labels", &["l"]).unwrap();
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_object_is_damage() {
+    fn a_line_that_is_not_one_object_is_an_error() {
         for bad in ["", "[]", "1", "{", "{}x", "{} {}", r#"{"a":1,"a":2}"#, r#"{"a":NaN}"#, "\u{feff}{}"] {
             assert!(Record::parse(bad).is_err(), "{bad:?}");
         }
@@ -320,7 +321,7 @@ mod tests {
             Just(serde_json::Value::Null),
             any::<bool>().prop_map(Into::into),
             any::<i64>().prop_map(Into::into),
-            any::<f64>().prop_filter("JSON knows no infinity", |number| number.is_finite()).prop_map(Into::into),
+            any::<f64>().prop_filter("JSON has no infinity", |number| number.is_finite()).prop_map(Into::into),
             ".*".prop_map(Into::into),
         ];
         leaf.prop_recursive(3, 20, 4, |inner| {
@@ -334,7 +335,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_object_comes_out_as_it_went_in(value in proptest::collection::vec((".*", json()), 0..8)) {
+        fn parsing_and_writing_any_object_keeps_its_spelling(value in proptest::collection::vec((".*", json()), 0..8)) {
             let object: serde_json::Map<_, _> = value.into_iter().collect();
             let line = serde_json::Value::Object(object).to_string();
             prop_assert_eq!(Record::parse(&line).unwrap().to_line(), line);

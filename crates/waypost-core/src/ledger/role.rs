@@ -1,16 +1,16 @@
-//! Whether somebody maintains a repository or contributes to it, as far as that can be told offline.
+//! Guesses, without network access, whether the user maintains a repository or contributes to it.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What somebody is to a repository.
+/// The user's role in a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Writes its ledger.
+    /// Writes the ledger.
     Maintainer,
-    /// Reads it, and proposes.
+    /// Reads the ledger, and proposes issues.
     Contributor,
 }
 
@@ -23,32 +23,32 @@ impl fmt::Display for Role {
     }
 }
 
-/// A remote of a repository: its name, and where it is pushed to.
+/// A remote of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
     /// Its name.
     pub name: String,
-    /// Where it is fetched from.
+    /// The URL to fetch from.
     pub url: String,
-    /// Where it is pushed to, if that is somewhere else.
+    /// The URL to push to, if it differs.
     pub push_url: Option<String>,
 }
 
-/// Guesses a role from the remotes of a repository, and says why.
+/// Guesses the role from the remotes of a repository. Returns it with the reason.
 pub fn guess(remotes: &[Remote]) -> (Role, &'static str) {
     let named = |name: &str| remotes.iter().find(|remote| remote.name == name);
     let origin = named("origin");
     if let Some(upstream) = named("upstream")
         && origin.is_none_or(|origin| origin.url != upstream.url)
     {
-        return (Role::Contributor, "the remote upstream is not origin: this is a fork");
+        return (Role::Contributor, "the remotes upstream and origin differ: this is a fork");
     }
     let Some(origin) = origin.or(remotes.first()) else {
         return (Role::Maintainer, "there is no remote");
     };
     match access(origin.push_url.as_deref().unwrap_or(&origin.url)) {
-        Access::Push => (Role::Maintainer, "its remote is reached over ssh, with credentials or by a path"),
-        Access::Anonymous => (Role::Contributor, "its remote is reached without credentials"),
+        Access::Push => (Role::Maintainer, "its remote uses ssh, credentials or a path"),
+        Access::Anonymous => (Role::Contributor, "its remote uses no credentials"),
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn b6_remotes_tell_the_role() {
+    fn b6_the_role_follows_from_the_remotes() {
         for (url, role) in [
             ("git@example.org:team/project.git", Role::Maintainer),
             ("ssh://git@example.org/team/project", Role::Maintainer),

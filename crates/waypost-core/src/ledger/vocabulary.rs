@@ -1,40 +1,40 @@
-//! The words of the ledger: statuses, priorities, kinds of dependencies.
+//! The words of the ledger: statuses, priorities and kinds of dependencies.
 
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
 
-/// What a status means for work.
+/// The meaning of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Category {
-    /// To be done: may be ready.
+    /// Open: may be ready.
     Active,
-    /// Somebody is on it.
+    /// In progress.
     Wip,
-    /// It is finished, and blocks nobody.
+    /// Finished; blocks no other issue.
     Done,
-    /// Set aside.
+    /// Neither ready nor finished, for example blocked or deferred.
     Frozen,
-    /// It was deleted, and blocks nobody.
+    /// Deleted; blocks no other issue.
     Deleted,
 }
 
 impl Category {
-    /// Tells whether it is over: such an issue blocks nothing and needs nothing.
+    /// Tells whether the issue is finished or deleted: it blocks no other issue and needs no work.
     pub fn is_over(self) -> bool {
         matches!(self, Category::Done | Category::Deleted)
     }
 }
 
-/// The statuses and what they mean, with those that the configuration adds.
+/// The built-in statuses and those that the configuration adds, with their meanings.
 #[derive(Clone, Debug, Default)]
 pub struct Statuses {
     custom: BTreeMap<String, Category>,
 }
 
 impl Statuses {
-    /// The statuses that need no configuration.
+    /// The built-in statuses.
     pub const BUILT_IN: &[(&str, Category)] = &[
         ("open", Category::Active),
         ("in_progress", Category::Wip),
@@ -47,12 +47,12 @@ impl Statuses {
         ("deleted", Category::Deleted),
     ];
 
-    /// Adds statuses of one's own.
+    /// Adds custom statuses to the built-in ones.
     pub fn with_custom(custom: BTreeMap<String, Category>) -> Self {
         Statuses { custom }
     }
 
-    /// Returns what a status means. One that nobody defined is set aside: it is neither ready nor finished.
+    /// Returns the meaning of a status. An undefined one is [`Category::Frozen`]: neither ready nor finished.
     pub fn category(&self, status: &str) -> Category {
         let built_in = Self::BUILT_IN.iter().find(|(known, _)| *known == status).map(|(_, category)| *category);
         built_in.or_else(|| self.custom.get(status).copied()).unwrap_or(Category::Frozen)
@@ -64,10 +64,10 @@ impl Statuses {
     }
 }
 
-/// What a repository's configuration says about words and rules.
+/// The part of a repository's configuration that concerns statuses and readiness.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// What statuses mean.
+    /// The statuses.
     pub statuses: Statuses,
     /// Whether a blocker that is in no ledger counts as done.
     pub ignore_unresolved: bool,
@@ -76,33 +76,33 @@ pub struct Terms {
 /// The priority of an issue that names none.
 pub const DEFAULT_PRIORITY: u8 = 2;
 
-/// Reads a priority: 0 to 4, or P0 to P4.
+/// Parses a priority: 0 to 4, or P0 to P4.
 pub fn priority(text: &str) -> Result<u8> {
     match text.trim().trim_start_matches(['p', 'P']).parse() {
         Ok(priority @ 0..=4) => Ok(priority),
-        _ => Err(Error::invalid(format!("{text:?} is not a priority")).hint("it is 0 (highest) to 4, or P0 to P4")),
+        _ => Err(Error::invalid(format!("{text:?} is not a priority")).hint("use 0 (highest) to 4, or P0 to P4")),
     }
 }
 
-/// How one issue depends on another.
+/// The kind of a dependency on another issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DependencyKind {
-    /// It waits for the other.
+    /// The other issue blocks this one.
     Blocks,
-    /// The other is its parent.
+    /// The other issue is the parent.
     ParentChild,
-    /// They have something to do with each other.
+    /// The issues are related.
     Related,
-    /// It was found while working on the other.
+    /// This issue was discovered while working on the other.
     DiscoveredFrom,
-    /// It is the same as the other.
+    /// This issue duplicates the other.
     Duplicates,
-    /// It takes the place of the other.
+    /// This issue supersedes the other.
     Supersedes,
 }
 
 impl DependencyKind {
-    /// Every spelling and its meaning. The first of each meaning is the one we write.
+    /// Every spelling and its meaning. Waypost writes the first spelling of each meaning.
     const SPELLINGS: &[(&str, DependencyKind)] = &[
         ("blocks", DependencyKind::Blocks),
         ("blocked-by", DependencyKind::Blocks),
@@ -120,23 +120,23 @@ impl DependencyKind {
         ("supersedes", DependencyKind::Supersedes),
     ];
 
-    /// Returns what a spelling found in a file means, if anything.
+    /// Returns the meaning of a spelling found in a file; none if it is unknown.
     pub fn read(text: &str) -> Option<DependencyKind> {
         Self::SPELLINGS.iter().find(|(known, _)| *known == text).map(|(_, kind)| *kind)
     }
 
-    /// Reads what somebody typed; an unknown word is refused with the nearest one.
+    /// Parses user input; the error for an unknown word suggests the nearest one.
     pub fn parse(text: &str) -> Result<DependencyKind> {
         Self::read(text).ok_or_else(|| {
-            let error = Error::invalid(format!("there is no kind of dependency {text:?}"));
+            let error = Error::invalid(format!("there is no dependency type {text:?}"));
             match nearest(text, Self::SPELLINGS.iter().map(|(known, _)| *known)) {
                 Some(near) => error.hint(format!("did you mean {near}?")),
-                None => error.hint("it is blocks, parent-child, related, discovered-from, duplicates or supersedes"),
+                None => error.hint("use blocks, parent-child, related, discovered-from, duplicates or supersedes"),
             }
         })
     }
 
-    /// Returns the spelling we write.
+    /// Returns the spelling that Waypost writes.
     pub const fn as_str(self) -> &'static str {
         match self {
             DependencyKind::Blocks => "blocks",
@@ -154,17 +154,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_is_read_and_ours_is_written() {
+    fn every_spelling_is_read_and_the_first_one_is_written() {
         for (spelling, kind) in DependencyKind::SPELLINGS {
             assert_eq!(DependencyKind::parse(spelling).unwrap(), *kind);
             assert_eq!(DependencyKind::read(kind.as_str()), Some(*kind));
         }
         assert_eq!(DependencyKind::parse("block").unwrap_err().hints(), ["did you mean blocks?"]);
-        assert!(DependencyKind::parse("wombat").unwrap_err().hints()[0].starts_with("it is blocks"));
+        assert!(DependencyKind::parse("wombat").unwrap_err().hints()[0].starts_with("use blocks"));
     }
 
     #[test]
-    fn priorities_are_numbers_with_or_without_a_p() {
+    fn a_priority_is_a_number_with_or_without_a_p() {
         assert_eq!((priority("0").unwrap(), priority("P4").unwrap(), priority("p1").unwrap()), (0, 4, 1));
         for bad in ["5", "-1", "", "high", "P", "1.5"] {
             assert!(priority(bad).is_err(), "{bad:?}");
@@ -175,7 +175,7 @@ mod tests {
     fn an_undefined_status_is_neither_ready_nor_finished() {
         let statuses = Statuses::with_custom([("review".to_owned(), Category::Wip)].into());
         assert_eq!(statuses.category("review"), Category::Wip);
-        assert_eq!(statuses.category("whatever"), Category::Frozen);
-        assert!(statuses.knows("open") && statuses.knows("review") && !statuses.knows("whatever"));
+        assert_eq!(statuses.category("undefined"), Category::Frozen);
+        assert!(statuses.knows("open") && statuses.knows("review") && !statuses.knows("undefined"));
     }
 }

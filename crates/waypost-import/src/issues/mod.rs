@@ -18,7 +18,7 @@ use std::fmt;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use waypost_core::ledger::document::LONGEST_LINE;
+use waypost_core::ledger::document::MAX_LINE_BYTES;
 use waypost_core::ledger::record::Record;
 use waypost_core::nearest::nearest;
 use waypost_core::{Error, Result};
@@ -182,7 +182,7 @@ pub fn read(format: Format, sources: &[Source]) -> Result<Imported> {
         }
     }
     // What is to get an id needs room for it.
-    let longest = if format.is_ours() { LONGEST_LINE } else { LONGEST_LINE / 2 };
+    let longest = if format.is_ours() { MAX_LINE_BYTES } else { MAX_LINE_BYTES / 2 };
     let notes = &mut imported.notes;
     imported.records.retain(|record| {
         let fits = record.to_line().len() <= longest;
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn one_item_that_is_too_long_for_a_line_does_not_keep_the_others_back() {
         let text =
-            format!(r#"[{{"number":1,"title":"a","body":"{}"}},{{"number":2,"title":"b"}}]"#, "x".repeat(LONGEST_LINE));
+            format!(r#"[{{"number":1,"title":"a","body":"{}"}},{{"number":2,"title":"b"}}]"#, "x".repeat(MAX_LINE_BYTES));
         let imported = read(Format::Github, &[source(&text)]).unwrap();
         assert_eq!((imported.records.len(), imported.notes[0].item.as_str()), (1, "gh-1"));
     }

@@ -167,7 +167,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
         if let Some(origin) = &new.discovered_from {
             change::depend(&mut record, &self.find(origin)?, DependencyKind::DiscoveredFrom, self.author)?;
         }
-        if let Some(word) = self.visibility.and_then(Visibility::word) {
+        if let Some(word) = self.visibility.and_then(Visibility::as_field) {
             record.set("visibility", &word)?;
         }
         self.draft.add(&record)?;

@@ -1,8 +1,8 @@
-//! Versions of a file become one file.
+//! Merges versions of a ledger file.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::super::document::{Content, Document, LONGEST_LINE};
+use super::super::document::{Content, Document, MAX_LINE_BYTES};
 use super::super::issue::{Issue, moment};
 use super::super::mark;
 use super::super::record::Record;
@@ -13,10 +13,10 @@ use super::record;
 use super::register::spelling;
 use crate::time::Timestamp;
 
-/// Merges two versions of a file, and the one that both come from, if it is known.
+/// Merges two versions of a file with their common base, if it is known.
 ///
-/// There are no conflicts. An issue that a side does not have is not deleted by that: only a tombstone deletes, and only
-/// pruning takes out.
+/// There are no conflicts. An issue that is missing on one side is not deleted: only a tombstone deletes, and only pruning
+/// removes.
 pub fn merge(base: Option<&Document>, left: &Document, right: &Document) -> Document {
     if left.to_bytes() == right.to_bytes() {
         return left.clone();
@@ -26,24 +26,24 @@ pub fn merge(base: Option<&Document>, left: &Document, right: &Document) -> Docu
     Document::parse(sides.merge())
 }
 
-/// What one line of a file is about.
+/// Identifies a line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Key {
-    /// A line that is no issue, by what it says. Empty ones are counted.
+    /// A line that is not an issue, by its bytes. Blank lines are numbered.
     Other(Vec<u8>, usize),
     Issue(String),
 }
 
-/// A file, taken apart.
+/// A parsed file.
 struct Version {
     header: Option<Record>,
     mark: Option<Timestamp>,
     issues: HashMap<String, Vec<u8>>,
-    /// Each line that is no issue, and the issue it stands behind.
+    /// Each line that is not an issue, and the issue before it.
     others: HashMap<Key, Option<String>>,
     order: Vec<Key>,
     is_sorted: bool,
-    /// None if lines end in different ways.
+    /// None if the lines have different endings.
     ending: Option<&'static str>,
     endings: HashMap<Key, &'static str>,
     is_ended: bool,
@@ -90,9 +90,9 @@ impl Version {
                 version.order.push(key);
             }
         }
-        let ways: HashSet<&str> =
+        let endings: HashSet<&str> =
             (0..document.len()).map(|place| document.ending(place)).filter(|ending| !ending.is_empty()).collect();
-        version.ending = match (ways.contains("\r\n"), ways.contains("\n")) {
+        version.ending = match (endings.contains("\r\n"), endings.contains("\n")) {
             (true, true) => None,
             (true, false) => Some("\r\n"),
             _ => Some("\n"),
@@ -130,12 +130,12 @@ impl Sides<'_> {
         };
         let mut lines: Vec<(&[u8], &str)> = Vec::new();
         let header = header.map(|header| header.to_line());
-        let usual = self.choose(|side| Some(side.ending)).flatten();
+        let common_ending = self.choose(|side| Some(side.ending)).flatten();
         if let Some(header) = &header {
-            lines.push((header.as_bytes(), usual.unwrap_or("\n")));
+            lines.push((header.as_bytes(), common_ending.unwrap_or("\n")));
         }
         for key in &order {
-            let ending = usual.unwrap_or_else(|| {
+            let ending = common_ending.unwrap_or_else(|| {
                 self.choose(|side| side.endings.get(key).copied()).filter(|ending| !ending.is_empty()).unwrap_or("\n")
             });
             match key {
@@ -157,12 +157,12 @@ impl Sides<'_> {
         bytes
     }
 
-    /// Chooses between what two sides have: what is new, else the greater.
+    /// Chooses between the values of two sides: the new one, else the greater.
     fn choose<T: Ord>(&self, of: impl Fn(&Version) -> Option<T>) -> Option<T> {
         spelling(self.base.and_then(&of).as_ref(), of(self.left), of(self.right))
     }
 
-    /// The first line, with the later mark.
+    /// The header line, with the later mark.
     fn header(&self) -> Option<Record> {
         match (&self.left.header, &self.right.header) {
             (Some(left), Some(right)) => {
@@ -172,7 +172,7 @@ impl Sides<'_> {
         }
     }
 
-    /// The issues by id, each as a line; as two, if one would be too long to be read.
+    /// The issues by id, each as one line; as two lines, if the merged line would be too long.
     fn issues(&self) -> BTreeMap<String, Vec<Vec<u8>>> {
         let mut merged = BTreeMap::new();
         for (id, left) in &self.left.issues {
@@ -201,21 +201,21 @@ impl Sides<'_> {
         let base = self.base.and_then(|base| base.record(id));
         if let (Some(one), Some(other)) = (parsed(left), parsed(right)) {
             let line = record::merge(base.as_ref(), &one, &other).to_line().into_bytes();
-            if line.len() <= LONGEST_LINE {
+            if line.len() <= MAX_LINE_BYTES {
                 return vec![line];
             }
         }
         vec![left.min(right).clone(), left.max(right).clone()]
     }
 
-    /// Tells whether an issue that the other side does not have was pruned there, and nobody touched it here since.
+    /// Tells whether the other side pruned an issue that this side left unchanged.
     fn is_pruned(&self, id: &str, line: &[u8], other: &Version) -> bool {
         let Some(mark) = other.mark else { return false };
         let Some(record) = parsed(line) else { return false };
         let closed_at = record.text("closed_at").as_deref().and_then(moment);
         let status = Issue::read(&record).map(|(issue, _)| issue.status).unwrap_or_default();
         let statuses = Statuses::default();
-        // A status of one's own may be one of finished work; the moment of closing says so.
+        // A custom status may mean finished; then `closed_at` is set.
         let is_closed = statuses.category(&status) == Category::Done || !statuses.knows(&status);
         if !is_closed || closed_at.is_none_or(|closed_at| closed_at >= mark) {
             return false;
@@ -224,7 +224,7 @@ impl Sides<'_> {
         base.issues.get(id).is_some_and(|before| before == line || meaning_of(before) == meaning_of(line))
     }
 
-    /// The lines that are no issues, each with the issue it stands behind.
+    /// The lines that are not issues, each with the issue before it.
     fn others(&self) -> HashMap<Key, Option<String>> {
         let had_issues = self.base.is_some_and(|base| !base.issues.is_empty());
         let is_emptied = |side: &Version| had_issues && side.issues.is_empty();
@@ -244,7 +244,7 @@ impl Sides<'_> {
         merged
     }
 
-    /// Issues by id, and everything else behind the issue it stood behind.
+    /// Issues sorted by id, and every other line after the issue it followed.
     fn sorted(&self, issues: &BTreeMap<String, Vec<Vec<u8>>>, others: &HashMap<Key, Option<String>>) -> Vec<Key> {
         let lists = [self.left, self.right]
             .map(|side| side.order.iter().filter(|key| others.contains_key(key)).cloned().collect());
@@ -263,7 +263,7 @@ impl Sides<'_> {
     }
 }
 
-/// The lines of one id as one line.
+/// Merges several lines of one id into one line.
 fn united(document: &Document, places: &[usize]) -> Vec<u8> {
     let lines: Vec<&[u8]> = places.iter().map(|place| document.line(*place)).collect();
     if lines.iter().all(|line| *line == lines[0]) {
@@ -289,7 +289,7 @@ mod tests {
         Document::parse(text.as_bytes().to_vec())
     }
 
-    /// Merges both ways round.
+    /// Merges with the sides in both orders.
     #[track_caller]
     fn check(base: Option<&str>, left: &str, right: &str, expected: &str) {
         let base = base.map(parse);
@@ -303,7 +303,7 @@ mod tests {
     const MARK: &str = r#"{"_type":"waypost","pruned_before":"2026-01-01T00:00:00.001Z"}"#;
 
     #[test]
-    fn new_issues_of_both_sides_stand_in_order() {
+    fn new_issues_of_both_sides_are_in_order() {
         check(
             Some("{\"id\":\"b\"}\n"),
             "{\"id\":\"a\"}\n{\"id\":\"b\"}\n",
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_that_was_emptied_deletes_nothing() {
+    fn an_emptied_side_deletes_nothing() {
         let full = "{\"_type\":\"memory\"}\n{\"id\":\"a\"}\n";
         check(Some(full), full, "", full);
         check(
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_pruned_stays_out() {
+    fn a_pruned_issue_stays_out() {
         let old = format!("{{\"id\":\"a\"}}\n{CLOSED}\n");
         let pruned = format!("{MARK}\n{{\"id\":\"a\"}}\n");
         check(Some(&old), &pruned, &old, &pruned);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reopened_changed_or_closed_elsewhere_comes_back() {
+    fn a_pruned_issue_that_the_other_side_reopened_or_changed_comes_back() {
         let old = format!("{{\"id\":\"a\"}}\n{CLOSED}\n");
         let pruned = format!("{MARK}\n{{\"id\":\"a\"}}\n");
         for changed in ["{\"id\":\"c\",\"status\":\"open\"}".to_owned(), CLOSED.replace('}', ",\"notes\":\"n\"}")] {
@@ -343,13 +343,13 @@ mod tests {
         }
         let elsewhere = CLOSED.replace("\"c\"", "\"e\"");
         check(Some(&old), &pruned, &format!("{old}{elsewhere}\n"), &format!("{pruned}{elsewhere}\n"));
-        // Without a base only the mark can tell.
+        // Without a base only the mark decides.
         let later = CLOSED.replace("2026-01-01", "2026-01-02");
         check(None, &pruned, &format!("{later}\n"), &format!("{pruned}{later}\n"));
     }
 
     #[test]
-    fn the_later_mark_counts_and_what_others_put_beside_it_stays() {
+    fn the_later_mark_counts_and_fields_of_other_tools_stay() {
         let with = |mark: &str, more: &str| format!("{{\"_type\":\"waypost\",\"pruned_before\":\"{mark}\"{more}}}\n");
         check(
             Some(&with("2026-01-01T00:00:00Z", "")),
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_issues_are_merged_as_they_are() {
+    fn lines_that_are_not_issues_are_merged_unchanged() {
         check(
             Some("{\"_type\":\"memory\",\"k\":1}\n{\"id\":\"a\"}\nnoise\n"),
             "{\"_type\":\"memory\",\"k\":2}\n{\"id\":\"a\"}\nnoise\n# mine\n",
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_stands_twice_is_one_issue() {
+    fn lines_with_the_same_id_become_one_issue() {
         check(
             None,
             "{\"id\":\"a\",\"labels\":[\"x\"]}\n{\"id\":\"a\",\"labels\":[\"y\"]}\n",
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_order_keeps_the_order_it_has() {
+    fn an_unsorted_file_keeps_its_order() {
         check(
             None,
             "{\"id\":\"c\"}\n{\"id\":\"a\"}\n",
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_and_marks_of_the_file_follow_whoever_changed_them() {
+    fn line_endings_and_byte_order_marks_follow_the_side_that_changed_them() {
         let (unix, dos) = ("{\"id\":\"a\"}\n", "{\"id\":\"a\"}\r\n");
         check(Some(unix), dos, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n", "{\"id\":\"a\"}\r\n{\"id\":\"b\"}\r\n");
         check(Some(dos), dos, "{\"id\":\"a\"}\n{\"id\":\"b\"}", "{\"id\":\"a\"}\n{\"id\":\"b\"}");
@@ -404,8 +404,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_would_be_too_long_to_read_is_not_written() {
-        let long = |key: &str| format!("{{\"id\":\"a\",\"{key}\":\"{}\"}}", "x".repeat(LONGEST_LINE - 100));
+    fn a_merged_line_that_would_be_too_long_is_not_written() {
+        let long = |key: &str| format!("{{\"id\":\"a\",\"{key}\":\"{}\"}}", "x".repeat(MAX_LINE_BYTES - 100));
         let merged = merge(None, &parse(&long("y")), &parse(&long("z")));
         assert_eq!(merged.len(), 2);
         assert!(merged.contents().all(|content| content == Content::Issue("a".to_owned())));

@@ -1,4 +1,4 @@
-//! Labels, dependencies and comments: lists that are sets.
+//! Merges labels, dependencies and comments: lists that are sets.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ use crate::time::Timestamp;
 /// The fields that are sets.
 pub(super) const SETS: &[&str] = &["labels", "dependencies", "comments"];
 
-/// Something in a list.
+/// An item of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
-    /// What makes it the same as one in another version.
+    /// Identifies the item across versions.
     pub(super) key: String,
     pub(super) raw: String,
     meaning: String,
@@ -38,8 +38,8 @@ impl Item {
                 let word = DependencyKind::read(word).map_or_else(|| word.to_owned(), |kind| kind.as_str().to_owned());
                 edge["depends_on_id"].as_str().map_or_else(|| meaning.clone(), |on| format!("{on} {word}"))
             }
-            // Some tools count their comments from one in every clone, so an id alone says nothing. One that was edited is
-            // another comment, so that of two edits none is lost.
+            // Some tools number their comments from one in every clone, so an id does not identify a comment. An edited
+            // comment counts as a new one, so that neither of two edits is lost.
             "comments" => {
                 time = value()["created_at"].as_str().and_then(moment);
                 meaning.clone()
@@ -54,14 +54,14 @@ impl Item {
     }
 }
 
-/// Returns what is in a list; nothing is an empty one. None if it is no list.
+/// Returns the items of a list; a missing list is empty. None if the value is not a list.
 pub(super) fn items(field: &str, raw: Option<&str>) -> Option<Vec<Item>> {
     let Some(raw) = raw.filter(|raw| !["null", "\"\""].contains(raw)) else { return Some(Vec::new()) };
     let items: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
     Some(items.iter().map(|item| Item::read(field, item.get())).collect())
 }
 
-/// Merges sets: what a side added is in, what a side took out is not.
+/// Merges sets three-way: items that a side added are in, items that a side removed are not.
 pub(super) fn union(base: Option<&[Item]>, left: &[Item], right: &[Item]) -> HashMap<String, Item> {
     let by_key = |items: &[Item]| {
         let mut known: HashMap<String, Item> = HashMap::new();
@@ -87,7 +87,7 @@ pub(super) fn union(base: Option<&[Item]>, left: &[Item], right: &[Item]) -> Has
     merged
 }
 
-/// Chooses between two items of the same key: the one that was changed, else the greater.
+/// Chooses between two items with the same key: the changed one, else the greater.
 pub(super) fn choose(base: Option<&Item>, left: Item, right: Item) -> Item {
     let base_meaning = base.map(|base| &base.meaning);
     if left.meaning == right.meaning {
@@ -101,7 +101,7 @@ pub(super) fn choose(base: Option<&Item>, left: Item, right: Item) -> Item {
     if base_meaning == Some(&right.meaning) || left.meaning > right.meaning { left } else { right }
 }
 
-/// Puts what was kept in order: as it was, and what is new behind it.
+/// Sorts the kept items: existing ones in their order, then new ones by rank.
 pub(super) fn arrange(
     base: Option<&[Item]>,
     left: &[Item],
@@ -118,7 +118,7 @@ pub(super) fn arrange(
     order
 }
 
-/// Returns how a list is spelled: as a side has it, if one has just this.
+/// Returns the spelling of a list: that of a side that has exactly these items, else a new one.
 pub(super) fn spelled(
     items: &[Item],
     base: Option<&str>,

@@ -1,38 +1,38 @@
-//! What a value means, apart from how it is spelled.
+//! The meaning of a value, independent of its spelling.
 
 use serde_json::value::RawValue;
 
 use super::super::issue::moment;
 
-/// Deeper values are compared as they are spelled.
-const DEEPEST: usize = 60;
+/// Deeper values are compared by their spelling.
+const MAX_DEPTH: usize = 60;
 
-/// What goes for nothing: tools that write all their columns write these.
-const NOTHING: &[&str] = &["null", "\"\"", "[]", "{}"];
+/// Values that count as missing: some tools write all their columns.
+const EMPTY_VALUES: &[&str] = &["null", "\"\"", "[]", "{}"];
 
-/// Returns what the value of a key means. Two values mean the same if these are equal; nothing is the empty text.
+/// Returns the meaning of a field's value. Equal meanings are equal strings; a missing value is the empty string.
 pub(super) fn of_field(key: &str, raw: Option<&str>) -> String {
     match raw {
-        Some(raw) if !NOTHING.contains(&raw.trim()) => {
+        Some(raw) if !EMPTY_VALUES.contains(&raw.trim()) => {
             if let Some(at) = key.ends_with("_at").then(|| instant(raw)).flatten() {
                 return at;
             }
             of_value(raw)
         }
-        // One without a status is open.
+        // A missing status means open.
         _ if key == "status" => "\"open\"".to_owned(),
         _ => String::new(),
     }
 }
 
-/// Returns what a value means, of whatever key.
+/// Returns the meaning of a value, whatever its key.
 pub(super) fn of_value(raw: &str) -> String {
     let mut meaning = String::with_capacity(raw.len());
-    write(raw.trim(), DEEPEST, &mut meaning);
+    write(raw.trim(), MAX_DEPTH, &mut meaning);
     meaning
 }
 
-/// A moment, in whichever style it is spelled.
+/// A timestamp in one style, whatever its spelling.
 fn instant(raw: &str) -> Option<String> {
     let text: String = serde_json::from_str(raw).ok()?;
     Some(format!("\"{}\"", moment(&text)?))
@@ -70,7 +70,7 @@ fn write(raw: &str, depth: usize, meaning: &mut String) {
             Err(_) => meaning.push_str(raw),
         },
         Some(b'-' | b'0'..=b'9') => match raw.parse::<f64>() {
-            // Longer ones do not fit any type, so there the spelling counts.
+            // Longer numbers fit no type, so they are compared by their spelling.
             Ok(number) if raw.len() <= 15 => meaning.push_str(&number.to_string()),
             _ => meaning.push_str(raw),
         },
@@ -78,7 +78,7 @@ fn write(raw: &str, depth: usize, meaning: &mut String) {
     }
 }
 
-/// The fields of an object, in order, also if a key stands twice.
+/// The fields of an object in order, including duplicate keys.
 struct Object<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> serde::Deserialize<'de> for Object<'a> {
@@ -105,7 +105,7 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Object<'a> {
     }
 }
 
-/// A number made of a text that stays the same for ever: it becomes part of what is written.
+/// Hashes a text (FNV-1a). The algorithm must never change, because digests are written into ledgers.
 pub(super) fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spelling_is_not_meaning() {
+    fn different_spellings_have_the_same_meaning() {
         for (one, other) in [
             (r#""\u00fc""#, "\"ü\""),
             ("[1, 2]", "[1,2]"),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_compared_as_moments_and_nothing_is_nothing() {
+    fn timestamps_are_compared_as_times_and_empty_values_count_as_missing() {
         let at = |raw| of_field("closed_at", Some(raw));
         assert_eq!(at("\"2026-01-01T01:00:00+01:00\""), at("\"2026-01-01T00:00:00.000Z\""));
         assert_ne!(
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn very_deep_values_do_not_take_the_stack() {
+    fn very_deep_values_do_not_overflow_the_stack() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(!of_value(&deep).is_empty());
         let objects = format!("{}1{}", "{\"a\":".repeat(50_000), "}".repeat(50_000));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_the_same_for_ever() {
+    fn the_digest_algorithm_does_not_change() {
         assert_eq!(digest(""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(digest("a"), 0xaf63_dc4c_8601_ec8c);
     }

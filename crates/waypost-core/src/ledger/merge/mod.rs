@@ -1,10 +1,10 @@
-//! Versions of a ledger become one, field by field, and nothing of any of them vanishes.
+//! Merges versions of a ledger field by field, without losing anything.
 //!
-//! A merge depends on what is merged and on nothing else: not on who merges, not on when, not on which side is called left.
-//! So everybody who merges the same versions gets the same bytes, in whatever order they come.
+//! The result depends on the versions alone: not on the user who merges, the time, or which side is called left. So all
+//! clones that merge the same versions, in any order, get the same bytes.
 //!
-//! A field that two sides set differently keeps the value that was set last. The other one is kept in a comment, from
-//! which later merges read that it is still in the running; `register.rs` says how.
+//! If two sides set a field to different values, the later value wins. The other one is kept in a comment, where later
+//! merges find it as a candidate; `register.rs` explains how.
 
 mod document;
 mod list;

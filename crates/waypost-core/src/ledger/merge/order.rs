@@ -1,13 +1,13 @@
-//! Several orders of some of the same things become one.
+//! Merges several orders of overlapping items.
 //!
-//! Inside a record only what nobody disputes counts for the order, and the rest is put where it belongs by itself: with a
-//! compromise between orders the result would depend on which of them met first.
+//! Inside a record only an undisputed order counts, and all other items are sorted by their own rank: a compromise between
+//! orders would make the result depend on the order of merges.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
-/// Returns everything that is in any of the lists, once. What comes before something in a list does so in the result;
-/// where the lists leave it open, or contradict each other, the rank decides.
+/// Returns every item of the lists once. The result keeps the order of each list; where the lists leave it open or
+/// contradict each other, the rank decides.
 pub(super) fn interleave<K, R>(lists: &[Vec<K>], rank: impl Fn(&K) -> R) -> Vec<K>
 where
     K: Clone + Eq + Hash,
@@ -30,7 +30,7 @@ where
             awaited[after] += 1;
         }
     }
-    // By rank and not by number: which list comes first must not matter.
+    // By rank and not by number: the order of the lists must not matter.
     let ranked = |number: usize| (rank(keys[number]), number);
     let mut waiting: BTreeSet<(R, usize)> = (0..keys.len()).map(ranked).collect();
     let mut free: BTreeSet<(R, usize)> = (0..keys.len()).filter(|number| awaited[*number] == 0).map(ranked).collect();
@@ -48,8 +48,8 @@ where
     order
 }
 
-/// Chooses the order to begin with: the one that a side changed, else the one that both sides come from. What is not in it
-/// has no place yet.
+/// Chooses the initial order: that of the side that changed it, else that of the base. Items that are not in it have no
+/// place yet.
 pub(super) fn skeleton<'a, K: Eq>(base: Option<&'a [K]>, left: &'a [K], right: &'a [K]) -> &'a [K] {
     if left == right || base == Some(right) {
         return left;
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_kept_and_the_rank_decides_the_rest() {
+    fn the_order_of_each_list_is_kept_and_the_rank_decides_the_rest() {
         check(&["ac", "bd"], "abcd");
         check(&["zx", "za"], "zax");
         check(&["cb", "c"], "cb");
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_is_there_once_whatever_the_lists_say(lists in proptest::collection::vec(proptest::collection::vec(0..12_u8, 0..8), 0..4)) {
+        fn every_item_appears_once(lists in proptest::collection::vec(proptest::collection::vec(0..12_u8, 0..8), 0..4)) {
             let order = interleave(&lists, |key| *key);
             let all: BTreeSet<u8> = lists.iter().flatten().copied().collect();
             prop_assert_eq!(order.len(), all.len());

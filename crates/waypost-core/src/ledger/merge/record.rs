@@ -1,4 +1,4 @@
-//! Versions of one record become one record.
+//! Merges versions of one record.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -14,16 +14,16 @@ use super::order::skeleton;
 use super::register::{self, Candidate, Decision, Register, spelling};
 use crate::time::Timestamp;
 
-/// When fields were set whose values are older than the record's last change. Without it a value would seem to have been
-/// set when the other side changed something else. Each time stands with a digest of its value, so that a later change
-/// by whatever tool makes it void.
+/// The field with the times of values that are older than the record's `updated_at`. Without it a value would seem to be as
+/// new as a later change of another field. Each time comes with a digest of its value, so that it becomes void when any
+/// tool changes the value.
 const TIMES: &str = "changed_at";
 
-/// What belongs to a status and goes where it goes.
-const OF_STATUS: &[&str] = &["closed_at", "close_reason", "deleted_at", "deleted_by", "delete_reason"];
+/// The fields that belong to a status and are merged with it.
+const STATUS_FIELDS: &[&str] = &["closed_at", "close_reason", "deleted_at", "deleted_by", "delete_reason"];
 
-/// What needs no comment when it loses: moments, and what tools compute.
-const UNTOLD: &[&str] = &[
+/// Fields whose losers are not kept in comments: timestamps and values that tools compute.
+const FIELDS_WITHOUT_COMMENT: &[&str] = &[
     "created_at",
     "closed_at",
     "deleted_at",
@@ -36,12 +36,12 @@ const UNTOLD: &[&str] = &[
     "source_repo",
 ];
 
-/// Where the mark of pruning stands.
+/// The field of the low-water mark.
 const MARK: &str = "pruned_before";
 
-/// Merges versions of one record of which none is known to be older than another.
+/// Merges versions of one record without a common base.
 ///
-/// The version that was changed last wins, sets are united, and what lost is kept in comments.
+/// The latest version wins, sets are united, and losers are kept in comments.
 pub fn unite(versions: &[&Record]) -> Record {
     let mut versions: Vec<&Record> = versions.to_vec();
     versions.sort_by_key(|version| version.to_line());
@@ -51,10 +51,10 @@ pub fn unite(versions: &[&Record]) -> Record {
     versions.fold(first, |united, version| merge(None, &united, version))
 }
 
-/// Merges the copies of one issue that are in two ledgers. `base` is the version that both were once.
+/// Merges the copies of one issue in two ledgers. `base` is their last common version.
 ///
-/// A base is ignored if a copy is older than it, as after a checkout of an old commit: comments that the copy never had
-/// would look as if they had been deleted.
+/// The base is ignored if a copy is older than it, as after a checkout of an old commit: comments that the copy never had
+/// would look deleted.
 pub fn merge_copies(base: Option<&Record>, one: &Record, other: &Record) -> Record {
     let base = base.filter(|base| [one, other].iter().all(|copy| is_at_least(copy, base)));
     match base {
@@ -63,13 +63,13 @@ pub fn merge_copies(base: Option<&Record>, one: &Record, other: &Record) -> Reco
     }
 }
 
-/// Tells whether a version is a base itself, or is not older than it as far as is known.
+/// Tells whether a version equals the base, or is known not to be older.
 fn is_at_least(version: &Record, base: &Record) -> bool {
     let time = |record: &Record| record.text("updated_at").as_deref().and_then(moment);
     version == base || time(version).is_some_and(|changed| Some(changed) >= time(base))
 }
 
-/// Merges two versions of a record, and the one that both come from, if there is one.
+/// Merges two versions of a record with their common base, if there is one.
 pub(super) fn merge(base: Option<&Record>, left: &Record, right: &Record) -> Record {
     if left == right || base == Some(right) {
         return left.clone();
@@ -81,18 +81,18 @@ pub(super) fn merge(base: Option<&Record>, left: &Record, right: &Record) -> Rec
     sides.merge()
 }
 
-/// A version, taken apart.
+/// A parsed version.
 struct Side<'a> {
     record: &'a Record,
     id: String,
-    /// When it was last changed.
+    /// Time of the last change.
     time: Option<Timestamp>,
     times: HashMap<String, (Option<Timestamp>, String)>,
-    /// What lost in earlier merges, by field.
+    /// The losers of earlier merges, by field.
     losers: BTreeMap<String, Vec<Candidate>>,
-    /// The comments that are no such losers.
+    /// The comments other than those of losers.
     comments: Option<Vec<Item>>,
-    /// All comments. Those of losers have their ids as keys, so that they are found again whatever time they name.
+    /// All comments. Those of losers have their ids as keys, so that they are found whatever their time.
     all_comments: Vec<Item>,
 }
 
@@ -120,11 +120,11 @@ impl<'a> Side<'a> {
         of_field(key, self.record.raw(key))
     }
 
-    /// When a value was set: as noted, else with its status, else when the record was last changed.
+    /// The time a value was set: from [`TIMES`], else that of its status, else the record's last change.
     fn time_of(&self, key: &str) -> Option<Timestamp> {
         match self.times.get(key) {
             Some((time, of)) if *of == short_digest(&self.meaning(key)) => *time,
-            _ if OF_STATUS.contains(&key) => self.time_of("status"),
+            _ if STATUS_FIELDS.contains(&key) => self.time_of("status"),
             _ => self.time,
         }
     }
@@ -170,12 +170,12 @@ impl Sides<'_> {
                 continue;
             }
             let decision = self.decide(&key, Some(&status.winner));
-            let expected = if OF_STATUS.contains(&key.as_str()) { status.winner.time } else { time };
+            let expected = if STATUS_FIELDS.contains(&key.as_str()) { status.winner.time } else { time };
             if decision.winner.time != expected {
                 times.insert(key.clone(), (decision.winner.time, short_digest(&decision.winner.meaning)));
             }
             put(&key, decision.winner.raw);
-            if !UNTOLD.contains(&key.as_str()) {
+            if !FIELDS_WITHOUT_COMMENT.contains(&key.as_str()) {
                 lost.extend(decision.losers.into_iter().map(|loser| (key.clone(), loser)));
             }
         }
@@ -200,9 +200,9 @@ impl Sides<'_> {
         record
     }
 
-    /// Every key of a side, every field of which more is known than its value, and what the status may need.
+    /// Every key of a side, every field with losers or a time, and the fields that a status may need.
     fn keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> = OF_STATUS.iter().map(|key| (*key).to_owned()).collect();
+        let mut keys: Vec<String> = STATUS_FIELDS.iter().map(|key| (*key).to_owned()).collect();
         for side in [&self.left, &self.right] {
             let found = side.record.fields().map(|(key, _)| key);
             let named =
@@ -216,14 +216,14 @@ impl Sides<'_> {
         keys
     }
 
-    /// Merges a field. What belongs to a status is only there with it.
+    /// Merges a field. A field that belongs to a status is kept only with that status.
     fn decide(&self, key: &str, status: Option<&Candidate>) -> Decision {
         let mut decision = self.compete(key, status);
-        if let Some(status) = status.filter(|_| OF_STATUS.contains(&key) && decision.winner.meaning.is_empty()) {
+        if let Some(status) = status.filter(|_| STATUS_FIELDS.contains(&key) && decision.winner.meaning.is_empty()) {
             decision.winner.time = status.time;
             return decision;
         }
-        // When it was set is known from whoever has it.
+        // The sides that have the value know when it was set.
         let has_it = |side: &&Side<'_>| side.meaning(key) == decision.winner.meaning;
         if let Some(time) = [&self.left, &self.right].into_iter().filter(has_it).map(|side| side.time_of(key)).max() {
             decision.winner.time = time;
@@ -236,26 +236,26 @@ impl Sides<'_> {
         let base = base.as_ref();
         let register = |side: &Side<'_>| {
             let mut register = side.register(key);
-            // A side that left it alone did not set it when it set something else.
+            // A side that did not change the value did not set it with its last change.
             if let Some(base) = base.filter(|base| base.value.meaning == register.value.meaning) {
                 register.value.time = register.value.time.min(base.value.time);
             }
             register
         };
         let (left, right) = (register(&self.left), register(&self.right));
-        let Some(status) = status.filter(|_| OF_STATUS.contains(&key)) else {
+        let Some(status) = status.filter(|_| STATUS_FIELDS.contains(&key)) else {
             return register::decide(base, &left, &right);
         };
         let has_it = |side: &Side<'_>| side.meaning("status") == status.meaning;
         let is_new = !(self.base.as_ref().is_some_and(has_it) && has_it(&self.left) && has_it(&self.right));
         let mut decision = match (is_new, is_of(key, &status.meaning)) {
             (false, _) => register::decide(base, &left, &right),
-            // Whoever closed it first may have said why, and whoever closed it last may not.
+            // The first side to close it may have given a reason that the last one did not.
             (true, true) => register::decide_for_something(base, &left, &right),
             (true, false) => register::retire(base, &left, &right),
         };
         if is_of(key, &status.meaning) && decision.winner.meaning.is_empty() && key.ends_with("_at") {
-            // Any moment is better than none: what somebody knew, and of a status that lost before, when it was set.
+            // Any time is better than none: one that a side knows, else the time of a status that lost before.
             let known = [Some(&self.left), Some(&self.right), self.base.as_ref()].into_iter().flatten();
             let known = known.map(|side| side.register(key).value).filter(|value| !value.meaning.is_empty());
             let mut found = known.max_by(|one, other| one.meaning.cmp(&other.meaning));
@@ -270,7 +270,7 @@ impl Sides<'_> {
         decision
     }
 
-    /// Returns the later of two moments, as it is spelled.
+    /// Returns the later of two timestamps in its own spelling.
     fn latest(&self, key: &str) -> Option<String> {
         let raw = |side: &Side<'_>| side.record.raw(key).map(str::to_owned);
         let (left, right) = (raw(&self.left), raw(&self.right));
@@ -281,7 +281,7 @@ impl Sides<'_> {
         }
     }
 
-    /// Tells whether a field is a list in every version, or nothing.
+    /// Tells whether a field is a list or missing in every version.
     fn is_list(&self, key: &str) -> bool {
         let sides = [Some(&self.left), Some(&self.right), self.base.as_ref()];
         sides.into_iter().flatten().all(|side| list::items(key, side.record.raw(key)).is_some())
@@ -298,8 +298,8 @@ impl Sides<'_> {
         let (left, right) = (&self.left, &self.right);
         let plain = |side: &Side<'_>| side.comments.clone().unwrap_or_default();
         let base = self.base.as_ref().map(plain);
-        let (said_left, said_right) = (plain(left), plain(right));
-        let kept = list::union(base.as_deref(), &said_left, &said_right);
+        let (plain_left, plain_right) = (plain(left), plain(right));
+        let kept = list::union(base.as_deref(), &plain_left, &plain_right);
         let mut losers: HashMap<String, Item> = HashMap::new();
         for (field, loser) in lost {
             let key = register::comment_id(&left.id, field, &loser.meaning);
@@ -316,8 +316,8 @@ impl Sides<'_> {
             };
             losers.insert(key, found);
         }
-        // What lost comes and goes; only what was said has a place of its own.
-        let mut order = list::arrange(base.as_deref(), &said_left, &said_right, kept);
+        // Losers come and go, so only other comments keep their places.
+        let mut order = list::arrange(base.as_deref(), &plain_left, &plain_right, kept);
         order.extend(list::arrange(None, &[], &[], losers));
         self.spelled("comments", &order, &left.all_comments, &right.all_comments)
     }
@@ -329,14 +329,14 @@ impl Sides<'_> {
     }
 }
 
-/// Tells whether a field says something about issues of a status.
+/// Tells whether a field applies to issues with a status.
 fn is_of(key: &str, status: &str) -> bool {
     let statuses = Statuses::default();
     let status: String = serde_json::from_str(status).unwrap_or_default();
     match statuses.category(&status) {
         Category::Deleted => key.starts_with("delete"),
-        // One that nobody knows may be one of finished work.
         Category::Done => key.starts_with("close"),
+        // An unknown status may mean finished.
         Category::Active | Category::Wip | Category::Frozen => key.starts_with("close") && !statuses.knows(&status),
     }
 }
@@ -350,7 +350,7 @@ fn short_digest(meaning: &str) -> String {
     format!("{:08x}", (digest ^ (digest >> 32)) & 0xffff_ffff)
 }
 
-/// Reads when fields were set that are older than their record.
+/// Reads the times of values that are older than their record.
 fn times(record: &Record) -> HashMap<String, (Option<Timestamp>, String)> {
     let Some(raw) = record.raw(TIMES) else { return HashMap::new() };
     let Ok(fields) = serde_json::from_str::<HashMap<String, Value>>(raw) else { return HashMap::new() };
@@ -375,7 +375,7 @@ mod tests {
         Record::parse(line).unwrap()
     }
 
-    /// Merges both ways round.
+    /// Merges with the sides in both orders.
     #[track_caller]
     fn check(base: Option<&str>, left: &str, right: &str, expected: &str) {
         let base = base.map(record);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_side_changed_is_there() {
+    fn the_changes_of_both_sides_are_kept() {
         check(
             Some(r#"{"id":"a","title":"t","status":"open","theirs":[1]}"#),
             r#"{"id":"a","title":"new","status":"open","theirs":[1]}"#,
@@ -416,7 +416,7 @@ mod tests {
         let merged = merge_copies(Some(&base), &renamed, &commented);
         assert_eq!((merged.text("title").as_deref(), merged.raw("comments")), (Some("new"), commented.raw("comments")));
         assert_eq!(merge_copies(Some(&base), &commented, &base), commented);
-        // An old copy deleted nothing: it never had the comment.
+        // The old copy did not delete the comment: it never had it.
         let old = copy("t", 0, "");
         let merged = merge_copies(Some(&base), &old, &commented);
         assert_eq!(merged.raw("comments"), commented.raw("comments"));
@@ -444,14 +444,14 @@ mod tests {
         let both = merge(Some(&base), &title, &notes);
         assert_eq!(both.raw(TIMES), Some(r#"{"title":["2026-01-01T00:00:01.000Z","2bacb329"]}"#));
         assert_eq!(merge(Some(&base), &both, &other).text("title").unwrap(), "second");
-        // Somebody who knows nothing of it sets another title: what is noted is about the old one.
+        // A tool that does not know `changed_at` sets another title: the stored time belongs to the old one.
         let mut edited = both.clone();
         edited.set("title", &"third").unwrap();
         assert_eq!(merge(Some(&base), &edited, &other).text("title").unwrap(), "third");
     }
 
     #[test]
-    fn a_reopening_beats_an_unchanged_closing() {
+    fn reopening_wins_over_an_unchanged_closed_status() {
         check(
             Some(
                 r#"{"id":"a","status":"closed","updated_at":"2026-01-02T00:00:00Z","closed_at":"2026-01-02T00:00:00Z","close_reason":"done"}"#,
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_a_status_goes_with_it() {
+    fn fields_of_a_status_are_merged_with_it() {
         let base = Some(r#"{"id":"a","status":"open"}"#);
         check(
             base,
@@ -471,14 +471,14 @@ mod tests {
             r#"{"id":"a","status":"tombstone","updated_at":"2026-01-01T00:00:02Z","deleted_at":"2026-01-01T00:00:02Z"}"#,
             r#"{"id":"a","status":"tombstone","updated_at":"2026-01-01T00:00:02Z","comments":[{"id":"merge-32f9d35b92c77cae","author":"waypost","text":"status in another version: closed","created_at":"2026-01-01T00:00:01.000Z"},{"id":"merge-b65584d9ded77c1f","author":"waypost","text":"close_reason in another version: done","created_at":"2026-01-01T00:00:01.000Z"}],"deleted_at":"2026-01-01T00:00:02Z"}"#,
         );
-        // Closed by both: as the later one did.
+        // Both sides closed it: the later one wins.
         check(
             base,
             r#"{"id":"a","status":"closed","updated_at":"2026-01-01T00:00:01Z","closed_at":"2026-01-01T00:00:01Z"}"#,
             r#"{"id":"a","status":"closed","updated_at":"2026-01-01T00:00:02Z","closed_at":"2026-01-01T00:00:02Z"}"#,
             r#"{"id":"a","status":"closed","updated_at":"2026-01-01T00:00:02Z","closed_at":"2026-01-01T00:00:02Z"}"#,
         );
-        // A side that closes without saying when.
+        // A side that closes without `closed_at`.
         check(
             Some(r#"{"id":"a","status":"open","notes":"1"}"#),
             r#"{"id":"a","status":"closed","updated_at":"2026-01-01T00:00:02Z","notes":"1"}"#,
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_lost_before_comes_back_whole() {
+    fn a_status_that_lost_before_comes_back_with_its_fields() {
         let base = record(r#"{"id":"a","status":"open","updated_at":"2026-01-01T00:00:00Z"}"#);
         let deleted = record(
             r#"{"id":"a","status":"tombstone","updated_at":"2026-01-01T00:00:02Z","deleted_at":"2026-01-01T00:00:02Z"}"#,
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_that_only_share_a_number_are_two() {
+    fn two_comments_with_the_same_id_are_both_kept() {
         check(
             Some(r#"{"id":"a"}"#),
             r#"{"id":"a","comments":[{"id":1,"author":"x","text":"one","created_at":"2026-01-01T00:00:02Z"}]}"#,
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn spelling_is_no_change_and_moments_and_digests_need_no_comment() {
+    fn spelling_is_not_a_change_and_lost_timestamps_and_digests_get_no_comment() {
         check(
             Some(r#"{"id":"a","title":"\u00fc","created_at":"2026-01-01T00:00:00Z","content_hash":"1"}"#),
             r#"{"id":"a","title":"ü","created_at":"2026-01-01T01:00:00+01:00","content_hash":"2"}"#,
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_base_nothing_is_taken_out() {
+    fn without_a_base_nothing_is_removed() {
         let one = record(r#"{"id":"a","title":"t","assignee":"x","labels":["l"],"updated_at":"2026-01-01T00:00:01Z"}"#);
         let two = record(r#"{"id":"a","title":"u","labels":["m"],"updated_at":"2026-01-01T00:00:02Z"}"#);
         let united = unite(&[&one, &two]);
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_none_is_a_value_like_any_other() {
+    fn a_set_field_that_is_not_a_list_is_merged_as_a_plain_value() {
         check(
             Some(r#"{"id":"a","labels":"p"}"#),
             r#"{"id":"a","labels":"p,q"}"#,

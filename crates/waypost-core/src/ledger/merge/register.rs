@@ -1,8 +1,8 @@
-//! One field of one record: the value that counts, and those that lost against it.
+//! Merges one field of a record: the winning value, and the values that lost against it.
 //!
-//! If a merge only kept the winner, the next merge could not tell what it had won against, and the result would depend on
-//! the order of merges. So what lost stands in the record too, in comments whose ids are made of what they say, and goes
-//! on competing. A loser leaves when a side that knew it has moved on to another value.
+//! If a merge kept only the winner, the next merge could not know the losers, and the result would depend on the order of
+//! merges. So the record also keeps the losers, in comments whose ids are hashes of their content, and they remain
+//! candidates. A loser is dropped when a side that knew it sets another value.
 
 use std::collections::BTreeMap;
 
@@ -12,34 +12,34 @@ use super::super::issue::moment;
 use super::meaning::{digest, of_field};
 use crate::time::Timestamp;
 
-/// Who says what a merge has to say. A record does not tell who changed it, and nobody is to be quoted by mistake.
+/// The author of a loser's comment. A record does not name the author of a value, and a wrong name would be worse.
 const AUTHOR: &str = "waypost";
 
-/// What stands between a field's name and its value in the comment of a loser.
-const SAYS: &str = " in another version: ";
+/// The text between a field's name and its value in the comment of a loser.
+const COMMENT_INFIX: &str = " in another version: ";
 
-/// A value that was set once.
+/// A value that a side has set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) meaning: String,
-    /// How it is spelled; none if the key is not there.
+    /// Its spelling; none if the key is missing.
     pub(super) raw: Option<String>,
-    /// When it was set, as far as is known.
+    /// The time it was set, if known.
     pub(super) time: Option<Timestamp>,
 }
 
-/// What one side has for a field.
+/// The value and the losers of a field on one side.
 #[derive(Clone, Debug)]
 pub(super) struct Register {
     pub(super) value: Candidate,
     pub(super) losers: Vec<Candidate>,
 }
 
-/// What a merge makes of a field.
+/// The merged value of a field, and its losers.
 #[derive(Debug)]
 pub(super) struct Decision {
     pub(super) winner: Candidate,
-    /// Without those that say nothing.
+    /// Without empty values.
     pub(super) losers: Vec<Candidate>,
 }
 
@@ -53,12 +53,12 @@ impl Register {
     }
 }
 
-/// Merges a field. What one side alone changed is taken; otherwise what was set last, and of two set at once the greater.
+/// Merges a field. A change of only one side wins; otherwise the later value, and of two set at the same time the greater.
 pub(super) fn decide(base: Option<&Register>, left: &Register, right: &Register) -> Decision {
     choose(base, left, right, standing(base, left, right))
 }
 
-/// Merges a field in which anything is better than nothing.
+/// Merges a field where any value wins over a missing one.
 pub(super) fn decide_for_something(base: Option<&Register>, left: &Register, right: &Register) -> Decision {
     let mut standing = standing(base, left, right);
     if standing.len() > 1 {
@@ -75,7 +75,7 @@ fn choose(
 ) -> Decision {
     let survivors: Vec<&Register> =
         [left, right].into_iter().filter(|side| standing.contains_key(&side.value.meaning)).collect();
-    // Whoever set a value knew what had lost before, and meant it to stay so.
+    // The author of a value saw the losers of that time and chose another value, so these losers cannot win again.
     let is_beaten = |candidate: &Candidate| {
         let knew = |side: &&Register| {
             let is_it = |loser: &Candidate| loser.meaning == candidate.meaning && loser.time == candidate.time;
@@ -90,12 +90,12 @@ fn choose(
     decide_value(base, left, right, standing, &winner.meaning)
 }
 
-/// Merges a field that has no meaning any more. What sides set is a loser.
+/// Merges a field that no longer applies: its value becomes empty, and the values of the sides become losers.
 pub(super) fn retire(base: Option<&Register>, left: &Register, right: &Register) -> Decision {
     decide_value(base, left, right, standing(base, left, right), "")
 }
 
-/// What is still in the running: the candidates as a set, merged three-way, each with the latest time it was set.
+/// The remaining candidates: a three-way merge of the sides' candidates, each with the latest time it was set.
 fn standing(base: Option<&Register>, left: &Register, right: &Register) -> BTreeMap<String, Candidate> {
     let mut standing: BTreeMap<String, Candidate> = BTreeMap::new();
     for candidate in left.candidates().chain(right.candidates()) {
@@ -105,13 +105,13 @@ fn standing(base: Option<&Register>, left: &Register, right: &Register) -> BTree
         }
         let known = standing.entry(meaning.clone()).or_insert_with(|| candidate.clone());
         known.time = known.time.max(candidate.time);
-        // Of several spellings of the same, one must be chosen that does not depend on the side.
+        // The choice between spellings of the same value must not depend on the side.
         if candidate.raw > known.raw {
             known.raw.clone_from(&candidate.raw);
         }
     }
     if base.is_none() && !(left.value.meaning.is_empty() && right.value.meaning.is_empty()) {
-        // Nobody can tell whether it was taken out or never there.
+        // Without a base, a removed value cannot be told from one that was never set.
         standing.remove("");
     }
     standing
@@ -134,7 +134,7 @@ fn decide_value(
     Decision { winner: Candidate { meaning: meaning.to_owned(), raw, time }, losers }
 }
 
-/// Chooses between spellings of the same: the one that is new, else the greater.
+/// Chooses between spellings of the same value: the new one, else the greater.
 pub(super) fn spelling<T: Ord>(base: Option<&T>, left: Option<T>, right: Option<T>) -> Option<T> {
     match (left, right) {
         (Some(left), Some(right)) => {
@@ -162,7 +162,7 @@ pub(super) fn comment(issue: &str, field: &str, loser: &Candidate) -> String {
     let mut comment = serde_json::json!({
         "id": comment_id(issue, field, &loser.meaning),
         "author": AUTHOR,
-        "text": format!("{field}{SAYS}{text}"),
+        "text": format!("{field}{COMMENT_INFIX}{text}"),
     });
     if let Some(time) = loser.time {
         comment["created_at"] = time.to_string().into();
@@ -170,13 +170,13 @@ pub(super) fn comment(issue: &str, field: &str, loser: &Candidate) -> String {
     comment.to_string()
 }
 
-/// Reads the comment of a loser: its field, and the loser. None if it is any other comment, or was edited.
+/// Reads the comment of a loser: its field, and the loser. None for any other comment, or if it was edited.
 pub(super) fn read_comment(issue: &str, raw: &str) -> Option<(String, Candidate)> {
-    if !raw.contains(SAYS) {
+    if !raw.contains(COMMENT_INFIX) {
         return None;
     }
     let comment: Value = serde_json::from_str(raw).ok()?;
-    let (field, text) = comment["text"].as_str()?.split_once(SAYS)?;
+    let (field, text) = comment["text"].as_str()?.split_once(COMMENT_INFIX)?;
     let time = comment["created_at"].as_str().and_then(moment);
     let spellings = [Value::from(text).to_string(), text.to_owned()];
     spellings.into_iter().find_map(|raw| {
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_changed_is_taken_whenever_that_was() {
+    fn a_change_of_one_side_wins_whatever_its_time() {
         let base = side(("old", 5), &[]);
         check(Some(&base), &base, &side(("new", 1), &[]), "new", &[]);
         check(Some(&base), &side(("old", 9), &[]), &side(("", 1), &[]), "", &[]);
     }
 
     #[test]
-    fn of_two_changes_the_later_wins_and_the_other_is_kept() {
+    fn the_later_of_two_changes_wins_and_the_other_is_kept() {
         let base = side(("old", 0), &[]);
         check(Some(&base), &side(("a", 2), &[]), &side(("b", 1), &[]), "a", &["b"]);
         check(Some(&base), &side(("a", 1), &[]), &side(("b", 1), &[]), "b", &["a"]);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loser_leaves_when_its_side_moves_on_and_may_win_when_the_winner_does() {
+    fn a_loser_is_dropped_when_its_side_sets_another_value_and_may_win_when_the_winner_is_dropped() {
         let merged = side(("b", 2), &[("a", 1)]);
         check(Some(&side(("a", 1), &[])), &merged, &side(("a2", 3), &[]), "a2", &["b"]);
         check(Some(&side(("b", 2), &[])), &merged, &side(("b2", 2), &[]), "b2", &["a"]);
@@ -236,21 +236,21 @@ mod tests {
     }
 
     #[test]
-    fn whoever_settles_a_conflict_is_not_overruled_by_what_had_lost() {
+    fn an_earlier_loser_does_not_override_the_value_that_resolved_the_conflict() {
         let base = side(("b", 9), &[("a", 8)]);
-        check(Some(&base), &base, &side(("settled", 1), &[("a", 8)]), "settled", &["a"]);
-        check(Some(&base), &base, &side(("settled", 1), &[]), "settled", &[]);
+        check(Some(&base), &base, &side(("resolved", 1), &[("a", 8)]), "resolved", &["a"]);
+        check(Some(&base), &base, &side(("resolved", 1), &[]), "resolved", &[]);
     }
 
     #[test]
-    fn each_side_having_beaten_the_other_is_decided_too() {
+    fn two_values_that_each_beat_the_other_are_decided_by_time() {
         check(None, &side(("a", 1), &[("b", 2)]), &side(("b", 2), &[("a", 1)]), "b", &["a"]);
         let base = side(("v", 0), &[("w", 0)]);
         check(Some(&base), &side(("w", 1), &[]), &side(("v", 0), &[]), "w", &[]);
     }
 
     #[test]
-    fn a_loser_is_read_from_its_comment_as_it_was() {
+    fn a_loser_is_read_back_from_its_comment() {
         for raw in ["\"text\"", "\"a in another version: b\"", "5", "{\"a\":[1]}", "\"5\"", "true", "\"null\""] {
             let loser = Candidate {
                 meaning: of_field("notes", Some(raw)),
