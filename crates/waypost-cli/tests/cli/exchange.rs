@@ -155,7 +155,7 @@ fn records_of_beads_keep_ids_and_bytes_and_bring_others_along() {
         1 record that is no issue came along
 
         Not carried
-        line 5  it cannot be read: expected ident at line 1 column 2
+        line 5  unreadable: expected ident at line 1 column 2
     "#]]
     .assert_eq(&run.whole());
     assert_eq!(
@@ -202,7 +202,7 @@ fn the_folder_of_backlog_is_found_and_its_tasks_depend_on_each_other() {
         assert_eq!(
             answer["not_carried"],
             json!([
-                { "item": "tasks/notes.md", "problem": "it has no front matter" },
+                { "item": "tasks/notes.md", "problem": "no front matter" },
                 { "item": "backlog:task-1.1", "problem": "it depends on backlog:task-9, which is not there" },
             ])
         );
@@ -349,13 +349,13 @@ fn what_cannot_be_imported_is_said_and_nothing_is_written() {
         ("nowhere.json", 2, "cannot read nowhere.json"),
         ("github", 2, "no file was named"),
         ("githup page.txt", 2, "did you mean github?"),
-        ("github page.txt", 2, "page.txt: nothing in it can be read"),
+        ("github page.txt", 2, "page.txt: no readable item"),
         ("github latin.json", 2, "latin.json: not UTF-8"),
         ("github empty", 2, "github is read from a file"),
         ("taskmaster empty", 2, "there is nothing of taskmaster in empty"),
-        ("taskmaster both/issues.jsonl", 2, "there are no tasks in it"),
-        ("backlog page.txt", 2, "it has no front matter"),
-        ("beads page.txt", 2, "no line of it is a record"),
+        ("taskmaster both/issues.jsonl", 2, "no tasks"),
+        ("backlog page.txt", 2, "no front matter"),
+        ("beads page.txt", 2, "no line is a record"),
         ("taskwarrior -", 6, "there is nothing to import in it"),
     ] {
         let args: Vec<&str> = ["import"].into_iter().chain(args.split_whitespace()).collect();

@@ -122,14 +122,14 @@ fn a_database_of_caw_becomes_workflows_and_says_what_was_left() {
     let notes = notes(&data);
     for part in [
         "orphan tk_ooooooooooo1",
-        "goes round in a circle",
+        "closes a cycle",
         "not tasks of one workflow",
         "\"musing\"",
         "\"wobbling\"",
         "1 memories",
         "1 messages",
         "1 repositories",
-        "somebody works on it there",
+        "an agent works on it in caw",
     ] {
         assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:#?}");
     }

@@ -1,4 +1,4 @@
-//! Making an issue of a ledger out of one that another tracker named.
+//! Turns a record with another tracker's names into an issue of a ledger.
 
 use serde_json::Value;
 use waypost_core::ledger::change::Author;
@@ -8,7 +8,8 @@ use waypost_core::{Error, Result};
 
 use super::Format;
 
-/// Gives a record its id in a ledger, and those it depends on theirs. Returns it and the names that nobody knows.
+/// Gives a record its id in a ledger, and replaces the names of its parent and dependencies with ids. Returns the record
+/// and the names that `find` does not know.
 pub fn adopt(record: &Record, id: &str, find: impl Fn(&str) -> Option<String>) -> Result<(Record, Vec<String>)> {
     let mut adopted = record.clone();
     let mut unknown = Vec::new();
@@ -45,7 +46,8 @@ pub fn adopt(record: &Record, id: &str, find: impl Fn(&str) -> Option<String>) -
     Ok((adopted, unknown))
 }
 
-/// Says what every issue says, where its tracker did not: it is made now, by whoever imports it.
+/// Fills in the fields that every issue has and the tracker left out. `author`, who imports the issue, counts as its
+/// creator.
 pub fn complete(record: &mut Record, author: Author<'_>) -> Result<()> {
     let now = author.now.to_string();
     let mut default = |key: &str, value: &str| match record.raw(key) {
@@ -66,26 +68,26 @@ pub fn complete(record: &mut Record, author: Author<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns what an issue of GitHub is called where its address is not known: `gh-12`.
+/// Returns the short name of a GitHub issue, used where its URL is unknown: `gh-12`.
 pub fn short_name(name: &str) -> Option<String> {
     let (address, number) = name.rsplit_once("/issues/")?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     (address.starts_with("http") && is_number).then(|| format!("gh-{number}"))
 }
 
-/// Says in the names of a record of which project they are: `backlog:task-1` becomes `backlog:PROJECT#task-1`.
+/// Adds the project to the names in a record: `backlog:task-1` becomes `backlog:PROJECT#task-1`.
 pub fn qualify(record: &Record, project: &str) -> Result<Record> {
-    let named = |name: &str| match name.split_once(':') {
+    let with_project = |name: &str| match name.split_once(':') {
         Some((format, rest)) => format!("{format}:{project}#{rest}"),
         None => name.to_owned(),
     };
-    let name = named(&record.text("id").unwrap_or_default());
-    let (mut qualified, _) = adopt(record, &name, |other| Some(named(other)))?;
+    let name = with_project(&record.text("id").unwrap_or_default());
+    let (mut qualified, _) = adopt(record, &name, |other| Some(with_project(other)))?;
     qualified.set("external_ref", &name)?;
     Ok(qualified)
 }
 
-/// Returns what an item is called that does not say of which project it is; none if it does not say so anyway.
+/// Returns a name without its project; none if it has no project.
 pub fn plain_name(name: &str) -> Option<String> {
     let (format, rest) = name.split_once(':')?;
     let is_qualified = Format::parse(format).is_ok_and(Format::is_of_project);
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_ids_and_those_nobody_knows_are_told() {
+    fn names_become_ids_and_unknown_names_are_returned() {
         let record = Record::parse(
             r#"{"id":"t:1","title":"x","status":"closed","external_ref":"t:1","dependencies":[{"issue_id":"t:1","depends_on_id":"t:2","type":"blocks"},{"issue_id":"t:1","depends_on_id":"t:3","type":"blocks"}],"parent_id":"t:4"}"#,
         )
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn issues_are_known_by_their_number_where_the_address_is_missing() {
+    fn the_short_name_of_an_issue_url_is_its_number() {
         assert_eq!(short_name("https://github.com/o/r/issues/12").as_deref(), Some("gh-12"));
         for other in ["gh-12", "https://github.com/o/r/issues/", "https://github.com/o/r/pull/12", "x/issues/1"] {
             assert_eq!(short_name(other), None, "{other}");
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_of_which_project_they_are() {
+    fn qualify_adds_the_project_to_every_name() {
         let record = Record::parse(
             r#"{"id":"backlog:task-1","title":"x","external_ref":"backlog:task-1","dependencies":[{"issue_id":"backlog:task-1","depends_on_id":"backlog:task-2","type":"blocks"}],"parent_id":"backlog:task-3"}"#,
         );

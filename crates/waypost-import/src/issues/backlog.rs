@@ -1,4 +1,4 @@
-//! The folder of Backlog.md: a file for each task, with front matter and sections.
+//! Reads the folder of Backlog.md: one file per task, with front matter and sections.
 
 use serde_json::Value;
 use waypost_core::ledger::issue::moment;
@@ -10,7 +10,8 @@ use super::item::{Item, Status, finish};
 use super::reader::{issue_type, one_line, priority};
 use super::{Imported, Note, Source, text};
 
-const KNOWN: &[&str] = &[
+/// The keys that become fields of an issue.
+const KNOWN_KEYS: &[&str] = &[
     "id",
     "title",
     "status",
@@ -29,7 +30,7 @@ const KNOWN: &[&str] = &[
     "type",
 ];
 
-/// Tells whether a file begins as a task does.
+/// Tells whether a file begins like a task.
 pub(super) fn is_task(source: &Source) -> bool {
     let front = text(source).ok().and_then(front_matter::split);
     front.is_some_and(|(front, _)| front.get("id").is_some() || front.get("title").is_some())
@@ -48,9 +49,9 @@ pub(super) fn read(sources: &[Source]) -> Result<Imported> {
         && let Some(first) = notes.first()
     {
         return Err(Error::invalid(format!("{}: {}", first.item, first.problem))
-            .hint("a task of Backlog.md begins with front matter between two lines of ---"));
+            .hint("a Backlog.md task begins with front matter between two --- lines"));
     }
-    // A part is named after what it is a part of, even if it does not say so.
+    // A subtask's id begins with its parent's id, even if no field names the parent.
     let names: std::collections::HashSet<String> = items.iter().map(|item| item.name.clone()).collect();
     for item in items.iter_mut().filter(|item| item.parent.is_none()) {
         let whole = item.name.rsplit_once('.').map(|(whole, _)| whole);
@@ -59,7 +60,7 @@ pub(super) fn read(sources: &[Source]) -> Result<Imported> {
     finish("backlog", items, notes)
 }
 
-/// Returns what a task is called. The tool does not tell cases apart.
+/// Returns the name of a task. Backlog.md ignores case.
 fn name(id: &str) -> String {
     format!("backlog:{}", id.trim().to_lowercase())
 }
@@ -67,17 +68,17 @@ fn name(id: &str) -> String {
 fn task(source: &Source, notes: &mut Vec<Note>) -> Result<Item> {
     let text = text(source)?.replace("\r\n", "\n");
     let Some((front, body)) = front_matter::split(&text) else {
-        return Err(Error::invalid("it has no front matter"));
+        return Err(Error::invalid("no front matter"));
     };
     let one = |key: &str| front.text(key).map(|text| one_line(&text)).filter(|text| !text.is_empty());
     let file = source.name.rsplit('/').next().unwrap_or_default();
     // A file is named after its task: `task-7 - Title.md`.
     let id = one("id").or_else(|| file.split_once(" - ").map(|(id, _)| id.trim().to_owned()));
-    let id = id.ok_or_else(|| Error::invalid("it has no id, so it would not be known again"))?;
+    let id = id.ok_or_else(|| Error::invalid("no id, so a later import could not recognise it"))?;
     let shown = id.clone();
     let mut note = |problem: String| notes.push(Note::new(&shown, problem));
-    for line in &front.odd {
-        note(format!("the front matter cannot be read here: {line:?}"));
+    for line in &front.unreadable {
+        note(format!("unreadable line in the front matter: {line:?}"));
     }
     let mut time = |key: &str| -> Option<Timestamp> {
         let text = one(key)?;
@@ -90,10 +91,10 @@ fn task(source: &Source, notes: &mut Vec<Note>) -> Result<Item> {
     let mut item = Item { name: name(&id), ..Item::default() };
     item.created_at = time("created_date");
     item.updated_at = time("updated_date");
-    item.over_at = time("completed_date");
+    item.ended_at = time("completed_date");
     item.due_at = time("due_date");
     item.title = one("title").unwrap_or_else(|| {
-        note("it has no title".to_owned());
+        note("no title".to_owned());
         id.clone()
     });
     let person = |name: &str| name.trim().trim_start_matches('@').to_owned();
@@ -101,7 +102,7 @@ fn task(source: &Source, notes: &mut Vec<Note>) -> Result<Item> {
     assignees.retain(|name| !name.is_empty());
     if assignees.len() > 1 {
         let others = assignees.split_off(1);
-        note(format!("an issue has one assignee: {} is left out", others.join(", ")));
+        note(format!("an issue has one assignee: {} left out", others.join(", ")));
     }
     item.assignee = assignees.pop();
     item.created_by = one("reporter").map(|name| person(&name));
@@ -115,7 +116,7 @@ fn task(source: &Source, notes: &mut Vec<Note>) -> Result<Item> {
     if let Some(word) = one("priority") {
         item.priority = priority(&word);
         if item.priority.is_none() {
-            note(format!("there is no priority {word:?}"));
+            note(format!("unknown priority {word:?}"));
         }
     }
     for on in front.list("dependencies").iter().filter(|on| !on.trim().is_empty()).map(|on| name(on)) {
@@ -130,7 +131,7 @@ fn task(source: &Source, notes: &mut Vec<Note>) -> Result<Item> {
     Ok(item)
 }
 
-/// Sets the status, which is also said by the folder that the file lies in.
+/// Sets the status. The file's folder may override it.
 fn set_status(item: &mut Item, word: &str, path: &str) {
     let word = word.trim();
     item.status = match word.to_lowercase().as_str() {
@@ -157,11 +158,11 @@ fn set_status(item: &mut Item, word: &str, path: &str) {
     }
 }
 
-/// Puts the sections of a body where they belong; those that are not known stay in the description.
+/// Assigns the sections of a body to fields; unknown sections stay in the description.
 fn sections(item: &mut Item, body: &str) {
     let mut heading = String::new();
     let mut lines: Vec<&str> = Vec::new();
-    // In a fence, or between the marks of a section, a heading is part of the text.
+    // Inside a code fence or between section markers, a heading is part of the text.
     let (mut fence, mut is_marked) = (None, false);
     for line in body.lines() {
         let bare = line.trim();
@@ -228,7 +229,7 @@ fn keep_rest(item: &mut Item, front: &Front) {
             front_matter::Value::List(list) if list.is_empty() => continue,
             front_matter::Value::List(list) => Value::from(list.as_slice()),
         };
-        let is_kept = !KNOWN.contains(&key.as_str()) && !item.rest.iter().any(|(known, _)| known == key);
+        let is_kept = !KNOWN_KEYS.contains(&key.as_str()) && !item.rest.iter().any(|(known, _)| known == key);
         if is_kept {
             item.rest.push((key.clone(), value.to_string()));
         }
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_carried_with_its_sections() {
+    fn a_task_is_imported_with_its_sections() {
         let text = "---\nid: TASK-7\ntitle: >-\n  Fold the long\n  title: twice\nstatus: In Progress\nassignee:\n  - '@ann'\nreporter: '@bob'\ncreated_date: '2026-01-02 03:04'\nupdated_date: 2026-01-03\nlabels: [web, \"a, b\"]\nmilestone: m-1\ndependencies:\n  - task-3\n  - TASK-4\nparent_task_id: task-1\npriority: high\ntype: enhancement\nordinal: 7000\nreferences:\n  - src/main.rs\n---\n\n## Description\n\n<!-- SECTION:DESCRIPTION:BEGIN -->\nWhy.\n\n## Not a section\n<!-- SECTION:DESCRIPTION:END -->\n\n## Acceptance Criteria\n<!-- AC:BEGIN -->\n- [ ] #1 It folds\n- [x] #2 It holds\n<!-- AC:END -->\n\n## Implementation Plan\n\n1. Fold\n```\n## code\n```\n\n## Implementation Notes\n\nDone so far.\n\n## Extra\n\nMore.\n";
         let imported = read(&[file("backlog/tasks/task-7 - Fold.md", &text.replace('\n', "\r\n"))]).unwrap();
         assert_eq!(
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_statuses_and_numbers_mean_something() {
+    fn folders_statuses_and_subtask_ids_are_interpreted() {
         let task = |id: &str, status: &str| format!("---\nid: {id}\ntitle: t\nstatus: {status}\n---\n");
         let imported = read(&[
             file("backlog/tasks/a.md", &task("task-1", "To Do")),
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn one_broken_file_does_not_keep_the_others_back() {
+    fn a_broken_file_does_not_prevent_importing_the_others() {
         let good = "---\nid: t-1\ntitle: a\npriority: some\ncreated_date: soon\ndependencies: t-1\nodd\n---\n";
         let imported = read(&[
             file("tasks/a.md", good),
@@ -318,13 +319,13 @@ mod tests {
         assert_eq!(imported.records.len(), 1);
         let notes: Vec<String> = imported.notes.iter().map(|note| format!("{}: {}", note.item, note.problem)).collect();
         for expected in [
-            "t-1: the front matter cannot be read here: \"odd\"",
+            "t-1: unreadable line in the front matter: \"odd\"",
             "t-1: created_date is not a time: \"soon\"",
-            "t-1: there is no priority \"some\"",
-            "tasks/readme.md: it has no front matter",
-            "tasks/open.md: it has no front matter",
-            "backlog:t-1: it stands there twice; the first one counts",
-            "backlog:t-1: that it waits for backlog:t-1 closes a circle",
+            "t-1: unknown priority \"some\"",
+            "tasks/readme.md: no front matter",
+            "tasks/open.md: no front matter",
+            "backlog:t-1: duplicate id: only the first item is imported",
+            "backlog:t-1: its dependency on backlog:t-1 closes a cycle",
         ] {
             assert!(notes.contains(&expected.to_owned()), "{expected}: {notes:#?}");
         }

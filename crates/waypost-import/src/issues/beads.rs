@@ -1,4 +1,4 @@
-//! JSONL of beads in any dialect, and of ledgers: what is there is taken as it is.
+//! Reads JSONL of beads in any dialect, and of ledgers. Records keep their spelling.
 
 use serde_json::value::RawValue;
 use waypost_core::ledger::document::{Content, Document};
@@ -14,7 +14,7 @@ pub(super) fn read(source: &Source) -> Result<Imported> {
     if imported.records.is_empty()
         && let Some(first) = imported.notes.first()
     {
-        return Err(Error::invalid("no line of it is a record").because(format!("{}: {}", first.item, first.problem)));
+        return Err(Error::invalid("no line is a record").because(format!("{}: {}", first.item, first.problem)));
     }
     Ok(imported)
 }
@@ -27,7 +27,7 @@ fn read_lines(source: &Source) -> Imported {
         let problem = match content {
             Content::Blank => continue,
             Content::Marker => "a conflict marker".to_owned(),
-            Content::Damaged(why) => format!("it cannot be read: {why}"),
+            Content::Damaged(why) => format!("unreadable: {why}"),
             Content::Issue(_) | Content::Other => match document.record(place) {
                 Ok(record) => match refusal(&record) {
                     None => {
@@ -44,10 +44,10 @@ fn read_lines(source: &Source) -> Imported {
     imported
 }
 
-/// Reads what beads prints with `--json`.
+/// Reads the output of beads with `--json`.
 fn read_list(text: &str) -> Result<Imported> {
     let items: Vec<&RawValue> =
-        serde_json::from_str(text).map_err(|error| Error::invalid("it is not a JSON list").because(error))?;
+        serde_json::from_str(text).map_err(|error| Error::invalid("not a JSON list").because(error))?;
     let mut imported = Imported::default();
     for (number, item) in items.iter().enumerate() {
         let problem = match Record::parse(&compact(item.get())) {
@@ -65,10 +65,10 @@ fn read_list(text: &str) -> Result<Imported> {
     Ok(imported)
 }
 
-/// Says why a record is not for another ledger.
+/// Returns the reason why a record must not be imported into another ledger.
 fn refusal(record: &Record) -> Option<&'static str> {
-    // In another ledger it would say of issues that were never there that they were pruned.
-    mark::is_mark(record).then_some("the mark of what was pruned belongs to the ledger it was in")
+    // In another ledger the mark would claim that issues were pruned which were never there.
+    mark::is_mark(record).then_some("the mark of pruned issues belongs to its own ledger")
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_as_they_are_and_the_rest_is_named() {
+    fn records_keep_their_spelling_and_other_lines_are_reported() {
         let text = "\u{feff}{\"id\":\"a\",\"x\":1.50,\"z\":{\"b\": 1}}\r\n\r\n<<<<<<< HEAD\r\n{\"id\": \"a\", \"n\": 99999999999999999999}\r\n{\"id\":\r\n\
                     # note\r\n{\"_type\":\"memory\",\"key\":\"k\"}\r\n{\"_type\":\"waypost\",\"pruned_before\":\"2026-01-01\"}\r\n{\"no\":\"id\"}\r\n";
         let imported = read(&source(text)).unwrap();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_understood_and_made_lines() {
+    fn a_json_list_becomes_lines() {
         let imported =
             read(&source("[\n  {\n    \"id\": \"a\",\n    \"labels\": [\n      \"x y\"\n    ]\n  },\n  7\n]")).unwrap();
         assert_eq!(imported.records[0].to_line(), r#"{"id":"a","labels":["x y"]}"#);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_that_is_not_utf_8_does_not_keep_the_others_back() {
+    fn a_line_that_is_not_utf_8_does_not_prevent_importing_the_others() {
         let bytes = b"{\"id\":\"a\"}\n{\"id\":\"\xff\"}\n".to_vec();
         let imported = read(&Source { name: "file".to_owned(), bytes }).unwrap();
         assert_eq!((imported.records.len(), imported.notes[0].item.as_str()), (1, "line 2"));

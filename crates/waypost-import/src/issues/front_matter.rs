@@ -1,24 +1,24 @@
-//! The little YAML that stands at the beginning of a Markdown file: keys with texts and lists of texts.
+//! Reads the simple YAML at the beginning of a Markdown file: keys with strings and lists of strings.
 //!
-//! It is read leniently and by hand. What is nested deeper comes out as the text it was written as.
+//! A lenient, hand-written parser. Values nested deeper are returned as their source text.
 
-/// A list in brackets that has more lines is taken for one that is never closed.
-const LONGEST_LIST: usize = 1_000;
+/// A list in brackets with more lines counts as never closed.
+const MAX_LIST_LINES: usize = 1_000;
 
-/// What a key says.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Text(String),
     List(Vec<String>),
 }
 
-/// Front matter that was read.
+/// Parsed front matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Front {
-    /// Keys and what they say, in order.
+    /// Keys and values, in order.
     pub(super) fields: Vec<(String, Value)>,
-    /// Lines that say nothing that can be understood.
-    pub(super) odd: Vec<String>,
+    /// Lines that could not be parsed.
+    pub(super) unreadable: Vec<String>,
 }
 
 impl Front {
@@ -26,7 +26,7 @@ impl Front {
         self.fields.iter().find(|(known, _)| known == key).map(|(_, value)| value)
     }
 
-    /// Returns a text, or the first of a list.
+    /// Returns a string, or the first item of a list.
     pub(super) fn text(&self, key: &str) -> Option<String> {
         match self.get(key)? {
             Value::Text(text) => Some(text.clone()),
@@ -34,7 +34,7 @@ impl Front {
         }
     }
 
-    /// Returns a list; a text is a list of its parts between commas.
+    /// Returns a list; a string is split at its commas.
     pub(super) fn list(&self, key: &str) -> Vec<String> {
         match self.get(key) {
             None => Vec::new(),
@@ -44,7 +44,7 @@ impl Front {
     }
 }
 
-/// Splits a file into its front matter and the rest. None if it does not begin with any, or if that has no end.
+/// Splits a file into its front matter and the rest. None if there is no front matter, or it is not closed.
 pub(super) fn split(text: &str) -> Option<(Front, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim_start();
     let (first, rest) = text.split_once('\n')?;
@@ -77,7 +77,7 @@ fn read(lines: &[&str]) -> Front {
             !key.is_empty() && !key.starts_with([' ', '\t', '-']) && (rest.is_empty() || rest.starts_with([' ', '\t']))
         });
         let Some((key, rest)) = key else {
-            front.odd.push(line.to_owned());
+            front.unreadable.push(line.to_owned());
             continue;
         };
         let (value, next) = value(rest.trim(), lines, at);
@@ -87,13 +87,13 @@ fn read(lines: &[&str]) -> Front {
     front
 }
 
-/// Reads what stands after a key, and returns the number of the line after it.
+/// Parses the value of a key. Returns it and the number of the line after it.
 fn value(rest: &str, lines: &[&str], at: usize) -> (Value, usize) {
     if rest.starts_with('[') {
         let mut list = rest.to_owned();
         let mut next = at;
         let belongs = |next: usize| lines.get(next).is_some_and(|line| indent(line) > 0 || line.starts_with(']'));
-        while !is_closed(&list) && belongs(next) && next < at + LONGEST_LIST {
+        while !is_closed(&list) && belongs(next) && next < at + MAX_LIST_LINES {
             list.push(' ');
             list.push_str(lines[next].trim());
             next += 1;
@@ -131,7 +131,7 @@ fn block_list(lines: &[&str], mut at: usize) -> (Value, usize) {
     (Value::List(list), at)
 }
 
-/// Reads a text that begins in one line and may go on in those that are indented.
+/// Parses a string that may continue in indented lines.
 fn text(first: &str, lines: &[&str], at: usize, inside: usize) -> (String, usize) {
     let end = block_end(lines, at, inside);
     let rest = &lines[at..end];
@@ -145,7 +145,7 @@ fn text(first: &str, lines: &[&str], at: usize, inside: usize) -> (String, usize
     }
 }
 
-/// Returns the first line that is not part of a block, which is indented at least as far as its inside.
+/// Returns the first line after a block, whose lines are indented by at least `inside`.
 fn block_end(lines: &[&str], at: usize, inside: usize) -> usize {
     let belongs = |line: &&&str| line.trim().is_empty() || indent(line) >= inside.max(1);
     at + lines[at..].iter().take_while(belongs).count()
@@ -165,7 +165,7 @@ fn dedented<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     lines.iter().map(|line| line.get(by..).unwrap_or_default()).collect()
 }
 
-/// Joins lines with spaces; an empty one is a line end.
+/// Joins lines with spaces; an empty line becomes a line break.
 fn folded(lines: &[&str]) -> String {
     let mut text = String::new();
     for line in lines.iter().map(|line| line.trim()) {
@@ -181,22 +181,22 @@ fn folded(lines: &[&str]) -> String {
     text.trim().to_owned()
 }
 
-/// Returns what a plain or quoted text says.
+/// Returns the content of a plain or quoted string.
 fn scalar(text: &str) -> String {
     let text = text.trim();
     if let Some(quoted) = text.strip_prefix('\'') {
-        let mut said = String::new();
+        let mut content = String::new();
         let mut chars = quoted.chars().peekable();
         while let Some(char) = chars.next() {
             if char != '\'' {
-                said.push(char);
+                content.push(char);
             } else if chars.next_if_eq(&'\'').is_some() {
-                said.push('\'');
+                content.push('\'');
             } else {
                 break;
             }
         }
-        return said;
+        return content;
     }
     if let Some(quoted) = text.strip_prefix('"') {
         return double_quoted(quoted);
@@ -206,14 +206,14 @@ fn scalar(text: &str) -> String {
 }
 
 fn double_quoted(quoted: &str) -> String {
-    let mut said = String::new();
+    let mut content = String::new();
     let mut chars = quoted.chars();
     while let Some(char) = chars.next() {
         match char {
             '"' => break,
             '\\' => match chars.next() {
-                Some('n') => said.push('\n'),
-                Some('t') => said.push('\t'),
+                Some('n') => content.push('\n'),
+                Some('t') => content.push('\t'),
                 Some(code @ ('x' | 'u' | 'U')) => {
                     let digits = match code {
                         'x' => 2,
@@ -221,18 +221,18 @@ fn double_quoted(quoted: &str) -> String {
                         _ => 8,
                     };
                     let number: String = chars.by_ref().take(digits).collect();
-                    said.extend(u32::from_str_radix(&number, 16).ok().and_then(char::from_u32));
+                    content.extend(u32::from_str_radix(&number, 16).ok().and_then(char::from_u32));
                 }
-                Some(other) => said.push(other),
+                Some(other) => content.push(other),
                 None => break,
             },
-            other => said.push(other),
+            other => content.push(other),
         }
     }
-    said
+    content
 }
 
-/// Goes through a list in brackets, outside of quotes: calls back with each character and whether it is quoted.
+/// Calls `each` for every character of a list in brackets, with whether it is quoted.
 fn scan(list: &str, mut each: impl FnMut(usize, char, bool)) {
     let mut quote = None;
     let mut is_first = true;
@@ -244,7 +244,7 @@ fn scan(list: &str, mut each: impl FnMut(usize, char, bool)) {
             }
             continue;
         }
-        // A quote in the middle of a plain text is an apostrophe.
+        // A quote inside a plain string is an apostrophe.
         if is_first && matches!(char, '\'' | '"') {
             quote = Some(char);
         }
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_read_in_all_their_spellings() {
+    fn strings_are_read_in_every_yaml_style() {
         check("a: plain text # why", &[("a", &["plain text"])]);
         check(
             "a: 'it''s: # no comment'\nb: \"x\\n\\u00e9\\\"\"",
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_in_all_their_spellings() {
+    fn lists_are_read_in_every_yaml_style() {
         check("a: []\nb: [x, 'y, z', \"w\"]", &[("a", &[]), ("b", &["x", "y, z", "w"])]);
         check("a:\n  - x\n  - 'y'\nb:\n- z\n- it's\nc: 1", &[("a", &["x", "y"]), ("b", &["z", "it's"]), ("c", &["1"])]);
         check("a: [x,\n  y\n]\nb: 2", &[("a", &["x", "y"]), ("b", &["2"])]);
@@ -326,10 +326,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_or_odd_does_not_hide_the_rest() {
+    fn nested_or_unreadable_lines_do_not_hide_the_rest() {
         check("a:\n  b: 1\n  c: 2\nd: 3", &[("a", &["b: 1\nc: 2"]), ("d", &["3"])]);
         let (front, _) = split("---\nodd line\n- item\na: 1\n---\n").unwrap();
-        assert_eq!((front.odd.len(), front.fields.len()), (2, 1));
+        assert_eq!((front.unreadable.len(), front.fields.len()), (2, 1));
         for none in ["", "---", "--- x\n---\n", "a: 1\n", "---\na: 1\n"] {
             assert_eq!(split(none), None, "{none:?}");
         }

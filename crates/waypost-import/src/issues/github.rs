@@ -1,4 +1,4 @@
-//! Issues of GitHub, as `gh issue list --json` prints them or as the REST API answers. Any subset of the fields will do.
+//! Reads GitHub issues from the output of `gh issue list --json` or from the REST API, with any subset of the fields.
 
 use waypost_core::Result;
 use waypost_core::ledger::record::Record;
@@ -7,8 +7,8 @@ use super::item::{Comment, Item, Status, finish};
 use super::reader::{Reader, issue_type, priority};
 use super::{Imported, Note, Source, objects};
 
-/// What is carried, derived, or says the same in other words.
-const KNOWN: &[&str] = &[
+/// Fields that become fields of an issue, or that repeat other fields.
+const KNOWN_KEYS: &[&str] = &[
     "number",
     "title",
     "body",
@@ -55,29 +55,29 @@ fn issue(place: String, record: &Record, notes: &mut Vec<Note>) -> Option<Item> 
     let url = reader.text("html_url").or_else(|| reader.text("url")).filter(|url| url.starts_with("http"));
     let short = number.as_ref().map(|number| format!("gh-{number}"));
     let Some(name) = url.or_else(|| short.clone()) else {
-        reader.note("it has neither a number nor a url, so it would not be known again");
+        reader.note("no number and no url, so a later import could not recognise it");
         return None;
     };
     reader.item = short.unwrap_or_else(|| name.clone());
     if record.raw("pull_request").is_some_and(|raw| raw != "null") {
-        reader.note("it is a pull request");
+        reader.note("a pull request, not an issue");
         return None;
     }
     let mut item = Item { name, ..Item::default() };
     item.title = reader.line("title").unwrap_or_else(|| {
-        reader.note("it has no title");
+        reader.note("no title");
         reader.item.clone()
     });
     item.description = reader.text("body").map(|body| body.replace("\r\n", "\n")).unwrap_or_default();
-    item.over_at = reader.time("closedAt").or_else(|| reader.time("closed_at"));
+    item.ended_at = reader.time("closedAt").or_else(|| reader.time("closed_at"));
     let state = reader.line("state").map(|state| state.to_lowercase());
-    let ended = item.over_at.map(|_| Status::Closed);
+    let ended = item.ended_at.map(|_| Status::Closed);
     item.status = match state.as_deref() {
         Some("open") => Some(Status::Open),
         Some("closed") => Some(Status::Closed),
         None => ended,
         Some(other) => {
-            reader.note(format!("there is no state {other:?}"));
+            reader.note(format!("unknown state {other:?}"));
             ended
         }
     };
@@ -100,22 +100,23 @@ fn issue(place: String, record: &Record, notes: &mut Vec<Note>) -> Option<Item> 
     }
     if assignees.len() > 1 {
         let others = assignees.split_off(1);
-        reader.note(format!("an issue has one assignee: {} is left out", others.join(", ")));
+        reader.note(format!("an issue has one assignee: {} left out", others.join(", ")));
     }
     item.assignee = assignees.pop();
     item.created_by = reader.name("author", "login").or_else(|| reader.name("user", "login"));
     item.created_at = reader.time("createdAt").or_else(|| reader.time("created_at"));
     item.updated_at = reader.time("updatedAt").or_else(|| reader.time("updated_at"));
     comments(&mut reader, &mut item);
-    item.keep_rest(record, KNOWN);
+    item.keep_rest(record, KNOWN_KEYS);
     Some(item)
 }
 
 fn comments(reader: &mut Reader<'_>, item: &mut Item) {
-    // The REST API only says how many there are.
+    // The REST API returns only the number of comments.
     if let Some(count) = reader.record.raw("comments").and_then(|raw| raw.parse::<u64>().ok()) {
         if count > 0 {
-            reader.note(format!("{count} comments are not in the file: gh issue list --json comments has them"));
+            reader
+                .note(format!("{count} comments are not in the file: export them with gh issue list --json comments"));
         }
         return;
     }
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_is_asked_for_is_carried() {
+    fn all_fields_are_imported() {
         let imported = read(&source(
             r#"[{"number":12,"title":"Login fails\n after a timeout","body":"Steps:\r\n- [ ] wait\r\n","state":"CLOSED",
                  "stateReason":"NOT_PLANNED","labels":[{"id":"L1","name":"bug","color":"red"},{"name":"P1"},{"name":"web ui"}],
@@ -160,11 +161,11 @@ mod tests {
                 r#""metadata":{"github":{"isPinned":true}}}"#
             )
         );
-        assert_eq!(imported.notes, [Note::new("gh-12", "an issue has one assignee: bob is left out")]);
+        assert_eq!(imported.notes, [Note::new("gh-12", "an issue has one assignee: bob left out")]);
     }
 
     #[test]
-    fn any_subset_and_the_rest_api_will_do() {
+    fn a_subset_of_fields_and_the_rest_api_are_accepted() {
         let imported = read(&source(
             r#"{"number":1,"title":"a"}
 {"number":2,"html_url":"https://github.com/o/r/issues/2","url":"https://api.github.com/repos/o/r/issues/2","state":"open","user":{"login":"x"},"created_at":"2025-01-01T00:00:00Z","comments":3}
@@ -181,17 +182,17 @@ mod tests {
             notes,
             [
                 "line 6: not a record: invalid type: sequence, expected an object at line 1 column 0",
-                "gh-2: it has no title",
-                "gh-2: 3 comments are not in the file: gh issue list --json comments has them",
-                "gh-3: it is a pull request",
-                "line 4: it has neither a number nor a url, so it would not be known again",
-                "gh-1: it stands there twice; the first one counts",
+                "gh-2: no title",
+                "gh-2: 3 comments are not in the file: export them with gh issue list --json comments",
+                "gh-3: a pull request, not an issue",
+                "line 4: no number and no url, so a later import could not recognise it",
+                "gh-1: duplicate id: only the first item is imported",
             ]
         );
     }
 
     #[test]
-    fn wrong_types_are_named_and_the_rest_is_carried() {
+    fn wrong_types_are_reported_and_the_rest_is_imported() {
         let imported = read(&source(
             r#"[{"number":99999999999999999999999,"title":["x"],"body":5,"state":{},"labels":7,"assignees":[1,{}],"author":[],"createdAt":"soon","closedAt":1e999,"comments":[[],{"body":{}}],"milestone":true}]"#,
         ))
@@ -203,17 +204,17 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "title is not a text",
-                "it has no title",
+                "title is not a string",
+                "no title",
                 "closedAt is not a time: \"1e999\"",
-                "state is not a text",
+                "state is not a string",
                 "labels is not a list",
                 "milestone has no name",
                 "item 2 of assignees has no name",
                 "author has no name",
                 "createdAt is not a time: \"soon\"",
                 "item 1 of comments is not an object",
-                "body is not a text",
+                "body is not a string",
             ]
         );
     }

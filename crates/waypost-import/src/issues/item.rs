@@ -1,4 +1,4 @@
-//! One item of another tracker, on its way to being a record.
+//! One item of another tracker, before it becomes a record.
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ use waypost_core::{Error, Result};
 
 use super::{Imported, Note, compact};
 
-/// What an issue can say, as far as other trackers say it.
+/// The fields of an issue that other trackers can provide.
 #[derive(Debug, Default)]
 pub(super) struct Item {
-    /// What its tracker calls it, everywhere the same: the `external_ref` of the issue.
+    /// Its name in the tracker, the same in every clone: the `external_ref` of the issue.
     pub(super) name: String,
     pub(super) title: String,
     pub(super) description: String,
     pub(super) design: String,
     pub(super) acceptance_criteria: String,
     pub(super) notes: String,
-    /// None if that is not said.
+    /// None if the tracker does not provide it.
     pub(super) status: Option<Status>,
     pub(super) priority: Option<u8>,
     pub(super) issue_type: Option<String>,
@@ -28,7 +28,7 @@ pub(super) struct Item {
     pub(super) created_at: Option<Timestamp>,
     pub(super) created_by: Option<String>,
     pub(super) updated_at: Option<Timestamp>,
-    pub(super) over_at: Option<Timestamp>,
+    pub(super) ended_at: Option<Timestamp>,
     pub(super) close_reason: Option<String>,
     pub(super) due_at: Option<Timestamp>,
     pub(super) defer_until: Option<Timestamp>,
@@ -36,7 +36,7 @@ pub(super) struct Item {
     pub(super) blockers: Vec<String>,
     pub(super) parent: Option<String>,
     pub(super) comments: Vec<Comment>,
-    /// What has no place in an issue, as it is spelled; kept under the name of the tracker.
+    /// Fields that an issue does not have, in their spelling; kept in `metadata` under the tracker's name.
     pub(super) rest: Vec<(String, String)>,
 }
 
@@ -79,7 +79,7 @@ impl Item {
         }
     }
 
-    /// Keeps the fields of an object that are not known, but for those that say nothing.
+    /// Keeps the unknown fields of an object, except empty ones.
     pub(super) fn keep_rest(&mut self, record: &Record, known: &[&str]) {
         for (key, value) in record.fields() {
             if !known.contains(&key) && !["null", "\"\"", "[]", "{}"].contains(&value) {
@@ -111,12 +111,12 @@ impl Item {
         if let Some(issue_type) = &self.issue_type {
             record.set("issue_type", issue_type)?;
         }
-        let over_at = self.over_at.or(self.updated_at);
-        let closed_at = over_at.filter(|_| self.status == Some(Status::Closed));
-        let deleted_at = over_at.filter(|_| self.status == Some(Status::Tombstone));
+        let ended_at = self.ended_at.or(self.updated_at);
+        let closed_at = ended_at.filter(|_| self.status == Some(Status::Closed));
+        let deleted_at = ended_at.filter(|_| self.status == Some(Status::Tombstone));
         let times = [
             ("created_at", self.created_at),
-            ("updated_at", self.updated_at.or(self.over_at).or(self.created_at)),
+            ("updated_at", self.updated_at.or(self.ended_at).or(self.created_at)),
             ("closed_at", closed_at),
             ("due_at", self.due_at),
             ("defer_until", self.defer_until),
@@ -160,20 +160,20 @@ impl Item {
                 self.rest.iter().map(|(key, value)| format!("{}:{value}", Value::from(key.as_str()))).collect();
             let metadata = format!("{{{}:{{{}}}}}", Value::from(tracker), fields.join(","));
             let metadata = RawValue::from_string(metadata)
-                .map_err(|error| Error::internal("what is kept is not JSON").because(error))?;
+                .map_err(|error| Error::internal("a kept field is not JSON").because(error))?;
             record.set("metadata", &metadata)?;
         }
         Ok(record)
     }
 }
 
-/// Makes records of items. A name that stands twice, and what closes a circle, is noted and left out.
+/// Turns items into records. Duplicate names and dependencies that close a cycle are reported and left out.
 pub(super) fn finish(tracker: &str, items: Vec<Item>, mut notes: Vec<Note>) -> Result<Imported> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut kept: Vec<Item> = Vec::new();
     for item in items {
         if places.contains_key(&item.name) {
-            notes.push(Note::new(&item.name, "it stands there twice; the first one counts"));
+            notes.push(Note::new(&item.name, "duplicate id: only the first item is imported"));
             continue;
         }
         places.insert(item.name.clone(), kept.len());
@@ -181,52 +181,52 @@ pub(super) fn finish(tracker: &str, items: Vec<Item>, mut notes: Vec<Note>) -> R
     }
     let place = |name: &String| places.get(name).copied();
     let blockers: Vec<Vec<usize>> = kept.iter().map(|item| item.blockers.iter().filter_map(place).collect()).collect();
-    for (from, to) in circles(&blockers) {
+    for (from, to) in cycle_edges(&blockers) {
         let to = kept[to].name.clone();
-        notes.push(Note::new(&kept[from].name, format!("that it waits for {to} closes a circle")));
+        notes.push(Note::new(&kept[from].name, format!("its dependency on {to} closes a cycle")));
         kept[from].blockers.retain(|blocker| *blocker != to);
     }
     let parents: Vec<Vec<usize>> = kept.iter().map(|item| item.parent.iter().filter_map(place).collect()).collect();
-    for (from, to) in circles(&parents) {
-        notes.push(Note::new(&kept[from].name, format!("that it is a part of {} closes a circle", kept[to].name)));
+    for (from, to) in cycle_edges(&parents) {
+        notes.push(Note::new(&kept[from].name, format!("its parent {} closes a cycle", kept[to].name)));
         kept[from].parent = None;
     }
     let records = kept.into_iter().map(|item| item.into_record(tracker)).collect::<Result<_>>()?;
     Ok(Imported { records, notes })
 }
 
-/// Returns the edges without which a graph has no circles.
-fn circles(edges: &[Vec<usize>]) -> Vec<(usize, usize)> {
+/// Returns edges whose removal makes a graph acyclic.
+fn cycle_edges(edges: &[Vec<usize>]) -> Vec<(usize, usize)> {
     #[derive(Clone, Copy, PartialEq)]
-    enum Seen {
-        Never,
-        OnTheWay,
+    enum Visit {
+        New,
+        OnPath,
         Done,
     }
-    let mut seen = vec![Seen::Never; edges.len()];
+    let mut visits = vec![Visit::New; edges.len()];
     let mut found = Vec::new();
     for start in 0..edges.len() {
-        if seen[start] != Seen::Never {
+        if visits[start] != Visit::New {
             continue;
         }
-        // A chain may be longer than the stack of a thread.
-        let mut way = vec![(start, 0)];
-        seen[start] = Seen::OnTheWay;
-        while let Some((node, next)) = way.last_mut() {
+        // No recursion: a long chain would overflow the stack.
+        let mut path = vec![(start, 0)];
+        visits[start] = Visit::OnPath;
+        while let Some((node, next)) = path.last_mut() {
             let node = *node;
             let Some(to) = edges[node].get(*next).copied() else {
-                seen[node] = Seen::Done;
-                way.pop();
+                visits[node] = Visit::Done;
+                path.pop();
                 continue;
             };
             *next += 1;
-            match seen[to] {
-                Seen::Never => {
-                    seen[to] = Seen::OnTheWay;
-                    way.push((to, 0));
+            match visits[to] {
+                Visit::New => {
+                    visits[to] = Visit::OnPath;
+                    path.push((to, 0));
                 }
-                Seen::OnTheWay => found.push((node, to)),
-                Seen::Done => {}
+                Visit::OnPath => found.push((node, to)),
+                Visit::Done => {}
             }
         }
     }
@@ -238,11 +238,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn circles_of_any_length_are_opened_once() {
-        assert_eq!(circles(&[vec![1], vec![2], vec![0]]), [(2, 0)]);
-        assert_eq!(circles(&[vec![0]]), [(0, 0)]);
-        assert_eq!(circles(&[vec![1, 2], vec![2], vec![]]), []);
+    fn one_edge_of_each_cycle_is_removed() {
+        assert_eq!(cycle_edges(&[vec![1], vec![2], vec![0]]), [(2, 0)]);
+        assert_eq!(cycle_edges(&[vec![0]]), [(0, 0)]);
+        assert_eq!(cycle_edges(&[vec![1, 2], vec![2], vec![]]), []);
         let long: Vec<Vec<usize>> = (0..200_000).map(|number| vec![(number + 1) % 200_000]).collect();
-        assert_eq!(circles(&long), [(199_999, 0)]);
+        assert_eq!(cycle_edges(&long), [(199_999, 0)]);
     }
 }

@@ -1,7 +1,7 @@
-//! Issues of other trackers, read from the files that those write.
+//! Reads issues of other trackers from the files that these write.
 //!
-//! Nothing here looks at a ledger. What an item depends on is named as its tracker names it; whoever writes the records
-//! decides what they are called. One item that cannot be understood does not keep the others back: it is reported.
+//! This module knows no ledger. Items refer to each other by their tracker's names, and the caller assigns ids. An
+//! unreadable item is reported and does not prevent importing the others.
 
 mod adopt;
 mod backlog;
@@ -26,10 +26,10 @@ use waypost_core::{Error, Result};
 pub use adopt::{adopt, complete, plain_name, qualify, short_name};
 pub use update::updated;
 
-/// What a file was written by.
+/// The program that wrote a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// JSONL of beads, and of ledgers.
+    /// JSONL of beads or of a ledger.
     Beads,
     /// `gh issue list --json ...`, or the REST API.
     Github,
@@ -57,17 +57,17 @@ impl Format {
         }
     }
 
-    /// Tells whether its records are those of a ledger: they are taken as they are, with their ids.
+    /// Tells whether its records are ledger records, which keep their ids and spelling.
     pub const fn is_ours(self) -> bool {
         matches!(self, Format::Beads)
     }
 
-    /// Tells whether its names are those of one project: each has a task 1.
+    /// Tells whether its names are unique only within a project: each project has a task 1.
     pub const fn is_of_project(self) -> bool {
         matches!(self, Format::Backlog | Format::Taskmaster)
     }
 
-    /// Reads a name.
+    /// Parses a name.
     pub fn parse(text: &str) -> Result<Format> {
         let known = Format::ALL.into_iter().find(|format| format.name() == text.to_lowercase());
         known.ok_or_else(|| {
@@ -85,7 +85,7 @@ impl Format {
         format!("the formats are {} and {}", names[..names.len() - 1].join(", "), names[names.len() - 1])
     }
 
-    /// Returns what clearly wrote some files, if anything did.
+    /// Detects the format of some files; none if it is not clear.
     pub fn guess(sources: &[Source]) -> Option<Format> {
         let source = sources.first()?;
         if sources.iter().all(backlog::is_task) {
@@ -97,7 +97,7 @@ impl Format {
             Record::parse(items.first()?.get()).ok()?
         } else {
             let record = |line: &str| Record::parse(line.trim_end().trim_end_matches(',')).ok();
-            // A file of lines may begin with one that a merge left.
+            // A file of lines may begin with a conflict marker.
             Record::parse(text).ok().or_else(|| text.lines().take(100).find_map(record))?
         };
         let has = |keys: &[&str]| keys.iter().all(|key| first.raw(key).is_some());
@@ -126,44 +126,44 @@ impl fmt::Display for Format {
     }
 }
 
-/// A file to be read.
+/// A file to read.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its path, for messages; folders in it may mean something.
+    /// Its path, for messages; some formats interpret its folders.
     pub name: String,
-    /// What stands in it.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
-/// What was read.
+/// The result of reading.
 ///
-/// Records of a format that is not ours have as `id` and `external_ref` what their tracker calls them, and depend on
-/// others by such names; [`adopt()`] gives them ids.
+/// Records of other trackers have the tracker's name as `id` and `external_ref`, and name their dependencies the same way;
+/// [`adopt()`] gives them ids.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// What can be carried.
+    /// The imported records.
     pub records: Vec<Record>,
-    /// What cannot.
+    /// The items and fields that could not be imported.
     pub notes: Vec<Note>,
 }
 
-/// Something that could not be carried.
+/// Something that could not be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// The item, as its tracker calls it, or the place where it stands.
+    /// The tracker's name of the item, or its place in the file.
     pub item: String,
-    /// What is the matter with it.
+    /// The problem.
     pub problem: String,
 }
 
 impl Note {
-    /// Makes a note.
+    /// Creates a note.
     pub fn new(item: impl Into<String>, problem: impl Into<String>) -> Note {
         Note { item: item.into(), problem: problem.into() }
     }
 }
 
-/// Reads files of a format. Only what cannot be understood as a whole is an error.
+/// Reads files of a format. Fails only if a file as a whole is unreadable.
 pub fn read(format: Format, sources: &[Source]) -> Result<Imported> {
     let mut imported = Imported::default();
     if format == Format::Backlog {
@@ -181,13 +181,13 @@ pub fn read(format: Format, sources: &[Source]) -> Result<Imported> {
             imported.notes.extend(one.notes);
         }
     }
-    // What is to get an id needs room for it.
-    let longest = if format.is_ours() { MAX_LINE_BYTES } else { MAX_LINE_BYTES / 2 };
+    // A record that gets a new id later needs room for it.
+    let max_bytes = if format.is_ours() { MAX_LINE_BYTES } else { MAX_LINE_BYTES / 2 };
     let notes = &mut imported.notes;
     imported.records.retain(|record| {
-        let fits = record.to_line().len() <= longest;
+        let fits = record.to_line().len() <= max_bytes;
         if !fits {
-            notes.push(Note::new(record.text("id").unwrap_or_default(), "it is too long for a line of the ledger"));
+            notes.push(Note::new(record.text("id").unwrap_or_default(), "too long for a ledger line"));
         }
         fits
     });
@@ -200,14 +200,14 @@ fn text(source: &Source) -> Result<&str> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// Returns the objects of a file that is a list of them, one of them, or has one a line; each with its place. Those that
-/// cannot be read are noted.
+/// Returns the objects of a file, each with its place: a list, a single object, or one object per line. Unreadable ones are
+/// reported.
 fn objects(source: &Source, notes: &mut Vec<Note>) -> Result<Vec<(String, Record)>> {
     let text = text(source)?.trim();
     let mut items: Vec<(String, &str)> = Vec::new();
     if text.starts_with('[') {
         let list: Vec<&RawValue> =
-            serde_json::from_str(text).map_err(|error| Error::invalid("it is not a JSON list").because(error))?;
+            serde_json::from_str(text).map_err(|error| Error::invalid("not a JSON list").because(error))?;
         items.extend(list.iter().enumerate().map(|(number, item)| (format!("item {}", number + 1), item.get())));
     } else if serde_json::from_str::<&RawValue>(text).is_ok() {
         items.push(("item 1".to_owned(), text));
@@ -224,13 +224,14 @@ fn objects(source: &Source, notes: &mut Vec<Note>) -> Result<Vec<(String, Record
         }
     }
     if read.is_empty() && count > 0 {
-        return Err(Error::invalid("nothing in it can be read")
-            .because(notes.pop().map(|note| note.problem).unwrap_or_default()));
+        return Err(
+            Error::invalid("no readable item").because(notes.pop().map(|note| note.problem).unwrap_or_default())
+        );
     }
     Ok(read)
 }
 
-/// Takes spaces and line ends out of JSON that are not part of a text. Everything else stays as it is spelled.
+/// Removes white space outside of strings from JSON. Everything else keeps its spelling.
 fn compact(json: &str) -> String {
     let mut line = String::with_capacity(json.len());
     let (mut in_text, mut is_escaped) = (false, false);
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_clearly_is_need_not_be_said() {
+    fn the_format_of_a_file_is_detected() {
         for (text, format) in [
             ("{\"id\":\"bd-1\",\"title\":\"x\",\"status\":\"open\"}\n{\"id\":\"bd-2\"}\n", Some(Format::Beads)),
             ("{\"_type\":\"memory\",\"key\":\"k\"}\n{\"id\":\"bd-1\"}", Some(Format::Beads)),
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_of_the_kind_is_an_error_and_never_an_empty_answer() {
+    fn an_unreadable_file_is_an_error_and_never_an_empty_result() {
         for format in Format::ALL {
             for bad in ["plain words", "{", "[1", "[[]]", "\u{0}", "null", "7"] {
                 assert!(read(format, &[source(bad)]).is_err(), "{format}: {bad:?}");
@@ -312,19 +313,21 @@ mod tests {
     }
 
     #[test]
-    fn one_item_that_is_too_long_for_a_line_does_not_keep_the_others_back() {
-        let text =
-            format!(r#"[{{"number":1,"title":"a","body":"{}"}},{{"number":2,"title":"b"}}]"#, "x".repeat(MAX_LINE_BYTES));
+    fn an_item_that_is_too_long_does_not_prevent_importing_the_others() {
+        let text = format!(
+            r#"[{{"number":1,"title":"a","body":"{}"}},{{"number":2,"title":"b"}}]"#,
+            "x".repeat(MAX_LINE_BYTES)
+        );
         let imported = read(Format::Github, &[source(&text)]).unwrap();
         assert_eq!((imported.records.len(), imported.notes[0].item.as_str()), (1, "gh-1"));
     }
 
     #[test]
-    fn json_is_made_one_line_and_keeps_its_spelling() {
+    fn compact_json_is_one_line_and_keeps_its_spelling() {
         assert_eq!(compact("{ \"a b\" : [ 1.50 ,\n \"c\\\" d\\\\\" ] }"), r#"{"a b":[1.50,"c\" d\\"]}"#);
     }
 
-    /// Something that looks a little like what the formats have.
+    /// Text that resembles the formats.
     fn likely() -> impl Strategy<Value = String> {
         let word = prop_oneof![
             Just("id"),
@@ -414,7 +417,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_that_looks_right_makes_a_reader_panic(text in likely()) {
+        fn no_plausible_text_makes_a_reader_panic(text in likely()) {
             never_panics(text.as_bytes());
         }
     }

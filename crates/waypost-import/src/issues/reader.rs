@@ -1,4 +1,4 @@
-//! Reading objects of other trackers leniently, and the words they have in common.
+//! Lenient access to the fields of other trackers' objects, and the words that trackers share.
 
 use serde_json::value::RawValue;
 use waypost_core::ledger::issue::moment;
@@ -7,10 +7,10 @@ use waypost_core::time::Timestamp;
 
 use super::Note;
 
-/// Reads the fields of an object leniently; what is of the wrong type is noted.
+/// Reads the fields of an object leniently; values of the wrong type are reported.
 pub(super) struct Reader<'a> {
     pub(super) record: &'a Record,
-    /// What the object is called in notes.
+    /// The name of the object in notes.
     pub(super) item: String,
     pub(super) notes: &'a mut Vec<Note>,
 }
@@ -24,16 +24,16 @@ impl Reader<'_> {
         self.record.raw(key).filter(|raw| *raw != "null").map(str::to_owned)
     }
 
-    /// A text, or the spelling of a number; none if it is empty.
+    /// A string, or the spelling of a number; none if it is empty.
     pub(super) fn text(&mut self, key: &str) -> Option<String> {
         let text = text(&self.raw(key)?);
         if text.is_none() {
-            self.note(format!("{key} is not a text"));
+            self.note(format!("{key} is not a string"));
         }
         text.filter(|text| !text.trim().is_empty())
     }
 
-    /// A text of one line.
+    /// A string as one line.
     pub(super) fn line(&mut self, key: &str) -> Option<String> {
         self.text(key).map(|text| one_line(&text))
     }
@@ -47,7 +47,7 @@ impl Reader<'_> {
         moment
     }
 
-    /// The spellings of what is in a list.
+    /// The spellings of the items of a list.
     pub(super) fn list(&mut self, key: &str) -> Vec<String> {
         let Some(raw) = self.raw(key) else { return Vec::new() };
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(&raw) else {
@@ -69,7 +69,7 @@ impl Reader<'_> {
         objects
     }
 
-    /// The names in a list: texts, numbers, or objects that have a name under a key.
+    /// The names in a list: strings, numbers, or objects with a name under the key `inner`.
     pub(super) fn names(&mut self, key: &str, inner: &str) -> Vec<String> {
         let mut names = Vec::new();
         for (number, item) in self.list(key).iter().enumerate() {
@@ -83,7 +83,7 @@ impl Reader<'_> {
         names
     }
 
-    /// The name of one: a text, or an object that has a name under a key.
+    /// A name: a string, or an object with a name under the key `inner`.
     pub(super) fn name(&mut self, key: &str, inner: &str) -> Option<String> {
         let raw = self.raw(key)?;
         let name = text(&raw).or_else(|| text(Record::parse(&raw).ok()?.raw(inner)?));
@@ -94,7 +94,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns a text, or a number as it is spelled.
+/// Returns a string, or the spelling of a number.
 fn text(raw: &str) -> Option<String> {
     if raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         return Some(raw.to_owned());
@@ -102,12 +102,12 @@ fn text(raw: &str) -> Option<String> {
     serde_json::from_str(raw).ok()
 }
 
-/// Makes one line of a text.
+/// Joins a text into one line.
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the priority that a word of another tracker means.
+/// Returns the priority for another tracker's word.
 pub(super) fn priority(word: &str) -> Option<u8> {
     match word.trim().to_lowercase().as_str() {
         "critical" | "urgent" | "highest" => Some(0),
@@ -119,7 +119,7 @@ pub(super) fn priority(word: &str) -> Option<u8> {
     }
 }
 
-/// Returns the type that a word of another tracker means.
+/// Returns the issue type for another tracker's word.
 pub(super) fn issue_type(word: &str) -> Option<&'static str> {
     match word.trim().to_lowercase().as_str() {
         "bug" | "defect" | "type: bug" | "kind/bug" => Some("bug"),

@@ -1,4 +1,4 @@
-//! `tasks.json` of Task Master: flat, or one list of tasks under each tag. Subtasks become parts.
+//! Reads `tasks.json` of Task Master: one list of tasks, or one list per tag. Subtasks become child issues.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,14 @@ use super::item::{Item, Status, finish};
 use super::reader::{Reader, issue_type, priority};
 use super::{Imported, Note, Source, text};
 
-/// The tag of tasks that have none.
-const MAIN: &str = "master";
+/// The tag of tasks without a tag.
+const DEFAULT_TAG: &str = "master";
 
-/// Parts of parts that are deeper are left out.
-const DEEPEST: usize = 32;
+/// Subtasks nested deeper are left out.
+const MAX_DEPTH: usize = 32;
 
-const KNOWN: &[&str] = &[
+/// Fields that become fields of an issue.
+const KNOWN_KEYS: &[&str] = &[
     "id",
     "title",
     "description",
@@ -48,19 +49,17 @@ pub(super) fn read(source: &Source) -> Result<Imported> {
     let text = text(source)?.trim();
     let mut list = List { items: Vec::new(), notes: Vec::new() };
     if text.starts_with('[') {
-        list.read(text, MAIN, None)?;
+        list.read(text, DEFAULT_TAG, None)?;
         return list.finish();
     }
     let file =
-        Record::parse(text).map_err(|error| Error::invalid("it is not a JSON object").because(error.full_message()))?;
+        Record::parse(text).map_err(|error| Error::invalid("not a JSON object").because(error.full_message()))?;
     if !has_tasks(&file) {
-        return Err(
-            Error::invalid("there are no tasks in it").hint("a tasks.json has them under \"tasks\", or under tags")
-        );
+        return Err(Error::invalid("no tasks").hint("a tasks.json has tasks under \"tasks\" or under tags"));
     }
     for (key, raw) in file.fields() {
         if key == "tasks" {
-            list.read(raw, MAIN, None)?;
+            list.read(raw, DEFAULT_TAG, None)?;
         } else if let Some(tasks) = Record::parse(raw).ok().as_ref().and_then(|tag| tag.raw("tasks")) {
             match list.read(tasks, key, None) {
                 Ok(()) => {}
@@ -71,15 +70,15 @@ pub(super) fn read(source: &Source) -> Result<Imported> {
     list.finish()
 }
 
-/// What was read so far.
+/// The items read so far.
 struct List {
     items: Vec<Item>,
     notes: Vec<Note>,
 }
 
-/// The task that others are parts of.
+/// The task that subtasks belong to.
 #[derive(Clone, Copy)]
-struct Whole<'a> {
+struct Parent<'a> {
     id: &'a str,
     depth: usize,
 }
@@ -88,23 +87,23 @@ impl List {
     fn finish(self) -> Result<Imported> {
         match self.notes.first() {
             Some(first) if self.items.is_empty() => {
-                Err(Error::invalid("no task in it can be read").because(format!("{}: {}", first.item, first.problem)))
+                Err(Error::invalid("no readable task").because(format!("{}: {}", first.item, first.problem)))
             }
             _ => finish("taskmaster", self.items, self.notes),
         }
     }
 
-    fn read(&mut self, raw: &str, tag: &str, whole: Option<Whole<'_>>) -> Result<()> {
+    fn read(&mut self, raw: &str, tag: &str, parent: Option<Parent<'_>>) -> Result<()> {
         let tasks: Vec<&RawValue> =
             serde_json::from_str(raw).map_err(|error| Error::invalid("the tasks are not a list").because(error))?;
-        let place = |number: usize| match whole {
-            Some(whole) => format!("part {} of {}", number + 1, whole.id),
+        let place = |number: usize| match parent {
+            Some(parent) => format!("subtask {} of {}", number + 1, parent.id),
             None => format!("task {} of {tag}", number + 1),
         };
         let mut read: Vec<(String, Record)> = Vec::new();
         for (number, task) in tasks.iter().enumerate() {
             let task = Record::parse(task.get());
-            let found = task.and_then(|task| Ok((full_id(&task, whole)?, task)));
+            let found = task.and_then(|task| Ok((full_id(&task, parent)?, task)));
             match found {
                 Ok(found) => read.push(found),
                 Err(error) => self.notes.push(Note::new(place(number), error.full_message())),
@@ -112,17 +111,17 @@ impl List {
         }
         let siblings: HashSet<&str> = read.iter().map(|(id, _)| id.as_str()).collect();
         for (id, task) in &read {
-            self.task(id, task, tag, whole, &siblings);
+            self.task(id, task, tag, parent, &siblings);
         }
         Ok(())
     }
 
-    fn task(&mut self, id: &str, task: &Record, tag: &str, whole: Option<Whole<'_>>, siblings: &HashSet<&str>) {
+    fn task(&mut self, id: &str, task: &Record, tag: &str, parent: Option<Parent<'_>>, siblings: &HashSet<&str>) {
         let name = |id: &str| format!("taskmaster:{tag}/{id}");
         let mut reader = Reader { record: task, item: name(id), notes: &mut self.notes };
-        let mut item = Item { name: name(id), parent: whole.map(|whole| name(whole.id)), ..Item::default() };
+        let mut item = Item { name: name(id), parent: parent.map(|parent| name(parent.id)), ..Item::default() };
         item.title = reader.line("title").unwrap_or_else(|| {
-            reader.note("it has no title");
+            reader.note("no title");
             format!("Task {id}")
         });
         item.description = reader.text("description").unwrap_or_default();
@@ -130,12 +129,12 @@ impl List {
         item.acceptance_criteria = reader.text("testStrategy").unwrap_or_default();
         item.created_at = reader.time("createdAt");
         item.updated_at = reader.time("updatedAt");
-        item.over_at = reader.time("completedAt");
+        item.ended_at = reader.time("completedAt");
         item.assignee = reader.line("assignee");
         if let Some(word) = reader.line("priority") {
             item.priority = priority(&word);
             if item.priority.is_none() {
-                reader.note(format!("there is no priority {word:?}"));
+                reader.note(format!("unknown priority {word:?}"));
             }
         }
         if let Some(word) = reader.line("type") {
@@ -144,7 +143,7 @@ impl List {
         for label in reader.names("labels", "name").into_iter().chain(reader.names("tags", "name")) {
             item.label(label);
         }
-        if tag != MAIN {
+        if tag != DEFAULT_TAG {
             item.label(format!("tag:{tag}"));
         }
         let word = reader.line("status").unwrap_or_default().to_lowercase();
@@ -169,32 +168,34 @@ impl List {
             }
         };
         for on in reader.names("dependencies", "id") {
-            // A plain number in a part is another part of the same task.
-            let near = whole.map(|whole| format!("{}.{on}", whole.id)).filter(|near| siblings.contains(near.as_str()));
-            let on = name(&near.unwrap_or(on));
+            // A plain number in a subtask means another subtask of the same task.
+            let sibling = parent
+                .map(|parent| format!("{}.{on}", parent.id))
+                .filter(|sibling| siblings.contains(sibling.as_str()));
+            let on = name(&sibling.unwrap_or(on));
             if !item.blockers.contains(&on) {
                 item.blockers.push(on);
             }
         }
-        item.keep_rest(task, KNOWN);
+        item.keep_rest(task, KNOWN_KEYS);
         self.items.push(item);
-        let Some(parts) = task.raw("subtasks").filter(|raw| *raw != "null") else { return };
-        let depth = whole.map_or(1, |whole| whole.depth + 1);
-        if depth > DEEPEST {
-            self.notes.push(Note::new(name(id), "its parts are too deep"));
-        } else if let Err(error) = self.read(parts, tag, Some(Whole { id, depth })) {
-            self.notes.push(Note::new(name(id), format!("its parts are left out: {}", error.full_message())));
+        let Some(subtasks) = task.raw("subtasks").filter(|raw| *raw != "null") else { return };
+        let depth = parent.map_or(1, |parent| parent.depth + 1);
+        if depth > MAX_DEPTH {
+            self.notes.push(Note::new(name(id), "its subtasks are nested too deeply"));
+        } else if let Err(error) = self.read(subtasks, tag, Some(Parent { id, depth })) {
+            self.notes.push(Note::new(name(id), format!("its subtasks are left out: {}", error.full_message())));
         }
     }
 }
 
-/// Returns the id of a task, with those of what it is a part of: `7.2`.
-fn full_id(task: &Record, whole: Option<Whole<'_>>) -> Result<String> {
+/// Returns the id of a task, after those of its parents: `7.2`.
+fn full_id(task: &Record, parent: Option<Parent<'_>>) -> Result<String> {
     let id = task.raw("id").filter(|raw| raw.starts_with(|first: char| first.is_ascii_digit())).map(str::to_owned);
     let id = id.or_else(|| task.text("id")).map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
-    let id = id.ok_or_else(|| Error::invalid("it has no id, so it would not be known again"))?;
-    Ok(match whole {
-        Some(whole) if !id.starts_with(&format!("{}.", whole.id)) => format!("{}.{id}", whole.id),
+    let id = id.ok_or_else(|| Error::invalid("no id, so a later import could not recognise it"))?;
+    Ok(match parent {
+        Some(parent) if !id.starts_with(&format!("{}.", parent.id)) => format!("{}.{id}", parent.id),
         _ => id,
     })
 }
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_and_their_parts_are_carried() {
+    fn tasks_and_subtasks_are_imported() {
         let imported = read(&source(
             r#"{"tasks":[
                 {"id":1,"title":"Base","description":"What","details":"How","testStrategy":"Proof","status":"done","priority":"high","dependencies":[],"subtasks":[]},
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tag_is_a_list_of_its_own() {
+    fn each_tag_has_its_own_list() {
         let imported = read(&source(
             r#"{"master":{"tasks":[{"id":"1","title":"a"}],"metadata":{"version":"1"}},"topic":{"tasks":[{"id":1,"title":"b","dependencies":[2]},{"id":2,"title":"c"}]},"broken":{"tasks":[7]}}"#,
         ))
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_doubles_and_bottomless_parts_are_left_out_and_named() {
+    fn cycles_duplicates_and_too_deep_subtasks_are_left_out_and_reported() {
         let mut deep = r#"{"id":1,"title":"x"}"#.to_owned();
         for _ in 0..2_000 {
             deep = format!(r#"{{"id":1,"title":"x","subtasks":[{deep}]}}"#);
@@ -255,19 +256,19 @@ mod tests {
             r#"{{"tasks":[{deep},{{"id":2,"title":"a","dependencies":[3]}},{{"id":3,"title":"b","dependencies":[2,3]}},{{"id":2}},{{"title":"no id"}},{{"id":4,"priority":"some","dependencies":{{}},"subtasks":5}}]}}"#
         );
         let imported = read(&source(&text)).unwrap();
-        assert_eq!(imported.records.len(), DEEPEST + 1 + 3);
+        assert_eq!(imported.records.len(), MAX_DEPTH + 1 + 3);
         let notes: Vec<String> = imported.notes.iter().map(|note| format!("{}: {}", note.item, note.problem)).collect();
         for expected in [
-            "task 5 of master: it has no id, so it would not be known again",
-            "taskmaster:master/4: there is no priority \"some\"",
+            "task 5 of master: no id, so a later import could not recognise it",
+            "taskmaster:master/4: unknown priority \"some\"",
             "taskmaster:master/4: dependencies is not a list",
-            "taskmaster:master/4: its parts are left out: the tasks are not a list: invalid type: integer `5`, expected a sequence at line 1 column 1",
-            "taskmaster:master/2: it stands there twice; the first one counts",
-            "taskmaster:master/3: that it waits for taskmaster:master/2 closes a circle",
-            "taskmaster:master/3: that it waits for taskmaster:master/3 closes a circle",
+            "taskmaster:master/4: its subtasks are left out: the tasks are not a list: invalid type: integer `5`, expected a sequence at line 1 column 1",
+            "taskmaster:master/2: duplicate id: only the first item is imported",
+            "taskmaster:master/3: its dependency on taskmaster:master/2 closes a cycle",
+            "taskmaster:master/3: its dependency on taskmaster:master/3 closes a cycle",
         ] {
             assert!(notes.contains(&expected.to_owned()), "{expected}: {notes:#?}");
         }
-        assert!(notes.iter().any(|note| note.ends_with("its parts are too deep")));
+        assert!(notes.iter().any(|note| note.ends_with("its subtasks are nested too deeply")));
     }
 }

@@ -1,4 +1,4 @@
-//! What `task export` prints.
+//! Reads the output of `task export`.
 
 use waypost_core::Result;
 use waypost_core::ledger::record::Record;
@@ -7,8 +7,8 @@ use super::item::{Comment, Item, Status, finish};
 use super::reader::{Reader, one_line, priority};
 use super::{Imported, Note, Source, objects};
 
-/// What is carried, or derived from the rest.
-const KNOWN: &[&str] = &[
+/// Fields that become fields of an issue, or are derived from others.
+const KNOWN_KEYS: &[&str] = &[
     "uuid",
     "id",
     "urgency",
@@ -42,19 +42,19 @@ fn name(uuid: &str) -> String {
 fn task(place: String, record: &Record, notes: &mut Vec<Note>) -> Option<Item> {
     let mut reader = Reader { record, item: place, notes };
     let Some(uuid) = reader.line("uuid") else {
-        reader.note("it has no uuid, so it would not be known again");
+        reader.note("no uuid, so a later import could not recognise it");
         return None;
     };
     reader.item = name(&uuid);
     let mut item = Item { name: name(&uuid), ..Item::default() };
     let description = reader.text("description").unwrap_or_else(|| {
-        reader.note("it has no description");
+        reader.note("no description");
         uuid.clone()
     });
     item.title = one_line(&description);
     item.created_at = reader.time("entry");
     item.updated_at = reader.time("modified");
-    item.over_at = reader.time("end");
+    item.ended_at = reader.time("end");
     item.due_at = reader.time("due");
     item.defer_until = reader.time("wait").or_else(|| reader.time("scheduled"));
     let status = reader.line("status").unwrap_or_default().to_lowercase();
@@ -66,19 +66,19 @@ fn task(place: String, record: &Record, notes: &mut Vec<Note>) -> Option<Item> {
         "completed" => Some(Status::Closed),
         "deleted" => Some(Status::Tombstone),
         "recurring" => {
-            reader.note("it recurs, and issues do not: it is set aside");
+            reader.note("issues do not recur: imported as deferred");
             item.label("recurring");
             Some(Status::Deferred)
         }
         other => {
-            reader.note(format!("there is no status {other:?}"));
+            reader.note(format!("unknown status {other:?}"));
             Some(Status::Open)
         }
     };
     if let Some(word) = reader.line("priority") {
         item.priority = priority(&word);
         if item.priority.is_none() {
-            reader.note(format!("there is no priority {word:?}"));
+            reader.note(format!("unknown priority {word:?}"));
         }
     }
     for tag in reader.names("tags", "name") {
@@ -87,7 +87,7 @@ fn task(place: String, record: &Record, notes: &mut Vec<Note>) -> Option<Item> {
     if let Some(project) = reader.line("project") {
         item.label(format!("project:{project}"));
     }
-    // Older versions write a text with commas.
+    // Older versions write a comma-separated string.
     let on = match record.raw("depends") {
         Some(raw) if raw.starts_with('"') => {
             reader.text("depends").iter().flat_map(|list| list.split(',')).map(str::to_owned).collect()
@@ -111,7 +111,7 @@ fn task(place: String, record: &Record, notes: &mut Vec<Note>) -> Option<Item> {
             created_at: reader.time("entry"),
         });
     }
-    item.keep_rest(record, KNOWN);
+    item.keep_rest(record, KNOWN_KEYS);
     Some(item)
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_are_carried_with_their_times() {
+    fn tasks_are_imported_with_their_times() {
         let imported = read(&source(
             r#"[
 {"id":1,"description":"Paint the  fence","entry":"20260101T000000Z","modified":"20260102T030405Z","status":"pending","uuid":"AAAA-1","priority":"H","project":"home.garden","tags":["out","next"],"depends":["bbbb-2"],"due":"20260201T000000Z","wait":"20260115T000000Z","annotations":[{"entry":"20260101T000001Z","description":"green"}],"urgency":12.3,"estimate":"PT2H"},
@@ -159,11 +159,11 @@ mod tests {
                 ),
             ]
         );
-        assert_eq!(imported.notes, [Note::new("taskwarrior:dddd-4", "it recurs, and issues do not: it is set aside")]);
+        assert_eq!(imported.notes, [Note::new("taskwarrior:dddd-4", "issues do not recur: imported as deferred")]);
     }
 
     #[test]
-    fn lines_without_brackets_and_odd_values_are_understood() {
+    fn lines_without_brackets_and_odd_values_are_read() {
         let imported = read(&source(
             "{\"uuid\":\"a\",\"description\":\"one\",\"status\":\"waiting\"},\r\n{\"uuid\":\"b\",\"description\":7,\"status\":\"odd\",\"priority\":\"Z\",\"tags\":\"x\",\"depends\":5,\"entry\":\"20261301T000000Z\",\"annotations\":[7,{}]},\r\nnoise\r\n{\"description\":\"no uuid\"}\r\n{\"uuid\":\"c\",\"start\":\"20260101T000000Z\",\"status\":\"pending\"}\r\n",
         ))
@@ -178,13 +178,13 @@ mod tests {
             notes[1..],
             [
                 "taskwarrior:b: entry is not a time: \"20261301T000000Z\"",
-                "taskwarrior:b: there is no status \"odd\"",
-                "taskwarrior:b: there is no priority \"Z\"",
+                "taskwarrior:b: unknown status \"odd\"",
+                "taskwarrior:b: unknown priority \"Z\"",
                 "taskwarrior:b: tags is not a list",
                 "taskwarrior:b: depends is not a list",
                 "taskwarrior:b: item 1 of annotations is not an object",
-                "line 4: it has no uuid, so it would not be known again",
-                "taskwarrior:c: it has no description",
+                "line 4: no uuid, so a later import could not recognise it",
+                "taskwarrior:c: no description",
             ]
         );
         assert!(notes[0].starts_with("line 3: not a record"), "{notes:?}");

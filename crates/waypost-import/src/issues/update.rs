@@ -1,4 +1,4 @@
-//! Bringing an issue up to date with what another tracker says about it now.
+//! Updates an issue with newer data of another tracker.
 
 use serde_json::value::RawValue;
 use waypost_core::ledger::issue::{Issue, moment};
@@ -7,44 +7,44 @@ use waypost_core::{Error, Result};
 
 use super::Format;
 
-/// Lists that grow: what is in one of them and not in the other is in both afterwards.
-const LISTS: &[&str] = &["labels", "dependencies", "comments"];
+/// Lists that are united: no item of either side is removed.
+const UNITED_LISTS: &[&str] = &["labels", "dependencies", "comments"];
 
-/// Returns an issue brought up to date; none if what comes in is not newer, or says nothing else.
+/// Returns the updated issue; none if the incoming record is not newer or changes nothing.
 ///
-/// What comes in counts where it says something. What only the ledger says stays. That an issue is open says little if
-/// another tracker says it: it does not take the work from whoever is on it here.
+/// Incoming fields replace known ones; fields that only the ledger has stay. The status `open` of another tracker does not
+/// replace another status of unfinished work: that tracker does not know that an agent here works on the issue.
 pub fn updated(known: &Record, incoming: &Record, format: Format) -> Result<Option<Record>> {
     let time = |record: &Record| moment(&record.text("updated_at")?);
     if time(incoming).is_none() || time(incoming) <= time(known) {
         return Ok(None);
     }
     let status = |record: &Record| Issue::read(record).map(|(issue, _)| issue.status).unwrap_or_default();
-    let is_over = ["closed", "tombstone"].contains(&status(known).as_str());
+    let is_final = ["closed", "tombstone"].contains(&status(known).as_str());
     let keeps_status =
-        !format.is_ours() && (incoming.raw("status").is_none() || (status(incoming) == "open" && !is_over));
+        !format.is_ours() && (incoming.raw("status").is_none() || (status(incoming) == "open" && !is_final));
     let mut new = known.clone();
     for (key, raw) in incoming.fields() {
-        // When it was made, and by whom, was said before.
-        let is_settled = match key {
+        // The first creation time and author stay.
+        let is_kept = match key {
             "id" | "created_at" | "created_by" => known.raw(key).is_some(),
             "status" => keeps_status,
             _ => false,
         };
-        if is_settled {
+        if is_kept {
             continue;
         }
-        if LISTS.contains(&key)
-            && let Some(joined) = joined(key, known, incoming)?
+        if UNITED_LISTS.contains(&key)
+            && let Some(list) = united(key, known, incoming)?
         {
-            new.set(key, &joined)?;
+            new.set(key, &list)?;
             continue;
         }
         if new.raw(key) != Some(raw) {
             new.set(key, &spelled(raw)?)?;
         }
     }
-    // An issue that is open again has no end.
+    // A reopened issue has no fields about its end.
     if !keeps_status && status(known) != status(incoming) {
         for key in ["closed_at", "close_reason", "deleted_at", "deleted_by", "delete_reason"] {
             if incoming.raw(key).is_none() {
@@ -55,8 +55,8 @@ pub fn updated(known: &Record, incoming: &Record, format: Format) -> Result<Opti
     Ok((new != *known).then_some(new))
 }
 
-/// Returns the list of both records, each item once; none if one of them is not a list.
-fn joined(key: &str, known: &Record, incoming: &Record) -> Result<Option<Box<RawValue>>> {
+/// Returns the union of the lists of both records; none if one of them is not a list.
+fn united(key: &str, known: &Record, incoming: &Record) -> Result<Option<Box<RawValue>>> {
     let items = |record: &Record| -> Option<Vec<String>> {
         let items: Vec<Box<RawValue>> = match record.raw(key) {
             None | Some("null") => Vec::new(),
@@ -74,7 +74,7 @@ fn joined(key: &str, known: &Record, incoming: &Record) -> Result<Option<Box<Raw
     spelled(&format!("[{}]", all.join(","))).map(Some)
 }
 
-/// Returns what makes two items of a list the same, however else they differ.
+/// Returns the identity of a list item: items with the same identity count as one.
 fn identity(key: &str, item: &str) -> String {
     let record = Record::parse(item).unwrap_or_default();
     let field = |key: &str| record.raw(key).unwrap_or_default().to_owned();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_newer_counts_and_nothing_else_is_lost() {
+    fn newer_fields_replace_known_ones_and_nothing_else_is_lost() {
         let known = record(
             r#"{"id":"a","title":"old","notes":"mine","status":"closed","created_at":"2025-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z","closed_at":"2026-01-01T00:00:00Z","labels":["x","mine"],"dependencies":[{"depends_on_id":"b","type":"blocks","n":1.50}],"comments":[{"id":"c-1","text":"mine"},{"id":"IC_1","text":"theirs"}]}"#,
         );
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_newer_changes_nothing() {
+    fn a_record_that_is_not_newer_changes_nothing() {
         let known = record(r#"{"id":"a","title":"old","updated_at":"2026-01-02T00:00:00Z"}"#);
         for incoming in [
             r#"{"id":"a","title":"new","updated_at":"2026-01-02T00:00:00.000Z"}"#,
@@ -127,8 +127,9 @@ mod tests {
             assert_eq!(updated(&known, &record(incoming), Format::Beads).unwrap(), None, "{incoming}");
         }
     }
+
     #[test]
-    fn work_is_not_taken_from_anybody_by_a_tracker_that_knows_less() {
+    fn an_open_status_of_another_tracker_does_not_replace_in_progress() {
         let known = record(r#"{"id":"a","status":"in_progress","priority":0,"updated_at":"2026-01-01T00:00:00Z"}"#);
         let newer = |rest: &str| record(&format!("{{\"id\":\"n\",\"updated_at\":\"2026-01-02T00:00:00Z\"{rest}}}"));
         let status = |incoming: &Record, format| {

@@ -1,6 +1,6 @@
-//! What caw keeps: workflows, tasks, dependencies, checkpoints, agents and messages.
+//! Reads the database of caw: workflows, tasks, dependencies, checkpoints, agents and messages.
 //!
-//! Its ids have the form of ours and stay. What it has and we have not, or what belongs to no workflow, is reported.
+//! Its ids have our form and are kept. Rows that Waypost has no place for, or that belong to no workflow, are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use waypost_core::work::transfer::WorkflowDump;
 
 use super::{ImportContext, Imported, Seeded, json_of, name_of, number, text};
 
-/// The tables, with the columns that are needed of each.
+/// The tables, with their required columns.
 pub const TABLES: &[(&str, &[&str])] = &[
     ("workflows", &["id", "name", "status"]),
     ("tasks", &["id", "workflow_id", "name", "status"]),
@@ -32,14 +32,14 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("memories", &["id"]),
 ];
 
-/// Makes workflows of workflows.
-pub fn read(tables: &Tables, desk: &ImportContext) -> Imported {
+/// Converts the workflows of caw.
+pub fn read(tables: &Tables, context: &ImportContext) -> Imported {
     let mut imported = Imported::default();
-    let author = super::agent(desk, AgentId::generate(&mut Seeded::of(&["caw"])), "caw");
-    let agents = agents(tables, desk, &author);
+    let author = super::agent(context, AgentId::generate(&mut Seeded::of(&["caw"])), "caw");
+    let agents = agents(tables, context, &author);
     let mut owners: BTreeMap<TaskId, usize> = BTreeMap::new();
     for row in rows(tables, "workflows") {
-        let Some(dump) = workflow(&mut imported, desk, row) else { continue };
+        let Some(dump) = workflow(&mut imported, context, row) else { continue };
         imported.workflows.push(dump);
     }
     let places: BTreeMap<WorkflowId, usize> =
@@ -51,32 +51,32 @@ pub fn read(tables: &Tables, desk: &ImportContext) -> Imported {
         match (place, text(row, "id").and_then(|id| id.parse::<TaskId>().ok())) {
             (Some(place), Some(id)) => {
                 owners.insert(id.clone(), place);
-                task(&mut imported, desk, place, id, row);
+                task(&mut imported, context, place, id, row);
             }
-            _ => imported.note(called(row), "it belongs to no workflow, or has no id"),
+            _ => imported.note(row_name(row), "belongs to no workflow, or has no id"),
         }
     }
     context_from(&mut imported, tables);
     dependencies(&mut imported, tables, &owners);
-    checkpoints(&mut imported, tables, desk, &owners, &author);
-    messages(&mut imported, tables, desk, &places, &agents, &author);
+    checkpoints(&mut imported, tables, context, &owners, &author);
+    messages(&mut imported, tables, context, &places, &agents, &author);
     for dump in &mut imported.workflows {
-        derive_statuses(dump, desk);
+        derive_statuses(dump, context);
         let named: BTreeSet<&AgentId> = (dump.checkpoints.iter().map(|checkpoint| &checkpoint.agent_id))
             .chain(dump.messages.iter().flat_map(|message| [&message.sender, &message.recipient]))
             .collect();
         dump.agents = agents.values().chain([&author]).filter(|agent| named.contains(&agent.id)).cloned().collect();
     }
-    for (table, what) in [
-        ("workspaces", "directories of another program are not taken over"),
-        ("workflow_templates", "write it as a plan, and save it with way template save"),
-        ("sessions", "a session is of its own time"),
-        ("memories", "there is no place for them"),
-        ("repositories", "what is imported belongs to the repository it is imported in"),
+    for (table, reason) in [
+        ("workspaces", "directories of another program are not imported"),
+        ("workflow_templates", "write each as a plan, and save it with way template save"),
+        ("sessions", "sessions are not imported"),
+        ("memories", "Waypost has no memories"),
+        ("repositories", "imported workflows belong to the current repository"),
     ] {
         let count = rows(tables, table).count();
         if count > 0 {
-            imported.note(format!("{count} {}", table.replace('_', " ")), what);
+            imported.note(format!("{count} {}", table.replace('_', " ")), reason);
         }
     }
     imported
@@ -86,17 +86,17 @@ fn rows<'a>(tables: &'a Tables, table: &str) -> impl Iterator<Item = &'a Row> {
     tables.get(table).into_iter().flatten()
 }
 
-/// What something is called in a report.
-fn called(row: &Row) -> String {
-    let id = text(row, "id").unwrap_or_else(|| "something".to_owned());
+/// Returns the name of a row for a report.
+fn row_name(row: &Row) -> String {
+    let id = text(row, "id").unwrap_or_else(|| "a row".to_owned());
     text(row, "name").map_or(id.clone(), |name| format!("{name} {id}"))
 }
 
-fn moment(row: &Row, column: &str, desk: &ImportContext) -> Timestamp {
-    number(row, column).map_or(desk.now, Timestamp::from_millis)
+fn moment(row: &Row, column: &str, context: &ImportContext) -> Timestamp {
+    number(row, column).map_or(context.now, Timestamp::from_millis)
 }
 
-fn agents(tables: &Tables, desk: &ImportContext, author: &Agent) -> BTreeMap<String, Agent> {
+fn agents(tables: &Tables, context: &ImportContext, author: &Agent) -> BTreeMap<String, Agent> {
     let mut agents = BTreeMap::new();
     let mut names: BTreeSet<String> = BTreeSet::from([author.name.clone()]);
     for row in rows(tables, "agents") {
@@ -104,10 +104,10 @@ fn agents(tables: &Tables, desk: &ImportContext, author: &Agent) -> BTreeMap<Str
         let known = id.parse().unwrap_or_else(|_| AgentId::generate(&mut Seeded::of(&["caw", "agent", &id])));
         let mut name = name_of(&text(row, "name").unwrap_or_default(), "agent");
         while !names.insert(name.clone()) {
-            // caw makes a new one of the same name each time.
+            // caw registers a new agent of the same name each time.
             name = name_of(&format!("{name} {id}"), "agent");
         }
-        let mut agent = super::agent(desk, known, &name);
+        let mut agent = super::agent(context, known, &name);
         agent.runtime = text(row, "runtime");
         agent.role = text(row, "role").and_then(|role| role.parse().ok()).unwrap_or(agent.role);
         if let Value::Array(capabilities) = json_of(row, "capabilities") {
@@ -118,12 +118,12 @@ fn agents(tables: &Tables, desk: &ImportContext, author: &Agent) -> BTreeMap<Str
     agents
 }
 
-fn workflow(imported: &mut Imported, desk: &ImportContext, row: &Row) -> Option<WorkflowDump> {
+fn workflow(imported: &mut Imported, context: &ImportContext, row: &Row) -> Option<WorkflowDump> {
     let Some(id) = text(row, "id").and_then(|id| id.parse::<WorkflowId>().ok()) else {
-        imported.note(called(row), "a workflow without an id");
+        imported.note(row_name(row), "no workflow id");
         return None;
     };
-    let mut dump = super::empty(desk, id, name_of(&text(row, "name").unwrap_or_default(), "workflow"));
+    let mut dump = super::empty(context, id, name_of(&text(row, "name").unwrap_or_default(), "workflow"));
     let workflow = &mut dump.workflow;
     workflow.source = match text(row, "source_type").as_deref() {
         Some("prompt") => Source::Prompt,
@@ -136,11 +136,12 @@ fn workflow(imported: &mut Imported, desk: &ImportContext, row: &Row) -> Option<
     workflow.max_parallel =
         number(row, "max_parallel_tasks").and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0);
     workflow.config = json!({ "caw": json_of(row, "config") });
-    (workflow.created_at, workflow.updated_at) = (moment(row, "created_at", desk), moment(row, "updated_at", desk));
+    (workflow.created_at, workflow.updated_at) =
+        (moment(row, "created_at", context), moment(row, "updated_at", context));
     workflow.status = match text(row, "status").as_deref() {
         Some("abandoned") => WorkflowStatus::Cancelled,
         Some(status) => status.parse().unwrap_or_else(|_| {
-            imported.note(called(row), format!("{status:?} is no status here: it is paused"));
+            imported.note(row_name(row), format!("unknown status {status:?}: imported as paused"));
             WorkflowStatus::Paused
         }),
         None => WorkflowStatus::Paused,
@@ -148,22 +149,22 @@ fn workflow(imported: &mut Imported, desk: &ImportContext, row: &Row) -> Option<
     Some(dump)
 }
 
-fn task(imported: &mut Imported, desk: &ImportContext, place: usize, id: TaskId, row: &Row) {
+fn task(imported: &mut Imported, context: &ImportContext, place: usize, id: TaskId, row: &Row) {
     let dump = &imported.workflows[place];
     let mut name = name_of(&text(row, "name").unwrap_or_default(), "task");
-    let wanted = name.clone();
+    let original = name.clone();
     while dump.tasks.iter().any(|task| task.name == name) {
         name = name_of(&format!("{name} {id}"), "task");
     }
     let sequence = u32::try_from(dump.tasks.len() + 1).unwrap_or(u32::MAX);
-    let mut task: Task = super::task(desk, &dump.workflow, id, name.clone(), sequence);
+    let mut task: Task = super::task(context, &dump.workflow, id, name.clone(), sequence);
     task.description = text(row, "description").unwrap_or_default();
     task.parallel_group = text(row, "parallel_group");
     (task.plan, task.context) = (json_of(row, "plan"), json_of(row, "context"));
     if let Value::Array(files) = &task.context["files_likely_affected"] {
         task.files = files.iter().filter_map(|file| file.as_str().map(str::to_owned)).collect();
     }
-    (task.created_at, task.updated_at) = (moment(row, "created_at", desk), moment(row, "updated_at", desk));
+    (task.created_at, task.updated_at) = (moment(row, "created_at", context), moment(row, "updated_at", context));
     task.queued_at = task.created_at;
     let (outcome, detail) = (text(row, "outcome"), text(row, "outcome_detail"));
     let status = text(row, "status").unwrap_or_default();
@@ -182,41 +183,42 @@ fn task(imported: &mut Imported, desk: &ImportContext, place: usize, id: TaskId,
         "pending" | "blocked" => {}
         "planning" | "in_progress" => {
             imported.notes.push(super::Note {
-                item: called(row),
-                problem: "somebody works on it there, and nobody here: it is pending".to_owned(),
+                item: row_name(row),
+                problem: "an agent works on it in caw: imported as pending".to_owned(),
             });
         }
-        other => imported
-            .notes
-            .push(super::Note { item: called(row), problem: format!("{other:?} is no status here: it is pending") }),
+        other => imported.notes.push(super::Note {
+            item: row_name(row),
+            problem: format!("unknown status {other:?}: imported as pending"),
+        }),
     }
     task.finished_at = task.status.is_final().then_some(task.updated_at);
     task.outcome = task.outcome.or(outcome);
-    if name != wanted {
-        imported.note(wanted, format!("another task of its workflow has the same name: it is called {name}"));
+    if name != original {
+        imported.note(original, format!("another task of its workflow has the same name: imported as {name}"));
     }
     imported.workflows[place].tasks.push(task);
 }
 
-/// Names stand where caw has ids.
+/// Sets `context_from`: caw has ids where Waypost has names.
 fn context_from(imported: &mut Imported, tables: &Tables) {
-    let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut sources: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in rows(tables, "tasks") {
         if let (Some(id), Value::Array(ids)) = (text(row, "id"), json_of(row, "context_from")) {
-            wanted.insert(id, ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect());
+            sources.insert(id, ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect());
         }
     }
     for dump in &mut imported.workflows {
         let names: BTreeMap<String, String> =
             dump.tasks.iter().map(|task| (task.id.to_string(), task.name.clone())).collect();
         for task in &mut dump.tasks {
-            let ids = wanted.remove(task.id.as_str()).unwrap_or_default();
+            let ids = sources.remove(task.id.as_str()).unwrap_or_default();
             task.context_from = ids.iter().filter_map(|id| names.get(id).cloned()).collect();
         }
     }
 }
 
-/// caw refuses no circles. One edge of each is left out: nothing in it could ever run.
+/// caw accepts cycles, in which no task could ever run. One edge of each cycle is left out.
 fn dependencies(imported: &mut Imported, tables: &Tables, owners: &BTreeMap<TaskId, usize>) {
     let mut on: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
     for row in rows(tables, "task_dependencies") {
@@ -225,7 +227,7 @@ fn dependencies(imported: &mut Imported, tables: &Tables, owners: &BTreeMap<Task
         let item = format!("{task} after {depends_on}");
         let place = owners.get(&task).filter(|place| owners.get(&depends_on) == Some(place));
         let Some(place) = place else {
-            imported.note(item, "they are not tasks of one workflow");
+            imported.note(item, "not tasks of one workflow");
             continue;
         };
         let kind = match text(row, "dependency_type").as_deref() {
@@ -233,7 +235,7 @@ fn dependencies(imported: &mut Imported, tables: &Tables, owners: &BTreeMap<Task
             _ => DependencyKind::Blocks,
         };
         if task == depends_on || (kind == DependencyKind::Blocks && reaches(&on, &depends_on, &task)) {
-            imported.note(item, "it goes round in a circle");
+            imported.note(item, "closes a cycle");
             continue;
         }
         if kind == DependencyKind::Blocks {
@@ -259,7 +261,7 @@ fn reaches(on: &BTreeMap<TaskId, Vec<TaskId>>, from: &TaskId, to: &TaskId) -> bo
 fn checkpoints(
     imported: &mut Imported,
     tables: &Tables,
-    desk: &ImportContext,
+    context: &ImportContext,
     owners: &BTreeMap<TaskId, usize>,
     author: &Agent,
 ) {
@@ -270,7 +272,7 @@ fn checkpoints(
     for row in sorted {
         let task = text(row, "task_id").and_then(|id| id.parse::<TaskId>().ok());
         let Some((task, place)) = task.and_then(|task| owners.get(&task).map(|place| (task, *place))) else {
-            imported.note(called(row), "a checkpoint of no task");
+            imported.note(row_name(row), "a checkpoint without a task");
             continue;
         };
         let id = text(row, "id").unwrap_or_default();
@@ -298,8 +300,8 @@ fn checkpoints(
             cost: None,
             agent_id: author.id.clone(),
             epoch: 0,
-            worktree_id: desk.worktree.id.clone(),
-            created_at: moment(row, "created_at", desk),
+            worktree_id: context.worktree.id.clone(),
+            created_at: moment(row, "created_at", context),
         });
     }
 }
@@ -307,7 +309,7 @@ fn checkpoints(
 fn messages(
     imported: &mut Imported,
     tables: &Tables,
-    desk: &ImportContext,
+    context: &ImportContext,
     places: &BTreeMap<WorkflowId, usize>,
     agents: &BTreeMap<String, Agent>,
     author: &Agent,
@@ -352,25 +354,25 @@ fn messages(
             task_id,
             expires_at: number(row, "expires_at").map(Timestamp::from_millis),
             state,
-            worktree_id: desk.worktree.id.clone(),
-            created_at: moment(row, "created_at", desk),
-            updated_at: moment(row, "created_at", desk),
+            worktree_id: context.worktree.id.clone(),
+            created_at: moment(row, "created_at", context),
+            updated_at: moment(row, "created_at", context),
             id,
         });
     }
     if left_out > 0 {
-        imported.note(format!("{left_out} messages"), "they are about no workflow, or to nobody who is known");
+        imported.note(format!("{left_out} messages"), "without a known workflow or recipient");
     }
 }
 
-/// Makes the workflow what its tasks say, where caw does not look.
-fn derive_statuses(dump: &mut WorkflowDump, desk: &ImportContext) {
+/// Derives the status of a workflow from its tasks, which caw does not do.
+fn derive_statuses(dump: &mut WorkflowDump, context: &ImportContext) {
     let is_done = dump.tasks.iter().all(|task| task.status.satisfies());
     let workflow = &mut dump.workflow;
     workflow.status = match workflow.status {
         WorkflowStatus::Completed if !is_done => WorkflowStatus::Paused,
         WorkflowStatus::Ready | WorkflowStatus::InProgress if dump.tasks.is_empty() => WorkflowStatus::Planning,
-        // Nobody works on it here until somebody says so.
+        // No agent here works on it until a user resumes it.
         WorkflowStatus::InProgress => WorkflowStatus::Paused,
         other => other,
     };
@@ -381,7 +383,7 @@ fn derive_statuses(dump: &mut WorkflowDump, desk: &ImportContext) {
     if workflow.status == WorkflowStatus::Cancelled {
         for task in dump.tasks.iter_mut().filter(|task| !task.status.is_final()) {
             task.status = TaskStatus::Cancelled;
-            task.finished_at = Some(workflow.updated_at.min(desk.now));
+            task.finished_at = Some(workflow.updated_at.min(context.now));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What LangGraph's `SqliteSaver` keeps: threads, and the checkpoints of each.
+//! Reads the database of LangGraph's `SqliteSaver`: threads and their checkpoints.
 //!
-//! A thread becomes a workflow, each of its namespaces a task, each checkpoint a checkpoint. Whether a thread is over
-//! cannot be told from outside, so its workflow is paused: it goes on when somebody resumes it.
+//! A thread becomes a workflow, each of its namespaces a task, each checkpoint a checkpoint. The database does not tell
+//! whether a thread has ended, so its workflow is paused until a user resumes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use waypost_core::time::Timestamp;
 
 use super::{ImportContext, Imported, Seeded, msgpack, name_of, text};
 
-/// The tables, with the columns that are needed of each.
+/// The tables, with their required columns.
 pub const TABLES: &[(&str, &[&str])] = &[
     (
         "checkpoints",
@@ -22,11 +22,11 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("writes", &["thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value"]),
 ];
 
-/// More than this of one checkpoint is not carried.
-const LARGEST: usize = 1024 * 1024;
+/// The state of a larger checkpoint is not imported.
+const MAX_STATE_BYTES: usize = 1024 * 1024;
 
-/// Makes workflows of threads.
-pub fn read(tables: &Tables, desk: &ImportContext) -> Imported {
+/// Converts threads to workflows.
+pub fn read(tables: &Tables, context: &ImportContext) -> Imported {
     let mut imported = Imported::default();
     let mut threads: BTreeMap<String, BTreeMap<String, Vec<&Row>>> = BTreeMap::new();
     for row in tables.get("checkpoints").into_iter().flatten() {
@@ -35,7 +35,7 @@ pub fn read(tables: &Tables, desk: &ImportContext) -> Imported {
                 let namespace = text(row, "checkpoint_ns").unwrap_or_default();
                 threads.entry(thread).or_default().entry(namespace).or_default().push(row);
             }
-            _ => imported.note("a checkpoint", "it has no thread or no id"),
+            _ => imported.note("a checkpoint", "no thread or no id"),
         }
     }
     let mut writes: BTreeMap<[String; 3], Vec<&Row>> = BTreeMap::new();
@@ -44,27 +44,27 @@ pub fn read(tables: &Tables, desk: &ImportContext) -> Imported {
         writes.entry(key).or_default().push(row);
     }
     for (thread, namespaces) in threads {
-        workflow(&mut imported, desk, &thread, namespaces, &mut writes);
+        workflow(&mut imported, context, &thread, namespaces, &mut writes);
     }
     for ([thread, ..], rows) in writes {
-        imported.note(format!("thread {thread}"), format!("{} writes to a checkpoint that is not there", rows.len()));
+        imported.note(format!("thread {thread}"), format!("{} writes to a missing checkpoint", rows.len()));
     }
     imported
 }
 
 fn workflow(
     imported: &mut Imported,
-    desk: &ImportContext,
+    context: &ImportContext,
     thread: &str,
     namespaces: BTreeMap<String, Vec<&Row>>,
     writes: &mut BTreeMap<[String; 3], Vec<&Row>>,
 ) {
     let id = WorkflowId::generate(&mut Seeded::of(&["langgraph", "thread", thread]));
-    let mut dump = super::empty(desk, id, name_of(thread, "thread"));
+    let mut dump = super::empty(context, id, name_of(thread, "thread"));
     dump.workflow.source_ref = Some(format!("langgraph thread {thread}"));
     dump.workflow.reason = Some("a thread of LangGraph, as it was when it was imported".to_owned());
-    let author = super::agent(desk, AgentId::generate(&mut Seeded::of(&["langgraph"])), "langgraph");
-    let (mut first, mut last) = (desk.now, Timestamp::from_millis(0));
+    let author = super::agent(context, AgentId::generate(&mut Seeded::of(&["langgraph"])), "langgraph");
+    let (mut first, mut last) = (context.now, Timestamp::from_millis(0));
     let mut names = BTreeSet::new();
     for (sequence, (namespace, mut rows)) in (1..).zip(namespaces) {
         rows.sort_by_key(|row| text(row, "checkpoint_id"));
@@ -73,7 +73,7 @@ fn workflow(
             name = name_of(&format!("{sequence} {name}"), "namespace");
         }
         let task_id = TaskId::generate(&mut Seeded::of(&["langgraph", "task", thread, &namespace]));
-        let mut task = super::task(desk, &dump.workflow, task_id.clone(), name, sequence);
+        let mut task = super::task(context, &dump.workflow, task_id.clone(), name, sequence);
         task.description = match namespace.as_str() {
             "" => format!("Thread {thread} of LangGraph, with {} checkpoints", rows.len()),
             namespace => format!("Namespace {namespace} of thread {thread} of LangGraph"),
@@ -83,7 +83,7 @@ fn workflow(
             let item = format!("{thread} {checkpoint_id}");
             let own = writes.remove(&[thread.to_owned(), namespace.clone(), checkpoint_id.clone()]).unwrap_or_default();
             let (detail, summary, created_at) = decoded(imported, &item, row, &own);
-            let created_at = created_at.unwrap_or(desk.now);
+            let created_at = created_at.unwrap_or(context.now);
             (first, last) = (first.min(created_at), last.max(created_at));
             dump.checkpoints.push(Checkpoint {
                 id: CheckpointId::generate(&mut Seeded::of(&["langgraph", thread, &namespace, &checkpoint_id])),
@@ -97,7 +97,7 @@ fn workflow(
                 cost: None,
                 agent_id: author.id.clone(),
                 epoch: 0,
-                worktree_id: desk.worktree.id.clone(),
+                worktree_id: context.worktree.id.clone(),
                 created_at,
             });
         }
@@ -109,7 +109,7 @@ fn workflow(
     imported.workflows.push(dump);
 }
 
-/// Returns the detail of a checkpoint, its summary, and when it was made.
+/// Returns the detail of a checkpoint, its summary and its creation time.
 fn decoded(imported: &mut Imported, item: &str, row: &Row, writes: &[&Row]) -> (Value, String, Option<Timestamp>) {
     let mut state = payload(imported, item, row, "checkpoint").unwrap_or(Value::Null);
     let metadata = match row.get("metadata") {
@@ -118,7 +118,7 @@ fn decoded(imported: &mut Imported, item: &str, row: &Row, writes: &[&Row]) -> (
         _ => Some(Value::Null),
     };
     let metadata = super::cleaned(metadata.unwrap_or_else(|| {
-        imported.note(item, "its metadata cannot be read");
+        imported.note(item, "unreadable metadata");
         Value::Null
     }));
     let created_at = state["ts"].as_str().and_then(|ts| ts.parse::<jiff::Timestamp>().ok());
@@ -135,9 +135,11 @@ fn decoded(imported: &mut Imported, item: &str, row: &Row, writes: &[&Row]) -> (
     let wrote = if channels.is_empty() { String::new() } else { format!(", then wrote {}", channels.join(", ")) };
     let summary = name_of(&format!("{step}{source}{wrote}"), "a step");
     let mut writes = Value::Array(pending);
-    if state.to_string().len() + writes.to_string().len() > LARGEST {
-        imported
-            .note(item, format!("its state has more than {LARGEST} bytes: only the names of its channels are kept"));
+    if state.to_string().len() + writes.to_string().len() > MAX_STATE_BYTES {
+        imported.note(
+            item,
+            format!("its state has more than {MAX_STATE_BYTES} bytes: only the names of its channels are kept"),
+        );
         let names: Vec<String> =
             state["channel_values"].as_object().into_iter().flat_map(Map::keys).take(1_000).cloned().collect();
         (state, writes) = (json!({ "channels": names }), Value::Null);
@@ -152,7 +154,7 @@ fn decoded(imported: &mut Imported, item: &str, row: &Row, writes: &[&Row]) -> (
     (detail, summary, created_at)
 }
 
-/// Decodes a column by what the row says it is.
+/// Decodes a column according to the row's `type`.
 fn payload(imported: &mut Imported, item: &str, row: &Row, column: &str) -> Option<Value> {
     let bytes = match row.get(column) {
         Some(Datum::Blob(bytes)) => bytes.clone(),
@@ -164,7 +166,7 @@ fn payload(imported: &mut Imported, item: &str, row: &Row, column: &str) -> Opti
         Some("json") | None => serde_json::from_slice(&bytes).map(super::cleaned).map_err(|error| error.to_string()),
         Some("null") => Ok(Value::Null),
         Some("bytes" | "bytearray") => Ok(json!({ "base64": msgpack::base64(&bytes) })),
-        Some(other) => Err(format!("{other} is not read")),
+        Some(other) => Err(format!("unsupported type {other}")),
     };
-    result.map_err(|error| imported.note(item, format!("its {column} cannot be read: {error}"))).ok()
+    result.map_err(|error| imported.note(item, format!("unreadable {column}: {error}"))).ok()
 }

@@ -1,7 +1,8 @@
-//! Workflows of other programs, made of the tables that those keep in a database.
+//! Converts database tables of other programs to workflows.
 //!
-//! Nothing here opens a file. What cannot be carried is reported and keeps nothing else back. Ids are those of the other
-//! program where they have our form; else they are made of its names, so that importing twice is importing once.
+//! This module opens no file. Rows that cannot be imported are reported and do not prevent importing the others. Ids of the
+//! other program are kept if they have our form; else they are derived from its names, so that a second import adds
+//! nothing.
 
 pub mod caw;
 pub mod langgraph;
@@ -18,32 +19,35 @@ use waypost_core::time::Timestamp;
 use waypost_core::work::DEFAULT_AGENT_TIMEOUT_MS;
 use waypost_core::work::transfer::WorkflowDump;
 
-/// From where workflows are taken in, and when.
+/// The longest name of a workflow or a task.
+const MAX_NAME_BYTES: usize = 200;
+
+/// The destination and the time of an import.
 #[derive(Clone, Debug)]
 pub struct ImportContext {
-    /// The repository that they concern from now on.
+    /// The repository of the imported workflows.
     pub repository: Repository,
-    /// The worktree that they belong to from now on.
+    /// The worktree of the imported workflows.
     pub worktree: Worktree,
-    /// The present.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What was found.
+/// The result of reading.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
     /// The workflows.
     pub workflows: Vec<WorkflowDump>,
-    /// What could not be carried.
+    /// The rows that could not be imported.
     pub notes: Vec<Note>,
 }
 
-/// Something that could not be carried.
+/// Something that could not be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// What it is called there.
+    /// Its name in the other program.
     pub item: String,
-    /// What is missing of it, and why.
+    /// What is missing, and why.
     pub problem: String,
 }
 
@@ -72,13 +76,13 @@ fn number(row: &Row, column: &str) -> Option<i64> {
     }
 }
 
-/// Returns the JSON in a column; what is not JSON is text.
+/// Returns the JSON in a column; other text becomes a JSON string.
 fn json_of(row: &Row, column: &str) -> Value {
     let Some(text) = text(row, column) else { return json!({}) };
     serde_json::from_str(&text).map_or_else(|_| Value::String(text), cleaned)
 }
 
-/// No database keeps the NUL character in text.
+/// Replaces NUL characters, which not every database accepts in text.
 fn clean(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
@@ -94,18 +98,18 @@ fn cleaned(value: Value) -> Value {
     }
 }
 
-/// Returns what can be a name: one line of up to 200 bytes.
-fn name_of(text: &str, else_named: &str) -> String {
+/// Makes a valid name of a text: one line of up to [`MAX_NAME_BYTES`].
+fn name_of(text: &str, default: &str) -> String {
     let line: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     let mut name = line.trim().to_owned();
-    while name.len() > 200 {
+    while name.len() > MAX_NAME_BYTES {
         name.pop();
     }
     let name = name.trim_end();
-    if name.is_empty() { else_named.to_owned() } else { name.to_owned() }
+    if name.is_empty() { default.to_owned() } else { name.to_owned() }
 }
 
-/// A source of ids that is the same for the same names.
+/// Entropy that is the same for the same names, so that ids are too.
 struct Seeded(u128);
 
 impl Seeded {
@@ -114,7 +118,7 @@ impl Seeded {
         for byte in parts.iter().flat_map(|part| part.bytes().chain([0])) {
             hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
         }
-        // Names that differ at their ends must differ all over.
+        // Spread the difference of names that differ only at their ends.
         for _ in 0..3 {
             hash = (hash ^ (hash >> 61)).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         }
@@ -131,8 +135,8 @@ impl Entropy for Seeded {
     }
 }
 
-/// An agent that stands for another program.
-fn agent(desk: &ImportContext, id: AgentId, name: &str) -> Agent {
+/// Creates an agent that represents another program.
+fn agent(context: &ImportContext, id: AgentId, name: &str) -> Agent {
     Agent {
         id,
         name: name.to_owned(),
@@ -145,16 +149,16 @@ fn agent(desk: &ImportContext, id: AgentId, name: &str) -> Agent {
         process: None,
         timeout_ms: DEFAULT_AGENT_TIMEOUT_MS,
         max_claims: None,
-        worktree_id: desk.worktree.id.clone(),
-        registered_at: desk.now,
-        last_heartbeat: desk.now,
+        worktree_id: context.worktree.id.clone(),
+        registered_at: context.now,
+        last_heartbeat: context.now,
         silent_at: None,
         retired_at: None,
     }
 }
 
-/// A workflow with nothing in it yet.
-fn empty(desk: &ImportContext, id: WorkflowId, name: String) -> WorkflowDump {
+/// Creates a workflow without tasks.
+fn empty(context: &ImportContext, id: WorkflowId, name: String) -> WorkflowDump {
     WorkflowDump {
         workflow: Workflow {
             id,
@@ -167,13 +171,13 @@ fn empty(desk: &ImportContext, id: WorkflowId, name: String) -> WorkflowDump {
             max_parallel: None,
             config: json!({}),
             reason: None,
-            worktree_id: desk.worktree.id.clone(),
-            created_at: desk.now,
-            updated_at: desk.now,
+            worktree_id: context.worktree.id.clone(),
+            created_at: context.now,
+            updated_at: context.now,
             started_at: None,
             finished_at: None,
         },
-        concerns: vec![desk.repository.id.clone()],
+        concerns: vec![context.repository.id.clone()],
         tasks: Vec::new(),
         dependencies: Vec::new(),
         checkpoints: Vec::new(),
@@ -182,13 +186,13 @@ fn empty(desk: &ImportContext, id: WorkflowId, name: String) -> WorkflowDump {
         templates: Vec::new(),
         events: Vec::new(),
         agents: Vec::new(),
-        repositories: vec![desk.repository.clone()],
-        worktrees: vec![desk.worktree.clone()],
+        repositories: vec![context.repository.clone()],
+        worktrees: vec![context.worktree.clone()],
     }
 }
 
-/// A task that nobody has begun.
-fn task(desk: &ImportContext, workflow: &Workflow, id: TaskId, name: String, sequence: u32) -> Task {
+/// Creates a task that is not started.
+fn task(context: &ImportContext, workflow: &Workflow, id: TaskId, name: String, sequence: u32) -> Task {
     Task {
         id,
         workflow_id: workflow.id.clone(),
@@ -204,7 +208,7 @@ fn task(desk: &ImportContext, workflow: &Workflow, id: TaskId, name: String, seq
         context_from: Vec::new(),
         capabilities: Vec::new(),
         files: Vec::new(),
-        repository_id: Some(desk.repository.id.clone()),
+        repository_id: Some(context.repository.id.clone()),
         workspace_id: None,
         issue: None,
         assignee: None,
@@ -220,7 +224,7 @@ fn task(desk: &ImportContext, workflow: &Workflow, id: TaskId, name: String, seq
         error: None,
         question: None,
         answer: None,
-        worktree_id: desk.worktree.id.clone(),
+        worktree_id: context.worktree.id.clone(),
         created_at: workflow.created_at,
         updated_at: workflow.updated_at,
         queued_at: workflow.created_at,

@@ -1,17 +1,17 @@
-//! MessagePack, read as JSON.
+//! Converts MessagePack to JSON.
 //!
-//! What JSON has no word for is described: bytes as base64, a Python object as its type and what it was made of.
+//! Values without a JSON form are described: bytes as base64, a Python object as its type and its constructor arguments.
 
 use serde_json::{Map, Number, Value, json};
 
-/// What stands in a value of other values is not read without end.
-const DEEPEST: usize = 64;
+/// Values nested deeper are an error.
+const MAX_DEPTH: usize = 64;
 
-/// Reads one value, which must be all there is.
+/// Reads one value, which must be the whole input.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, String> {
     let mut reader = Reader { rest: bytes };
     let value = reader.value(0)?;
-    if reader.rest.is_empty() { Ok(value) } else { Err(format!("{} bytes too many", reader.rest.len())) }
+    if reader.rest.is_empty() { Ok(value) } else { Err(format!("{} bytes after the value", reader.rest.len())) }
 }
 
 struct Reader<'a> {
@@ -20,8 +20,8 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn value(&mut self, depth: usize) -> Result<Value, String> {
-        if depth > DEEPEST {
-            return Err("it is nested too deeply".to_owned());
+        if depth > MAX_DEPTH {
+            return Err("nested too deeply".to_owned());
         }
         let tag = self.take(1)?[0];
         Ok(match tag {
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
             0x90..=0x9f => self.array(usize::from(tag & 0x0f), depth)?,
             0xa0..=0xbf => self.text(usize::from(tag & 0x1f))?,
             0xc0 => Value::Null,
-            0xc1 => return Err("it is not MessagePack".to_owned()),
+            0xc1 => return Err("not MessagePack".to_owned()),
             0xc2 => json!(false),
             0xc3 => json!(true),
             0xc4..=0xc6 => {
@@ -69,9 +69,9 @@ impl<'a> Reader<'a> {
     }
 
     fn array(&mut self, length: usize, depth: usize) -> Result<Value, String> {
-        // Each takes a byte at least: a length that is not there is not believed.
+        // Each item takes at least one byte, so a greater length is wrong and must not allocate memory.
         if length > self.rest.len() {
-            return Err("it ends too early".to_owned());
+            return Err("unexpected end".to_owned());
         }
         (0..length).map(|_| self.value(depth + 1)).collect::<Result<Vec<_>, _>>().map(Value::Array)
     }
@@ -92,17 +92,17 @@ impl<'a> Reader<'a> {
         Ok(Value::String(super::clean(&String::from_utf8_lossy(self.take(length)?))))
     }
 
-    /// An object of Python is an array of its module, its class and what it was made of.
+    /// A Python object is an array of its module, its class and its constructor arguments.
     fn extension(&mut self, length: usize, depth: usize) -> Result<Value, String> {
         let code = self.take(1)?[0].cast_signed();
         let bytes = self.take(length)?;
         let mut inner = Reader { rest: bytes };
-        let known = inner.value(depth + 1).ok().filter(|_| inner.rest.is_empty());
-        Ok(match known.as_ref().and_then(Value::as_array).map(Vec::as_slice) {
-            Some([Value::String(module), Value::String(class), made_of, ..]) if (0..=5).contains(&code) => {
-                json!({ "type": format!("{module}.{class}"), "value": made_of })
+        let content = inner.value(depth + 1).ok().filter(|_| inner.rest.is_empty());
+        Ok(match content.as_ref().and_then(Value::as_array).map(Vec::as_slice) {
+            Some([Value::String(module), Value::String(class), arguments, ..]) if (0..=5).contains(&code) => {
+                json!({ "type": format!("{module}.{class}"), "value": arguments })
             }
-            _ => match known {
+            _ => match content {
                 Some(value) => json!({ "extension": code, "value": value }),
                 None => json!({ "extension": code, "base64": base64(bytes) }),
             },
@@ -114,11 +114,11 @@ impl<'a> Reader<'a> {
     }
 
     fn array_of<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        self.take(N)?.try_into().map_err(|_| "it ends too early".to_owned())
+        self.take(N)?.try_into().map_err(|_| "unexpected end".to_owned())
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or("it ends too early")?;
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or("unexpected end")?;
         self.rest = rest;
         Ok(taken)
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_nested_without_end_or_too_long_is_refused() {
+    fn truncated_too_deep_and_trailing_input_is_an_error() {
         for bad in
             [&b""[..], b"\xc1", b"\xa5abc", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff\x01\x01", b"\x01\x01"]
         {
@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_bring_it_down(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = read(&bytes);
         }
     }
