@@ -219,7 +219,7 @@ pub(crate) fn parse_time_ahead(text: &str, now: Timestamp) -> Result<Option<Time
     }
     let ahead = text.strip_prefix('+').or_else(|| text.strip_prefix("in ")).unwrap_or(text);
     let found = parse_offset(ahead).map(|millis| offset(now, millis)).or_else(|| parse_named_day(text, now));
-    found.or_else(|| issue::moment(text)).map(Some).ok_or_else(|| {
+    found.or_else(|| issue::parse_time(text)).map(Some).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
             .hint("use 2026-12-01, 2026-12-01T09:00:00Z, tomorrow, or an offset from now: 14d, 36h, 2w")
     })
@@ -232,7 +232,7 @@ pub(crate) fn parse_time_ago(text: &str, now: Timestamp) -> Result<Timestamp> {
         None => (-1, text.strip_prefix('-').or_else(|| text.strip_suffix(" ago")).unwrap_or(text)),
     };
     let found = parse_offset(age).map(|millis| offset(now, sign * millis)).or_else(|| parse_named_day(text, now));
-    found.or_else(|| issue::moment(text)).ok_or_else(|| {
+    found.or_else(|| issue::parse_time(text)).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
             .hint("use 2026-12-01, 2026-12-01T09:00:00Z, or an age: 14d, 36h, 2w")
     })

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use waypost_core::ledger::conflict::heal;
+use waypost_core::ledger::conflict::resolve;
 use waypost_core::ledger::document::{Content, Document};
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::merge::merge;
@@ -179,9 +179,9 @@ fn b29_committed_conflict_markers_are_read_as_versions() {
     let Some(corpus) = corpus() else { return };
     let name = "beads-own-2025-10-16-conflict-markers.jsonl";
     let document = Document::parse(std::fs::read(corpus.join(name)).unwrap());
-    let healed = heal(&document).unwrap();
-    assert!(healed.contents().all(|content| matches!(content, Content::Issue(_))));
-    assert_eq!(healed.len(), records(&healed).len());
-    assert!(records(&document).keys().eq(records(&healed).keys()));
-    assert!(heal(&healed).is_none());
+    let resolved = resolve(&document).unwrap();
+    assert!(resolved.contents().all(|content| matches!(content, Content::Issue(_))));
+    assert_eq!(resolved.len(), records(&resolved).len());
+    assert!(records(&document).keys().eq(records(&resolved).keys()));
+    assert!(resolve(&resolved).is_none());
 }

@@ -118,7 +118,7 @@ impl World {
         }
         let place = places[step.issue % places.len()];
         let mut record = document.record(place).unwrap();
-        let before = issue::moment(&record.text("updated_at").unwrap()).unwrap().as_millis();
+        let before = issue::parse_time(&record.text("updated_at").unwrap()).unwrap().as_millis();
         // One replica's changes to a record have different times, but two replicas may change it at the same time.
         self.now = self.now.max(before + 1);
         let author = Author { name: &name, now: Timestamp::from_millis(self.now) };
@@ -162,7 +162,7 @@ impl World {
 fn prune(document: &mut Document) {
     let closed = (0..document.len()).filter_map(|place| {
         let record = document.record(place).ok()?;
-        let closed_at = issue::moment(&record.text("closed_at")?)?;
+        let closed_at = issue::parse_time(&record.text("closed_at")?)?;
         (record.text("status")? == "closed").then_some((closed_at, place))
     });
     if let Some((closed_at, place)) = closed.min() {

@@ -245,7 +245,7 @@ impl LedgerFile {
     pub(crate) fn source(&self) -> Result<Source<'_>> {
         let (document, seen) = self.read_version()?;
         // The search for markers is fast, and hardly any file has them.
-        let merged = if document.lines().any(is_marker) { conflict::heal(&document) } else { None };
+        let merged = if document.lines().any(is_marker) { conflict::resolve(&document) } else { None };
         let is_conflicted = merged.is_some();
         Ok(Source { path: &self.path, document: merged.unwrap_or(document), is_conflicted, seen })
     }
@@ -279,5 +279,5 @@ impl LedgerFile {
 
 /// Merges the versions that conflict markers enclose.
 fn merge_conflicts(document: Document) -> Document {
-    conflict::heal(&document).unwrap_or(document)
+    conflict::resolve(&document).unwrap_or(document)
 }

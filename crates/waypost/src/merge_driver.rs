@@ -65,7 +65,7 @@ pub fn merge_files(base: &Path, ours: &Path, theirs: &Path) -> Result<Vec<u8>> {
             .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
         // A side may have been committed with markers in it.
         let document = Document::parse(bytes);
-        Ok(conflict::heal(&document).unwrap_or(document))
+        Ok(conflict::resolve(&document).unwrap_or(document))
     };
     Ok(merge(Some(&read(base)?), &read(ours)?, &read(theirs)?).to_bytes())
 }
@@ -95,7 +95,7 @@ pub fn resolve(place: &Place, ledger: &Ledger, stage: bool) -> Result<Option<Res
     let base = unmerged.as_ref().and_then(|unmerged| unmerged.base.clone()).map(Document::parse);
     let merged = ledger.rewrite(|document| {
         let versions = conflict::versions(document);
-        Ok(versions.map(|versions| (versions.merge(base.as_ref()), versions.disputed())))
+        Ok(versions.map(|versions| (versions.merge(base.as_ref()), versions.conflicting_issues())))
     })?;
     let next = match checkout.vcs {
         Vcs::Git if unmerged.is_some() => Some(format!("git add {name}")),

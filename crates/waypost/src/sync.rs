@@ -81,7 +81,7 @@ pub(crate) fn own(variables: &Variables, limit: Option<Duration>) -> Own {
 fn merged(base: Option<&[u8]>, ours: &[u8], theirs: &[u8]) -> Result<Vec<u8>> {
     let read = |bytes: &[u8]| {
         let document = Document::parse(bytes.to_vec());
-        conflict::heal(&document).unwrap_or(document)
+        conflict::resolve(&document).unwrap_or(document)
     };
     let document = merge(base.map(read).as_ref(), &read(ours), &read(theirs));
     Ok(document.parts().concat())

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use waypost_core::clock::{MAX_AHEAD_MS, Reading, TOLERANCE_MS};
-use waypost_core::ledger::audit::{Audit, MARKER};
+use waypost_core::ledger::audit::{Audit, CONFLICT_MARKER};
 use waypost_core::model::{WorkspaceStatus, Worktree};
 use waypost_core::op::{ListWorktrees, RepairClock};
 use waypost_core::store::Store;
@@ -418,7 +418,7 @@ fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
             check: "ledger",
             verdict: Verdict::Broken,
             detail: format!("{}:{line}: {damage}", path.display()),
-            action: Some(if damage == MARKER { RESOLVE } else { CORRECT }.to_owned()),
+            action: Some(if damage == CONFLICT_MARKER { RESOLVE } else { CORRECT }.to_owned()),
         });
     }
     for (line, problem) in &audit.problems {

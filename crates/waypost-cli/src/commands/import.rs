@@ -86,7 +86,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let (sources, format) = import::sources(path, format, ledger.as_deref())?;
     let mut imported = import::read(format, &sources)?;
     let into = &ledger_cx.ledger.repos()[ledger_cx.ledger.home()].checkout;
-    if format.is_of_project()
+    if format.has_project_names()
         && let Some(project) = import::project(path, into, &ledger_cx.place.variables)?
     {
         import::qualify(&mut imported, &project)?;

@@ -6,7 +6,7 @@ use super::document::{Content, Document};
 use super::issue::Issue;
 
 /// The description of a line that is a conflict marker.
-pub const MARKER: &str = "a conflict marker";
+pub const CONFLICT_MARKER: &str = "a conflict marker";
 
 /// The findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub fn audit(document: &Document) -> Audit {
         match content {
             Content::Blank => {}
             Content::Damaged(why) => audit.damage.push((number, format!("cannot be read: {why}"))),
-            Content::Marker => audit.damage.push((number, MARKER.to_owned())),
+            Content::Marker => audit.damage.push((number, CONFLICT_MARKER.to_owned())),
             Content::Other => {
                 let lacks_id =
                     document.record(place).is_ok_and(|record| !record.fields().any(|(key, _)| key.starts_with('_')));

@@ -83,7 +83,7 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Optio
         return Ok(Some(None));
     }
     let wrong = || serde::de::Error::custom(format!("{text:?} is not a time"));
-    super::issue::moment(&text).map(|moment| Some(Some(moment))).ok_or_else(wrong)
+    super::issue::parse_time(&text).map(|moment| Some(Some(moment))).ok_or_else(wrong)
 }
 
 /// Creates the record of a new issue.

@@ -9,7 +9,7 @@ use super::document::{Content, Document};
 use super::merge::merge;
 
 /// Merges the versions between conflict markers. None if there are no readable markers.
-pub fn heal(document: &Document) -> Option<Document> {
+pub fn resolve(document: &Document) -> Option<Document> {
     versions(document).map(|versions| versions.merge(None))
 }
 
@@ -74,7 +74,7 @@ impl Versions {
     }
 
     /// Returns the number of issues that differ between sides or are missing on a side.
-    pub fn disputed(&self) -> usize {
+    pub fn conflicting_issues(&self) -> usize {
         let mut lines: BTreeMap<String, BTreeSet<&[u8]>> = BTreeMap::new();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for side in &self.sides {
@@ -265,8 +265,9 @@ mod tests {
 
     use super::*;
 
-    fn healed(text: &str) -> Option<String> {
-        heal(&Document::parse(text.as_bytes().to_vec())).map(|document| String::from_utf8(document.to_bytes()).unwrap())
+    fn resolved(text: &str) -> Option<String> {
+        resolve(&Document::parse(text.as_bytes().to_vec()))
+            .map(|document| String::from_utf8(document.to_bytes()).unwrap())
     }
 
     /// The merge of two sides that each changed b and added one issue.
@@ -281,15 +282,15 @@ mod tests {
     fn check(conflict: &str) {
         for ending in ["\n", "\r\n"] {
             let text = format!("{{\"id\":\"a\"}}\n{conflict}\n{{\"id\":\"c\"}}\n").replace('\n', ending);
-            assert_eq!(healed(&text).unwrap(), MERGED.replace('\n', ending));
+            assert_eq!(resolved(&text).unwrap(), MERGED.replace('\n', ending));
         }
     }
 
     #[test]
     fn a_file_without_markers_has_no_versions() {
-        assert_eq!(healed("{\"id\":\"a\"}\n"), None);
-        assert_eq!(healed(""), None);
-        assert_eq!(healed("=======\n{\"id\":\"a\"}\n>>>>>>> x\n"), None);
+        assert_eq!(resolved("{\"id\":\"a\"}\n"), None);
+        assert_eq!(resolved(""), None);
+        assert_eq!(resolved("=======\n{\"id\":\"a\"}\n>>>>>>> x\n"), None);
     }
 
     #[test]
@@ -410,7 +411,7 @@ mod tests {
 +++++++ third
 {"id":"b","t":1,"u":1,"v":1}
 >>>>>>> conflict 1 of 1 ends"#;
-        assert_eq!(healed(text).unwrap(), "{\"id\":\"b\",\"t\":2,\"u\":2,\"v\":1}\n");
+        assert_eq!(resolved(text).unwrap(), "{\"id\":\"b\",\"t\":2,\"u\":2,\"v\":1}\n");
     }
 
     #[test]
@@ -423,15 +424,15 @@ mod tests {
 {"id":"b","status":"closed","closed_at":"2025-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:02Z","notes":"n"}
 >>>>>>> topic
 "#;
-        let healed = healed(text).unwrap();
-        assert!(healed.contains(r#""status":"open""#) && healed.contains(r#""notes":"n""#), "{healed}");
-        assert!(!healed.contains(r#""closed_at":"#), "{healed}");
+        let resolved = resolved(text).unwrap();
+        assert!(resolved.contains(r#""status":"open""#) && resolved.contains(r#""notes":"n""#), "{resolved}");
+        assert!(!resolved.contains(r#""closed_at":"#), "{resolved}");
     }
 
     #[test]
     fn a_side_without_lines_deletes_nothing() {
         let text = "<<<<<<< HEAD\n{\"id\":\"a\"}\n||||||| base\n{\"id\":\"a\"}\n=======\n>>>>>>> x\n";
-        assert_eq!(healed(text).unwrap(), "{\"id\":\"a\"}\n");
+        assert_eq!(resolved(text).unwrap(), "{\"id\":\"a\"}\n");
     }
 
     #[test]
@@ -447,7 +448,7 @@ mod tests {
 >>>>>>> x
 "#;
         let expected = "{\"_type\":\"waypost\",\"pruned_before\":\"2026-01-01T00:00:00Z\"}\n{\"id\":\"a\"}\n";
-        assert_eq!(healed(text).unwrap(), expected, "b was pruned on the left side");
+        assert_eq!(resolved(text).unwrap(), expected, "b was pruned on the left side");
     }
 
     #[test]
@@ -462,22 +463,22 @@ mod tests {
 {"id":"c"}
 >>>>>>> x
 "#;
-        assert_eq!(healed(text).unwrap(), "{\"id\":\"a\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n");
+        assert_eq!(resolved(text).unwrap(), "{\"id\":\"a\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n");
     }
 
     #[test]
     fn unreadable_conflicts_stay_unchanged() {
         let torn = "<<<<<<< HEAD\n{\"id\":\"a\"}\n=======\n{\"id\":\"b\"}\n";
-        assert_eq!(healed(torn), None);
+        assert_eq!(resolved(torn), None);
         let text = "<<<<<<< torn\n{\"id\":\"z\"}\n<<<<<<< HEAD\n{\"id\":\"a\"}\n=======\nnoise\n>>>>>>> x\n";
-        assert_eq!(healed(text).unwrap(), "<<<<<<< torn\n{\"id\":\"z\"}\nnoise\n{\"id\":\"a\"}\n");
+        assert_eq!(resolved(text).unwrap(), "<<<<<<< torn\n{\"id\":\"z\"}\nnoise\n{\"id\":\"a\"}\n");
     }
 
     #[test]
     fn a_base_passed_by_the_caller_is_used() {
         let text = "{\"id\":\"0\"}\n<<<<<<< HEAD\n{\"id\":\"a\",\"x\":1}\n=======\n{\"id\":\"a\",\"y\":1,\"x\":2}\n{\"id\":\"b\"}\n>>>>>>> x\n";
         let versions = versions(&Document::parse(text.as_bytes().to_vec())).unwrap();
-        assert_eq!(versions.disputed(), 2);
+        assert_eq!(versions.conflicting_issues(), 2);
         let base = Document::parse(b"{\"id\":\"a\",\"x\":2}\n".to_vec());
         let merged = String::from_utf8(versions.merge(Some(&base)).to_bytes()).unwrap();
         assert_eq!(merged, "{\"id\":\"0\"}\n{\"id\":\"a\",\"y\":1,\"x\":1}\n{\"id\":\"b\"}\n");
@@ -490,12 +491,12 @@ mod tests {
             "{\"id\":\"a\"}", "{\"id\":\"b\"}", "+{\"id\":\"c\"}", "-{\"id\":\"d\"}", " {\"id\":\"e\"}", "noise", "",
         ]), 0..24)) {
             let text = lines.join("\n");
-            if let Some(healed) = healed(&text) {
+            if let Some(resolved) = resolved(&text) {
                 for (line, id) in [("{\"id\":\"a\"}", "a"), ("{\"id\":\"b\"}", "b")] {
-                    let is_only_base = !healed.contains(line) && lines.iter().any(|known| known.starts_with(['|', '-']));
-                    prop_assert!(!lines.contains(&line) || healed.contains(line) || is_only_base, "{} of {}", id, text);
+                    let is_only_base = !resolved.contains(line) && lines.iter().any(|known| known.starts_with(['|', '-']));
+                    prop_assert!(!lines.contains(&line) || resolved.contains(line) || is_only_base, "{} of {}", id, text);
                 }
-                prop_assert!(!lines.contains(&"noise") || healed.contains("noise") || lines.iter().any(|known| known.starts_with(['|', '-'])));
+                prop_assert!(!lines.contains(&"noise") || resolved.contains("noise") || lines.iter().any(|known| known.starts_with(['|', '-'])));
             }
         }
     }

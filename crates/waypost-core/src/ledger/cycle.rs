@@ -40,7 +40,7 @@ pub fn closed_by(waiting: &str, blocker: &str, blockers: impl Fn(&str) -> Vec<St
 const MAX_SHOWN_PER_END: usize = 10;
 
 /// Describes a cycle as `a → b → a`. The middle of a long cycle is left out.
-pub fn shown<S: AsRef<str>>(cycle: &[S]) -> String {
+pub fn describe<S: AsRef<str>>(cycle: &[S]) -> String {
     let joined = |ids: &[S]| ids.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(" → ");
     match cycle.len().checked_sub(2 * MAX_SHOWN_PER_END).filter(|left_out| *left_out > 1) {
         Some(left_out) => {
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn the_middle_of_a_long_cycle_is_left_out() {
         let cycle = |length: usize| (0..length).map(|number| number.to_string()).collect::<Vec<_>>();
-        assert_eq!(shown(&cycle(3)), "0 → 1 → 2");
-        assert!(!shown(&cycle(21)).contains("more"));
-        let long = shown(&cycle(50_000));
+        assert_eq!(describe(&cycle(3)), "0 → 1 → 2");
+        assert!(!describe(&cycle(21)).contains("more"));
+        let long = describe(&cycle(50_000));
         assert!(long.contains(" → 9 → (49980 more) → 49990 → "), "{long}");
     }
 

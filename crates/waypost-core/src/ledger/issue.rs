@@ -234,7 +234,7 @@ impl<R: Raw> Reader<'_, R> {
 
     fn time(&mut self, key: &str) -> Option<Timestamp> {
         let text = self.text(key)?;
-        let moment = moment(&text);
+        let moment = parse_time(&text);
         if moment.is_none() {
             self.problems.push(Problem(format!("{key} is not a time")));
         }
@@ -310,7 +310,7 @@ impl<R: Raw> Reader<'_, R> {
                 Some(id) => id.to_string(),
                 None => String::new(),
             };
-            Comment { id, author: text("author"), text: text("text"), created_at: moment(&text("created_at")) }
+            Comment { id, author: text("author"), text: text("text"), created_at: parse_time(&text("created_at")) }
         };
         self.items("comments", "a list of objects").into_iter().map(comment).collect()
     }
@@ -363,7 +363,7 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 /// Parses a timestamp in any style found in ledgers: with an offset, without one (then UTC), or a date alone.
-pub fn moment(text: &str) -> Option<Timestamp> {
+pub fn parse_time(text: &str) -> Option<Timestamp> {
     let utc = |moment: jiff::civil::DateTime| jiff::tz::TimeZone::UTC.to_timestamp(moment).ok();
     let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| text.parse().ok().and_then(utc))?;
     Some(Timestamp::from_millis(moment.as_millisecond()))

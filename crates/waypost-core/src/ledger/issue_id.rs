@@ -29,13 +29,13 @@ pub fn generate(prefix: &str, title: &str, description: &str, now: Timestamp, en
 }
 
 /// Resolves an id or a unique prefix of an id.
-pub fn resolve<'a>(ids: impl IntoIterator<Item = &'a str>, wanted: &str) -> Result<&'a str> {
+pub fn resolve<'a>(ids: impl IntoIterator<Item = &'a str>, input: &str) -> Result<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for id in ids {
-        if id == wanted {
+        if id == input {
             return Ok(id);
         }
-        if !wanted.is_empty() && id.starts_with(wanted) {
+        if !input.is_empty() && id.starts_with(input) {
             found.push(id);
         }
     }
@@ -43,9 +43,9 @@ pub fn resolve<'a>(ids: impl IntoIterator<Item = &'a str>, wanted: &str) -> Resu
     found.dedup();
     match found.as_slice() {
         [one] => Ok(one),
-        [] => Err(Error::not_found(format!("there is no issue {wanted:?}"))),
+        [] => Err(Error::not_found(format!("there is no issue {input:?}"))),
         many => {
-            let mut error = Error::ambiguous(format!("{wanted:?} is a prefix of {} issue ids", many.len()));
+            let mut error = Error::ambiguous(format!("{input:?} is a prefix of {} issue ids", many.len()));
             for id in many.iter().take(10) {
                 error = error.hint(*id);
             }

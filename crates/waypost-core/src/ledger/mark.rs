@@ -4,7 +4,7 @@
 //! them back: the merge drops a record that was closed before the mark and is missing on the side with the mark.
 
 use super::document::Document;
-use super::issue::moment;
+use super::issue::parse_time;
 use super::record::Record;
 use crate::error::Result;
 use crate::time::Timestamp;
@@ -15,7 +15,7 @@ const KEY: &str = "pruned_before";
 
 /// Returns the mark of a file, if it has one.
 pub fn of(document: &Document) -> Option<Timestamp> {
-    header(document).and_then(|record| moment(&record.text(KEY)?))
+    header(document).and_then(|record| parse_time(&record.text(KEY)?))
 }
 
 /// Returns the first line of a file, if it holds the mark.
@@ -37,7 +37,7 @@ pub fn raise(document: &mut Document, to: Timestamp) -> Result<bool> {
     if is_new {
         record.set("_type", &KIND)?;
     }
-    let before = record.text(KEY).and_then(|text| moment(&text));
+    let before = record.text(KEY).and_then(|text| parse_time(&text));
     record.set(KEY, &before.map_or(to, |before| before.max(to)).to_string())?;
     if is_new {
         document.insert_first(&record)?;

@@ -177,7 +177,7 @@ fn deferred(facts: &Facts, rules: Rules) -> Option<Timestamp> {
 }
 
 /// Tells whether a blocker with this status still blocks; `None` is a blocker that is in no ledger.
-pub fn keeps_waiting(blocker: Option<Category>, ignore_unresolved: bool) -> bool {
+pub fn still_blocks(blocker: Option<Category>, ignore_unresolved: bool) -> bool {
     match blocker {
         Some(category) => !category.is_over(),
         None => !ignore_unresolved,
@@ -194,7 +194,7 @@ fn unfinished(facts: &Facts, issues: &impl Issues, ignore_unresolved: bool) -> i
     facts.blockers.iter().filter_map(move |id| {
         let category = issues.category(id);
         let reason = if category.is_some() { Reason::BlockedBy } else { Reason::Unresolved };
-        keeps_waiting(category, ignore_unresolved).then(|| reason(id.clone()))
+        still_blocks(category, ignore_unresolved).then(|| reason(id.clone()))
     })
 }
 
@@ -306,7 +306,7 @@ pub struct Standing {
     pub is_ready: bool,
     /// Number of issues that block it directly.
     pub waits_for: usize,
-    /// What it inherits from its ancestors.
+    /// The hold inherited from its ancestors.
     pub above: Hold,
     /// The time before which it is not ready: its own, or an ancestor's.
     pub wakes_at: Option<Timestamp>,

@@ -346,7 +346,7 @@ impl Graph {
         }
         let mut nodes = path[places[name]..].to_vec();
         nodes.push(name);
-        Err(Error::invalid("the plan has a dependency cycle").hint(cycle::shown(&nodes)))
+        Err(Error::invalid("the plan has a dependency cycle").hint(cycle::describe(&nodes)))
     }
 }
 

@@ -90,7 +90,7 @@ pub fn qualify(record: &Record, project: &str) -> Result<Record> {
 /// Returns a name without its project; none if it has no project.
 pub fn plain_name(name: &str) -> Option<String> {
     let (format, rest) = name.split_once(':')?;
-    let is_qualified = Format::parse(format).is_ok_and(Format::is_of_project);
+    let is_qualified = Format::parse(format).is_ok_and(Format::has_project_names);
     let (_, plain) = rest.split_once('#').filter(|_| is_qualified)?;
     Some(format!("{format}:{plain}"))
 }

@@ -1,7 +1,7 @@
 //! Reads the folder of Backlog.md: one file per task, with front matter and sections.
 
 use serde_json::Value;
-use waypost_core::ledger::issue::moment;
+use waypost_core::ledger::issue::parse_time;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
@@ -82,7 +82,7 @@ fn task(source: &Source, notes: &mut Vec<Note>) -> Result<Item> {
     }
     let mut time = |key: &str| -> Option<Timestamp> {
         let text = one(key)?;
-        let read = moment(&text);
+        let read = parse_time(&text);
         if read.is_none() {
             note(format!("{key} is not a time: {text:?}"));
         }

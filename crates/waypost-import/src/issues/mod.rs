@@ -58,12 +58,12 @@ impl Format {
     }
 
     /// Tells whether its records are ledger records, which keep their ids and spelling.
-    pub const fn is_ours(self) -> bool {
+    pub const fn is_ledger(self) -> bool {
         matches!(self, Format::Beads)
     }
 
     /// Tells whether its names are unique only within a project: each project has a task 1.
-    pub const fn is_of_project(self) -> bool {
+    pub const fn has_project_names(self) -> bool {
         matches!(self, Format::Backlog | Format::Taskmaster)
     }
 
@@ -74,13 +74,13 @@ impl Format {
             let error = Error::invalid(format!("there is no format {text:?}"));
             match nearest(text, Format::ALL.map(Format::name)) {
                 Some(near) => error.hint(format!("did you mean {near}?")),
-                None => error.hint(Format::listed()),
+                None => error.hint(Format::list_names()),
             }
         })
     }
 
     /// Names all formats, for a hint.
-    pub fn listed() -> String {
+    pub fn list_names() -> String {
         let names = Format::ALL.map(Format::name);
         format!("the formats are {} and {}", names[..names.len() - 1].join(", "), names[names.len() - 1])
     }
@@ -182,7 +182,7 @@ pub fn read(format: Format, sources: &[Source]) -> Result<Imported> {
         }
     }
     // A record that gets a new id later needs room for it.
-    let max_bytes = if format.is_ours() { MAX_LINE_BYTES } else { MAX_LINE_BYTES / 2 };
+    let max_bytes = if format.is_ledger() { MAX_LINE_BYTES } else { MAX_LINE_BYTES / 2 };
     let notes = &mut imported.notes;
     imported.records.retain(|record| {
         let fits = record.to_line().len() <= max_bytes;
@@ -402,7 +402,7 @@ mod tests {
                 let line = record.to_line();
                 assert!(!line.contains('\n'), "{format}: a record is one line: {line}");
                 assert_eq!(&Record::parse(&line).unwrap(), record, "{format}");
-                if !format.is_ours() {
+                if !format.is_ledger() {
                     let (adopted, _) = adopt(record, "x-1", |_| None).unwrap();
                     assert_eq!(adopted.text("id").unwrap(), "x-1");
                 }

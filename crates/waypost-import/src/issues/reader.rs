@@ -1,7 +1,7 @@
 //! Lenient access to the fields of other trackers' objects, and the words that trackers share.
 
 use serde_json::value::RawValue;
-use waypost_core::ledger::issue::moment;
+use waypost_core::ledger::issue::parse_time;
 use waypost_core::ledger::record::Record;
 use waypost_core::time::Timestamp;
 
@@ -40,7 +40,7 @@ impl Reader<'_> {
 
     pub(super) fn time(&mut self, key: &str) -> Option<Timestamp> {
         let text = self.text(key)?;
-        let moment = moment(text.trim());
+        let moment = parse_time(text.trim());
         if moment.is_none() {
             self.note(format!("{key} is not a time: {text:?}"));
         }

@@ -1,7 +1,7 @@
 //! Updates an issue with newer data of another tracker.
 
 use serde_json::value::RawValue;
-use waypost_core::ledger::issue::{Issue, moment};
+use waypost_core::ledger::issue::{Issue, parse_time};
 use waypost_core::ledger::record::Record;
 use waypost_core::{Error, Result};
 
@@ -15,14 +15,14 @@ const UNITED_LISTS: &[&str] = &["labels", "dependencies", "comments"];
 /// Incoming fields replace known ones; fields that only the ledger has stay. The status `open` of another tracker does not
 /// replace another status of unfinished work: that tracker does not know that an agent here works on the issue.
 pub fn updated(known: &Record, incoming: &Record, format: Format) -> Result<Option<Record>> {
-    let time = |record: &Record| moment(&record.text("updated_at")?);
+    let time = |record: &Record| parse_time(&record.text("updated_at")?);
     if time(incoming).is_none() || time(incoming) <= time(known) {
         return Ok(None);
     }
     let status = |record: &Record| Issue::read(record).map(|(issue, _)| issue.status).unwrap_or_default();
     let is_final = ["closed", "tombstone"].contains(&status(known).as_str());
     let keeps_status =
-        !format.is_ours() && (incoming.raw("status").is_none() || (status(incoming) == "open" && !is_final));
+        !format.is_ledger() && (incoming.raw("status").is_none() || (status(incoming) == "open" && !is_final));
     let mut new = known.clone();
     for (key, raw) in incoming.fields() {
         // The first creation time and author stay.

@@ -276,9 +276,9 @@ fn checkpoints(
             continue;
         };
         let id = text(row, "id").unwrap_or_default();
-        let said = text(row, "checkpoint_type").unwrap_or_default();
-        let kind = said.parse().unwrap_or_else(|_| {
-            imported.note(id.clone(), format!("{said:?} is no type of checkpoint here: it is progress"));
+        let name = text(row, "checkpoint_type").unwrap_or_default();
+        let kind = name.parse().unwrap_or_else(|_| {
+            imported.note(id.clone(), format!("unknown checkpoint type {name:?}: imported as progress"));
             CheckpointKind::Progress
         });
         // Where caw was raced, two have one number.

@@ -39,7 +39,7 @@ impl Index {
         for (id, (before, after)) in touched.iter().zip(&changes) {
             let sides = [before.as_ref().map(|stored| &stored.facts), after.as_ref()];
             let [was_awaited, is_awaited] = sides.map(|facts| {
-                i64::from(ready::keeps_waiting(facts.map(|facts| facts.category), self.terms.ignore_unresolved))
+                i64::from(ready::still_blocks(facts.map(|facts| facts.category), self.terms.ignore_unresolved))
             });
             if was_awaited != is_awaited {
                 for other in self.ids("SELECT id FROM edge WHERE other = ?1 AND kind = 'blocks'", id)? {

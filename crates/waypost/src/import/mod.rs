@@ -9,7 +9,7 @@ pub mod workflows;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use waypost_core::Result;
-use waypost_core::ledger::issue::{Issue, moment};
+use waypost_core::ledger::issue::{Issue, parse_time};
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Category;
 use waypost_import::issues::{self, Imported, Note};
@@ -70,7 +70,7 @@ pub fn import(ledger: &Ledger, imported: &Imported, plan: Plan) -> Result<Outcom
             transaction.discard();
         }
         let mut outcome = Outcome { notes: imported.notes.clone(), ..Outcome::default() };
-        if plan.format.is_ours() {
+        if plan.format.is_ledger() {
             take_ours(transaction, &imported.records, plan, &mut outcome)?;
         } else {
             take_theirs(transaction, &imported.records, plan, &mut outcome)?;
@@ -102,7 +102,7 @@ fn take_ours(
     let mut older: Vec<(IndexedIssue, &Record)> = Vec::new();
     for (id, mut versions) in issues {
         // As in a ledger: of several versions the one that was changed last counts.
-        versions.sort_by_key(|record| (record.text("updated_at").and_then(|text| moment(&text)), record.to_line()));
+        versions.sort_by_key(|record| (record.text("updated_at").and_then(|text| parse_time(&text)), record.to_line()));
         versions.dedup();
         match transaction.issues().get(&id)? {
             None => {
@@ -212,7 +212,7 @@ fn bring_up_to_date(
         outcome.skipped.push(taken);
         return Ok(());
     }
-    if !plan.format.is_ours() {
+    if !plan.format.is_ledger() {
         open_circles(transaction.issues(), &entry.issue, &mut new, &mut outcome.notes)?;
     }
     transaction.draft().edit(&taken.id, |record| {

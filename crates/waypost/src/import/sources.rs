@@ -97,7 +97,7 @@ fn known(sources: Vec<Source>, format: Option<Format>) -> Result<(Vec<Source>, F
 fn untold(name: &str) -> Error {
     Error::invalid(format!("{name} does not tell what wrote it"))
         .hint("say it: way import FORMAT FILE")
-        .hint(Format::listed())
+        .hint(Format::list_names())
 }
 
 fn source(path: &Path, name: &str) -> Result<Source> {

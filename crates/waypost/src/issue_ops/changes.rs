@@ -73,7 +73,7 @@ impl Fields {
 #[expect(clippy::option_option, reason = "set, taken out, or left alone")]
 fn moment(text: Option<String>) -> Result<Option<Option<Timestamp>>> {
     let Some(text) = text else { return Ok(None) };
-    match issue::moment(&text) {
+    match issue::parse_time(&text) {
         Some(moment) => Ok(Some(Some(moment))),
         None if text.is_empty() => Ok(Some(None)),
         None => Err(Error::invalid(format!("{text:?} is not a time")).hint("write 2026-12-01 or 2026-12-01T09:00:00Z")),

@@ -264,7 +264,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
         if kind == DependencyKind::Blocks
             && let Some(circle) = self.issues().cycle(&id, &on)
         {
-            return Err(Error::conflict("they would wait for each other").because(cycle::shown(&circle)));
+            return Err(Error::conflict("they would wait for each other").because(cycle::describe(&circle)));
         }
         if kind == DependencyKind::Blocks && self.is_part_of(&on, &id) {
             return Err(Error::conflict(format!(
@@ -410,7 +410,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
 
     fn check_parent(&self, part: &str, whole: &str) -> Result<()> {
         if let Some(circle) = self.issues().parent_cycle(part, whole) {
-            return Err(Error::conflict("they would be parts of each other").because(cycle::shown(&circle)));
+            return Err(Error::conflict("they would be parts of each other").because(cycle::describe(&circle)));
         }
         let mut above = Some(whole.to_owned());
         let mut seen = std::collections::BTreeSet::new();

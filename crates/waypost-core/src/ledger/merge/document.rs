@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::document::{Content, Document, MAX_LINE_BYTES};
-use super::super::issue::{Issue, moment};
+use super::super::issue::{Issue, parse_time};
 use super::super::mark;
 use super::super::record::Record;
 use super::super::vocabulary::{Category, Statuses};
@@ -212,7 +212,7 @@ impl Sides<'_> {
     fn is_pruned(&self, id: &str, line: &[u8], other: &Version) -> bool {
         let Some(mark) = other.mark else { return false };
         let Some(record) = parsed(line) else { return false };
-        let closed_at = record.text("closed_at").as_deref().and_then(moment);
+        let closed_at = record.text("closed_at").as_deref().and_then(parse_time);
         let status = Issue::read(&record).map(|(issue, _)| issue.status).unwrap_or_default();
         let statuses = Statuses::default();
         // A custom status may mean finished; then `closed_at` is set.

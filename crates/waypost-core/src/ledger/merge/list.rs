@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::issue::moment;
+use super::super::issue::parse_time;
 use super::super::vocabulary::DependencyKind;
 use super::meaning::of_value;
 use super::order::skeleton;
@@ -41,7 +41,7 @@ impl Item {
             // Some tools number their comments from one in every clone, so an id does not identify a comment. An edited
             // comment counts as a new one, so that neither of two edits is lost.
             "comments" => {
-                time = value()["created_at"].as_str().and_then(moment);
+                time = value()["created_at"].as_str().and_then(parse_time);
                 meaning.clone()
             }
             _ => meaning.clone(),

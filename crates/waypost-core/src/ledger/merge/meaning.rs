@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::super::issue::moment;
+use super::super::issue::parse_time;
 
 /// Deeper values are compared by their spelling.
 const MAX_DEPTH: usize = 60;
@@ -35,7 +35,7 @@ pub(super) fn of_value(raw: &str) -> String {
 /// A timestamp in one style, whatever its spelling.
 fn instant(raw: &str) -> Option<String> {
     let text: String = serde_json::from_str(raw).ok()?;
-    Some(format!("\"{}\"", moment(&text)?))
+    Some(format!("\"{}\"", parse_time(&text)?))
 }
 
 fn write(raw: &str, depth: usize, meaning: &mut String) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::super::issue::moment;
+use super::super::issue::parse_time;
 use super::super::record::{KEYS, Record};
 use super::super::vocabulary::{Category, Statuses};
 use super::list::{self, Item, SETS};
@@ -65,7 +65,7 @@ pub fn merge_copies(base: Option<&Record>, one: &Record, other: &Record) -> Reco
 
 /// Tells whether a version equals the base, or is known not to be older.
 fn is_at_least(version: &Record, base: &Record) -> bool {
-    let time = |record: &Record| record.text("updated_at").as_deref().and_then(moment);
+    let time = |record: &Record| record.text("updated_at").as_deref().and_then(parse_time);
     version == base || time(version).is_some_and(|changed| Some(changed) >= time(base))
 }
 
@@ -112,7 +112,7 @@ impl<'a> Side<'a> {
         if let Some(comments) = &mut comments {
             comments.retain(|item| register::read_comment(&id, &item.raw).is_none());
         }
-        let time = record.text("updated_at").as_deref().and_then(moment);
+        let time = record.text("updated_at").as_deref().and_then(parse_time);
         Side { record, id, time, times: times(record), losers, comments, all_comments }
     }
 
@@ -342,7 +342,7 @@ fn is_of(key: &str, status: &str) -> bool {
 }
 
 fn time_in(raw: &str) -> Option<Timestamp> {
-    serde_json::from_str::<String>(raw).ok().as_deref().and_then(moment)
+    serde_json::from_str::<String>(raw).ok().as_deref().and_then(parse_time)
 }
 
 fn short_digest(meaning: &str) -> String {
@@ -354,7 +354,7 @@ fn short_digest(meaning: &str) -> String {
 fn times(record: &Record) -> HashMap<String, (Option<Timestamp>, String)> {
     let Some(raw) = record.raw(TIMES) else { return HashMap::new() };
     let Ok(fields) = serde_json::from_str::<HashMap<String, Value>>(raw) else { return HashMap::new() };
-    let time = |value: &Value| Some((value[0].as_str().and_then(moment), value[1].as_str()?.to_owned()));
+    let time = |value: &Value| Some((value[0].as_str().and_then(parse_time), value[1].as_str()?.to_owned()));
     fields.iter().filter_map(|(field, value)| Some((field.clone(), time(value)?))).collect()
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::super::issue::moment;
+use super::super::issue::parse_time;
 use super::meaning::{digest, of_field};
 use crate::time::Timestamp;
 
@@ -177,7 +177,7 @@ pub(super) fn read_comment(issue: &str, raw: &str) -> Option<(String, Candidate)
     }
     let comment: Value = serde_json::from_str(raw).ok()?;
     let (field, text) = comment["text"].as_str()?.split_once(COMMENT_INFIX)?;
-    let time = comment["created_at"].as_str().and_then(moment);
+    let time = comment["created_at"].as_str().and_then(parse_time);
     let spellings = [Value::from(text).to_string(), text.to_owned()];
     spellings.into_iter().find_map(|raw| {
         let meaning = of_field(field, Some(&raw));
