@@ -1,34 +1,35 @@
-//! The store's time: how far the clocks of a machine are believed.
+//! The store's time: how far the store trusts the clocks of a machine.
 //!
-//! A wall clock can be wrong by years, in one process or for a whole boot. Events, leases and remembered answers all go
-//! by the store's time, so one wrong reading must not move it. The store therefore keeps an [`Anchor`]: how far its time
-//! is from the machine's boot clock, which counts sleep and which nothing sets. [`store_time`] is the whole rule:
+//! A wall clock can be wrong by years, in one process or for a whole boot. Events, leases and saved answers all use the
+//! store's time, so one wrong reading must not move it. The store therefore keeps an [`Anchor`]: the offset of its time
+//! from the machine's boot clock, which includes sleep and is never set. [`store_time`] is the whole rule:
 //!
-//! - In the anchor's boot, a wall clock within [`TOLERANCE_MS`] of the boot clock is followed. Any other is not believed:
-//!   time goes on by the boot clock.
-//! - In another boot, a wall clock up to [`MAX_JUMP_MS`] after the last event is believed. Any other is not: time goes on
-//!   from the last event by the boot clock.
-//! - A wall clock that is ahead and not believed is remembered as a [`Doubt`]. It is believed once it was seen again, at
-//!   least [`CONFIRM_MS`] later and with the same distance from the boot clock, while no write saw another wall clock.
-//! - Time that no boot clock has measured never counts against a deadline: when the store's time jumps over it, deadlines
-//!   move along.
-//! - Without a boot clock, the wall clock alone is believed up to [`MAX_JUMP_MS`] after the last event, further if a second
-//!   machine's clock agrees, and then deadlines do not move.
+//! - In the anchor's boot, the store trusts a wall clock within [`TOLERANCE_MS`] of the boot clock. Otherwise its time
+//!   advances with the boot clock.
+//! - In another boot, the store trusts a wall clock up to [`MAX_JUMP_MS`] after the last event. Otherwise its time
+//!   advances from the last event with the boot clock.
+//! - A wall clock that is ahead and not trusted is stored as a [`Doubt`]. The store trusts it after a second reading,
+//!   at least [`CONFIRM_MS`] later and with the same offset from the boot clock, if no write saw another wall clock
+//!   between.
+//! - Time that no boot clock has measured never counts against a deadline: when the store's time jumps over it, the
+//!   deadlines shift by the same amount.
+//! - Without a boot clock, the store trusts the wall clock up to [`MAX_JUMP_MS`] after the last event. If the clock of
+//!   a second machine agrees, it trusts a larger jump too, and deadlines do not shift.
 
 use crate::time::Timestamp;
 
-/// How far wall clock and boot clock may be apart and still agree.
+/// Maximum difference between a wall clock and a boot clock that agree.
 pub const TOLERANCE_MS: i64 = 2_000;
-/// How far a wall clock may be ahead of the last event and still be believed, where there is no boot clock to compare with.
+/// Maximum jump of a wall clock after the last event that is trusted without a boot clock to compare with.
 pub const MAX_JUMP_MS: i64 = 7 * 24 * 60 * 60 * 1000;
-/// How long a wall clock must have been seen before it is believed in spite of a doubt.
+/// Time after which a doubted wall clock is trusted.
 pub const CONFIRM_MS: i64 = 10 * 60 * 1000;
-/// How far the store's time may be ahead of the wall clock before `way doctor` calls it wrong.
+/// Maximum lead of the store's time over the wall clock before `way doctor` reports it.
 pub const MAX_AHEAD_MS: i64 = 5 * 60 * 1000;
-/// How far wall clock and boot clock drift apart before the anchor is written again.
-const DRIFT_MS: i64 = 1_000;
-/// How far the clocks of two machines may be apart and still agree.
-const AGREEMENT_MS: i64 = 60_000;
+/// Maximum drift between wall clock and boot clock before the anchor is written again.
+const MAX_DRIFT_MS: i64 = 1_000;
+/// Maximum difference between the clocks of two machines that agree.
+const MACHINE_TOLERANCE_MS: i64 = 60_000;
 
 /// A source of the time; always an argument.
 pub trait Clock {
@@ -51,16 +52,16 @@ impl Clock for FixedClock {
     }
 }
 
-/// The clock that counts from the start of the machine, sleep included, and is never set.
+/// The clock that counts from the boot of the machine, including sleep, and is never set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootClock {
-    /// Names this run of the machine.
+    /// The id of the boot.
     pub id: String,
-    /// Milliseconds since its start.
+    /// Milliseconds since the boot.
     pub since_ms: i64,
 }
 
-/// What the clocks show at one moment.
+/// A reading of the clocks at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// The time is an argument, and right by definition: simulations and tests.
@@ -77,7 +78,7 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// Returns what the wall clock shows.
+    /// Returns the reading of the wall clock.
     pub fn wall(&self) -> Timestamp {
         match self {
             Reading::Given(wall) | Reading::Machine { wall, .. } => *wall,
@@ -85,16 +86,16 @@ impl Reading {
     }
 }
 
-/// How the store's time hangs on the boot clock. The default hangs on nothing.
+/// The relation of the store's time to a boot clock. The default has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
     /// The boot; empty if there is none.
     pub boot: String,
     /// The store's time minus the boot clock.
     pub offset_ms: i64,
-    /// Whether the wall clock was believed when this was set.
+    /// Whether the wall clock was trusted when this was set.
     pub is_firm: bool,
-    /// A wall clock that was not believed.
+    /// A wall clock that was not trusted.
     pub doubt: Option<Doubt>,
 }
 
@@ -104,16 +105,16 @@ impl Default for Anchor {
     }
 }
 
-/// A wall clock that was ahead and not believed.
+/// A wall clock that was ahead and not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// What it showed when it was first seen.
+    /// Its first reading.
     pub wall: Timestamp,
-    /// What the boot clock of the anchor showed then; nothing if it was another machine or boot.
+    /// The reading of the anchor's boot clock at that moment; none in another boot or on another machine.
     pub since_ms: Option<i64>,
 }
 
-/// What a store remembers of its time.
+/// The clock state that a store keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// The anchor.
@@ -127,9 +128,9 @@ pub struct Remembered {
 pub struct StoreTime {
     /// The moment.
     pub now: Timestamp,
-    /// What has to be remembered, if it is not yet.
+    /// The anchor to store, if it differs from the stored one.
     pub anchor: Anchor,
-    /// By how much deadlines have to move, because time jumped.
+    /// The shift of all deadlines, because time jumped.
     pub shift_ms: i64,
 }
 
@@ -149,7 +150,7 @@ pub fn store_time(remembered: &Remembered, reading: &Reading) -> StoreTime {
     }
 }
 
-/// Returns the anchor of a store whose time was set to what the wall clock shows.
+/// Returns the anchor of a store whose time is set to the wall clock.
 pub fn anchored(reading: &Reading) -> Anchor {
     match reading {
         Reading::Machine { wall, boot: Some(boot), .. } => Anchor {
@@ -164,7 +165,7 @@ pub fn anchored(reading: &Reading) -> Anchor {
 fn by_boot_clock(remembered: &Remembered, last: i64, wall: i64, boot: &BootClock) -> StoreTime {
     let Remembered { anchor, .. } = remembered;
     let is_same = anchor.boot == boot.id;
-    // Nothing is known yet, or only that the time was given.
+    // The store has no anchor yet, or its time was given.
     let is_first = anchor.boot.is_empty() && anchor.doubt.is_none();
     let measured = anchor.offset_ms.saturating_add(boot.since_ms);
     let expected = match (is_same, remembered.last) {
@@ -172,20 +173,20 @@ fn by_boot_clock(remembered: &Remembered, last: i64, wall: i64, boot: &BootClock
         (false, Some(_)) => last,
         (false, None) => wall,
     };
-    let reach = match (is_same && anchor.is_firm, is_first) {
+    let tolerance = match (is_same && anchor.is_firm, is_first) {
         (true, _) => TOLERANCE_MS,
         (false, true) => i64::MAX,
         (false, false) => MAX_JUMP_MS,
     };
     let ahead = wall.saturating_sub(expected);
-    let is_confirmed = ahead > reach && is_confirmed(anchor, is_same, wall, boot.since_ms);
-    if (-TOLERANCE_MS..=reach).contains(&ahead) || is_confirmed {
-        let shift_ms = if is_first || (reach == TOLERANCE_MS && !is_confirmed) { 0 } else { ahead.max(0) };
+    let is_confirmed = ahead > tolerance && is_confirmed(anchor, is_same, wall, boot.since_ms);
+    if (-TOLERANCE_MS..=tolerance).contains(&ahead) || is_confirmed {
+        let shift_ms = if is_first || (tolerance == TOLERANCE_MS && !is_confirmed) { 0 } else { ahead.max(0) };
         return StoreTime { now: Timestamp::from_millis(wall.max(last)), anchor: firm(anchor, wall, boot), shift_ms };
     }
     let anchor = Anchor {
         boot: boot.id.clone(),
-        // A moment before the last event is none to go on from.
+        // Time must not continue from a moment before the last event.
         offset_ms: if is_same && measured >= last { anchor.offset_ms } else { expected.saturating_sub(boot.since_ms) },
         is_firm: is_same && anchor.is_firm,
         doubt: (ahead > 0).then(|| doubt(anchor, is_same, wall, Some(boot.since_ms))),
@@ -195,7 +196,7 @@ fn by_boot_clock(remembered: &Remembered, last: i64, wall: i64, boot: &BootClock
 
 fn by_wall_clock(anchor: &Anchor, last: i64, wall: i64, second: Option<i64>) -> StoreTime {
     let ahead = if last == i64::MIN { 0 } else { wall.saturating_sub(last) };
-    let is_agreed = second.is_some_and(|second| second.abs_diff(wall) <= AGREEMENT_MS.unsigned_abs());
+    let is_agreed = second.is_some_and(|second| second.abs_diff(wall) <= MACHINE_TOLERANCE_MS.unsigned_abs());
     let is_confirmed = is_confirmed(anchor, false, wall, 0);
     if ahead <= MAX_JUMP_MS || is_agreed || is_confirmed {
         let shift_ms = if ahead > MAX_JUMP_MS && !is_agreed { ahead } else { 0 };
@@ -206,23 +207,24 @@ fn by_wall_clock(anchor: &Anchor, last: i64, wall: i64, second: Option<i64>) -> 
     StoreTime { now: Timestamp::from_millis(last), anchor, shift_ms: 0 }
 }
 
-/// Returns whether a wall clock that was doubted has gone on long enough since.
+/// Returns whether a doubted wall clock has advanced consistently for long enough.
 fn is_confirmed(anchor: &Anchor, is_same: bool, wall: i64, since_ms: i64) -> bool {
     anchor.doubt.as_ref().is_some_and(|doubt| {
         continues(doubt, is_same, wall, since_ms) && wall.saturating_sub(doubt.wall.as_millis()) >= CONFIRM_MS
     })
 }
 
-/// Returns whether a wall clock is the one that was doubted: it went on as the boot clock did, or in another boot it went on.
+/// Returns whether a reading continues the doubted wall clock: it advanced as the boot clock did, or, in another boot,
+/// it advanced at all.
 fn continues(doubt: &Doubt, is_same: bool, wall: i64, since_ms: i64) -> bool {
-    let gone = wall.saturating_sub(doubt.wall.as_millis());
+    let elapsed = wall.saturating_sub(doubt.wall.as_millis());
     match doubt.since_ms.filter(|_| is_same) {
-        Some(first) => gone.abs_diff(since_ms.saturating_sub(first)) <= TOLERANCE_MS.unsigned_abs(),
-        None => gone >= 0,
+        Some(first) => elapsed.abs_diff(since_ms.saturating_sub(first)) <= TOLERANCE_MS.unsigned_abs(),
+        None => elapsed >= 0,
     }
 }
 
-/// Keeps a doubt about the same wall clock, or begins one.
+/// Returns the existing doubt if it is about the same wall clock, or a new one.
 fn doubt(anchor: &Anchor, is_same: bool, wall: i64, since_ms: Option<i64>) -> Doubt {
     match &anchor.doubt {
         Some(doubt) if continues(doubt, is_same, wall, since_ms.unwrap_or_default()) => {
@@ -232,11 +234,11 @@ fn doubt(anchor: &Anchor, is_same: bool, wall: i64, since_ms: Option<i64>) -> Do
     }
 }
 
-/// Returns the anchor for a wall clock that is believed; the old one while it is good enough, which saves a write.
+/// Returns the anchor for a trusted wall clock: the old one while its drift is small, which saves a write.
 fn firm(anchor: &Anchor, wall: i64, boot: &BootClock) -> Anchor {
     let new =
         Anchor { boot: boot.id.clone(), offset_ms: wall.saturating_sub(boot.since_ms), is_firm: true, doubt: None };
-    let is_near = new.offset_ms.abs_diff(anchor.offset_ms) <= DRIFT_MS.unsigned_abs();
+    let is_near = new.offset_ms.abs_diff(anchor.offset_ms) <= MAX_DRIFT_MS.unsigned_abs();
     if new.boot == anchor.boot && anchor.is_firm && is_near { Anchor { doubt: None, ..anchor.clone() } } else { new }
 }
 
@@ -249,10 +251,10 @@ mod tests {
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
     const YEAR: i64 = 365 * DAY;
-    /// When the tests begin.
+    /// The time at which the tests begin.
     const START: i64 = 1_767_225_600_000;
 
-    /// A store that is written to at every reading.
+    /// A store with a write at every reading.
     struct Store(Remembered);
 
     impl Store {
@@ -267,12 +269,12 @@ mod tests {
             (now.as_millis() - START, shift_ms)
         }
 
-        /// Writes in a boot, so long after its start, while the wall clock shows a time after [`START`].
+        /// Writes in a boot at a boot clock time, while the wall clock shows a time relative to [`START`].
         fn at(&mut self, boot: &str, since_ms: i64, wall: i64) -> (i64, i64) {
             self.write(&machine(boot, since_ms, wall))
         }
 
-        /// Writes where there is no boot clock.
+        /// Writes without a boot clock.
         fn wall(&mut self, wall: i64, second: Option<i64>) -> (i64, i64) {
             let moment = |millis| Timestamp::from_millis(START + millis);
             self.write(&Reading::Machine { wall: moment(wall), boot: None, second: second.map(moment) })
@@ -285,32 +287,32 @@ mod tests {
     }
 
     #[test]
-    fn a_right_clock_is_followed_and_nothing_has_to_be_written() {
+    fn a_right_clock_is_trusted_and_the_anchor_stays() {
         let mut store = Store::new();
         assert_eq!(store.at("a", 50 * SECOND, 0), (0, 0));
         let anchor = store.0.anchor.clone();
         for (since, wall) in [(51 * SECOND, SECOND), (HOUR, HOUR - 50 * SECOND + 700), (9 * DAY, 9 * DAY - 50 * SECOND)]
         {
-            assert_eq!(store.at("a", since, wall), (wall, 0), "a laptop that sleeps goes on counting");
+            assert_eq!(store.at("a", since, wall), (wall, 0), "the boot clock counts while a laptop sleeps");
             assert_eq!(store.0.anchor, anchor);
         }
     }
 
     #[test]
-    fn a_wrong_clock_does_not_move_time_whichever_way_and_however_far() {
+    fn a_wrong_clock_does_not_move_time() {
         for wrong in [3 * SECOND, MINUTE, HOUR, 8 * DAY, 5 * YEAR, 80 * YEAR] {
             for wrong in [wrong, -wrong] {
                 let mut store = Store::new();
                 store.at("a", 0, 0);
                 assert_eq!(store.at("a", 10 * SECOND, 10 * SECOND + wrong), (10 * SECOND, 0), "{wrong}");
                 assert_eq!(store.at("a", 20 * SECOND, 20 * SECOND), (20 * SECOND, 0), "{wrong}");
-                assert_eq!(store.0.anchor.doubt, None, "the right clock has contradicted it");
+                assert_eq!(store.0.anchor.doubt, None, "a right reading ends the doubt");
             }
         }
     }
 
     #[test]
-    fn small_steps_of_the_clock_are_followed_one_after_the_other() {
+    fn small_steps_of_the_clock_are_trusted() {
         let mut store = Store::new();
         store.at("a", 0, 0);
         for step in 1..10 {
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_a_machine_is_off_passes_without_counting_against_deadlines() {
+    fn time_while_a_machine_is_off_does_not_count_against_deadlines() {
         let mut store = Store::new();
         store.at("a", 0, 0);
         assert_eq!(store.at("b", MINUTE, 3 * DAY), (3 * DAY, 3 * DAY));
@@ -328,17 +330,17 @@ mod tests {
     }
 
     #[test]
-    fn a_month_off_is_believed_after_ten_minutes() {
+    fn a_month_off_is_trusted_after_ten_minutes() {
         let mut store = Store::new();
         store.at("a", 0, 0);
         assert_eq!(store.at("b", MINUTE, 30 * DAY), (0, 0), "not yet");
-        assert_eq!(store.at("b", 9 * MINUTE, 30 * DAY + 8 * MINUTE), (8 * MINUTE, 0), "not yet, but time goes on");
+        assert_eq!(store.at("b", 9 * MINUTE, 30 * DAY + 8 * MINUTE), (8 * MINUTE, 0), "not yet, but time advances");
         assert_eq!(store.at("b", 12 * MINUTE, 30 * DAY + 11 * MINUTE), (30 * DAY + 11 * MINUTE, 30 * DAY));
         assert_eq!(store.at("b", 13 * MINUTE, 30 * DAY + 12 * MINUTE), (30 * DAY + 12 * MINUTE, 0));
     }
 
     #[test]
-    fn a_month_off_is_believed_in_the_next_boot_too() {
+    fn a_month_off_is_trusted_in_the_next_boot_too() {
         let mut store = Store::new();
         store.at("a", 0, 0);
         assert_eq!(store.at("b", MINUTE, 30 * DAY), (0, 0));
@@ -346,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn a_doubted_clock_that_does_not_go_on_as_the_boot_clock_does_is_doubted_anew() {
+    fn a_doubted_clock_that_deviates_from_the_boot_clock_starts_a_new_doubt() {
         let mut store = Store::new();
         store.at("a", 0, 0);
         assert_eq!(store.at("a", MINUTE, 5 * YEAR), (MINUTE, 0));
         assert_eq!(store.at("a", 12 * MINUTE, 6 * YEAR), (12 * MINUTE, 0));
         assert_eq!(store.at("a", 21 * MINUTE, 6 * YEAR + 9 * MINUTE), (21 * MINUTE, 0));
         assert_eq!(store.at("a", 22 * MINUTE, 22 * MINUTE), (22 * MINUTE, 0));
-        assert_eq!(store.at("a", 32 * MINUTE, 6 * YEAR + 20 * MINUTE), (32 * MINUTE, 0), "the doubt was over");
+        assert_eq!(store.at("a", 32 * MINUTE, 6 * YEAR + 20 * MINUTE), (32 * MINUTE, 0), "the doubt had ended");
     }
 
     #[test]
@@ -361,8 +363,8 @@ mod tests {
         let mut store = Store::new();
         store.at("a", 0, 0);
         assert_eq!(store.at("b", 5 * SECOND, -START), (0, 0));
-        assert_eq!(store.at("b", 35 * SECOND, 30 * SECOND - START), (30 * SECOND, 0), "time goes on all the same");
-        assert_eq!(store.at("b", MINUTE, DAY), (DAY, DAY - 55 * SECOND), "deadlines set meanwhile move along");
+        assert_eq!(store.at("b", 35 * SECOND, 30 * SECOND - START), (30 * SECOND, 0), "time advances all the same");
+        assert_eq!(store.at("b", MINUTE, DAY), (DAY, DAY - 55 * SECOND), "deadlines set meanwhile shift too");
         assert_eq!(store.at("b", 2 * MINUTE, DAY + MINUTE), (DAY + MINUTE, 0));
     }
 
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_clock_of_the_first_process_after_a_start_ends_nothing() {
+    fn a_wrong_clock_of_the_first_process_after_a_boot_expires_nothing() {
         let mut store = Store::new();
         store.at("a", 0, 0);
         let (now, shift) = store.at("b", 0, MINUTE + 5 * DAY);
@@ -402,11 +404,11 @@ mod tests {
         let mut store = Store::new();
         store.at("a", 0, 0);
         assert_eq!(store.at("b", 0, 5 * YEAR), (0, 0));
-        assert_eq!(store.at("b", MINUTE, HOUR), (HOUR, 59 * MINUTE), "the right one is believed at once");
+        assert_eq!(store.at("b", MINUTE, HOUR), (HOUR, 59 * MINUTE), "a right clock is trusted at once");
     }
 
     #[test]
-    fn without_a_boot_clock_a_far_jump_waits_for_a_second_clock_or_ten_minutes() {
+    fn without_a_boot_clock_a_large_jump_needs_a_second_clock_or_ten_minutes() {
         let mut store = Store::new();
         assert_eq!(store.wall(0, None), (0, 0));
         assert_eq!(store.wall(6 * DAY, None), (6 * DAY, 0));
@@ -415,11 +417,11 @@ mod tests {
         assert_eq!(store.wall(20 * DAY, Some(20 * DAY + SECOND)), (20 * DAY, 0), "it agrees");
         assert_eq!(store.wall(50 * DAY, None), (20 * DAY, 0));
         assert_eq!(store.wall(50 * DAY + 10 * MINUTE, None), (50 * DAY + 10 * MINUTE, 30 * DAY + 10 * MINUTE));
-        assert_eq!(store.wall(DAY, None), (50 * DAY + 10 * MINUTE, 0), "and never back");
+        assert_eq!(store.wall(DAY, None), (50 * DAY + 10 * MINUTE, 0), "time never goes back");
     }
 
     #[test]
-    fn given_time_is_right_and_so_is_the_clock_after_it() {
+    fn a_given_time_is_trusted_and_so_is_the_next_clock() {
         let mut store = Store::new();
         store.at("a", 0, 0);
         let given = |millis| Reading::Given(Timestamp::from_millis(START + millis));
@@ -429,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_of_any_number_is_survived() {
+    fn extreme_readings_do_not_panic() {
         let extremes = [i64::MIN, -1, 0, 1, i64::MAX / 2, i64::MAX];
         for last in extremes {
             for wall in extremes {

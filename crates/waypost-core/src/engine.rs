@@ -1,8 +1,8 @@
 //! Runs one operation in one transaction.
 //!
-//! Every surface ends here. A write first brings the caller's repository and worktree rows up to date and lets happen
-//! what time has brought about, in the same transaction: so no record names a worktree the store has not heard of, and no
-//! rule ever sees a lease that has ended.
+//! Every surface calls the engine. Before it runs a write, and in the same transaction, it updates the rows of the
+//! caller's repository and worktree, expires leases and applies other due transitions. So no record names an unknown
+//! worktree, and no rule sees an expired lease.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -17,15 +17,15 @@ use crate::store::{Store, Tx};
 use crate::time::Timestamp;
 use crate::work::expire_due;
 
-/// How long answers are remembered for those who ask again.
-const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1000;
-/// Old answers are forgotten every so many events.
-const FORGET_EVERY: u64 = 64;
+/// How long answers are saved for repeated requests.
+const ANSWER_TTL_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+/// Number of events after which expired answers are deleted.
+const ANSWER_CLEANUP_INTERVAL: u64 = 64;
 
-/// Runs an operation that writes; all of it lasts when this returns, or none of it.
+/// Runs an operation that writes, in one transaction.
 ///
-/// With a key it is done once, however often it is asked: the same key gives the same answer.
-#[expect(clippy::needless_pass_by_value, reason = "whoever asks has no further use for it")]
+/// With a key, repeating the request has no further effect and returns the same answer.
+#[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
 pub fn write<O: Operation>(
     store: &mut dyn Store,
     caller: &Caller,
@@ -37,14 +37,14 @@ pub fn write<O: Operation>(
     let key = key.or(own.as_deref());
     let retry = Retry { is_repeatable: key.is_some(), uses_reserve: O::USES_RESERVE };
     retry.run(store, |store| {
-        let mut turn = WriteTransaction::begin(store)?;
-        let answer = turn.step(caller, entropy, key, operation.clone())?;
-        turn.commit()?;
+        let mut transaction = WriteTransaction::begin(store)?;
+        let answer = transaction.step(caller, entropy, key, operation.clone())?;
+        transaction.commit()?;
         Ok(answer)
     })
 }
 
-/// The same with the operation as a row of the table, and arguments and answer as JSON.
+/// Runs an operation of the table that writes, with its arguments and its answer as JSON.
 pub fn write_json(
     store: &mut dyn Store,
     caller: &Caller,
@@ -57,39 +57,39 @@ pub fn write_json(
     let key = key.or(own.as_deref());
     let retry = Retry { is_repeatable: key.is_some(), uses_reserve: entry.uses_reserve };
     retry.run(store, |store| {
-        let mut turn = WriteTransaction::begin(store)?;
-        let answer = turn.step_json(caller, entropy, key, entry, arguments.clone())?;
-        turn.commit()?;
+        let mut transaction = WriteTransaction::begin(store)?;
+        let answer = transaction.step_json(caller, entropy, key, entry, arguments.clone())?;
+        transaction.commit()?;
         Ok(answer)
     })
 }
 
-/// Draws a key for a request that has none. Where an answer can get lost, every request needs one: asked again, it is
-/// not done again.
+/// Draws a key for a request without one. Where an answer can get lost, every request needs a key, so that a retry has
+/// no second effect.
 pub fn own_key(entropy: &mut dyn Entropy) -> String {
     format!("own-{}", draw(entropy))
 }
 
-/// Draws a key for a request that has none and goes to a store whose answers can get lost.
+/// Draws a key for a request without one, if the store's answers can get lost.
 fn drawn_key(store: &dyn Store, entropy: &mut dyn Entropy, key: Option<&str>) -> Option<String> {
     (key.is_none() && store.is_remote()).then(|| own_key(entropy))
 }
 
-/// How a request is sent again that did not get through.
+/// Decides whether a failed request is retried.
 struct Retry {
-    /// Whether doing it twice is the same as doing it once. Otherwise it is not sent again if its outcome is unknown.
+    /// Whether the request is idempotent. Otherwise it is not retried if its outcome is unknown.
     is_repeatable: bool,
     /// As [`Operation::USES_RESERVE`].
     uses_reserve: bool,
 }
 
 impl Retry {
-    /// Sends a request until an answer comes, or until the store's timeout.
+    /// Runs a request and retries it until it succeeds, fails for good, or the store's timeout passes.
     fn run<T>(&self, store: &mut dyn Store, mut attempt: impl FnMut(&mut dyn Store) -> Result<T>) -> Result<T> {
         store.begin_request();
         let answer = loop {
             match attempt(store) {
-                Err(error) if self.may_repeat(&error) && self.make_ready(store) => {}
+                Err(error) if self.is_retriable(&error) && self.prepare_retry(store) => {}
                 answer => break answer,
             }
         };
@@ -97,12 +97,12 @@ impl Retry {
         answer
     }
 
-    fn may_repeat(&self, error: &Error) -> bool {
+    fn is_retriable(&self, error: &Error) -> bool {
         error.is_retriable() && (self.is_repeatable || !error.is_outcome_unknown())
     }
 
-    /// Makes the store ready for the next attempt. Returns whether there may be one.
-    fn make_ready(&self, store: &mut dyn Store) -> bool {
+    /// Prepares the store for the next attempt. Returns whether there may be one.
+    fn prepare_retry(&self, store: &mut dyn Store) -> bool {
         (self.uses_reserve && store.free_reserve()) || store.may_retry()
     }
 }
@@ -114,23 +114,23 @@ fn draw(entropy: &mut dyn Entropy) -> String {
     format!("{:032x}", u128::from_be_bytes(bytes))
 }
 
-/// A transaction that writes, of one step or several. All steps happen at one moment, so what the first has found to be
-/// up to date is so for all: nothing becomes due between them.
+/// A write transaction with one or more steps. All steps share one moment, so transitions that are due are applied
+/// once: nothing becomes due between two steps.
 pub struct WriteTransaction<'a> {
     tx: Box<dyn Tx + 'a>,
     now: Timestamp,
-    /// How the store's time hangs on a boot clock, if that has to be written.
+    /// The anchor of the store's time, if it has to be written.
     anchor: Option<Anchor>,
-    /// By how much deadlines have to move.
+    /// The shift of all deadlines.
     shift_ms: i64,
     has_expired: bool,
-    /// The repositories and worktrees that are as their callers say. A step may say otherwise of one, as if it were the
-    /// last; the next turn looks again.
+    /// The repositories and worktrees whose rows were updated in this transaction. If a later step changes such a row,
+    /// the next transaction updates it again.
     registered: Vec<(Repository, Worktree)>,
 }
 
 impl<'a> WriteTransaction<'a> {
-    /// Waits until it is our turn.
+    /// Begins a write transaction. Waits for other writers.
     pub fn begin(store: &'a mut dyn Store) -> Result<WriteTransaction<'a>> {
         let mut tx = store.begin_write()?;
         let remembered = tx.clock_get()?;
@@ -139,27 +139,28 @@ impl<'a> WriteTransaction<'a> {
         Ok(WriteTransaction { tx, now, anchor, shift_ms, has_expired: false, registered: Vec::new() })
     }
 
-    /// Returns how often the steps have written so far: see [`Tx::writes`].
+    /// Returns the number of writes so far: see [`Tx::writes`].
     pub fn writes(&self) -> u64 {
         self.tx.writes()
     }
 
-    /// Marks this moment: see [`Tx::mark`].
+    /// Sets a savepoint: see [`Tx::mark`].
     pub fn mark(&mut self) -> Result<()> {
         self.tx.mark()
     }
 
-    /// Undoes what a step that failed has left behind since the marked moment.
+    /// Rolls back to the savepoint, after a step has failed.
     pub fn undo(&mut self) -> Result<()> {
         self.tx.undo()
     }
 
-    /// Makes all steps last.
+    /// Commits all steps.
     pub fn commit(self) -> Result<()> {
         self.tx.commit()
     }
 
-    /// Runs an operation. What an error leaves behind has to be undone, if others are to last.
+    /// Runs an operation. After an error, the caller has to [`undo`](Self::undo) the step before it commits other
+    /// steps.
     pub fn step<O: Operation>(
         &mut self,
         caller: &Caller,
@@ -216,9 +217,9 @@ impl<'a> WriteTransaction<'a> {
             tx.agent_named(caller.name()).map(drop)
         })?;
         if let Some(request) = &request
-            && let Some(known) = tx.answer_get(request.key)?
+            && let Some(saved) = tx.answer_get(request.key)?
         {
-            return request.restore(step.name, known, step.restore);
+            return request.restore(step.name, saved, step.restore);
         }
         let mut cx = OpContext { tx, caller, entropy, now };
         if !is_registered {
@@ -241,8 +242,8 @@ impl<'a> WriteTransaction<'a> {
                 worktree_id: caller.worktree.id.clone(),
                 created_at: now,
             })?;
-            if tx.event_last()?.is_multiple_of(FORGET_EVERY) {
-                tx.answer_forget(Timestamp::from_millis(now.as_millis() - KEPT_MS))?;
+            if tx.event_last()?.is_multiple_of(ANSWER_CLEANUP_INTERVAL) {
+                tx.answer_forget(Timestamp::from_millis(now.as_millis() - ANSWER_TTL_MS))?;
             }
         }
         if !is_registered {
@@ -254,7 +255,7 @@ impl<'a> WriteTransaction<'a> {
     }
 }
 
-/// Writes what the clocks have brought about: see [`clock`].
+/// Writes the new anchor and shifts the deadlines: see [`clock`].
 fn move_clock(cx: &mut OpContext<'_>, anchor: Option<&Anchor>, shift_ms: i64) -> Result<()> {
     if let Some(anchor) = anchor {
         cx.tx.anchor_put(anchor)?;
@@ -282,12 +283,12 @@ pub fn read<O: Operation>(
     })
 }
 
-/// Runs questions in a transaction that only reads. They are asked again if the connection to the store is lost.
-pub fn query<T>(store: &mut dyn Store, mut ask: impl FnMut(&mut dyn Tx) -> Result<T>) -> Result<T> {
-    Retry { is_repeatable: true, uses_reserve: false }.run(store, |store| ask(&mut *store.begin_read()?))
+/// Runs reads in a read transaction. Retries them if the connection to the store is lost.
+pub fn query<T>(store: &mut dyn Store, mut reads: impl FnMut(&mut dyn Tx) -> Result<T>) -> Result<T> {
+    Retry { is_repeatable: true, uses_reserve: false }.run(store, |store| reads(&mut *store.begin_read()?))
 }
 
-/// The same with the operation as a row of the table, and arguments and answer as JSON.
+/// Runs an operation of the table that only reads, with its arguments and its answer as JSON.
 #[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
 pub fn read_json(
     store: &mut dyn Store,
@@ -304,7 +305,7 @@ pub fn read_json(
     })
 }
 
-/// Tells whether time has brought something about that nobody has written yet.
+/// Returns whether transitions are due that no write has applied yet.
 pub fn is_due(store: &mut dyn Store) -> Result<bool> {
     query(store, |tx| {
         let now = tx.now()?;
@@ -326,14 +327,14 @@ struct Step<A, R> {
 
 type Restore<A> = fn(Value) -> serde_json::Result<A>;
 
-/// A request that is to be done once.
+/// A request with an idempotency key.
 struct Keyed<'a> {
     key: &'a str,
     request: String,
 }
 
 impl Keyed<'_> {
-    /// Returns the answer that was given before.
+    /// Returns the saved answer.
     fn restore<A>(&self, operation: &str, saved: SavedAnswer, restore: Restore<A>) -> Result<A> {
         if saved.operation != operation || saved.request != self.request {
             return Err(Error::conflict(format!("the key {:?} was used for another request", self.key))
@@ -344,7 +345,7 @@ impl Keyed<'_> {
     }
 }
 
-/// Refuses NUL characters, and integers above those of SQL: a database would change or reject them.
+/// Refuses NUL characters and integers beyond the range of SQL: a database would change or reject them.
 fn refuse_unstorable(arguments: &Value) -> Result<()> {
     match arguments {
         Value::String(text) => refuse_nul(text),
@@ -362,13 +363,13 @@ fn refuse_unstorable(arguments: &Value) -> Result<()> {
 
 fn refuse_nul(text: &str) -> Result<()> {
     if text.contains('\0') {
-        return Err(Error::invalid("a text has the NUL character in it, which cannot be stored"));
+        return Err(Error::invalid("text contains a NUL character, which cannot be stored"));
     }
     Ok(())
 }
 
-/// Tells requests apart, also those of different callers: nobody is given what somebody else has claimed. FNV-1a over
-/// 128 bits; nobody gains by a collision.
+/// Returns a digest of caller and arguments. The caller is part of it, so that a key never returns another caller's
+/// answer. FNV-1a over 128 bits suffices, because a collision gains an attacker nothing.
 fn digest(caller: &Caller, request: &Value) -> String {
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     for byte in format!("{}\0{request}", caller.name()).bytes() {

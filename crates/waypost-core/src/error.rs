@@ -1,33 +1,33 @@
-//! The one error type, and the closed list of kinds that decides how every surface answers.
+//! The error type, and the closed list of kinds from which every surface derives its exit code or status.
 //!
-//! A message is lower case, has no full stop and names the object; the cause is kept apart and never
-//! repeated in it; hints say what to type next.
+//! A message is lower case, has no full stop and names the object. The cause is separate and never repeated in the
+//! message. Hints suggest the next command.
 
 use std::fmt;
 
 /// The result of everything that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of failure it is. The list is closed: programs decide by it.
+/// The kind of a failure. The list is closed: programs rely on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A defect of Waypost, or of the machine below it.
     Internal,
     /// The request itself is wrong: flags, values, names.
     Invalid,
-    /// What was named does not exist.
+    /// The named object does not exist.
     NotFound,
-    /// What was named fits several things.
+    /// The name matches several objects.
     Ambiguous,
     /// The state does not allow it: illegal transition, already claimed.
     Conflict,
-    /// The caller's lease was taken over or has expired.
+    /// The caller's lease has expired, or another agent holds it.
     LeaseLost,
-    /// There is no work to hand out.
+    /// There is no task to claim.
     NothingToDo,
-    /// It would lose work, or the caller's role does not allow it.
+    /// The request would lose work, or the caller's role does not allow it.
     Refused,
-    /// The store, a lock or a repository cannot be reached. Never the same as "empty".
+    /// The store, a lock or a repository is unreachable. This never means "empty".
     Unavailable,
     /// Data on disk is not what was written.
     Damaged,
@@ -48,7 +48,7 @@ impl Kind {
         Kind::Damaged,
     ];
 
-    /// The exit code of the process. Stable: scripts rely on it.
+    /// Returns the exit code of the process. Stable: scripts rely on it.
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Internal => 1,
@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// The `code` of the JSON error. Stable as well.
+    /// Returns the `code` of the JSON error. Stable as well.
     pub fn code(self) -> &'static str {
         match self {
             Kind::Internal => "internal",
@@ -80,7 +80,7 @@ impl Kind {
     }
 }
 
-/// What went wrong, for whoever has to do something about it.
+/// A failure, with a message, hints and a cause.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct Error(Box<Inner>);
@@ -94,109 +94,109 @@ struct Inner {
     loss: Loss,
 }
 
-/// What is known of a request that did not get through.
+/// The effect of a request that failed on its way to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// It got through, and this is the answer.
+    /// The store received the request, and this error is its answer.
     None,
-    /// It had no effect.
+    /// The request had no effect.
     Request,
-    /// It may have had its effect.
+    /// The request may have had its effect; the answer is lost.
     Answer,
 }
 
 impl Error {
-    /// Makes an error of a kind with its message.
+    /// Makes an error.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner { kind, message: message.into(), hints: Vec::new(), cause: None, loss: Loss::None }))
     }
 
-    /// A defect of ours.
+    /// Makes an error for a defect of Waypost.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Kind::Internal, message)
     }
 
-    /// A request that cannot be right.
+    /// Makes an error for a wrong request.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Kind::Invalid, message)
     }
 
-    /// A name that fits nothing.
+    /// Makes an error for a name that matches nothing.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(Kind::NotFound, message)
     }
 
-    /// A name that fits more than one thing.
+    /// Makes an error for a name that matches several objects.
     pub fn ambiguous(message: impl Into<String>) -> Self {
         Self::new(Kind::Ambiguous, message)
     }
 
-    /// A state that does not allow the request.
+    /// Makes an error for a state that does not allow the request.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(Kind::Conflict, message)
     }
 
-    /// A request we decline to carry out.
+    /// Makes an error for a request that is declined.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::new(Kind::Refused, message)
     }
 
-    /// A store, lock or repository out of reach.
+    /// Makes an error for an unreachable store, lock or repository.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(Kind::Unavailable, message)
     }
 
-    /// Data that is not what was written.
+    /// Makes an error for data that differs from what was written.
     pub fn damaged(message: impl Into<String>) -> Self {
         Self::new(Kind::Damaged, message)
     }
 
-    /// Adds what the reader can do about it.
+    /// Adds a hint: what the reader can do about it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hints.push(hint.into());
         self
     }
 
-    /// Keeps what lies below, for example the operating system's own words.
+    /// Sets the cause, for example the message of the operating system.
     #[must_use]
     pub fn because(mut self, cause: impl fmt::Display) -> Self {
         self.0.cause = Some(cause.to_string());
         self
     }
 
-    /// Says where it happened, before the message.
+    /// Prefixes the message with the place of the failure.
     #[must_use]
     pub fn within(mut self, place: impl fmt::Display) -> Self {
         self.0.message = format!("{place}: {}", self.0.message);
         self
     }
 
-    /// Says that nothing happened, and that the same request may succeed a moment later.
+    /// Marks the request as without effect, and a retry as useful.
     #[must_use]
     pub fn transient(mut self) -> Self {
         self.0.loss = Loss::Request;
         self
     }
 
-    /// Says that everything may have happened although no answer came.
+    /// Marks the outcome as unknown: the request may have had its effect.
     #[must_use]
     pub fn outcome_unknown(mut self) -> Self {
         self.0.loss = Loss::Answer;
         self
     }
 
-    /// Tells whether nothing happened, and the same request may succeed a moment later.
+    /// Returns whether the request had no effect and a retry may succeed.
     pub fn is_transient(&self) -> bool {
         self.0.loss == Loss::Request
     }
 
-    /// Tells whether everything may have happened: only asking again under the same key is safe.
+    /// Returns whether the request may have had its effect: only a retry with the same key is safe.
     pub fn is_outcome_unknown(&self) -> bool {
         self.0.loss == Loss::Answer
     }
 
-    /// Tells whether it makes sense to ask again under the same key.
+    /// Returns whether a retry with the same key may succeed.
     pub fn is_retriable(&self) -> bool {
         self.0.loss != Loss::None
     }
@@ -206,7 +206,7 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns the hints, in the order in which they were given.
+    /// Returns the hints, in the order in which they were added.
     pub fn hints(&self) -> &[String] {
         &self.0.hints
     }
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_are_those_scripts_rely_on() {
+    fn exit_codes_are_stable() {
         let table: Vec<_> = Kind::ALL.iter().map(|kind| (kind.code(), kind.exit_code())).collect();
         assert_eq!(
             table,
@@ -245,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn cause_stands_after_the_message_once() {
+    fn the_full_message_has_the_cause_once_after_the_message() {
         let error = Error::unavailable("cannot open the store").because("disk is on fire");
         assert_eq!(error.to_string(), "cannot open the store");
         assert_eq!(error.full_message(), "cannot open the store: disk is on fire");
     }
 
     #[test]
-    fn only_what_was_lost_on_its_way_is_asked_again() {
+    fn only_lost_requests_and_answers_are_retriable() {
         let check = |error: Error, expected: [bool; 3]| {
             assert_eq!([error.is_retriable(), error.is_transient(), error.is_outcome_unknown()], expected);
         };

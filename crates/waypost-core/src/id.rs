@@ -1,7 +1,7 @@
-//! Typed ids: a prefix that says what it names, and 12 characters of `[0-9a-z]`.
+//! Typed ids: a prefix for the type, and 12 characters of `[0-9a-z]`.
 //!
-//! An id is never a bare `String`: what takes a [`WorktreeId`] cannot be given a task's. Randomness comes
-//! from an [`Entropy`] argument.
+//! An id is never a bare `String`: a function with a [`WorktreeId`] parameter does not accept the id of a task.
+//! Randomness comes from an [`Entropy`] argument.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,7 +37,7 @@ macro_rules! ids {
                 /// The prefix with its underscore.
                 pub const PREFIX: &str = $prefix;
 
-                /// Draws a new id.
+                /// Generates a new id.
                 pub fn generate(entropy: &mut dyn Entropy) -> Self {
                     Self(draw($prefix, entropy))
                 }
@@ -126,7 +126,7 @@ fn draw(prefix: &str, entropy: &mut dyn Entropy) -> String {
         let mut bytes = [0; LENGTH];
         entropy.fill(&mut bytes);
         for byte in bytes {
-            // 252 is the largest multiple of 36 in a byte: above it, some characters would be more likely.
+            // 252 is the largest multiple of 36 in a byte: bytes above it would make some characters more likely.
             if byte < 252 && drawn < LENGTH {
                 id.push(char::from(ALPHABET[usize::from(byte % 36)]));
                 drawn += 1;
@@ -151,7 +151,7 @@ fn check(prefix: &str, text: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Counts up: every byte value comes by, in order.
+    /// Returns every byte value in order.
     struct Counter(u8);
 
     impl Entropy for Counter {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_ids_are_read_back_and_keep_their_form() {
+    fn generated_ids_parse_to_themselves() {
         let mut entropy = Counter(0);
         for _ in 0..1000 {
             let id = WorktreeId::generate(&mut entropy);
@@ -182,7 +182,7 @@ mod tests {
     fn all_characters_are_equally_likely() {
         let mut entropy = Counter(0);
         let mut counts = [0_u32; 36];
-        // 252 usable values of 256, 12 characters an id: 21 ids use each value exactly once.
+        // 252 of 256 values are usable, and an id has 12 characters: 21 ids use each value exactly once.
         for _ in 0..21 {
             for byte in &TaskId::generate(&mut entropy).as_str().as_bytes()[3..] {
                 counts[ALPHABET.iter().position(|known| known == byte).unwrap()] += 1;

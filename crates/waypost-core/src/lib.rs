@@ -1,9 +1,8 @@
-//! What Waypost decides, and nothing else.
+//! The rules of Waypost.
 //!
-//! This crate holds the model, the operations on it and the rules they follow. It never does I/O, never
-//! reads a clock and never draws a random number by itself: time and entropy come in as arguments, rows
-//! come and go through the [`store`] traits. That is what makes every rule testable in microseconds and
-//! equal on every database.
+//! This crate holds the model, the operations on it and the rules they follow. It does no I/O, reads no clock and draws
+//! no random numbers by itself: time and entropy are arguments, and rows are read and written through the [`store`]
+//! traits. So tests of a rule take microseconds, and a rule is the same on every database.
 //!
 //! Start at [`op`]: one file per operation, one table of all of them.
 

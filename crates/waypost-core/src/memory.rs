@@ -1,6 +1,4 @@
-//! The reference store: the same verbs over ordinary maps, gone with the process.
-//!
-//! It says what the databases must do, and lets rules be tested without one.
+//! The reference store in memory, for tests of rules and as the specification of the databases.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,11 +59,11 @@ impl Store for MemoryStore {
 
     fn begin_write(&mut self) -> Result<Box<dyn Tx + '_>> {
         let rows = self.rows.clone();
-        Ok(Box::new(MemoryTx { store: self, rows, marked: None, asked: Cell::new(0) }))
+        Ok(Box::new(MemoryTx { store: self, rows, savepoint: None, writes_calls: Cell::new(0) }))
     }
 
-    fn wait(&mut self, _last: u64, _at_most: Duration) -> Result<()> {
-        // Nobody else can reach it.
+    fn wait(&mut self, _last: u64, _timeout: Duration) -> Result<()> {
+        // No other process can write to it.
         Ok(())
     }
 }
@@ -73,9 +71,9 @@ impl Store for MemoryStore {
 struct MemoryTx<'a> {
     store: &'a mut MemoryStore,
     rows: Rows,
-    marked: Option<Rows>,
-    /// How often somebody asked how often it has written: it does not count, so it seems to have each time.
-    asked: Cell<u64>,
+    savepoint: Option<Rows>,
+    /// Number of calls of [`Tx::writes`]. Writes are not counted, so every call reports one more.
+    writes_calls: Cell<u64>,
 }
 
 impl Tx for MemoryTx<'_> {
@@ -94,27 +92,27 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn deadlines_shift(&mut self, by_ms: i64, now: Timestamp) -> Result<()> {
-        // One so far away that it means never stays.
-        let moved = |moment: Timestamp| match moment.as_millis() {
+        // A deadline beyond this means never, and stays.
+        let shifted = |moment: Timestamp| match moment.as_millis() {
             never @ 0x4000_0000_0000_0000.. => Timestamp::from_millis(never),
             millis => Timestamp::from_millis(millis.saturating_add(by_ms)),
         };
         let redated = |moment: Timestamp| moment.plus(by_ms.max(0).unsigned_abs()).min(now);
         for lease in self.rows.leases.values_mut().filter(|lease| lease.holder.is_some()) {
-            lease.expires_at = moved(lease.expires_at);
-            (lease.run_until, lease.stall_at) = (lease.run_until.map(moved), lease.stall_at.map(moved));
+            lease.expires_at = shifted(lease.expires_at);
+            (lease.run_until, lease.stall_at) = (lease.run_until.map(shifted), lease.stall_at.map(shifted));
         }
         for task in self.rows.tasks.values_mut() {
-            task.due_at = task.due_at.map(moved);
+            task.due_at = task.due_at.map(shifted);
             if task.status == TaskStatus::Pending {
                 task.queued_at = redated(task.queued_at);
             }
         }
         for agent in self.rows.agents.values_mut() {
-            agent.silent_at = agent.silent_at.map(moved);
+            agent.silent_at = agent.silent_at.map(shifted);
         }
         for message in self.rows.messages.values_mut().filter(|message| message.state != MessageState::Acted) {
-            message.expires_at = message.expires_at.map(moved);
+            message.expires_at = message.expires_at.map(shifted);
         }
         for answer in self.rows.answers.values_mut() {
             answer.created_at = redated(answer.created_at);
@@ -123,18 +121,17 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn writes(&self) -> u64 {
-        self.asked.set(self.asked.get() + 1);
-        self.asked.get()
+        self.writes_calls.set(self.writes_calls.get() + 1);
+        self.writes_calls.get()
     }
 
     fn mark(&mut self) -> Result<()> {
-        self.marked = Some(self.rows.clone());
+        self.savepoint = Some(self.rows.clone());
         Ok(())
     }
 
     fn undo(&mut self) -> Result<()> {
-        let marked = self.marked.clone().ok_or_else(|| Error::internal("no moment was marked"))?;
-        self.rows = marked;
+        self.rows = self.savepoint.clone().ok_or_else(|| Error::internal("the transaction has no savepoint"))?;
         Ok(())
     }
 
@@ -154,13 +151,13 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn repository_remove(&mut self, id: &RepositoryId) -> Result<()> {
-        let is_needed = self.rows.worktrees.values().any(|worktree| worktree.repository_id == *id)
+        let is_referenced = self.rows.worktrees.values().any(|worktree| worktree.repository_id == *id)
             || self.rows.workflow_repositories.iter().any(|(_, repository)| repository == id)
             || self.rows.tasks.values().any(|task| task.repository_id.as_ref() == Some(id))
             || self.rows.jobs.values().any(|job| job.repository_id == *id)
             || self.rows.workspaces.values().any(|workspace| workspace.repository_id == *id);
-        if is_needed {
-            return Err(Error::internal(format!("something refers to repository {id}")));
+        if is_referenced {
+            return Err(Error::internal(format!("a row refers to repository {id}")));
         }
         self.rows.repositories.remove(id);
         Ok(())
@@ -209,7 +206,7 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn event_list(&mut self, query: &EventQuery) -> Result<Vec<Event>> {
-        let wanted = |event: &&Event| {
+        let matches = |event: &&Event| {
             query.worktree_id.as_ref().is_none_or(|id| *id == event.worktree_id)
                 && query.kind.as_ref().is_none_or(|kind| event.kind.starts_with(kind.as_str()))
                 && query.subject.as_ref().is_none_or(|subject| *subject == event.subject)
@@ -218,9 +215,9 @@ impl Tx for MemoryTx<'_> {
         Ok(match query.since {
             Some(since) => {
                 let later = self.rows.events.iter().skip_while(|event| event.sequence <= since);
-                later.filter(wanted).take(limit).cloned().collect()
+                later.filter(matches).take(limit).cloned().collect()
             }
-            None => self.rows.events.iter().rev().filter(wanted).take(limit).cloned().collect(),
+            None => self.rows.events.iter().rev().filter(matches).take(limit).cloned().collect(),
         })
     }
 
@@ -251,13 +248,13 @@ impl Tx for MemoryTx<'_> {
 
     fn workflow_list(&mut self, query: &WorkflowQuery) -> Result<Vec<Workflow>> {
         let links = &self.rows.workflow_repositories;
-        let wanted = |workflow: &&Workflow| {
+        let matches = |workflow: &&Workflow| {
             (query.statuses.is_empty() || query.statuses.contains(&workflow.status))
                 && query.worktree_id.as_ref().is_none_or(|id| *id == workflow.worktree_id)
                 && query.repository_id.as_ref().is_none_or(|id| links.contains(&(workflow.id.clone(), id.clone())))
                 && query.name.as_ref().is_none_or(|name| *name == workflow.name)
         };
-        let mut workflows: Vec<_> = self.rows.workflows.values().filter(wanted).cloned().collect();
+        let mut workflows: Vec<_> = self.rows.workflows.values().filter(matches).cloned().collect();
         workflows.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
         workflows.truncate(size(query.limit));
         Ok(workflows)
@@ -314,12 +311,12 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn task_remove(&mut self, id: &TaskId) -> Result<()> {
-        let is_needed = self.rows.dependencies.keys().any(|(task, on)| task == id || on == id)
+        let is_referenced = self.rows.dependencies.keys().any(|(task, on)| task == id || on == id)
             || self.rows.checkpoints.values().any(|checkpoint| checkpoint.task_id == *id)
             || self.rows.messages.values().any(|message| message.task_id.as_ref() == Some(id))
             || self.rows.notices.values().any(|notice| notice.task_id.as_ref() == Some(id));
-        if is_needed {
-            return Err(Error::internal(format!("something refers to task {id}")));
+        if is_referenced {
+            return Err(Error::internal(format!("a row refers to task {id}")));
         }
         self.rows.tasks.remove(id);
         Ok(())
@@ -459,10 +456,10 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn checkpoint_list(&mut self, task: &TaskId, before: Option<u32>, limit: u32) -> Result<Vec<Checkpoint>> {
-        let wanted = |checkpoint: &&Checkpoint| {
+        let matches = |checkpoint: &&Checkpoint| {
             checkpoint.task_id == *task && before.is_none_or(|before| checkpoint.sequence < before)
         };
-        let mut checkpoints: Vec<_> = self.rows.checkpoints.values().filter(wanted).cloned().collect();
+        let mut checkpoints: Vec<_> = self.rows.checkpoints.values().filter(matches).cloned().collect();
         checkpoints.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.sequence));
         checkpoints.truncate(size(limit));
         Ok(checkpoints)
@@ -521,25 +518,25 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn lease_list(&mut self, holder: Option<&AgentId>) -> Result<Vec<Lease>> {
-        let is_wanted = |lease: &&Lease| match holder {
+        let matches = |lease: &&Lease| match holder {
             Some(holder) => lease.holder.as_ref() == Some(holder),
             None => lease.holder.is_some(),
         };
-        Ok(self.rows.leases.values().filter(is_wanted).cloned().collect())
+        Ok(self.rows.leases.values().filter(matches).cloned().collect())
     }
 
     fn lease_list_by_task(&mut self, tasks: &[TaskId]) -> Result<Vec<Lease>> {
-        let is_wanted = |lease: &&Lease| tasks.iter().any(|task| task.as_str() == lease.subject);
-        Ok(self.rows.leases.values().filter(is_wanted).cloned().collect())
+        let matches = |lease: &&Lease| tasks.iter().any(|task| task.as_str() == lease.subject);
+        Ok(self.rows.leases.values().filter(matches).cloned().collect())
     }
 
     fn lease_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Lease>> {
         let tasks = &self.rows.tasks;
-        let is_wanted = |lease: &&Lease| {
+        let matches = |lease: &&Lease| {
             let task = lease.subject.parse::<TaskId>().ok().and_then(|id| tasks.get(&id));
             task.is_some_and(|task| workflows.contains(&task.workflow_id))
         };
-        Ok(self.rows.leases.values().filter(is_wanted).cloned().collect())
+        Ok(self.rows.leases.values().filter(matches).cloned().collect())
     }
 
     fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>> {
@@ -696,12 +693,12 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn job_list(&mut self, query: &JobQuery) -> Result<Vec<Job>> {
-        let is_wanted = |job: &&Job| {
+        let matches = |job: &&Job| {
             query.task_id.as_ref().is_none_or(|task| job.task_id.as_ref() == Some(task))
                 && query.status.is_none_or(|status| job.status == status)
                 && !(query.is_live && job.status.is_final())
         };
-        let mut jobs: Vec<_> = self.rows.jobs.values().filter(is_wanted).cloned().collect();
+        let mut jobs: Vec<_> = self.rows.jobs.values().filter(matches).cloned().collect();
         jobs.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
         jobs.truncate(query.limit as usize);
         Ok(jobs)
@@ -719,12 +716,12 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn workspace_list(&mut self, query: &WorkspaceQuery) -> Result<Vec<Workspace>> {
-        let is_wanted = |workspace: &&Workspace| {
+        let matches = |workspace: &&Workspace| {
             query.machine.as_ref().is_none_or(|machine| workspace.machine == *machine)
                 && query.job_id.as_ref().is_none_or(|job| workspace.job_id.as_ref() == Some(job))
                 && (query.all || workspace.removed_at.is_none())
         };
-        let mut workspaces: Vec<_> = self.rows.workspaces.values().filter(is_wanted).cloned().collect();
+        let mut workspaces: Vec<_> = self.rows.workspaces.values().filter(matches).cloned().collect();
         workspaces.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
         workspaces.truncate(query.limit as usize);
         Ok(workspaces)
@@ -753,8 +750,8 @@ impl MemoryTx<'_> {
         if self.rows.agents.contains_key(id) { Ok(()) } else { Err(unknown("agent", id)) }
     }
 
-    fn dependencies(&self, is_wanted: impl Fn(&TaskId) -> bool) -> Vec<Dependency> {
-        let all = self.rows.dependencies.iter().filter(|((task, _), _)| is_wanted(task));
+    fn dependencies(&self, matches: impl Fn(&TaskId) -> bool) -> Vec<Dependency> {
+        let all = self.rows.dependencies.iter().filter(|((task, _), _)| matches(task));
         all.map(|((task, on), kind)| Dependency { task_id: task.clone(), depends_on: on.clone(), kind: *kind })
             .collect()
     }

@@ -1,8 +1,8 @@
-//! "Did you mean": the known word closest to what was typed.
+//! "Did you mean": the candidate closest to a mistyped word.
 
-/// Returns the candidate nearest to `word`, if one is near enough to be a slip of the fingers.
+/// Returns the candidate nearest to `word`, if one is near enough for a typing error.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the word may be wrong; two slips are allowed even in a short one, as in `scpoe`.
+    // A third of the word may be wrong; a short word may have two errors, as in `scpoe`.
     let limit = (word.chars().count() / 3).max(2);
     candidates
         .into_iter()
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_find_the_word_and_strangers_find_nothing() {
+    fn a_mistyped_word_has_a_nearest_candidate_and_an_unrelated_one_has_none() {
         let known = ["scope", "prefix", "ledger.home"];
         assert_eq!(nearest("scpoe", known), Some("scope"));
         assert_eq!(nearest("ledger.hmoe", known), Some("ledger.home"));

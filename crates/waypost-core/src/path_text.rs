@@ -1,8 +1,8 @@
-//! Paths as text, without loss.
+//! Lossless text form of paths.
 //!
-//! Paths are bytes; columns and JSON are UTF-8. A path that is UTF-8 is written as it is. One that is not is
-//! written as a `file://` URL with its odd bytes in percent form. Only absolute paths are stored, and none of
-//! them begins with `file://`, so the two forms cannot be confused.
+//! Paths are bytes; columns and JSON are UTF-8. A UTF-8 path is its own text. Any other path is a `file://` URL with
+//! its invalid bytes percent-encoded. Only absolute paths are stored, and none begins with `file://`, so the two forms
+//! are distinct.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ pub fn to_text(path: &Path) -> String {
     text
 }
 
-/// Returns the path that [`to_text`] was given.
+/// Returns the path of a text from [`to_text`].
 pub fn from_text(text: &str) -> PathBuf {
     let Some(encoded) = text.strip_prefix(SCHEME) else {
         return PathBuf::from(text);
@@ -49,7 +49,7 @@ pub fn from_text(text: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// The same for serde: `#[serde(with = "path_text::serde")]`.
+/// The text form for serde: `#[serde(with = "path_text::serde")]`.
 pub mod serde {
     use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ pub mod serde {
     }
 }
 
-/// The same for paths that may not be there: `#[serde(with = "path_text::optional")]`.
+/// The text form of optional paths for serde: `#[serde(with = "path_text::optional")]`.
 pub mod optional {
     use std::path::PathBuf;
 
@@ -103,20 +103,20 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_paths_are_themselves() {
+    fn utf8_paths_are_their_own_text() {
         for plain in ["/home/me/a b\nc", "/tmp/50%25", "/ö"] {
             assert_eq!(to_text(Path::new(plain)), plain);
         }
     }
 
     #[test]
-    fn odd_bytes_are_in_percent_form() {
+    fn invalid_bytes_are_percent_encoded() {
         assert_eq!(to_text(&path(b"/tmp/caf\xe9 5%")), "file:///tmp/caf%E9 5%25");
     }
 
     proptest! {
         #[test]
-        fn every_absolute_path_survives(bytes in proptest::collection::vec(1_u8.., 0..60)) {
+        fn every_absolute_path_round_trips(bytes in proptest::collection::vec(1_u8.., 0..60)) {
             let mut absolute = vec![b'/'];
             absolute.extend(bytes);
             prop_assert_eq!(from_text(&to_text(&path(&absolute))), path(&absolute));

@@ -1,7 +1,7 @@
-//! What the engine asks of a database.
+//! The traits that a database implements.
 //!
-//! A backend is dumb: rows in, rows out, inside a transaction. All cleverness is above, once. Verbs are
-//! noun_verb; each has a conformance case that every backend passes.
+//! A backend only reads and writes rows inside a transaction. All rules are above it, once. Verbs are named noun_verb;
+//! each has a conformance case that every backend passes.
 
 use std::time::Duration;
 
@@ -15,26 +15,26 @@ use crate::model::{
 };
 use crate::time::Timestamp;
 
-/// A database of everything that is live.
+/// A database of live records.
 pub trait Store {
-    /// Begins a transaction that only reads, on one consistent state.
+    /// Begins a read transaction on one consistent snapshot.
     fn begin_read(&mut self) -> Result<Box<dyn Tx + '_>>;
 
-    /// Begins a transaction that may write. Waits its turn; there is one at a time.
+    /// Begins a write transaction. Waits for other writers: there is one at a time.
     fn begin_write(&mut self) -> Result<Box<dyn Tx + '_>>;
 
-    /// Waits until somebody may have written after the event with this sequence, or until time is up. Only a hint: it
-    /// may return too early, and whoever waits looks again.
-    fn wait(&mut self, last: u64, at_most: Duration) -> Result<()>;
+    /// Waits until a writer may have appended an event after this sequence, or until the timeout. It may return too
+    /// early, so the caller has to check again.
+    fn wait(&mut self, last: u64, timeout: Duration) -> Result<()>;
 
-    /// Starts the timeout of one request. Until [`Store::end_request`], connecting, waiting for other writers and sending
-    /// the request again all share it.
+    /// Starts the timeout of one request. Until [`Store::end_request`], connecting, waiting for other writers and
+    /// retries all share it.
     fn begin_request(&mut self) {}
 
     /// Ends the timeout of the request.
     fn end_request(&mut self) {}
 
-    /// Returns whether a request that did not get through may be sent again, after a short pause. Not after its timeout.
+    /// Pauses before a retry of a failed request. Returns false after the request's timeout.
     fn may_retry(&mut self) -> bool {
         false
     }
@@ -44,45 +44,44 @@ pub trait Store {
         false
     }
 
-    /// Tells whether an acknowledgement can get lost on its way, so that a request has to be asked again under its key.
+    /// Returns whether an acknowledgement can get lost, so that a request has to be retried with its key.
     fn is_remote(&self) -> bool {
         false
     }
 }
 
-/// A transaction. Dropping it undoes everything; only [`Tx::commit`] makes it last.
+/// A transaction. Dropping it rolls everything back; only [`Tx::commit`] makes it durable.
 ///
-/// What fails for a rule of the database may say so later: a verb that writes need not wait for what becomes of it, but
-/// the next that reads fails then, and so does the commit.
+/// Writes may be pipelined: a constraint violation surfaces on the next read or at commit.
 pub trait Tx {
-    /// Returns what the clocks show that the store goes by.
+    /// Returns a reading of the clocks that the store uses.
     fn clock(&mut self) -> Result<Reading>;
-    /// Returns what the store remembers of its time.
+    /// Returns the stored clock state.
     fn clock_get(&mut self) -> Result<Remembered>;
-    /// Replaces how the store's time hangs on a boot clock.
+    /// Replaces the anchor of the store's time.
     fn anchor_put(&mut self, anchor: &Anchor) -> Result<()>;
-    /// Moves the deadlines of held leases, tasks, agents and messages by a time. Remembered answers and the places of
-    /// waiting tasks move too, but never back, and never beyond a moment.
+    /// Shifts the deadlines of held leases, tasks, agents and messages. The times of saved answers and pending tasks
+    /// shift too, but never back, and never beyond `now`.
     fn deadlines_shift(&mut self, by_ms: i64, now: Timestamp) -> Result<()>;
 
-    /// Returns the store's time: never earlier than that of the last event.
+    /// Returns the store's time, never earlier than the last event.
     fn now(&mut self) -> Result<Timestamp> {
         Ok(clock::store_time(&self.clock_get()?, &self.clock()?).now)
     }
 
-    /// Is told what will be asked next, by asking it: nothing is answered yet, but a database on another machine fetches
-    /// all of it at once. Nothing may depend on an answer, and nothing may be written.
-    fn prefetch(&mut self, questions: &mut dyn FnMut(&mut dyn Tx) -> Result<()>) -> Result<()> {
-        let _ = questions;
+    /// Prefetches the reads that the closure issues; they return empty results for now. A remote database fetches all
+    /// of them in one round trip. The closure must not depend on a result and must not write.
+    fn prefetch(&mut self, reads: &mut dyn FnMut(&mut dyn Tx) -> Result<()>) -> Result<()> {
+        let _ = reads;
         Ok(())
     }
 
-    /// Returns how often it has written so far, or seems to have.
+    /// Returns the number of writes so far. It may be too high.
     fn writes(&self) -> u64;
 
-    /// Marks this moment, in place of an earlier one.
+    /// Sets a savepoint, in place of an earlier one.
     fn mark(&mut self) -> Result<()>;
-    /// Undoes everything since the marked moment, a failure too. The transaction goes on from there.
+    /// Rolls back to the savepoint, even after a failure. The transaction continues from there.
     fn undo(&mut self) -> Result<()>;
 
     /// Returns a repository.
@@ -91,26 +90,26 @@ pub trait Tx {
     fn repository_put(&mut self, repository: &Repository) -> Result<()>;
     /// Returns all repositories, ordered by name, then id.
     fn repository_list(&mut self) -> Result<Vec<Repository>>;
-    /// Deletes a repository that nothing refers to.
+    /// Deletes a repository without references.
     fn repository_remove(&mut self, id: &RepositoryId) -> Result<()>;
 
     /// Returns a worktree.
     fn worktree_get(&mut self, id: &WorktreeId) -> Result<Option<Worktree>>;
-    /// Inserts a worktree, or replaces the one with its id. Its repository must be there.
+    /// Inserts a worktree, or replaces the one with its id. Its repository must exist.
     fn worktree_put(&mut self, worktree: &Worktree) -> Result<()>;
     /// Sets when a worktree last wrote.
     fn worktree_touch(&mut self, id: &WorktreeId, last_seen: Timestamp) -> Result<()>;
-    /// Returns all worktrees, in the order in which they were first seen, then by name and id.
+    /// Returns all worktrees, ordered by registration, then name and id.
     fn worktree_list(&mut self) -> Result<Vec<Worktree>>;
 
-    /// Appends to the history and returns the sequence. Its worktree must be there.
+    /// Appends to the history and returns the sequence. Its worktree must exist.
     fn event_append(&mut self, event: &NewEvent) -> Result<u64>;
     /// Returns events.
     fn event_list(&mut self, query: &EventQuery) -> Result<Vec<Event>>;
     /// Returns the sequence of the newest event, 0 if there is none.
     fn event_last(&mut self) -> Result<u64>;
 
-    /// Returns how many leases, tasks and agents something happens to by itself at a moment.
+    /// Returns how many leases, tasks and agents have a due transition at a moment.
     fn due_count(&mut self, now: Timestamp) -> Result<u64>;
 
     /// Inserts a workflow, or replaces the one with its id.
@@ -121,16 +120,16 @@ pub trait Tx {
     fn workflow_list_by_id(&mut self, ids: &[WorkflowId]) -> Result<Vec<Workflow>>;
     /// Returns workflows, newest first.
     fn workflow_list(&mut self, query: &WorkflowQuery) -> Result<Vec<Workflow>>;
-    /// Notes that a workflow concerns a repository.
+    /// Adds a repository to a workflow.
     fn workflow_repository_put(&mut self, workflow: &WorkflowId, repository: &RepositoryId) -> Result<()>;
-    /// Returns the repositories that a workflow concerns, by id.
+    /// Returns the repositories of a workflow, by id.
     fn workflow_repository_list(&mut self, workflow: &WorkflowId) -> Result<Vec<RepositoryId>>;
-    /// Returns the repositories that several workflows concern, by workflow id and repository id.
+    /// Returns the repositories of several workflows, by workflow id and repository id.
     fn workflow_repository_list_in(&mut self, workflows: &[WorkflowId]) -> Result<Vec<(WorkflowId, RepositoryId)>>;
 
     /// Inserts a task, or replaces the one with its id.
     fn task_put(&mut self, task: &Task) -> Result<()>;
-    /// Replaces how far a task got, which is much less to write than all of it.
+    /// Replaces the progress of a task, which is much less to write than the whole task.
     fn task_advance(&mut self, id: &TaskId, progress: &Progress<'_>) -> Result<()>;
     /// Returns a task.
     fn task_get(&mut self, id: &TaskId) -> Result<Option<Task>>;
@@ -138,28 +137,26 @@ pub trait Tx {
     fn task_list_by_id(&mut self, ids: &[TaskId]) -> Result<Vec<Task>>;
     /// Deletes a task that has no dependencies and no checkpoints.
     fn task_remove(&mut self, id: &TaskId) -> Result<()>;
-    /// Returns the tasks of a workflow, in the order of the plan.
+    /// Returns the tasks of a workflow, in plan order.
     fn task_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Task>>;
-    /// Returns the tasks of several workflows, by workflow id and then in the order of the plan.
+    /// Returns the tasks of several workflows, by workflow id and then in plan order.
     fn task_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Task>>;
-    /// Returns the first tasks of a workflow in the order of the plan: what they are called, and how far they got.
+    /// Returns the id, name and status of the first tasks of a workflow, in plan order.
     fn task_list_names(&mut self, workflow: &WorkflowId, limit: u32) -> Result<Vec<(TaskId, String, TaskStatus)>>;
-    /// Returns the tasks of one name in all workflows, newest first.
+    /// Returns the tasks with a name in all workflows, newest first.
     fn task_list_named(&mut self, name: &str, limit: u32) -> Result<Vec<Task>>;
-    /// Returns the tasks in one status in all workflows, last changed first.
+    /// Returns the tasks with a status in all workflows, last changed first.
     fn task_list_in(&mut self, status: TaskStatus, limit: u32) -> Result<Vec<Task>>;
-    /// Returns tasks that can be claimed: pending, in a running workflow, waiting for nothing. The most urgent first,
-    /// then those that were queued first, then in the order of the plan.
+    /// Returns claimable tasks: pending, not blocked, in a running workflow. Ordered by priority, then queue time, then
+    /// plan order.
     fn task_list_claimable(&mut self, query: &CandidateQuery) -> Result<Vec<Task>>;
-    /// Returns the tasks to which something happens by itself at a moment, the earliest first.
+    /// Returns the tasks with a due transition at a moment, the earliest first.
     fn task_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Task>>;
-    /// Returns how many tasks of a workflow are in each status.
+    /// Returns the number of tasks of a workflow by status.
     fn task_count(&mut self, workflow: &WorkflowId) -> Result<Vec<(TaskStatus, u64)>>;
-
-    /// Returns how many tasks of several workflows are in each status, by workflow id and status.
+    /// Returns the number of tasks of several workflows, by workflow id and status.
     fn task_count_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<(WorkflowId, TaskStatus, u64)>>;
-
-    /// Returns the statuses that tasks of a workflow are in, which takes no longer for many tasks than for few.
+    /// Returns the distinct statuses of a workflow's tasks. The time taken does not depend on the number of tasks.
     fn task_list_statuses(&mut self, workflow: &WorkflowId) -> Result<Vec<TaskStatus>>;
 
     /// Inserts a dependency, or replaces the one between the same tasks.
@@ -170,9 +167,9 @@ pub trait Tx {
     fn dependency_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Dependency>>;
     /// Returns all dependencies of the tasks of several workflows, by id.
     fn dependency_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Dependency>>;
-    /// Returns what a task depends on, by id.
+    /// Returns the dependencies of a task, by id.
     fn dependency_list_of(&mut self, task: &TaskId) -> Result<Vec<Dependency>>;
-    /// Returns what each of these tasks depends on, by id.
+    /// Returns the dependencies of these tasks, by id.
     fn dependency_list_by_task(&mut self, tasks: &[TaskId]) -> Result<Vec<Dependency>>;
 
     /// Inserts a checkpoint.
@@ -182,22 +179,22 @@ pub trait Tx {
 
     /// Inserts an agent, or replaces the one with its id.
     fn agent_put(&mut self, agent: &Agent) -> Result<()>;
-    /// Replaces what a sign of life changes of an agent: its status, when it came, and until when the next must.
+    /// Replaces the fields of an agent that a heartbeat changes: status, last heartbeat and its timeout.
     fn agent_touch(&mut self, agent: &Agent) -> Result<()>;
     /// Returns an agent.
     fn agent_get(&mut self, id: &AgentId) -> Result<Option<Agent>>;
-    /// Returns the agent of a name.
+    /// Returns the agent with a name.
     fn agent_named(&mut self, name: &str) -> Result<Option<Agent>>;
     /// Returns all agents, by name.
     fn agent_list(&mut self) -> Result<Vec<Agent>>;
-    /// Returns the agents that have been silent for too long at a moment, the longest first.
+    /// Returns the agents whose heartbeat timed out at a moment, the earliest first.
     fn agent_list_silent(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Agent>>;
 
     /// Inserts a lease, or replaces the one on the same subject.
     fn lease_put(&mut self, lease: &Lease) -> Result<()>;
     /// Returns the lease on a subject, held or not.
     fn lease_get(&mut self, subject: &str) -> Result<Option<Lease>>;
-    /// Returns the leases that somebody holds, by subject; of one agent, or of all.
+    /// Returns the held leases of one agent or of all, by subject.
     fn lease_list(&mut self, holder: Option<&AgentId>) -> Result<Vec<Lease>>;
     /// Returns the leases on the tasks of several workflows, held or not, by subject.
     fn lease_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Lease>>;
@@ -206,8 +203,8 @@ pub trait Tx {
     /// Returns the held leases whose deadline has passed at a moment, the earliest first.
     fn lease_list_due(&mut self, now: Timestamp, limit: u32) -> Result<Vec<Lease>>;
 
-    /// Makes the server that the store is on the one that it knows, and returns the one before and this one. None if the
-    /// store is not on a server.
+    /// Records the current database server as the accepted one. Returns the previous and the current server, or none if
+    /// the store is not on a server.
     fn server_accept(&mut self) -> Result<Option<(String, String)>> {
         Ok(None)
     }
@@ -225,17 +222,17 @@ pub trait Tx {
     fn message_get(&mut self, id: &MessageId) -> Result<Option<Message>>;
     /// Returns the number of the newest message, 0 if there is none.
     fn message_last(&mut self) -> Result<u64>;
-    /// Returns what is in an inbox at a moment, in order: not acted on, not expired.
+    /// Returns the messages of an inbox that are neither acknowledged nor expired at a moment, in order.
     fn message_list(&mut self, recipient: &AgentId, now: Timestamp, limit: u32) -> Result<Vec<Message>>;
     /// Returns how many messages [`Tx::message_list`] would return without a limit.
     fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64>;
-    /// Returns what [`Tx::message_count`] would return for each agent, by id; agents without messages are left out.
+    /// Returns the [`Tx::message_count`] of each agent, by id, without agents that have no messages.
     fn message_count_by_recipient(&mut self, now: Timestamp) -> Result<Vec<(AgentId, u64)>>;
     /// Returns the messages about a workflow, in order.
     fn message_list_about(&mut self, workflow: &WorkflowId) -> Result<Vec<Message>>;
-    /// Lets messages about a task be about its workflow alone: the task is about to go.
+    /// Removes the reference to a task from its messages, before the task is deleted.
     fn message_detach(&mut self, task: &TaskId) -> Result<()>;
-    /// Returns a conversation, in order.
+    /// Returns the messages of a thread, in order.
     fn message_list_thread(&mut self, thread: &MessageId) -> Result<Vec<Message>>;
 
     /// Inserts a template.
@@ -243,18 +240,18 @@ pub trait Tx {
     /// Returns the latest version of each template, by name; of one name, or of all.
     fn template_list(&mut self, name: Option<&str>) -> Result<Vec<Template>>;
 
-    /// Remembers an answer.
+    /// Saves an answer.
     fn answer_put(&mut self, answer: &SavedAnswer) -> Result<()>;
-    /// Returns the answer that was given under a key.
+    /// Returns the answer saved under a key.
     fn answer_get(&mut self, key: &str) -> Result<Option<SavedAnswer>>;
-    /// Forgets answers that were given before a moment.
+    /// Deletes answers that were saved before a moment.
     fn answer_forget(&mut self, before: Timestamp) -> Result<()>;
 
-    /// Inserts what the ledger has to be told, or replaces the news of the same issue.
+    /// Inserts a notice, or replaces the one for the same issue.
     fn notice_put(&mut self, notice: &Notice) -> Result<()>;
-    /// Returns what the ledger has still to be told, the oldest first.
+    /// Returns all undelivered notices, the oldest first.
     fn notice_list(&mut self) -> Result<Vec<Notice>>;
-    /// Deletes what the ledger was told.
+    /// Deletes the delivered notice for an issue.
     fn notice_remove(&mut self, issue: &str) -> Result<()>;
 
     /// Inserts a job, or replaces the one with its id.
@@ -271,6 +268,6 @@ pub trait Tx {
     /// Returns workspaces, newest first.
     fn workspace_list(&mut self, query: &WorkspaceQuery) -> Result<Vec<Workspace>>;
 
-    /// Makes everything last. When this returns, it is on disk. After a verb has failed, databases refuse it.
+    /// Commits. When this returns, everything is on disk. A database refuses it after a failed verb.
     fn commit(self: Box<Self>) -> Result<()>;
 }

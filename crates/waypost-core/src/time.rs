@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Makes a moment from milliseconds since 1970-01-01 UTC.
+    /// Returns the moment with these milliseconds since 1970-01-01 UTC.
     pub const fn from_millis(millis: i64) -> Self {
         Timestamp(millis)
     }
@@ -24,20 +24,20 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns the moment that many milliseconds later.
+    /// Returns the moment so many milliseconds later.
     #[must_use]
     pub fn plus(self, millis: u64) -> Timestamp {
         Timestamp(self.0.saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)))
     }
 
-    /// Returns how many milliseconds it is after an earlier moment; 0 if it is not.
+    /// Returns the milliseconds since an earlier moment; 0 if that moment is later.
     pub fn since(self, earlier: Timestamp) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
 
-    /// Returns how long ago `self` was at `now`, as people say it: `now`, `5m ago`, `3h ago`, `2d ago`.
+    /// Returns the age of `self` at `now` for display: `now`, `5m ago`, `3h ago`, `2d ago`.
     ///
-    /// A moment after `now` (another machine's clock) is `now` too.
+    /// A moment after `now` (from another machine's clock) is shown as `now`.
     pub fn ago(self, now: Timestamp) -> String {
         let seconds = (now.0.saturating_sub(self.0)) / 1000;
         match seconds {
@@ -54,7 +54,7 @@ impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(moment) => write!(f, "{moment:.3}"),
-            // Outside the years jiff knows: only a damaged row has such a time, and it must still be shown.
+            // Outside jiff's range of years: only a damaged row has such a time, and it must still be shown.
             Err(_) => write!(f, "{} ms", self.0),
         }
     }

@@ -1,6 +1,6 @@
-//! URLs as they may be shown and stored: without secrets.
+//! URLs without secrets, for display and storage.
 
-/// Takes passwords off a URL, and user names too where they are often tokens.
+/// Removes passwords from a URL, and user names too where they are often tokens.
 ///
 /// The user of an ssh or PostgreSQL URL stays: it is part of the address.
 pub fn without_password(url: &str) -> String {
@@ -20,14 +20,14 @@ pub fn without_password(url: &str) -> String {
     }
 }
 
-/// Returns what names a repository whichever way it is reached: `example.org/a/b`, or `b` for a path.
+/// Returns the name of a repository, the same for all its URLs: `example.org/a/b`, or `b` for a path.
 pub fn project(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let rest = rest.trim_end_matches('/');
     let rest = rest.strip_suffix(".git").unwrap_or(rest);
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (host, path) = match (scheme, authority.split_once(':')) {
-        // The beginning of the path of `git@host:path`.
+        // The scp form `git@host:path`.
         ("", Some((host, first))) => (host, format!("{first}{path}")),
         ("" | "file", _) => return rest.rsplit('/').next().unwrap_or(rest).to_owned(),
         (_, port) => (port.map_or(authority, |(host, _)| host), path.to_owned()),
@@ -36,7 +36,7 @@ pub fn project(url: &str) -> String {
     format!("{host}/{}", path.trim_start_matches('/'))
 }
 
-/// PostgreSQL's URLs are read loosely: a password may contain any sign but `@`, and may be a parameter as well.
+/// PostgreSQL URLs are parsed loosely: a password may contain any character but `@`, and may be a parameter too.
 fn postgres_without_password(rest: &str) -> String {
     let first_at = rest.find('@').unwrap_or(0);
     let query = rest[first_at..].find('?').map_or(rest.len(), |at| first_at + at);
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_repository_has_one_name_whichever_way_it_is_reached() {
+    fn all_urls_of_a_repository_give_one_name() {
         for url in [
             "https://example.org/team/project.git",
             "https://Example.org/team/project/",
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn p29_passwords_are_taken_off_urls() {
+    fn p29_passwords_are_removed_from_urls() {
         let check = |url: &str, expected: &str| assert_eq!(without_password(url), expected);
         check("https://user:secret@example.org/a/b", "https://example.org/a/b");
         check("https://token@example.org/a", "https://example.org/a");

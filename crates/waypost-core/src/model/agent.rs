@@ -1,4 +1,4 @@
-//! Whoever works: a program, a coordinator of programs, or a person.
+//! Agents: workers, coordinators and people.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use crate::id::{AgentId, WorkspaceId, WorktreeId};
 use crate::time::Timestamp;
 
 text_enum! {
-    /// What an agent is there for.
+    /// The role of an agent.
     Role: "a role of agents" {
-        /// Hands out work and watches it.
+        /// Assigns and monitors work.
         Coordinator = "coordinator",
         /// Does the work.
         Worker = "worker",
@@ -21,25 +21,25 @@ text_enum! {
 }
 
 text_enum! {
-    /// Whether an agent can be counted on.
+    /// Whether an agent is alive and holds work.
     AgentStatus: "a status of agents" {
-        /// It was heard of lately, and holds nothing.
+        /// Its heartbeat is recent, and it holds no lease.
         Online = "online",
-        /// It was heard of lately, and holds a lease.
+        /// Its heartbeat is recent, and it holds a lease.
         Busy = "busy",
-        /// It was silent for too long, or said goodbye.
+        /// Its heartbeat timed out, or it signed off.
         Offline = "offline",
     }
 }
 
-/// Which process an agent is. A number alone may be another process by now.
+/// Identifies a process. The pid alone is not enough, because the system reuses it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessIdentity {
-    /// The run of the machine.
+    /// The id of the machine's boot.
     pub boot_id: String,
-    /// The number.
+    /// The process id.
     pub pid: u32,
-    /// When it began, in clock ticks after the machine's start.
+    /// Its start time, in clock ticks after the boot.
     pub start_time: u64,
 }
 
@@ -48,34 +48,34 @@ pub struct ProcessIdentity {
 pub struct Agent {
     /// Its id.
     pub id: AgentId,
-    /// What others call it; unique.
+    /// Its name, unique in the store.
     pub name: String,
-    /// What it runs on, for example `claude-code`.
+    /// The program it runs in, for example `claude-code`.
     pub runtime: Option<String>,
-    /// What it is there for.
+    /// Its role.
     pub role: Role,
-    /// Whether it can be counted on.
+    /// Whether it is alive and holds work.
     pub status: AgentStatus,
-    /// What it can do.
+    /// The capabilities it registered.
     pub capabilities: Vec<String>,
-    /// The workspace it is in.
+    /// The workspace it works in.
     pub workspace_id: Option<WorkspaceId>,
-    /// Whatever else is worth knowing.
+    /// Further data of its own.
     pub metadata: Value,
-    /// Which process it is, where it is one.
+    /// Its process, if it is one.
     pub process: Option<ProcessIdentity>,
-    /// How long it may be silent, in milliseconds.
+    /// Heartbeat timeout in milliseconds.
     pub timeout_ms: u64,
-    /// How many leases it may hold at once.
+    /// Maximum number of leases it may hold at once.
     pub max_claims: Option<u32>,
-    /// The worktree it was first heard from.
+    /// The worktree it registered from.
     pub worktree_id: WorktreeId,
-    /// When it was first heard of.
+    /// When it registered.
     pub registered_at: Timestamp,
-    /// When it was last heard of.
+    /// The time of its last heartbeat.
     pub last_heartbeat: Timestamp,
-    /// When it will have been silent for too long.
+    /// When its heartbeat times out.
     pub silent_at: Option<Timestamp>,
-    /// When it left for good.
+    /// When it retired.
     pub retired_at: Option<Timestamp>,
 }

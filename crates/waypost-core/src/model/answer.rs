@@ -1,23 +1,23 @@
-//! What was answered to a request with a key of its own.
+//! Saved answers to requests with an idempotency key.
 
 use serde_json::Value;
 
 use crate::id::WorktreeId;
 use crate::time::Timestamp;
 
-/// A remembered answer: the same key gives the same answer, and one effect.
+/// A saved answer: repeating a request with the same key returns it and has no further effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedAnswer {
     /// The key that came with the request.
     pub key: String,
     /// The operation.
     pub operation: String,
-    /// The arguments, as a digest.
+    /// The digest of caller and arguments.
     pub request: String,
-    /// What was answered.
+    /// The answer.
     pub answer: Value,
-    /// The worktree it was asked from.
+    /// The worktree of the caller.
     pub worktree_id: WorktreeId,
-    /// When.
+    /// When it was saved.
     pub created_at: Timestamp,
 }

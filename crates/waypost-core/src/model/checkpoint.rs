@@ -1,4 +1,4 @@
-//! Notes on a task, from which another agent can go on.
+//! Checkpoints: notes on a task from which another agent can continue.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,53 +9,53 @@ use crate::id::{AgentId, CheckpointId, TaskId, WorktreeId};
 use crate::time::Timestamp;
 
 text_enum! {
-    /// What a checkpoint is about.
+    /// The type of a checkpoint.
     CheckpointKind: "a type of checkpoint" {
-        /// How it will be done.
+        /// The approach.
         Plan = "plan",
-        /// How it will be done instead.
+        /// A changed approach.
         Replan = "replan",
-        /// How far it got.
+        /// Progress.
         Progress = "progress",
-        /// What was decided, and why.
+        /// A decision and its reason.
         Decision = "decision",
-        /// What went wrong.
+        /// An error.
         Error = "error",
-        /// What was taken over from whoever worked on it before.
+        /// The state taken over from the previous holder.
         Recovery = "recovery",
-        /// What came out.
+        /// The outcome.
         Complete = "complete",
     }
 }
 
-/// One note. It is never changed.
+/// A note on a task. It never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoint {
     /// Its id.
     pub id: CheckpointId,
     /// The task it is about.
     pub task_id: TaskId,
-    /// Its place among the task's checkpoints, from 1.
+    /// Its number among the task's checkpoints, from 1.
     pub sequence: u32,
-    /// What it is about.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: CheckpointKind,
-    /// One line.
+    /// A summary of one line.
     pub summary: String,
-    /// Everything else.
+    /// Details.
     pub detail: Value,
-    /// Files that were changed.
+    /// The changed files.
     pub files: Vec<String>,
     /// Tokens used so far.
     pub tokens: Option<u64>,
-    /// Money spent so far, in whatever the agents count in.
+    /// Cost so far, in the unit that the agents use.
     pub cost: Option<f64>,
-    /// Who wrote it.
+    /// The agent that wrote it.
     pub agent_id: AgentId,
-    /// Under which lease.
+    /// The epoch of the agent's lease.
     pub epoch: u64,
-    /// From which worktree.
+    /// The worktree it was written from.
     pub worktree_id: WorktreeId,
-    /// When.
+    /// When it was written.
     pub created_at: Timestamp,
 }

@@ -7,26 +7,26 @@ use serde_json::Value;
 use crate::id::WorktreeId;
 use crate::time::Timestamp;
 
-/// One line of history.
+/// One event of the history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Its place in the order of all events of the store, without gaps.
+    /// Its number in the order of all events of the store, without gaps.
     pub sequence: u64,
-    /// When, by the store's clock; never earlier than the event before, unless this one says that the clock was repaired.
+    /// The time by the store's clock. It never goes back, except at an event that records a repair of the clock.
     pub time: Timestamp,
-    /// Who did it.
+    /// The agent or person that caused it.
     pub actor: String,
-    /// The worktree it was done from.
+    /// The worktree of the caller.
     pub worktree_id: WorktreeId,
-    /// What happened, for example `worktree.registered`.
+    /// Its kind, for example `worktree.registered`.
     pub kind: String,
-    /// The id of the thing it happened to.
+    /// The id of the record that changed.
     pub subject: String,
-    /// What changed: before and after.
+    /// The changes: values before and after.
     pub data: Value,
 }
 
-/// An event about to be appended; the store adds its sequence.
+/// An event to append; the store adds its sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {
     /// As in [`Event`].
@@ -43,19 +43,19 @@ pub struct NewEvent {
     pub data: Value,
 }
 
-/// Which events to return.
+/// A filter of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EventQuery {
-    /// Only those after this sequence, oldest first. Without it: the newest ones, newest first.
+    /// Only events after this sequence, oldest first. Without it: the newest events, newest first.
     pub since: Option<u64>,
-    /// Only those of this worktree.
+    /// Only events of this worktree.
     pub worktree_id: Option<WorktreeId>,
-    /// Only those whose kind begins so: `task.` has all of tasks.
+    /// Only kinds with this prefix: `task.` selects all events of tasks.
     pub kind: Option<String>,
-    /// Only those that happened to this.
+    /// Only events of the record with this id.
     pub subject: Option<String>,
-    /// At most this many.
+    /// Maximum number of results.
     pub limit: u32,
 }
 
@@ -65,57 +65,57 @@ pub mod kind {
         ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
             $($(#[$doc])* pub const $name: &str = $text;)*
 
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[&str] = &[$($text),*];
         };
     }
 
     kinds! {
-        /// A repository was seen for the first time.
+        /// A repository was registered.
         REPOSITORY_REGISTERED = "repository.registered";
-        /// A repository's path, name, remote or default branch is another.
+        /// A repository's path, name, remote or default branch changed.
         REPOSITORY_CHANGED = "repository.changed";
-        /// A repository that nothing refers to was forgotten.
+        /// A repository without references was removed.
         REPOSITORY_REMOVED = "repository.removed";
-        /// A worktree was seen for the first time.
+        /// A worktree was registered.
         WORKTREE_REGISTERED = "worktree.registered";
-        /// A worktree's path, name or branch is another.
+        /// A worktree's path, name or branch changed.
         WORKTREE_CHANGED = "worktree.changed";
-        /// A worktree was removed by us.
+        /// `way worktree rm` removed a worktree.
         WORKTREE_REMOVED = "worktree.removed";
         /// The store was compacted.
         STORE_VACUUMED = "store.vacuumed";
-        /// A write was made only to see how long it takes.
+        /// A write measured the latency of the store.
         STORE_PROBED = "store.probed";
-        /// The store's time jumped, and deadlines moved along.
+        /// The store's time jumped, and deadlines were shifted.
         STORE_CLOCK_MOVED = "store.clock_moved";
-        /// The store's time was ahead of the real one, and was set back.
+        /// The store's time was ahead of the real time and was set back.
         STORE_CLOCK_REPAIRED = "store.clock_repaired";
-        /// A person confirmed that the store goes on, on a server that may lack acknowledged writes.
+        /// A person accepted a server that may lack acknowledged writes.
         STORE_FAILOVER_ACCEPTED = "store.failover_accepted";
-        /// A workflow was made.
+        /// A workflow was created.
         WORKFLOW_CREATED = "workflow.created";
         /// A workflow got its tasks.
         WORKFLOW_PLANNED = "workflow.planned";
-        /// A workflow's remaining tasks were planned anew.
+        /// A workflow's remaining tasks were replanned.
         WORKFLOW_REPLANNED = "workflow.replanned";
-        /// A workflow's tasks can be claimed from now on.
+        /// A workflow started: its tasks can be claimed.
         WORKFLOW_STARTED = "workflow.started";
-        /// Nothing of a workflow can be claimed.
+        /// A workflow was paused: its tasks cannot be claimed.
         WORKFLOW_PAUSED = "workflow.paused";
-        /// A paused workflow goes on.
+        /// A paused workflow was resumed.
         WORKFLOW_RESUMED = "workflow.resumed";
-        /// Everything is done and delivered, but not merged.
+        /// All tasks are done and delivered, but not merged.
         WORKFLOW_AWAITS_MERGE = "workflow.awaits_merge";
         /// Every task is completed or skipped.
         WORKFLOW_COMPLETED = "workflow.completed";
-        /// A task is dead and nothing else can run.
+        /// A task is dead and no other task can run.
         WORKFLOW_FAILED = "workflow.failed";
-        /// Somebody called it off.
+        /// A workflow was cancelled.
         WORKFLOW_CANCELLED = "workflow.cancelled";
-        /// One of its tasks was reopened after its end.
+        /// A task of a finished workflow was reopened.
         WORKFLOW_REOPENED = "workflow.reopened";
-        /// It concerns one more repository.
+        /// A repository was added to a workflow.
         WORKFLOW_REPOSITORY_ADDED = "workflow.repository_added";
         /// A task was planned.
         TASK_ADDED = "task.added";
@@ -123,87 +123,87 @@ pub mod kind {
         TASK_CHANGED = "task.changed";
         /// A task was taken out of the plan.
         TASK_REMOVED = "task.removed";
-        /// A task waits for another.
+        /// A dependency was added to a task.
         TASK_DEPENDENCY_ADDED = "task.dependency_added";
-        /// A task does not wait for another any more.
+        /// A dependency was removed from a task.
         TASK_DEPENDENCY_REMOVED = "task.dependency_removed";
-        /// Somebody works on a task.
+        /// An agent claimed a task.
         TASK_CLAIMED = "task.claimed";
-        /// Whoever held it gave it back.
+        /// The holder released a task.
         TASK_RELEASED = "task.released";
-        /// Whoever held it set it aside.
+        /// The holder paused a task.
         TASK_PAUSED = "task.paused";
-        /// Nothing was heard of whoever held it.
+        /// The lease on a task expired.
         TASK_EXPIRED = "task.expired";
-        /// A note was made.
+        /// The holder wrote a checkpoint.
         TASK_CHECKPOINTED = "task.checkpointed";
-        /// It is done.
+        /// A task was completed.
         TASK_COMPLETED = "task.completed";
         /// An attempt failed.
         TASK_FAILED = "task.failed";
-        /// It can be tried again.
+        /// A failed task can be claimed again.
         TASK_REQUEUED = "task.requeued";
-        /// No attempts remain.
+        /// A task has no attempts left.
         TASK_DIED = "task.died";
-        /// It is not needed.
+        /// A task was skipped.
         TASK_SKIPPED = "task.skipped";
-        /// It was called off.
+        /// A task was cancelled.
         TASK_CANCELLED = "task.cancelled";
-        /// It is to be done once more.
+        /// A finished task was reopened.
         TASK_REOPENED = "task.reopened";
-        /// It has a question for a person.
+        /// The holder asked a person a question.
         TASK_ASKED = "task.asked";
-        /// The person answered.
+        /// The question of a task was answered.
         TASK_ANSWERED = "task.answered";
-        /// Only one agent may claim it.
+        /// A task was assigned to an agent.
         TASK_ASSIGNED = "task.assigned";
-        /// An agent was heard of for the first time, or says something new of itself.
+        /// An agent was registered or changed its registration.
         AGENT_REGISTERED = "agent.registered";
-        /// An agent is alive.
+        /// An agent sent a heartbeat.
         AGENT_HEARTBEAT = "agent.heartbeat";
-        /// An agent was silent for too long.
+        /// The heartbeat of an agent timed out.
         AGENT_OFFLINE = "agent.offline";
-        /// An agent left for good.
+        /// An agent retired.
         AGENT_RETIRED = "agent.retired";
-        /// A message is in an inbox.
+        /// A message was sent.
         MESSAGE_SENT = "message.sent";
-        /// An inbox was shown.
+        /// A message was listed with its inbox.
         MESSAGE_PRESENTED = "message.presented";
         /// A message was opened.
         MESSAGE_READ = "message.read";
-        /// Its recipient is done with it.
+        /// The recipient acknowledged a message.
         MESSAGE_ACTED = "message.acted";
         /// A template was saved.
         TEMPLATE_SAVED = "template.saved";
-        /// A workspace was written down, about to be made.
+        /// A workspace was recorded before its directory is made.
         WORKSPACE_CREATED = "workspace.created";
-        /// A workspace is another: its status, its size, whether it is pinned.
+        /// A workspace's status, size or pin changed.
         WORKSPACE_CHANGED = "workspace.changed";
-        /// A job was asked for.
+        /// A job was requested.
         JOB_CREATED = "job.created";
-        /// Somebody watches over a job from now on.
+        /// A supervisor took over a job.
         JOB_TAKEN = "job.taken";
         /// The command of a job was started.
         JOB_STARTED = "job.started";
-        /// A job said how far it is.
+        /// A job reported progress.
         JOB_NOTED = "job.noted";
-        /// Somebody called a job off.
+        /// A job was cancelled.
         JOB_CANCELLED = "job.cancelled";
         /// A job ended.
         JOB_FINISHED = "job.finished";
-        /// Somebody works on an issue.
+        /// An agent claimed an issue.
         ISSUE_CLAIMED = "issue.claimed";
-        /// Whoever worked on it gave it back.
+        /// The holder released an issue.
         ISSUE_RELEASED = "issue.released";
-        /// Nothing was heard of whoever worked on it.
+        /// The lease on an issue expired.
         ISSUE_EXPIRED = "issue.expired";
-        /// Its task is done, and the ledger has to be told.
+        /// The task of an issue is done; the ledger gets a notice.
         ISSUE_FINISHED = "issue.finished";
-        /// The ledger was told.
+        /// The notice reached the ledger.
         ISSUE_CLOSED = "issue.closed";
-        /// A workflow went to another store; nothing happens to it here any more.
+        /// A workflow was moved to another store; this store does not change it any more.
         WORKFLOW_MOVED = "workflow.moved";
-        /// A workflow of another store was brought here.
+        /// A workflow was imported from another store.
         WORKFLOW_IMPORTED = "workflow.imported";
     }
 }

@@ -1,4 +1,4 @@
-//! One run of a command in a workspace.
+//! Jobs: runs of a command in a workspace.
 
 use std::path::PathBuf;
 
@@ -14,25 +14,25 @@ use crate::path_text;
 use crate::time::Timestamp;
 
 text_enum! {
-    /// How far a job got.
+    /// The status of a job.
     JobStatus: "a status of jobs" {
-        /// Its command was not started yet.
+        /// Its command has not started.
         Pending = "pending",
         /// Its command runs.
         Running = "running",
-        /// It ended well.
+        /// It succeeded.
         Completed = "completed",
-        /// It did not.
+        /// It failed.
         Failed = "failed",
-        /// Somebody called it off.
+        /// It was cancelled.
         Cancelled = "cancelled",
-        /// Whoever watched over it was ended.
+        /// Its supervisor was ended.
         Interrupted = "interrupted",
     }
 }
 
 impl JobStatus {
-    /// Returns where it can go from here.
+    /// Returns the statuses it can change to.
     pub fn next(self) -> &'static [JobStatus] {
         use JobStatus::{Cancelled, Completed, Failed, Interrupted, Pending, Running};
         match self {
@@ -42,18 +42,18 @@ impl JobStatus {
         }
     }
 
-    /// Tells whether it has ended.
+    /// Returns whether it has ended.
     pub fn is_final(self) -> bool {
         self.next().is_empty()
     }
 }
 
-/// A part of a job's life.
+/// A phase of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// More about it.
+    /// Details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// When it began.
@@ -65,18 +65,18 @@ pub struct Phase {
 pub struct Job {
     /// Its id.
     pub id: JobId,
-    /// What kind of work it is, for example `builder` or `reviewer`.
+    /// Its type of work, for example `builder` or `reviewer`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// What it was given: anything its command understands.
+    /// Its input: any value its command understands.
     pub input: Value,
-    /// How far it got.
+    /// Its status.
     pub status: JobStatus,
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// How it is run: limits, strategy, what happens to its workspace.
+    /// Settings of the run: limits, strategy, cleanup of its workspace.
     pub settings: Value,
     /// The repository it works on.
     pub repository_id: RepositoryId,
@@ -84,11 +84,11 @@ pub struct Job {
     pub task_id: Option<TaskId>,
     /// The epoch of the lease on its task.
     pub epoch: Option<u64>,
-    /// The agent in whose name it works.
+    /// The agent that it acts as.
     pub agent_id: Option<AgentId>,
     /// The workspace it works in.
     pub workspace_id: Option<WorkspaceId>,
-    /// The directory it was asked for from.
+    /// The directory it was requested from.
     #[serde(with = "path_text::serde")]
     #[schemars(with = "String")]
     pub work_dir: PathBuf,
@@ -96,55 +96,55 @@ pub struct Job {
     #[serde(with = "path_text::optional")]
     #[schemars(with = "Option<String>")]
     pub workspace_dir: Option<PathBuf>,
-    /// The directory of what it is told and tells.
+    /// The directory of its context and reports.
     #[serde(with = "path_text::optional")]
     #[schemars(with = "Option<String>")]
     pub context_dir: Option<PathBuf>,
-    /// What its command printed.
+    /// The log of its command's output.
     #[serde(with = "path_text::optional")]
     #[schemars(with = "Option<String>")]
     pub log: Option<PathBuf>,
-    /// The machine it runs on, or is to run on.
+    /// The machine it runs on, or must run on.
     pub machine: Option<String>,
-    /// Who watches over it.
+    /// The process that supervises it.
     pub supervisor: Option<ProcessIdentity>,
-    /// The process of its command, which leads a group of its own.
+    /// The process of its command, the leader of its own process group.
     pub process: Option<ProcessIdentity>,
-    /// What its token hashes to. The token is nowhere but in the environment of its command.
+    /// The hash of its token. Only the environment of its command has the token itself.
     #[serde(skip)]
     pub token_hash: Option<String>,
-    /// What it went through.
+    /// Its phases so far.
     pub phases: Vec<Phase>,
-    /// What came out, in its own words.
+    /// The outcome that it reported.
     pub output: Option<String>,
-    /// What its command ended with; none if a signal ended it.
+    /// The exit code of its command; none if a signal ended it.
     pub exit_code: Option<i32>,
-    /// Why it did not end well.
+    /// Why it did not succeed.
     pub error: Option<String>,
-    /// What somebody should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     /// Tokens used so far.
     pub tokens: Option<u64>,
-    /// Money spent so far, in whatever the agents count in.
+    /// Cost so far, in the unit that the agents use.
     pub cost: Option<f64>,
-    /// The job that this one is another try of.
+    /// The job that this one retries.
     pub retry_of: Option<JobId>,
-    /// When somebody called it off.
+    /// When it was cancelled.
     pub cancelled_at: Option<Timestamp>,
-    /// The worktree it was asked for from.
+    /// The worktree it was requested from.
     pub worktree_id: WorktreeId,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Timestamp,
-    /// When something last happened to it.
+    /// When it last changed.
     pub updated_at: Timestamp,
-    /// When its command was started.
+    /// When its command started.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
 }
 
 impl Job {
-    /// Moves it to a status, if that is allowed.
+    /// Changes its status, if the transition is allowed.
     pub fn move_to(&mut self, status: JobStatus, now: Timestamp) -> Result<()> {
         if !self.status.next().contains(&status) {
             return Err(Error::conflict(format!("job {} is {} and cannot become {status}", self.id, self.status)));
@@ -159,15 +159,15 @@ impl Job {
     }
 }
 
-/// Which jobs to return.
+/// A filter of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobQuery {
-    /// Only those of this task.
+    /// Only jobs of this task.
     pub task_id: Option<TaskId>,
-    /// Only those in this status.
+    /// Only jobs with this status.
     pub status: Option<JobStatus>,
-    /// Only those that have not ended.
+    /// Only jobs that have not ended.
     pub is_live: bool,
-    /// At most this many, the newest first.
+    /// Maximum number of results, the newest first.
     pub limit: u32,
 }

@@ -1,4 +1,4 @@
-//! What agents tell each other.
+//! Messages between agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,23 +8,23 @@ use crate::id::{AgentId, MessageId, TaskId, WorkflowId, WorktreeId};
 use crate::time::Timestamp;
 
 text_enum! {
-    /// What a message is for.
+    /// The type of a message.
     MessageKind: "a type of message" {
-        /// Here is work for you.
+        /// Assigns work.
         TaskAssignment = "task_assignment",
-        /// This is how it goes.
+        /// Reports progress.
         StatusUpdate = "status_update",
-        /// I need to know something.
+        /// Asks a question.
         Query = "query",
-        /// This is what you wanted to know.
+        /// Answers a question.
         Response = "response",
-        /// To everybody it may concern.
+        /// Goes to all matching agents.
         Broadcast = "broadcast",
     }
 }
 
 text_enum! {
-    /// How soon a message should be read.
+    /// How soon the recipient should read a message.
     Urgency: "a priority of messages" {
         /// At any time.
         Low = "low",
@@ -38,15 +38,15 @@ text_enum! {
 }
 
 text_enum! {
-    /// How far a message got.
+    /// The delivery state of a message.
     MessageState: "a state of messages" {
-        /// It waits in the inbox.
+        /// In the inbox, not listed yet.
         Queued = "queued",
-        /// The inbox was shown with it.
+        /// Listed with the inbox.
         Presented = "presented",
-        /// It was opened.
+        /// Opened.
         Read = "read",
-        /// Its recipient is done with it.
+        /// Acknowledged by its recipient.
         Acted = "acted",
     }
 }
@@ -56,37 +56,37 @@ text_enum! {
 pub struct Message {
     /// Its id.
     pub id: MessageId,
-    /// Its place in the order of all messages.
+    /// Its number in the order of all messages.
     pub number: u64,
-    /// Who sent it.
+    /// The agent that sent it.
     pub sender: AgentId,
-    /// Whose inbox it is in.
+    /// The agent whose inbox it is in.
     pub recipient: AgentId,
     /// The first message of the conversation.
     pub thread: MessageId,
-    /// The message it answers.
+    /// The message it replies to.
     pub reply_to: Option<MessageId>,
-    /// What it is for.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: MessageKind,
-    /// How soon it should be read.
+    /// How soon the recipient should read it.
     pub priority: Urgency,
-    /// One line.
+    /// The subject line.
     pub subject: String,
-    /// All of it.
+    /// The text.
     pub body: String,
     /// The workflow it is about.
     pub workflow_id: Option<WorkflowId>,
     /// The task it is about.
     pub task_id: Option<TaskId>,
-    /// When it is of no use any more.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
-    /// How far it got.
+    /// Its delivery state.
     pub state: MessageState,
     /// The worktree it was sent from.
     pub worktree_id: WorktreeId,
     /// When it was sent.
     pub created_at: Timestamp,
-    /// When it got to its state.
+    /// When its state last changed.
     pub updated_at: Timestamp,
 }

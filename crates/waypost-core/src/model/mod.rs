@@ -1,4 +1,4 @@
-//! The things Waypost remembers, as plain data.
+//! The records that Waypost stores, as plain data.
 
 mod agent;
 mod answer;

@@ -1,4 +1,4 @@
-//! What the ledger has still to be told.
+//! Notices: changes of issues that are not in the ledger yet.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,29 +8,30 @@ use crate::id::{TaskId, WorktreeId};
 use crate::time::Timestamp;
 
 text_enum! {
-    /// What became of an issue.
+    /// The change of an issue.
     News: "news of issues" {
-        /// Its task is done: it can be closed.
+        /// Its task is done: the ledger can close it.
         Finished = "finished",
-        /// Whoever worked on it fell silent: it can be worked on again.
+        /// The lease of its holder expired: the ledger can reopen it.
         Abandoned = "abandoned",
     }
 }
 
-/// News of an issue that its ledger does not have yet. Written with what happened; gone when the ledger was told.
+/// A change of an issue that its ledger does not have yet. The transaction of the change writes it; delivery to the
+/// ledger removes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notice {
     /// The issue.
     pub issue: String,
-    /// What became of it.
+    /// The change.
     pub news: News,
-    /// The outcome of its task, or why nobody works on it any more.
+    /// The outcome of its task, or why its lease expired.
     pub reason: String,
-    /// Who finished it, or who worked on it.
+    /// The author who finished it, or the agent that held it.
     pub actor: String,
     /// The task, if there is one.
     pub task_id: Option<TaskId>,
-    /// The worktree from which it was claimed or planned: its ledger has the issue.
+    /// The worktree from which it was claimed or planned; its ledger has the issue.
     pub worktree_id: WorktreeId,
     /// When it happened.
     pub created_at: Timestamp,

@@ -1,4 +1,4 @@
-//! A project under version control, or without any.
+//! Repositories: projects with or without version control.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::id::RepositoryId;
 use crate::path_text;
 
-/// One repository, as it was when last seen.
+/// A repository, as it was at its last write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repository {
-    /// Made once, kept in the repository's private state: survives a move.
+    /// Its id, generated once and kept in the repository's private state. It survives a move.
     pub id: RepositoryId,
     /// The last component of its path.
     pub name: String,
@@ -22,11 +22,11 @@ pub struct Repository {
     #[serde(with = "path_text::serde")]
     #[schemars(with = "String")]
     pub path: PathBuf,
-    /// What manages it.
+    /// Its version control system.
     pub vcs: Vcs,
-    /// Where it is fetched from, without any password.
+    /// The URL it is fetched from, without passwords.
     pub remote_url: Option<String>,
-    /// The branch others build on, as far as that is known offline.
+    /// Its default branch, as far as that is known offline.
     pub default_branch: Option<String>,
 }
 
@@ -47,7 +47,7 @@ pub enum Vcs {
 }
 
 impl Vcs {
-    /// All of them.
+    /// All version control systems.
     pub const ALL: [Vcs; 5] = [Vcs::Git, Vcs::Jj, Vcs::Hg, Vcs::Sl, Vcs::None];
 
     /// Returns the name, as stored and shown.
@@ -75,6 +75,6 @@ impl FromStr for Vcs {
         Vcs::ALL
             .into_iter()
             .find(|vcs| vcs.as_str() == text)
-            .ok_or_else(|| Error::invalid(format!("{text:?} is not a version control system we know")))
+            .ok_or_else(|| Error::invalid(format!("{text:?} is not a known version control system")))
     }
 }

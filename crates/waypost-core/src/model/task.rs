@@ -1,4 +1,4 @@
-//! A unit of a workflow.
+//! Tasks: the units of a workflow.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,15 +10,15 @@ use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId, WorkspaceId, Worktree
 use crate::time::Timestamp;
 
 text_enum! {
-    /// How far a task got. That it waits for others is computed, never stored.
+    /// The status of a task. Whether it is blocked is computed, never stored.
     TaskStatus: "a status of tasks" {
-        /// Nobody works on it.
+        /// No agent works on it.
         Pending = "pending",
-        /// Somebody holds its lease.
+        /// An agent holds its lease.
         InProgress = "in_progress",
-        /// Set aside until somebody claims it by name.
+        /// Paused until an agent claims it by name.
         Paused = "paused",
-        /// It has a question for a person.
+        /// It waits for a person's answer.
         WaitingInput = "waiting_input",
         /// Done, with an outcome.
         Completed = "completed",
@@ -26,15 +26,15 @@ text_enum! {
         Failed = "failed",
         /// No attempts remain.
         Dead = "dead",
-        /// Not needed. Satisfies those that wait for it.
+        /// Not needed. Satisfies the tasks that depend on it.
         Skipped = "skipped",
-        /// Called off with its workflow.
+        /// Cancelled with its workflow.
         Cancelled = "cancelled",
     }
 }
 
 impl TaskStatus {
-    /// Returns where it can go from here.
+    /// Returns the statuses it can change to.
     pub fn next(self) -> &'static [TaskStatus] {
         use TaskStatus::{Cancelled, Completed, Dead, Failed, InProgress, Paused, Pending, Skipped, WaitingInput};
         match self {
@@ -48,12 +48,12 @@ impl TaskStatus {
         }
     }
 
-    /// Tells whether nothing happens to it any more by itself.
+    /// Returns whether it has ended; only a caller can reopen it.
     pub fn is_final(self) -> bool {
         matches!(self, TaskStatus::Completed | TaskStatus::Skipped | TaskStatus::Cancelled | TaskStatus::Dead)
     }
 
-    /// Tells whether those that wait for it may go on.
+    /// Returns whether it satisfies the tasks that depend on it.
     pub fn satisfies(self) -> bool {
         matches!(self, TaskStatus::Completed | TaskStatus::Skipped)
     }
@@ -64,83 +64,83 @@ impl TaskStatus {
 pub struct Task {
     /// Its id.
     pub id: TaskId,
-    /// The workflow it is a part of.
+    /// Its workflow.
     pub workflow_id: WorkflowId,
-    /// What people call it; unique in its workflow.
+    /// Its name, unique in its workflow.
     pub name: String,
-    /// What is to be done.
+    /// The work to do.
     pub description: String,
-    /// How far it got.
+    /// Its status.
     pub status: TaskStatus,
-    /// Its place in the plan.
+    /// Its position in the plan.
     pub sequence: u32,
-    /// What is meant to run at the same time.
+    /// The name of a group of tasks that are meant to run at the same time.
     pub parallel_group: Option<String>,
     /// 0 is the most urgent, 4 the least.
     pub priority: u32,
-    /// How it is meant to be done.
+    /// How to do it.
     pub plan: Value,
-    /// When it is done.
+    /// Conditions under which it is done.
     pub acceptance: Vec<String>,
-    /// What its worker should know.
+    /// Background for the agent that works on it.
     pub context: Value,
-    /// Names of tasks whose outcomes its worker should know.
+    /// The names of tasks whose outcomes belong in its context.
     pub context_from: Vec<String>,
-    /// What its worker must be able to do.
+    /// Capabilities that the agent must have registered.
     pub capabilities: Vec<String>,
-    /// Files that will probably be touched.
+    /// Files that the task probably changes.
     pub files: Vec<String>,
     /// The repository to work in.
     pub repository_id: Option<RepositoryId>,
-    /// The workspace it was last worked on in.
+    /// The workspace of its last job.
     pub workspace_id: Option<WorkspaceId>,
-    /// The issue that is closed when it is done.
+    /// The issue to close when it is done.
     pub issue: Option<String>,
-    /// The only agent who may claim it.
+    /// The only agent that may claim it.
     pub assignee: Option<AgentId>,
-    /// How many attempts were begun and did not succeed.
+    /// Number of failed attempts.
     pub attempts: u32,
-    /// How many are allowed.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// How long to wait before the second attempt, in milliseconds; doubled for each further one.
+    /// Pause before the second attempt in milliseconds, doubled for each further one.
     pub backoff_ms: u64,
-    /// How long it may wait to be claimed, in milliseconds.
+    /// Maximum time it may wait to be claimed, in milliseconds.
     pub queue_timeout_ms: Option<u64>,
-    /// How long one attempt may take, in milliseconds.
+    /// Maximum duration of one attempt, in milliseconds.
     pub run_timeout_ms: Option<u64>,
-    /// How long an attempt may go without a checkpoint, in milliseconds.
+    /// Maximum time between two checkpoints of an attempt, in milliseconds.
     pub stall_timeout_ms: Option<u64>,
-    /// Whether completing it needs evidence.
+    /// Whether completing it requires evidence.
     pub needs_evidence: bool,
-    /// What came out.
+    /// Its outcome.
     pub outcome: Option<String>,
-    /// What shows that it did.
+    /// Evidence of the outcome.
     pub evidence: Option<String>,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<String>,
-    /// What it needs to know from a person.
+    /// The question to a person.
     pub question: Option<String>,
-    /// What the person said.
+    /// The person's answer.
     pub answer: Option<String>,
-    /// The worktree its workflow was made in.
+    /// The worktree its workflow was created in.
     pub worktree_id: WorktreeId,
     /// When it was planned.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
-    /// When it last became claimable in principle.
+    /// When it last became pending.
     pub queued_at: Timestamp,
-    /// When its running or last attempt began.
+    /// When its current or last attempt began.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
-    /// When something happens to it by itself: its next attempt, or the end of its patience.
+    /// When its next attempt or its queue timeout is due.
     pub due_at: Option<Timestamp>,
 }
 
-/// How far a task got: all that changes while it is worked on. The fields are the task's.
+/// The fields of a task that change while an agent works on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the task says what they are")]
+#[expect(missing_docs, reason = "the fields of Task are documented")]
 pub struct Progress<'a> {
     pub status: TaskStatus,
     pub attempts: u32,
@@ -157,7 +157,7 @@ pub struct Progress<'a> {
 }
 
 impl Task {
-    /// Returns how far it got.
+    /// Returns the fields that change while an agent works on it.
     pub fn progress(&self) -> Progress<'_> {
         Progress {
             status: self.status,
@@ -175,7 +175,7 @@ impl Task {
         }
     }
 
-    /// Tells whether another is the same in all but how far it got.
+    /// Returns whether all fields but those of [`Progress`] equal those of another task.
     pub fn has_plan_of(&self, other: &Task) -> bool {
         let Task {
             id,
@@ -243,7 +243,7 @@ impl Task {
             && *created_at == other.created_at
     }
 
-    /// Moves it to a status, if that is allowed.
+    /// Changes its status, if the transition is allowed.
     pub fn move_to(&mut self, status: TaskStatus, now: Timestamp) -> Result<()> {
         if !self.status.next().contains(&status) {
             let allowed: Vec<_> = self.status.next().iter().map(|status| status.as_str()).collect();
@@ -256,40 +256,40 @@ impl Task {
         self.due_at = None;
         if status == TaskStatus::Pending {
             self.queued_at = now;
-            self.due_at = self.queue_timeout_ms.map(|patience| now.plus(patience));
+            self.due_at = self.queue_timeout_ms.map(|timeout| now.plus(timeout));
         }
         Ok(())
     }
 }
 
 text_enum! {
-    /// What one task is to another.
+    /// The kind of a dependency.
     DependencyKind: "a kind of dependency" {
-        /// It must be completed or skipped first.
+        /// The other task must be completed or skipped first.
         Blocks = "blocks",
-        /// Its outcome is worth knowing.
+        /// The outcome of the other task is useful.
         Informs = "informs",
     }
 }
 
-/// One task depends on another of its workflow.
+/// A dependency of one task on another task of its workflow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Dependency {
-    /// The one that depends.
+    /// The dependent task.
     pub task_id: TaskId,
-    /// The one it depends on.
+    /// The task it depends on.
     pub depends_on: TaskId,
-    /// How.
+    /// The kind of dependency.
     pub kind: DependencyKind,
 }
 
-/// Which tasks can be claimed.
+/// A filter and page of claimable tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CandidateQuery {
-    /// Only those of this workflow.
+    /// Only tasks of this workflow.
     pub workflow_id: Option<WorkflowId>,
-    /// Leave out this many.
+    /// Number of results to skip.
     pub skip: u32,
-    /// At most this many.
+    /// Maximum number of results.
     pub limit: u32,
 }

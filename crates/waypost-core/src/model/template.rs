@@ -1,4 +1,4 @@
-//! A reusable plan with variables.
+//! Templates: reusable plans with variables.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,15 +12,15 @@ use crate::time::Timestamp;
 pub struct Template {
     /// Its id.
     pub id: TemplateId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// Grows with every save under the same name.
+    /// Its version, incremented with every save under the same name.
     pub version: u32,
-    /// What it is good for.
+    /// Its purpose.
     pub description: String,
     /// The plan.
     pub body: Value,
-    /// What can be filled in.
+    /// Its variables.
     pub variables: Vec<Variable>,
     /// The worktree it was saved in.
     pub worktree_id: WorktreeId,
@@ -33,10 +33,10 @@ pub struct Template {
 pub struct Variable {
     /// The name, as in `{{name}}`.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it is if nobody says; without one it must be given.
+    /// The default value. A variable without one is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
 }

@@ -1,34 +1,34 @@
-//! Closed lists of words, the same in code, SQL, JSON and commands.
+//! Enums with a fixed text for each value, the same in code, SQL, JSON and commands.
 
-/// Makes an enum whose values are words: as text, in JSON, and read back.
+/// Defines an enum whose values have a text: to display, to serialize and to parse.
 macro_rules! text_enum {
-    ($(#[$doc:meta])* $name:ident: $what:literal { $($(#[$word_doc:meta])* $variant:ident = $word:literal,)* }) => {
+    ($(#[$doc:meta])* $name:ident: $what:literal { $($(#[$value_doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         pub enum $name {
-            $($(#[$word_doc])* #[serde(rename = $word)] $variant,)*
+            $($(#[$value_doc])* #[serde(rename = $text)] $variant,)*
         }
 
         impl $name {
-            /// All of them.
+            /// All values.
             pub const ALL: &[$name] = &[$($name::$variant),*];
 
-            /// Returns the word, as stored and shown.
+            /// Returns the text, as stored and shown.
             pub fn as_str(self) -> &'static str {
                 match self {
-                    $($name::$variant => $word,)*
+                    $($name::$variant => $text,)*
                 }
             }
         }
 
-        /// Without the variants' texts: a reader of the schema needs the words.
+        /// Lists the values without descriptions, to keep the schema short.
         impl schemars::JsonSchema for $name {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "enum": [$($word),*] })
+                schemars::json_schema!({ "type": "string", "enum": [$($text),*] })
             }
         }
 
@@ -42,8 +42,8 @@ macro_rules! text_enum {
             type Err = $crate::error::Error;
 
             fn from_str(text: &str) -> $crate::error::Result<Self> {
-                $name::ALL.iter().copied().find(|word| word.as_str() == text).ok_or_else(|| {
-                    let known: Vec<_> = $name::ALL.iter().map(|word| word.as_str()).collect();
+                $name::ALL.iter().copied().find(|value| value.as_str() == text).ok_or_else(|| {
+                    let known: Vec<_> = $name::ALL.iter().map(|value| value.as_str()).collect();
                     $crate::error::Error::invalid(format!("{text:?} is not {}", $what))
                         .hint(format!("one of: {}", known.join(", ")))
                 })

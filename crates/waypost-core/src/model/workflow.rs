@@ -1,4 +1,4 @@
-//! One execution of a plan.
+//! Workflows: executions of plans.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,29 +10,29 @@ use crate::id::{RepositoryId, WorkflowId, WorktreeId};
 use crate::time::Timestamp;
 
 text_enum! {
-    /// How far a workflow got.
+    /// The status of a workflow.
     WorkflowStatus: "a status of workflows" {
         /// It has no tasks yet.
         Planning = "planning",
-        /// It has tasks and waits for its start.
+        /// It has tasks and is not started.
         Ready = "ready",
         /// Its tasks can be claimed.
         InProgress = "in_progress",
-        /// Nothing of it can be claimed until it is resumed.
+        /// Its tasks cannot be claimed until it is resumed.
         Paused = "paused",
-        /// All is done and delivered, but not merged yet.
+        /// All tasks are done and delivered, but not merged.
         AwaitingMerge = "awaiting_merge",
         /// Every task is completed or skipped.
         Completed = "completed",
-        /// A task is dead, and nothing else can run.
+        /// A task is dead, and no other task can run.
         Failed = "failed",
-        /// Somebody called it off.
+        /// It was cancelled.
         Cancelled = "cancelled",
     }
 }
 
 impl WorkflowStatus {
-    /// Returns where it can go from here.
+    /// Returns the statuses it can change to.
     pub fn next(self) -> &'static [WorkflowStatus] {
         use WorkflowStatus::{AwaitingMerge, Cancelled, Completed, Failed, InProgress, Paused, Planning, Ready};
         match self {
@@ -41,22 +41,22 @@ impl WorkflowStatus {
             InProgress => &[Paused, AwaitingMerge, Completed, Failed, Cancelled],
             Paused => &[InProgress, AwaitingMerge, Completed, Failed, Cancelled],
             AwaitingMerge => &[Completed, InProgress, Cancelled],
-            // Reopening one of its tasks takes it back to work.
+            // Reopening one of its tasks resumes it.
             Completed | Failed => &[InProgress],
             Cancelled => &[],
         }
     }
 
-    /// Tells whether it is over.
+    /// Returns whether it has ended.
     pub fn is_final(self) -> bool {
         matches!(self, WorkflowStatus::Completed | WorkflowStatus::Failed | WorkflowStatus::Cancelled)
     }
 }
 
 text_enum! {
-    /// What a workflow was made from.
+    /// The source of a workflow.
     Source: "a source of workflows" {
-        /// Somebody's words.
+        /// A prompt.
         Prompt = "prompt",
         /// An issue of a ledger.
         Issue = "issue",
@@ -74,27 +74,27 @@ text_enum! {
 pub struct Workflow {
     /// Its id.
     pub id: WorkflowId,
-    /// What people call it; unique among the live ones of a worktree.
+    /// Its name, unique among the live workflows of a worktree.
     pub name: String,
-    /// What it was made from.
+    /// Its source.
     pub source: Source,
-    /// Which issue, template or page that was.
+    /// The reference of the issue, template or page.
     pub source_ref: Option<String>,
-    /// What it said there.
+    /// The text of the source.
     pub source_content: Option<String>,
-    /// How far it got.
+    /// Its status.
     pub status: WorkflowStatus,
-    /// The plan in a few words.
+    /// A short summary of the plan.
     pub summary: Option<String>,
-    /// How many of its tasks may be worked on at once.
+    /// Maximum number of tasks in progress at once.
     pub max_parallel: Option<u32>,
-    /// Settings of its own, for whoever drives it.
+    /// Settings for the program that drives it.
     pub config: Value,
-    /// Why it failed or was called off.
+    /// Why it failed or was cancelled.
     pub reason: Option<String>,
-    /// The worktree it was made in.
+    /// The worktree it was created in.
     pub worktree_id: WorktreeId,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
@@ -105,12 +105,12 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Tells whether it is over only when what it delivers is merged: its configuration has `"awaits_merge": true`.
+    /// Returns whether it completes only after its work is merged: its configuration has `"awaits_merge": true`.
     pub fn awaits_merge(&self) -> bool {
         self.config.get("awaits_merge").and_then(Value::as_bool) == Some(true)
     }
 
-    /// Moves it to a status, if that is allowed.
+    /// Changes its status, if the transition is allowed.
     pub fn move_to(&mut self, status: WorkflowStatus, now: Timestamp) -> Result<()> {
         if !self.status.next().contains(&status) {
             let allowed: Vec<_> = self.status.next().iter().map(|status| status.as_str()).collect();
@@ -134,18 +134,18 @@ impl Workflow {
     }
 }
 
-/// Which workflows to return.
+/// A filter of workflows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkflowQuery {
-    /// Only those with one of these; all if empty.
+    /// Only workflows with one of these statuses; all if empty.
     pub statuses: Vec<WorkflowStatus>,
-    /// Only those made in this worktree.
+    /// Only workflows created in this worktree.
     pub worktree_id: Option<WorktreeId>,
-    /// Only those that concern this repository.
+    /// Only workflows that span this repository.
     pub repository_id: Option<RepositoryId>,
-    /// Only those of this name.
+    /// Only workflows with this name.
     pub name: Option<String>,
-    /// At most this many.
+    /// Maximum number of results.
     pub limit: u32,
 }

@@ -1,4 +1,4 @@
-//! An isolated directory, made for one job.
+//! Workspaces: isolated directories, each made for one job.
 
 use std::path::PathBuf;
 
@@ -17,64 +17,64 @@ text_enum! {
     Strategy: "a strategy of workspaces" {
         /// A git directory of its own, objects borrowed from a mirror, files copied from a template.
         Clone = "clone",
-        /// The same, with the files of a template laid under it. Needs the right to mount.
+        /// A clone with an overlay mount over the files of a template. Needs permission to mount.
         Overlay = "overlay",
-        /// A worktree of git, or a share of Mercurial.
+        /// A git worktree or a Mercurial share.
         Worktree = "worktree",
-        /// A workspace of jj.
+        /// A jj workspace.
         Jj = "jj",
         /// A copy of all files, without version control.
         Copy = "copy",
-        /// The checkout itself: nothing is made, and nothing is cleaned up.
+        /// The checkout itself: nothing is created or removed.
         InPlace = "in-place",
     }
 }
 
 impl Strategy {
-    /// Tells whether it has a git directory of its own, with objects of a mirror.
+    /// Returns whether it has a git directory of its own that borrows objects from a mirror.
     pub fn borrows(self) -> bool {
         matches!(self, Strategy::Clone | Strategy::Overlay)
     }
 }
 
 text_enum! {
-    /// How far a workspace got.
+    /// The status of a workspace.
     WorkspaceStatus: "a status of workspaces" {
-        /// It is written down, and may be there in part.
+        /// Recorded; its directory may exist in part.
         Creating = "creating",
-        /// It is there, and somebody works in it.
+        /// Its directory exists, and a job uses it.
         Active = "active",
-        /// It is there, and nobody works in it.
+        /// Its directory exists, and no job uses it.
         Kept = "kept",
-        /// Its directory is gone, and what was in it is saved.
+        /// Its directory is removed, and its work is saved in a snapshot.
         Snapshotted = "snapshotted",
-        /// It is gone, and nothing of it was worth saving.
+        /// Its directory is removed, and there was nothing to save.
         Removed = "removed",
-        /// Its directory is not where it was.
+        /// Its directory is missing.
         Lost = "lost",
     }
 }
 
 impl WorkspaceStatus {
-    /// Returns where it can go from here.
+    /// Returns the statuses it can change to.
     pub fn next(self) -> &'static [WorkspaceStatus] {
         use WorkspaceStatus::{Active, Creating, Kept, Lost, Removed, Snapshotted};
         match self {
             Creating | Lost => &[Active, Kept, Removed],
             Active => &[Kept, Snapshotted, Removed, Lost],
             Kept => &[Active, Snapshotted, Removed, Lost],
-            // What is gone does not come back under the same name.
+            // A removed workspace is never restored under the same id.
             Snapshotted | Removed => &[],
         }
     }
 
-    /// Tells whether its directory is there, or should be.
+    /// Returns whether its directory exists, or should.
     pub fn is_live(self) -> bool {
         matches!(self, WorkspaceStatus::Creating | WorkspaceStatus::Active | WorkspaceStatus::Kept)
     }
 }
 
-/// The device and inode of a workspace's directory. Only that directory is ever removed.
+/// The device and inode of a workspace's directory. Removal deletes only a directory with this identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Identity {
     /// The device.
@@ -83,7 +83,7 @@ pub struct Identity {
     pub inode: u64,
 }
 
-/// An isolated directory, made for one job.
+/// An isolated directory that was made for one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Workspace {
     /// Its id.
@@ -104,36 +104,36 @@ pub struct Workspace {
     pub branch: Option<String>,
     /// The commit it starts from.
     pub base: Option<String>,
-    /// How far it got.
+    /// Its status.
     pub status: WorkspaceStatus,
-    /// What it takes on disk, as last measured, in bytes.
+    /// Its size on disk in bytes, as last measured.
     pub size: Option<u64>,
-    /// Which directory it is.
+    /// The identity of its directory.
     pub identity: Option<Identity>,
-    /// Whether it stays until somebody says otherwise.
+    /// Whether it is kept until it is unpinned.
     pub is_pinned: bool,
-    /// What its work was last saved as.
+    /// The reference of its last snapshot.
     pub snapshot: Option<String>,
-    /// The commit with which its work arrived.
+    /// The commit that merged its work.
     pub merge_commit: Option<String>,
-    /// Where its work is looked at by others.
+    /// The URL of its pull request.
     pub pr_url: Option<String>,
-    /// What somebody should know: why it could not be removed, what is not in it.
+    /// A note for the user: why it could not be removed, which files it lacks.
     pub note: Option<String>,
-    /// All that its maker wrote down before making it.
+    /// The plan that was recorded before it was made.
     pub plan: Value,
-    /// The worktree it was asked for from.
+    /// The worktree it was requested from.
     pub worktree_id: WorktreeId,
-    /// When it was written down.
+    /// When it was recorded.
     pub created_at: Timestamp,
-    /// When something last happened to it.
+    /// When it last changed.
     pub updated_at: Timestamp,
-    /// When it went.
+    /// When it was removed.
     pub removed_at: Option<Timestamp>,
 }
 
 impl Workspace {
-    /// Moves it to a status, if that is allowed.
+    /// Changes its status, if the transition is allowed.
     pub fn move_to(&mut self, status: WorkspaceStatus, now: Timestamp) -> Result<()> {
         if !self.status.next().contains(&status) {
             let allowed: Vec<_> = self.status.next().iter().map(|status| status.as_str()).collect();
@@ -149,15 +149,15 @@ impl Workspace {
     }
 }
 
-/// Which workspaces to return.
+/// A filter of workspaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkspaceQuery {
-    /// Only those on this machine.
+    /// Only workspaces on this machine.
     pub machine: Option<String>,
-    /// Only those made for this job.
+    /// Only workspaces made for this job.
     pub job_id: Option<JobId>,
-    /// Those that are gone, too.
+    /// Removed ones too.
     pub all: bool,
-    /// At most this many.
+    /// Maximum number of results.
     pub limit: u32,
 }

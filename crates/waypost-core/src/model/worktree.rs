@@ -1,4 +1,4 @@
-//! One checkout of a repository. Every record names the one it came from.
+//! Worktrees: checkouts of a repository. Every record names the worktree it was written from.
 
 use std::path::PathBuf;
 
@@ -9,25 +9,25 @@ use crate::id::{RepositoryId, WorktreeId};
 use crate::path_text;
 use crate::time::Timestamp;
 
-/// One worktree, as it was when it last wrote.
+/// A worktree, as it was at its last write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Worktree {
-    /// Made once, kept in the version control's own directory for this worktree: survives a move.
+    /// Its id, generated once and kept in the version control's directory for this worktree. It survives a move.
     pub id: WorktreeId,
     /// The repository it is a checkout of.
     pub repository_id: RepositoryId,
-    /// What the version control calls it, else the last component of its path.
+    /// Its name in the version control, or else the last component of its path.
     pub name: String,
-    /// Its root.
+    /// Its root directory.
     #[serde(with = "path_text::serde")]
     #[schemars(with = "String")]
     pub path: PathBuf,
     /// The branch checked out, if any.
     pub branch: Option<String>,
-    /// When it was first heard of.
+    /// When it was registered.
     pub first_seen: Timestamp,
     /// When it last wrote.
     pub last_seen: Timestamp,
-    /// When `way worktree rm` removed it. One removed by other means is found missing by looking.
+    /// When `way worktree rm` removed it. If another program removed it, its path is missing.
     pub removed_at: Option<Timestamp>,
 }
