@@ -1,5 +1,4 @@
-//! Replicas that edit and merge in any order end up with the same bytes, and no change of any replica is lost.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Replicas that edit and exchange in any order converge to the same bytes and lose no edit.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +12,7 @@ use waypost_core::ledger::vocabulary::{DependencyKind, Statuses};
 use waypost_core::ledger::{issue, mark};
 use waypost_core::time::Timestamp;
 
-/// A change to a replica. Numbers are taken modulo the number of candidates.
+/// A change to a replica. Numbers are taken modulo the number of issues.
 #[derive(Clone, Debug)]
 enum Act {
     Add,
@@ -37,7 +36,7 @@ enum Act {
 struct Step {
     replica: usize,
     issue: usize,
-    /// Number of milliseconds that the clock advances; with 0 several changes have the same time.
+    /// Milliseconds by which the clock advances. At 0 several changes happen at the same moment.
     wait: u8,
     act: Act,
 }
@@ -47,7 +46,7 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         2 => Just(Act::Add),
         5 => field().prop_map(Act::Set),
-        2 => field().prop_filter("a title cannot be removed", |field| *field != "title").prop_map(Act::Clear),
+        2 => field().prop_filter("a title stays", |field| *field != "title").prop_map(Act::Clear),
         1 => Just(Act::Unknown),
         2 => (0..4_u8).prop_map(Act::Label),
         1 => (0..4_u8).prop_map(Act::Unlabel),
@@ -67,7 +66,7 @@ fn step(replicas: usize) -> impl Strategy<Value = Step> {
     (0..replicas, 0..4_usize, 0..3_u8, act()).prop_map(|(replica, issue, wait, act)| Step { replica, issue, wait, act })
 }
 
-/// The common clock, and the number of changes so far.
+/// The clock of all replicas, and the number of changes so far.
 struct World {
     now: i64,
     count: usize,
@@ -119,7 +118,7 @@ impl World {
         let place = places[step.issue % places.len()];
         let mut record = document.record(place).unwrap();
         let before = issue::parse_time(&record.text("updated_at").unwrap()).unwrap().as_millis();
-        // One replica's changes to a record have different times, but two replicas may change it at the same time.
+        // The clock advances between two changes of one record in one replica, but two replicas may change it at once.
         self.now = self.now.max(before + 1);
         let author = Author { name: &name, now: Timestamp::from_millis(self.now) };
         let edit = |edit: Edit, record: &mut Record| drop(change::update(record, &edit, &statuses, author));
@@ -145,7 +144,7 @@ impl World {
             Act::Undepend(on) => {
                 change::undepend(&mut record, &format!("d-{on}"), None, author).map(drop).unwrap();
             }
-            Act::Comment => change::comment(&mut record, &unique, "said", author).unwrap(),
+            Act::Comment => change::comment(&mut record, &unique, "text", author).unwrap(),
             Act::Close(has_reason) => {
                 drop(change::close(&mut record, has_reason.then_some(unique.as_str()), &statuses, author));
             }
@@ -185,7 +184,7 @@ fn text(document: &Document) -> String {
     String::from_utf8(document.to_bytes()).unwrap()
 }
 
-/// Checks the invariants of any result: consistent fields, no duplicate ids, ids in order.
+/// Checks the invariants of any result: consistent fields, unique ids, sorted ids.
 fn check_invariants(document: &Document) -> Result<(), TestCaseError> {
     let found: Vec<String> = document
         .contents()
@@ -206,7 +205,7 @@ fn check_invariants(document: &Document) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    /// All replicas edit independently, then all versions are merged: the order and the grouping do not matter.
+    /// All replicas edit separately, then all versions are merged. Order and grouping do not matter.
     #[test]
     fn b28_versions_of_one_base_merge_to_the_same_bytes_in_any_order(
         steps in proptest::collection::vec(step(4), 1..24),
@@ -232,15 +231,15 @@ proptest! {
         );
         prop_assert_eq!(text(&one), text(&pairs), "another grouping");
         for replica in &replicas {
-            prop_assert_eq!(text(&one), text(&merge(Some(replica), &one, replica)), "merging a replica again changes nothing");
-            prop_assert_eq!(text(&one), text(&merge(Some(replica), replica, &one)), "with the sides exchanged");
+            prop_assert_eq!(text(&one), text(&merge(Some(replica), &one, replica)), "a merged version adds nothing");
+            prop_assert_eq!(text(&one), text(&merge(Some(replica), replica, &one)), "from either side");
         }
         prop_assert_eq!(text(&one), text(&merge(Some(&base), &one, &one)));
         check_invariants(&one)?;
     }
 }
 
-/// A history of commits, as in a version control system.
+/// A history as version control keeps it.
 #[derive(Default)]
 struct History {
     commits: Vec<(Vec<usize>, Document)>,
@@ -263,7 +262,7 @@ impl History {
         found
     }
 
-    /// The merge base. Several last common versions are merged into one, as git does.
+    /// Returns the merge base. Several bases are merged into one, as git does it.
     fn base(&self, one: usize, other: usize) -> Document {
         let common: BTreeSet<usize> = self.ancestors(one).intersection(&self.ancestors(other)).copied().collect();
         let is_last =
@@ -278,7 +277,7 @@ impl History {
         base
     }
 
-    /// Pulls from another replica: up to date, fast-forward, or a merge commit.
+    /// Pulls from another head: does nothing if it is an ancestor, fast-forwards, or merges.
     fn pull(&mut self, own: usize, other: usize) -> usize {
         if self.ancestors(own).contains(&other) {
             return own;
@@ -308,16 +307,16 @@ fn moves() -> impl Strategy<Value = (usize, Vec<Move>)> {
 }
 
 proptest! {
-    /// Edits and pulls in any order, with the merge bases that version control would find.
+    /// Edits and exchanges in any order, with the merge bases that version control finds.
     #[test]
-    fn b28_replicas_that_pulled_from_each_other_are_identical((replicas, moves) in moves()) {
+    fn b28_replicas_that_exchanged_everything_are_equal((replicas, moves) in moves()) {
         let mut world = World::new();
         let mut history = History::default();
         let root = history.commit(Vec::new(), World::start());
         let mut heads = vec![root; replicas];
         let mut seen: BTreeSet<String> = ids(&World::start());
         let mut pruned: BTreeSet<String> = BTreeSet::new();
-        let mut commented: BTreeSet<String> = BTreeSet::new();
+        let mut comments: BTreeSet<String> = BTreeSet::new();
         for one in &moves {
             match one {
                 Move::Edit(step) => {
@@ -327,7 +326,7 @@ proptest! {
                     seen.extend(ids(&document));
                     pruned.extend(before.difference(&ids(&document)).cloned());
                     if matches!(step.act, Act::Comment) {
-                        commented.insert(format!("\"v{}\"", world.count));
+                        comments.insert(format!("\"v{}\"", world.count));
                     }
                     heads[step.replica] = history.commit(vec![heads[step.replica]], document);
                 }
@@ -351,13 +350,13 @@ proptest! {
         let is_remembered = text(last).lines().any(|line| line == r#"{"_type":"memory","key":"k"}"#);
         prop_assert!(is_remembered);
         if pruned.is_empty() {
-            for comment in &commented {
+            for comment in &comments {
                 prop_assert!(text(last).contains(comment), "{comment} in {}", text(last));
             }
         }
     }
 
-    /// A field that only one replica changed has that replica's value.
+    /// A field that only one replica changed has the value of that replica.
     #[test]
     fn b28_a_change_of_one_side_arrives(steps in proptest::collection::vec(step(2), 1..12)) {
         let base = World::start();
@@ -383,7 +382,7 @@ proptest! {
         }
     }
 
-    /// Without a base nothing is removed.
+    /// Without a base, the result has the values of all versions.
     #[test]
     fn b28_versions_without_a_base_unite_to_the_same_in_any_order_and_grouping(
         steps in proptest::collection::vec(step(4), 1..16),
@@ -413,7 +412,7 @@ proptest! {
         }
     }
 
-    /// Merging any files neither fails nor depends on the sides, and loses no issue.
+    /// Merging any files does not fail, does not depend on the side and loses no issue.
     #[test]
     fn b28_any_three_files_merge(base in file(), left in file(), right in file(), has_base in any::<bool>()) {
         let [base, left, right] = [base, left, right].map(Document::parse);
@@ -428,7 +427,7 @@ proptest! {
 }
 
 #[test]
-fn two_spellings_of_an_empty_status_merge_to_the_same_bytes_from_either_side() {
+fn empty_values_with_two_spellings_merge_to_the_same_from_either_side() {
     let left = r#"{"id":"b","status":[1,"a",{}],"updated_at":"2026-01-01T00:00:00Z"}
 {"id":"b"}"#;
     let right = r#"{"id":"b","status":"","updated_at":"2026-01-01T00:00:00Z"}"#;
@@ -436,7 +435,7 @@ fn two_spellings_of_an_empty_status_merge_to_the_same_bytes_from_either_side() {
     assert_eq!(merge(None, &left, &right).to_bytes(), merge(None, &right, &left).to_bytes());
 }
 
-/// Files with all kinds of lines.
+/// Generates files with lines of all kinds.
 fn file() -> impl Strategy<Value = Vec<u8>> {
     let value = prop::sample::select(vec![
         "null",

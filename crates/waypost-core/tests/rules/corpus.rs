@@ -1,5 +1,4 @@
-//! Tests with real ledgers of other tools: each is read without loss.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Real ledgers of other tools: every record is read and preserved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +10,7 @@ use waypost_core::ledger::merge::merge;
 use waypost_core::ledger::record::Record;
 use waypost_testkit::corpus;
 
-/// Each file with its numbers of records, unreadable lines, conflict markers and duplicate ids.
+/// Each file with its counts: records, damaged lines, conflict markers, repeated ids.
 const FILES: &[(&str, usize, usize, usize, usize)] = &[
     ("beads-own-2025-10-19-v0.9.11-sequential-ids.jsonl", 168, 0, 0, 0),
     ("beads-own-2025-11-20-v0.24.0-content-hash.jsonl", 77, 0, 0, 0),
@@ -24,7 +23,7 @@ const FILES: &[(&str, usize, usize, usize, usize)] = &[
     ("gastown-2026-04-30-dolt-table-dump.jsonl", 677, 0, 0, 0),
 ];
 
-fn each(check: impl Fn(&str, Vec<u8>)) {
+fn for_each_file(check: impl Fn(&str, Vec<u8>)) {
     let Some(corpus) = corpus() else { return };
     for (name, ..) in FILES {
         check(name, std::fs::read(corpus.join(name)).unwrap());
@@ -32,9 +31,9 @@ fn each(check: impl Fn(&str, Vec<u8>)) {
 }
 
 #[test]
-fn b29_every_file_has_the_expected_counts() {
+fn b29_every_file_has_the_known_counts() {
     let Some(corpus) = corpus() else { return };
-    for (name, records, damaged, markers, duplicates) in FILES {
+    for (name, records, damaged, markers, repeated) in FILES {
         let document = Document::parse(std::fs::read(corpus.join(name)).unwrap());
         let count = |matches: fn(&Content) -> bool| document.contents().filter(&matches).count();
         let issues = count(|content| matches!(content, Content::Issue(_)));
@@ -43,19 +42,19 @@ fn b29_every_file_has_the_expected_counts() {
         assert_eq!(count(|content| *content == Content::Marker), *markers, "{name}");
         let ids: BTreeSet<Content> =
             document.contents().filter(|content| matches!(content, Content::Issue(_))).collect();
-        assert_eq!(issues - ids.len(), *duplicates, "{name}");
+        assert_eq!(issues - ids.len(), *repeated, "{name}");
     }
 }
 
 #[test]
-fn every_issue_is_read_without_problems() {
-    each(|name, bytes| {
+fn every_issue_has_fields_of_the_right_type() {
+    for_each_file(|name, bytes| {
         let document = Document::parse(bytes);
         for (place, content) in document.contents().enumerate() {
             if let Content::Issue(id) = content {
                 let (issue, problems) = Issue::read(&document.record(place).unwrap()).unwrap();
                 assert_eq!(issue.id, id);
-                // Other tools have dependency kinds of their own; no other problem is expected.
+                // Other tools have dependency kinds of their own; any other problem is an error.
                 let other: Vec<_> = problems.iter().filter(|problem| !problem.0.contains("unknown kind")).collect();
                 assert!(other.is_empty(), "{name}, line {}: {other:?}", place + 1);
                 assert!(issue.created_at.is_some(), "{name}, line {}", place + 1);
@@ -65,8 +64,8 @@ fn every_issue_is_read_without_problems() {
 }
 
 #[test]
-fn every_record_keeps_its_spelling() {
-    each(|name, bytes| {
+fn every_record_keeps_its_bytes() {
+    for_each_file(|name, bytes| {
         let document = Document::parse(bytes.clone());
         assert!(document.to_bytes() == bytes, "{name}");
         for place in 0..document.len() {
@@ -78,8 +77,8 @@ fn every_record_keeps_its_spelling() {
 }
 
 #[test]
-fn a_change_to_one_record_changes_no_other_byte() {
-    each(|name, bytes| {
+fn a_change_to_one_record_keeps_all_other_lines() {
+    for_each_file(|name, bytes| {
         let document = Document::parse(bytes.clone());
         let issues: Vec<usize> = document
             .contents()
@@ -110,8 +109,8 @@ fn the_list_of_files_is_complete() {
     assert_eq!(found, FILES.len());
 }
 
-/// Checks every real merge: the base, and the two sides.
-fn each_merge(check: impl Fn(&str, &Document, &Document, &Document)) {
+/// Calls `check` for each real merge, with its base, left and right version.
+fn for_each_merge(check: impl Fn(&str, &Document, &Document, &Document)) {
     let Some(corpus) = corpus() else { return };
     let mut found = 0;
     for entry in std::fs::read_dir(corpus.join("merge-cases")).unwrap() {
@@ -134,7 +133,7 @@ fn records(document: &Document) -> BTreeMap<String, Record> {
 
 #[test]
 fn b28_real_merges_have_no_conflicts_and_lose_nothing() {
-    each_merge(|name, base, left, right| {
+    for_each_merge(|name, base, left, right| {
         let merged = merge(Some(base), left, right);
         assert!(merged.to_bytes() == merge(Some(base), right, left).to_bytes(), "{name}");
         assert!(merged.contents().all(|content| matches!(content, Content::Issue(_))), "{name}");
@@ -151,7 +150,7 @@ fn b28_real_merges_have_no_conflicts_and_lose_nothing() {
                     (_, true) => left.raw(key),
                     _ => continue,
                 };
-                // A reopened issue has no reason for closing.
+                // An open issue has no reason for its closing.
                 if key == "close_reason" && record.text("status").as_deref() != Some("closed") {
                     continue;
                 }
@@ -164,8 +163,8 @@ fn b28_real_merges_have_no_conflicts_and_lose_nothing() {
 }
 
 #[test]
-fn b28_merging_again_changes_nothing() {
-    each_merge(|name, base, left, right| {
+fn b28_merging_a_merged_version_again_changes_nothing() {
+    for_each_merge(|name, base, left, right| {
         let merged = merge(Some(base), left, right);
         for again in [left, right, &merged] {
             assert!(merge(Some(again), &merged, again).to_bytes() == merged.to_bytes(), "{name}");
@@ -175,13 +174,13 @@ fn b28_merging_again_changes_nothing() {
 }
 
 #[test]
-fn b29_committed_conflict_markers_are_read_as_versions() {
+fn b29_committed_conflict_markers_are_merged_as_versions() {
     let Some(corpus) = corpus() else { return };
     let name = "beads-own-2025-10-16-conflict-markers.jsonl";
     let document = Document::parse(std::fs::read(corpus.join(name)).unwrap());
-    let resolved = resolve(&document).unwrap();
-    assert!(resolved.contents().all(|content| matches!(content, Content::Issue(_))));
-    assert_eq!(resolved.len(), records(&resolved).len());
-    assert!(records(&document).keys().eq(records(&resolved).keys()));
-    assert!(resolve(&resolved).is_none());
+    let healed = resolve(&document).unwrap();
+    assert!(healed.contents().all(|content| matches!(content, Content::Issue(_))));
+    assert_eq!(healed.len(), records(&healed).len());
+    assert!(records(&document).keys().eq(records(&healed).keys()));
+    assert!(resolve(&healed).is_none());
 }

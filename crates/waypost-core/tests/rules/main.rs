@@ -1,0 +1,11 @@
+//! The rules of the core, tested over the reference store and over ledger files.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod agents;
+mod clocks;
+mod corpus;
+mod harness;
+mod merge;
+mod operations;
+mod transfer;
+mod work;

@@ -1,0 +1,303 @@
+//! Workflows, tasks, claims and contexts.
+
+use serde_json::{Value, json};
+use waypost_core::model::{TaskStatus, WorkflowStatus};
+use waypost_core::op::{
+    AddTask, AssignTask, ClaimTask, Claimed, CompleteMerge, CreateWorkflow, ExpireDue, FailTask, GetContext, Prime,
+    RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask, StartWorkflow, SummarizeWorkflow,
+};
+use waypost_core::work::plan::{Plan, PlannedTask};
+use waypost_core::work::view::TaskView;
+use waypost_core::{Kind, Result};
+
+use crate::harness::{PERSON, TestStore, checkpoint, claim, finish, registration, workflow};
+
+/// A store with a workflow `w`.
+struct Bench(TestStore);
+
+impl Bench {
+    fn new() -> Bench {
+        Bench(TestStore::new())
+    }
+
+    /// Creates and starts the workflow.
+    fn start(&mut self, plan: &Value) {
+        self.create(plan, json!({}), true);
+    }
+
+    fn create(&mut self, plan: &Value, config: Value, start: bool) {
+        let plan = Plan::from_value(plan.clone()).unwrap();
+        self.0.write(PERSON, CreateWorkflow { config, start, ..workflow("w", plan) }).unwrap();
+    }
+
+    fn claim(&mut self, agent: &str, task: &str) -> Result<Claimed> {
+        self.0.write(agent, claim(Some(task)))
+    }
+
+    /// Claims and finishes a task.
+    fn finish(&mut self, agent: &str, task: &str) -> TaskView {
+        self.claim(agent, task).unwrap();
+        self.0.write(agent, finish(task)).unwrap()
+    }
+
+    /// Claims a task and fails it for good.
+    fn kill(&mut self, task: &str) {
+        self.claim("agent3", task).unwrap();
+        let operation =
+            FailTask { task: task.to_owned(), workflow: None, epoch: None, error: "no way".to_owned(), hopeless: true };
+        self.0.write("agent3", operation).unwrap();
+    }
+
+    fn skip(&mut self, task: &str) {
+        self.0.write(PERSON, SkipTask { task: task.to_owned(), workflow: None, reason: None }).unwrap();
+    }
+
+    fn task(&mut self, task: &str) -> TaskView {
+        self.0.read(PERSON, ShowTask { task: task.to_owned(), workflow: None }).unwrap().task
+    }
+
+    fn status(&mut self) -> WorkflowStatus {
+        self.0.read(PERSON, ShowWorkflow { workflow: "w".to_owned() }).unwrap().workflow.workflow.status
+    }
+}
+
+fn planned(name: &str) -> PlannedTask {
+    PlannedTask { name: name.to_owned(), ..PlannedTask::default() }
+}
+
+#[test]
+fn a_summary_has_the_longest_chain_of_unfinished_tasks() {
+    let mut bench = Bench::new();
+    bench.start(&json!({ "tasks": [
+        { "name": "a" },
+        { "name": "b", "depends_on": ["a"] },
+        { "name": "c", "depends_on": ["b"] },
+        { "name": "d" },
+        { "name": "e", "depends_on": ["c", "d"] },
+        { "name": "f", "informed_by": ["e"] },
+    ] }));
+    let summarize = || SummarizeWorkflow { workflow: "w".to_owned() };
+    let summary = bench.0.read(PERSON, summarize()).unwrap();
+    assert_eq!(summary.critical_path, ["a", "b", "c", "e"]);
+    assert_eq!((summary.percent, summary.claimable, summary.blocked), (0, 3, 3));
+    bench.finish("agent1", "a");
+    bench.claim("agent1", "d").unwrap();
+    bench.0.set_now(5_000);
+    bench.claim("agent2", "b").unwrap();
+    let summary = bench.0.read(PERSON, summarize()).unwrap();
+    assert_eq!(summary.critical_path, ["b", "c", "e"]);
+    assert_eq!((summary.percent, summary.claimable, summary.blocked), (16, 1, 2));
+    assert_eq!(summary.oldest.unwrap().task.name, "d");
+    bench.kill("f");
+    let failed = bench.0.read(PERSON, summarize()).unwrap().failed;
+    assert_eq!(failed[0].task.error.as_deref(), Some("no way"));
+}
+
+#[test]
+fn a_workflow_whose_tasks_are_all_skipped_completes_when_it_starts() {
+    let mut bench = Bench::new();
+    bench.create(&json!([{ "name": "a" }]), json!({}), false);
+    bench.skip("a");
+    assert_eq!(bench.status(), WorkflowStatus::Ready);
+    let started = bench.0.write(PERSON, StartWorkflow { workflow: "w".to_owned() }).unwrap();
+    assert_eq!(started.workflow.status, WorkflowStatus::Completed);
+}
+
+#[test]
+fn skipping_the_dead_task_resumes_a_failed_workflow() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }, { "name": "b", "depends_on": ["a"] }, { "name": "c" }]));
+    bench.finish("agent1", "c");
+    bench.kill("a");
+    assert_eq!(bench.status(), WorkflowStatus::Failed);
+    bench.skip("a");
+    assert_eq!(bench.status(), WorkflowStatus::InProgress);
+    bench.finish("agent1", "b");
+    assert_eq!(bench.status(), WorkflowStatus::Completed);
+}
+
+#[test]
+fn skipping_one_of_two_dead_tasks_leaves_the_workflow_failed() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }, { "name": "b" }]));
+    bench.kill("a");
+    bench.kill("b");
+    bench.skip("a");
+    assert_eq!(bench.status(), WorkflowStatus::Failed);
+    bench.skip("b");
+    assert_eq!(bench.status(), WorkflowStatus::Completed);
+}
+
+#[test]
+fn a_workflow_that_awaits_its_merge_completes_when_it_is_merged() {
+    let mut bench = Bench::new();
+    bench.create(&json!([{ "name": "a" }]), json!({ "awaits_merge": true }), true);
+    let merged = || CompleteMerge { workflow: "w".to_owned(), merged: true };
+    assert_eq!(bench.0.write(PERSON, merged()).unwrap_err().kind(), Kind::Conflict);
+    bench.finish("agent1", "a");
+    assert_eq!(bench.status(), WorkflowStatus::AwaitingMerge);
+    // A task can be reopened before the merge, for findings of the review.
+    let reopen = ReopenTask { task: "a".to_owned(), workflow: None, reason: None };
+    bench.0.write(PERSON, reopen).unwrap();
+    assert_eq!(bench.status(), WorkflowStatus::InProgress);
+    bench.finish("agent1", "a");
+    bench.0.write(PERSON, merged()).unwrap();
+    assert_eq!(bench.status(), WorkflowStatus::Completed);
+}
+
+#[test]
+fn removing_a_task_passes_its_blockers_on_to_the_tasks_it_blocked() {
+    let mut bench = Bench::new();
+    bench.start(&json!([
+        { "name": "a" },
+        { "name": "b", "depends_on": ["a"] },
+        { "name": "waits", "depends_on": ["b"] },
+        { "name": "knows", "informed_by": ["b"] },
+        { "name": "both", "depends_on": ["b"], "informed_by": ["a"] },
+    ]));
+    bench.0.write(PERSON, RemoveTask { task: "b".to_owned(), workflow: None }).unwrap();
+    assert_eq!(bench.task("waits").blocked_by, ["a"]);
+    assert_eq!(bench.task("knows").blocked_by, Vec::<String>::new());
+    assert_eq!(bench.task("both").blocked_by, ["a"]);
+}
+
+#[test]
+fn a_started_workflow_keeps_at_least_one_task() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }, { "name": "b" }]));
+    let remove = |task: &str| RemoveTask { task: task.to_owned(), workflow: None };
+    bench.0.write(PERSON, remove("b")).unwrap();
+    assert_eq!(bench.0.write(PERSON, remove("a")).unwrap_err().kind(), Kind::Conflict);
+    let anew = ReplanWorkflow { workflow: "w".to_owned(), plan: Plan::default(), reason: "it was wrong".to_owned() };
+    assert_eq!(bench.0.write(PERSON, anew).unwrap_err().kind(), Kind::Invalid);
+    bench.skip("a");
+    assert_eq!(bench.status(), WorkflowStatus::Completed);
+}
+
+#[test]
+fn informing_dependencies_form_no_cycle() {
+    let mut bench = Bench::new();
+    let plan = json!([{ "name": "a", "informed_by": ["b"] }, { "name": "b", "depends_on": ["a"] }]);
+    bench.start(&plan);
+    let add = AddTask { workflow: "w".to_owned(), task: planned("c"), before: vec!["b".to_owned()] };
+    bench.0.write(PERSON, add).unwrap();
+    bench.finish("agent1", "a");
+    let operation = ReplanWorkflow {
+        workflow: "w".to_owned(),
+        plan: Plan::from_value(plan).unwrap(),
+        reason: "c is not needed".to_owned(),
+    };
+    assert_eq!(bench.0.write(PERSON, operation).unwrap().kept, ["a", "b", "c"]);
+    // Blocking dependencies do.
+    let circle = AddTask {
+        workflow: "w".to_owned(),
+        task: PlannedTask { depends_on: vec!["b".to_owned()], ..planned("d") },
+        before: vec!["b".to_owned()],
+    };
+    assert_eq!(bench.0.write(PERSON, circle).unwrap_err().hints(), ["b → d → b"]);
+}
+
+#[test]
+fn claiming_again_renews_for_the_requested_duration() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }]));
+    bench.claim("agent1", "a").unwrap();
+    let mut again = |ttl_ms| {
+        let operation = ClaimTask { ttl_ms, ..claim(Some("a")) };
+        bench.0.write("agent1", operation).map(|claimed| claimed.lease)
+    };
+    let lease = again(Some(3_600_000)).unwrap();
+    assert_eq!((lease.epoch, lease.expires_at.as_millis()), (1, 3_601_000));
+    assert_eq!(again(None).unwrap().ttl_ms, 3_600_000);
+    assert_eq!(again(Some(1)).unwrap_err().kind(), Kind::Invalid);
+}
+
+#[test]
+fn the_queue_timeout_starts_when_a_task_becomes_claimable() {
+    let mut bench = Bench::new();
+    bench.start(&json!([
+        { "name": "a" },
+        { "name": "b", "depends_on": ["a"], "queue_timeout": "10s", "max_attempts": 1 },
+    ]));
+    bench.0.set_now(50_000);
+    bench.0.write(PERSON, ExpireDue {}).unwrap();
+    assert_eq!(bench.task("b").task.status, TaskStatus::Pending, "it waits for another task, not for an agent");
+    bench.0.set_now(55_000);
+    bench.finish("agent1", "a");
+    for (now, status) in [(64_999, TaskStatus::Pending), (65_000, TaskStatus::Dead)] {
+        bench.0.set_now(now);
+        bench.0.write(PERSON, ExpireDue {}).unwrap();
+        assert_eq!(bench.task("b").task.status, status, "at {now}");
+    }
+}
+
+#[test]
+fn a_task_added_to_a_running_workflow_has_a_queue_timeout_too() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }]));
+    let task = PlannedTask { queue_timeout: Some(10_000), ..planned("b") };
+    bench.0.write(PERSON, AddTask { workflow: "w".to_owned(), task, before: Vec::new() }).unwrap();
+    bench.0.set_now(11_000);
+    bench.0.write(PERSON, ExpireDue {}).unwrap();
+    assert_eq!(bench.task("b").task.status, TaskStatus::Dead);
+}
+
+#[test]
+fn c10_the_last_checkpoint_fits_into_every_budget() {
+    let mut bench = Bench::new();
+    let long = "x".repeat(20_000);
+    bench.start(&json!([{ "name": "a", "description": long, "plan": long, "context": long, "acceptance": [long] }]));
+    bench.claim("agent1", "a").unwrap();
+    for number in 1..=4 {
+        let operation = checkpoint("a", &format!("step {number} is done"));
+        bench.0.write("agent1", operation).unwrap();
+    }
+    for budget in [100, 500, 8_000] {
+        let operation = GetContext { task: "a".to_owned(), workflow: None, budget: Some(budget) };
+        let context = bench.0.read(PERSON, operation).unwrap();
+        assert!(context.text.contains("step 4 is done"), "{budget}: {}", context.text);
+        assert!(context.text.starts_with("## Task\na ("), "{}", context.text);
+        assert!(context.tokens <= budget);
+        assert!(context.left_out.iter().any(|part| part.contains("parts of the task")), "{:?}", context.left_out);
+    }
+}
+
+#[test]
+fn prime_names_the_commands_even_if_an_agent_holds_many_leases() {
+    let mut bench = Bench::new();
+    let tasks: Vec<_> = (0..40).map(|number| json!({ "name": format!("task number {number}") })).collect();
+    bench.start(&json!(tasks));
+    for _ in 0..30 {
+        bench.0.write("agent1", claim(None)).unwrap();
+    }
+    let prime = bench.0.read("agent1", Prime::default()).unwrap();
+    assert!(prime.tokens <= 800, "{}", prime.tokens);
+    assert!(prime.text.contains("way task done") && prime.text.contains("Exit code 5"), "{}", prime.text);
+    assert_eq!(prime.left_out, ["25 leases"]);
+    // A new agent sees the next tasks.
+    let prime = bench.0.read("agent9", Prime::default()).unwrap();
+    assert!(prime.text.contains("task number 30"), "{}", prime.text);
+}
+
+#[test]
+fn a_task_shows_the_name_of_its_assignee() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }]));
+    bench.0.write(PERSON, registration(Some("agent1"), None)).unwrap();
+    let assign = AssignTask { task: "a".to_owned(), workflow: None, agent: Some("agent1".to_owned()) };
+    assert_eq!(bench.0.write(PERSON, assign).unwrap().assigned_to.as_deref(), Some("agent1"));
+}
+
+#[test]
+fn blockers_of_a_task_are_named_in_plan_order() {
+    let mut bench = Bench::new();
+    let first: Vec<String> = ["d", "a", "c", "b"].map(str::to_owned).into();
+    let mut tasks: Vec<_> = first.iter().map(|name| json!({ "name": name })).collect();
+    tasks.push(json!({ "name": "last", "depends_on": ["a", "b", "c", "d"] }));
+    bench.start(&json!(tasks));
+    assert_eq!(bench.task("last").blocked_by, first);
+    let page = bench.0.read(PERSON, ShowWorkflow { workflow: "w".to_owned() }).unwrap();
+    assert_eq!(page.tasks[4].depends_on, first);
+    let error = bench.claim("agent1", "last").unwrap_err();
+    assert_eq!(error.to_string(), "task last waits for d (pending), a (pending), c (pending), b (pending)");
+}
