@@ -38,7 +38,7 @@ impl Linked {
     }
 }
 
-/// Finds everything beside a workspace that is removed together with it.
+/// Finds everything beside a workspace that would be removed with it.
 pub(super) fn beside(plan: &Plan) -> Result<Beside> {
     let mut found = Beside::default();
     let home = plan.home();
@@ -60,12 +60,12 @@ fn is_own(plan: &Plan, name: &OsStr, kind: FileType) -> bool {
         "workspace" | "context" => kind.is_dir(),
         "layers" => kind.is_dir() && plan.strategy == Strategy::Overlay,
         "plan.json" | "setup.log" | "ready" => kind.is_file(),
-        // A replacement of the plan that was interrupted.
+        // An interrupted replacement of the plan.
         _ => kind.is_file() && name.starts_with(".plan.json."),
     }
 }
 
-/// Finds the repositories in an entry, and whether it has files besides. Links are not followed.
+/// Finds the repositories in an entry, and whether it has other files. Links are not followed.
 fn examine_entry(plan: &Plan, entry: &Path, kind: FileType, found: &mut Beside) -> Result<()> {
     if !kind.is_dir() {
         found.files.push(entry.to_owned());
@@ -91,7 +91,7 @@ fn examine_entry(plan: &Plan, entry: &Path, kind: FileType, found: &mut Beside) 
     Ok(())
 }
 
-/// Returns a directory as a worktree of the workspace's repository, if repository and worktree lead to each other.
+/// Returns a directory as a worktree of the workspace's repository, if repository and worktree point to each other.
 ///
 /// A job can write all of these files, and git would follow them anywhere.
 fn linked(plan: &Plan, root: &Path) -> Option<Linked> {

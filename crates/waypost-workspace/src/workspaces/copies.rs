@@ -1,7 +1,8 @@
-//! Snapshots of workspaces that no mirror can take: all their files, copied beside the workspaces.
+//! Snapshots of workspaces that have no mirror: copies of all their files, beside the workspaces.
 //!
-//! A copy of a directory without version control, and a share of Mercurial, have no objects that could be kept elsewhere;
-//! those of a git worktree and of a workspace of jj would be kept in the user's own repository. A copy appears under its name only when it is whole and on disk.
+//! A directory without version control and a Mercurial share have no git objects to save; those of a git worktree or a
+//! jj workspace would go to the user's own repository. A copy appears under its name only when it is complete and on
+//! disk.
 
 use std::fs;
 use std::io;
@@ -16,16 +17,16 @@ use super::dirs::{private_dir, remove_if_there};
 use super::model::{Name, Plan, Snapshot, Strategy};
 use crate::vcs::run::hg;
 
-/// How long somebody else who saves is waited for. Theirs may be large.
-const PATIENCE: Duration = Duration::from_mins(30);
+/// The maximum time to wait for another process that makes a copy, which may be large.
+const LOCK_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// What the directory of a copy says of it.
-const ABOUT: &str = "about.json";
+/// The file that describes a copy.
+const ABOUT_FILE: &str = "about.json";
 
-/// What version control tools keep in a workspace. It is saved, but put nowhere where a tool keeps its own.
-const OWN: [&str; 3] = [".git", ".hg", ".jj"];
+/// The directories of version control tools. They are saved, but not restored over a tool's existing directory.
+const TOOL_DIRS: [&str; 3] = [".git", ".hg", ".jj"];
 
-/// What a copy is of.
+/// The description of a copy.
 #[derive(Serialize, Deserialize)]
 struct About {
     plan: Plan,
@@ -35,33 +36,33 @@ struct About {
     left_out: Vec<String>,
 }
 
-/// Copies everything in a workspace under a name. The same name twice is an error.
+/// Saves a copy of everything in a workspace under a name. An existing name is an error.
 pub fn save_copy(plan: &Plan, id: &Name) -> Result<Snapshot> {
     check_dir(&plan.workspace)?;
     let dir = dir(&plan.workspaces);
     let cannot = |error: io::Error| Error::unavailable(format!("cannot write {}", dir.display())).because(error);
     create_private_dir(&dir).map_err(cannot)?;
-    let _lock = FileLock::acquire(&dir.join("lock"), PATIENCE)?;
+    let _lock = FileLock::acquire(&dir.join("lock"), LOCK_TIMEOUT)?;
     let path = dir.join(id.as_str());
     if path.symlink_metadata().is_ok() {
-        return Err(Error::conflict(format!("there is a snapshot {id} already")));
+        return Err(Error::conflict(format!("snapshot {id} exists already")));
     }
     let new = dir.join("new");
-    // Left by somebody who was interrupted: we hold the lock.
+    // An interrupted process left it: this one holds the lock.
     remove_if_there(&new)?;
     private_dir(&new)?;
     private_dir(&files(&new))?;
     let copied = copy_tree(&plan.workspace, &files(&new), &[])?;
     let about = About { plan: plan.clone(), head: head(plan)?, left_out: copied.left_out };
     let text = serde_json::to_vec_pretty(&about).map_err(|error| Error::internal(error.to_string()))?;
-    replace(&new.join(ABOUT), &text, 0o600).map_err(cannot)?;
-    // What it is a copy of may be gone the next moment.
+    replace(&new.join(ABOUT_FILE), &text, 0o600).map_err(cannot)?;
+    // The original may be deleted right afterwards.
     sync_file_system(&new).map_err(cannot)?;
     rename_new(&new, &path).and_then(|()| sync_dir(&path)).map_err(cannot)?;
     Ok(snapshot_of(id, &path, about))
 }
 
-/// Copies a directory to another place, where the copy takes the place of an older one.
+/// Copies a directory to another path, and replaces an older copy there.
 pub fn replace_copy(from: &Path, to: &Path) -> Result<()> {
     let cannot = |error: io::Error| Error::unavailable(format!("cannot write {}", to.display())).because(error);
     let dir = to.parent().unwrap_or(Path::new("/"));
@@ -75,18 +76,18 @@ pub fn replace_copy(from: &Path, to: &Path) -> Result<()> {
     rename_new(&new, to).and_then(|()| sync_dir(to)).map_err(cannot)
 }
 
-/// Deletes what somebody began to copy who was interrupted.
+/// Deletes a copy that an interrupted process left incomplete.
 pub(super) fn sweep(workspaces: &Path) -> Result<()> {
     let dir = dir(workspaces);
     if dir.join("new").symlink_metadata().is_err() {
         return Ok(());
     }
-    // Whoever holds the lock is at it.
+    // Another process that holds the lock is still making it.
     let _lock = FileLock::acquire(&dir.join("lock"), Duration::ZERO)?;
     remove_if_there(&dir.join("new"))
 }
 
-/// Lists the copies of workspaces that came from a repository, or of all.
+/// Lists the copies of workspaces, of all or of one source repository.
 pub fn copies(workspaces: &Path, source: Option<&Path>) -> Result<Vec<Snapshot>> {
     let dir = dir(workspaces);
     let entries = match fs::read_dir(&dir) {
@@ -99,7 +100,7 @@ pub fn copies(workspaces: &Path, source: Option<&Path>) -> Result<Vec<Snapshot>>
         let Some(id) = entry.file_name().into_string().ok().and_then(|name| Name::try_from(name).ok()) else {
             continue;
         };
-        // "new" is one that somebody makes, "lock" none at all.
+        // "new" is a copy in progress, "lock" is no copy.
         let Some(about) = read(&entry.path()).ok().filter(|_| id.as_str() != "new") else { continue };
         if source.is_none_or(|source| about.plan.source.as_deref() == Some(source)) {
             found.push(snapshot_of(&id, &entry.path(), about));
@@ -109,13 +110,13 @@ pub fn copies(workspaces: &Path, source: Option<&Path>) -> Result<Vec<Snapshot>>
     Ok(found)
 }
 
-/// Brings the files of a workspace to what was copied. What is there goes, so it was saved before if anybody wants it.
+/// Replaces the files of a workspace with those of a copy. The caller has saved the current files, if they are needed.
 pub(super) fn restore_copy(plan: &Plan, saved: &Path) -> Result<()> {
     check_dir(&plan.workspace)?;
     let about = read(saved)?;
     let cannot = |error| Error::unavailable(format!("cannot write {}", plan.workspace.display())).because(error);
-    // A tool's own directory belongs to where it is, unless it was copied with everything else.
-    let own: &[&str] = if plan.strategy == Strategy::Copy { &[] } else { &OWN };
+    // Keep the directory of a version control tool, unless the workspace itself is a plain copy.
+    let own: &[&str] = if plan.strategy == Strategy::Copy { &[] } else { &TOOL_DIRS };
     if let Some(head) = about.head.as_deref().filter(|_| is_of_hg(plan)) {
         hg(&plan.workspace).args(["update", "--clean", "--rev", head]).stdout()?;
     }
@@ -142,7 +143,7 @@ fn is_of_hg(plan: &Plan) -> bool {
     plan.strategy == Strategy::Worktree && plan.git_dir.is_none()
 }
 
-/// The commit that the files of a share are changes to.
+/// Returns the commit that a Mercurial share is on.
 fn head(plan: &Plan) -> Result<Option<String>> {
     if !is_of_hg(plan) {
         return Ok(None);
@@ -151,8 +152,8 @@ fn head(plan: &Plan) -> Result<Option<String>> {
 }
 
 fn read(path: &Path) -> Result<About> {
-    let damaged = || Error::damaged(format!("{} is no snapshot", path.display()));
-    let text = fs::read(path.join(ABOUT)).map_err(|error| damaged().because(error))?;
+    let damaged = || Error::damaged(format!("{} is not a snapshot", path.display()));
+    let text = fs::read(path.join(ABOUT_FILE)).map_err(|error| damaged().because(error))?;
     serde_json::from_slice(&text).map_err(|error| damaged().because(error))
 }
 
@@ -169,12 +170,12 @@ fn snapshot_of(id: &Name, path: &Path, about: About) -> Snapshot {
     }
 }
 
-/// A link in the place of a workspace would lead elsewhere.
+/// Refuses a link in place of a workspace's directory.
 fn check_dir(path: &Path) -> Result<()> {
     if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
         return Ok(());
     }
-    Err(Error::refused(format!("{} is not the directory that was made", path.display())))
+    Err(Error::refused(format!("{} is not the directory that Waypost made", path.display())))
 }
 
 fn dir(workspaces: &Path) -> PathBuf {

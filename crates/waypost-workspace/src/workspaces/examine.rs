@@ -1,4 +1,4 @@
-//! What is in a workspace that somebody could miss.
+//! Finds work in a workspace that a removal would lose.
 
 use std::path::{Path, PathBuf};
 
@@ -17,47 +17,47 @@ use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
 use crate::vcs::run::Git;
 use crate::worktrees::{self, PlainIndex, count, nested_repositories};
 
-/// What was found in a workspace.
+/// The findings in a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
-    /// Tracked files that are not as committed.
+    /// Tracked files with uncommitted changes.
     pub changed: Vec<String>,
     /// Files that are neither tracked nor ignored.
     pub untracked: Vec<String>,
-    /// Ignored files and directories, which no snapshot keeps.
+    /// Ignored files and directories, which snapshots do not contain.
     pub ignored: Vec<String>,
-    /// How many commits neither a remote nor the base has.
+    /// The number of commits that neither a remote nor the base has.
     pub unpushed: usize,
-    /// Operations that were begun and not ended, each with how to end it.
+    /// Unfinished operations, each with the command that ends it.
     pub under_way: Vec<(String, String)>,
-    /// Other repositories in it, which no snapshot keeps.
+    /// Other repositories in it, which snapshots do not contain.
     pub nested: Vec<String>,
-    /// How many commits only a reflog leads to.
+    /// The number of commits that only a reflog leads to.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub abandoned: usize,
-    /// Git worktrees of its repository beside it, with work in them.
+    /// Git worktrees of its repository beside it, with unsaved work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worktrees: Vec<WorktreeFindings>,
-    /// What else no snapshot keeps, each with what to do about it.
+    /// Other things that snapshots do not contain, each with advice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_the_way: Vec<(String, String)>,
-    /// What the version control says besides.
+    /// Other findings of the version control tool.
     pub other: Vec<String>,
-    /// Processes that live in it.
+    /// Processes that use it.
     pub living: Vec<Process>,
 }
 
 /// Work in a git worktree that a job added beside its workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeFindings {
-    /// Where it is.
+    /// Its root.
     #[serde(with = "path_text::serde")]
     pub path: PathBuf,
-    /// Tracked files that are not as committed.
+    /// Tracked files with uncommitted changes.
     pub changed: Vec<String>,
     /// Files that are neither tracked nor ignored.
     pub untracked: Vec<String>,
-    /// Operations that were begun and not ended, each with how to end it.
+    /// Unfinished operations, each with the command that ends it.
     pub under_way: Vec<(String, String)>,
 }
 
@@ -70,7 +70,7 @@ impl WorktreeFindings {
     }
 }
 
-/// Says how many files are changed and how many are new, if any.
+/// Describes changed and new files, if any.
 fn uncommitted(changed: &[String], untracked: &[String]) -> Vec<String> {
     let some =
         |list: &[String], what: &str| (!list.is_empty()).then(|| format!("{} {what}", count(list.len(), "file")));
@@ -86,7 +86,7 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Findings {
-    /// Says what would be lost with it, in words.
+    /// Describes the work that a removal would lose.
     pub fn at_risk(&self) -> Vec<String> {
         let some = |number: usize, words: String| (number > 0).then_some(words);
         let commits = [
@@ -104,17 +104,17 @@ impl Findings {
             .collect()
     }
 
-    /// Says what would be lost even if all else is saved first.
+    /// Describes the work that a removal would lose even after a snapshot.
     pub fn unsaved(&self) -> Vec<String> {
         let nested = self.nested.iter().map(|path| format!("another repository in it, {path}"));
         nested.chain(self.in_the_way.iter().map(|(what, _)| what.clone())).collect()
     }
 }
 
-/// Looks for everything in a workspace that somebody could miss.
+/// Finds all work in a workspace that a removal would lose.
 pub fn examine(plan: &Plan) -> Result<Findings> {
     let mut findings = match plan.strategy {
-        Strategy::Clone | Strategy::Overlay => look(plan)?,
+        Strategy::Clone | Strategy::Overlay => examine_clone(plan)?,
         Strategy::Worktree | Strategy::Jj => of_worktree(plan)?,
         Strategy::Copy => Findings { other: changed_copy(plan)?, ..Findings::default() },
         Strategy::InPlace => Findings::default(),
@@ -126,7 +126,7 @@ pub fn examine(plan: &Plan) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Returns what a workspace takes on disk, with its context. What is only laid under it is not counted.
+/// Returns the disk usage of a workspace and its context, without the lower layer of an overlay.
 pub fn measure(plan: &Plan) -> Result<Usage> {
     match plan.strategy {
         Strategy::InPlace => measure_tree(&plan.workspace),
@@ -134,7 +134,7 @@ pub fn measure(plan: &Plan) -> Result<Usage> {
     }
 }
 
-fn look(plan: &Plan) -> Result<Findings> {
+fn examine_clone(plan: &Plan) -> Result<Findings> {
     enter(plan)?;
     let root = &plan.workspace;
     let git = Git::of_workspace(root)?;
@@ -148,7 +148,7 @@ fn look(plan: &Plan) -> Result<Findings> {
         nested: found.nested,
         ..Findings::default()
     };
-    // Branches, tags, stashes, and what HEAD is on without any of them.
+    // Branches, tags, stashes and a detached HEAD.
     let mut lacking = git.command().args(["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"]);
     if let Some(base) = &plan.base {
         lacking = lacking.arg(base);
@@ -172,7 +172,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Returns whether something would be lost with them that is in no commit.
+    /// Returns whether there is uncommitted work.
     pub(super) fn has_work(&self) -> bool {
         !self.changed.is_empty() || !self.untracked.is_empty() || !self.under_way.is_empty()
     }
@@ -184,7 +184,7 @@ pub(super) fn examine_files(git: &Git, git_dir: &Path, root: &Path) -> Result<Fi
     let under_way = under_way.map(|(_, what, end)| ((*what).to_owned(), (*end).to_owned())).collect();
     let nested = nested(root)?;
     let mut files = Files { changed: Vec::new(), untracked: Vec::new(), ignored: Vec::new(), under_way, nested };
-    // Submodules have programs of their own.
+    // Submodules are ignored: their configuration may name programs.
     let index = PlainIndex::new(git, git_dir, root)?;
     let status = [
         "status",
@@ -209,7 +209,7 @@ pub(super) fn examine_files(git: &Git, git_dir: &Path, root: &Path) -> Result<Fi
     Ok(files)
 }
 
-/// Adds what a job left beside its workspace.
+/// Adds findings beside a workspace.
 fn examine_beside(plan: &Plan, findings: &mut Findings) -> Result<()> {
     const MOVE: &str = "move it out of the workspace's directory, or delete it if you are done with it";
     let found = beside(plan)?;
@@ -226,7 +226,7 @@ fn examine_beside(plan: &Plan, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Adds the work in a git worktree beside a workspace. Its commits are the repository's, and counted there.
+/// Adds uncommitted work in a git worktree beside a workspace. Its commits are counted with those of the repository.
 fn examine_linked(plan: &Plan, linked: &Linked, findings: &mut Findings) -> Result<()> {
     let git = linked.git()?;
     let files = examine_files(&git, &linked.git_dir, &linked.root)?;
@@ -240,7 +240,7 @@ fn examine_linked(plan: &Plan, linked: &Linked, findings: &mut Findings) -> Resu
         findings.worktrees.extend((!found.at_risk().is_empty()).then_some(found));
         return Ok(());
     }
-    // It is a worktree of the user's repository, where a snapshot of the workspace leaves nothing.
+    // It is a worktree of the user's repository, into which snapshots are not written.
     let mut at_risk = found.at_risk();
     let lacking = git
         .command()
@@ -256,7 +256,7 @@ fn examine_linked(plan: &Plan, linked: &Linked, findings: &mut Findings) -> Resu
     Ok(())
 }
 
-/// Lists repositories in a workspace, by their paths in it.
+/// Lists the repositories inside a workspace, by relative path.
 pub(super) fn nested(root: &Path) -> Result<Vec<String>> {
     let found = nested_repositories(root)?;
     let relative = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
@@ -265,12 +265,12 @@ pub(super) fn nested(root: &Path) -> Result<Vec<String>> {
 
 fn of_worktree(plan: &Plan) -> Result<Findings> {
     let found = worktrees::examine(&source(plan)?, &plan.workspace)?;
-    // A copy of all files has all that Mercurial keeps with them.
+    // A copy of all files includes Mercurial's state, so nothing is in the way.
     let (saved, in_the_way) = if is_copied(plan) { (found.in_the_way, vec![]) } else { (vec![], found.in_the_way) };
     let mut other = found.at_risk;
     other.extend(saved.into_iter().map(|(what, _)| what));
     if let (Some(base), Some(_)) = (&plan.base, &plan.git_dir) {
-        // Without a remote, commits are as safe as their branch; but what was there before is not this job's.
+        // Commits that existed before the job are not its work.
         let git = Git::in_worktree(&plan.workspace)?;
         let commits = git.command().args(["rev-list", "--count", "HEAD", "--not", "--remotes", base]).stdout()?;
         if commits == "0" {
@@ -284,7 +284,7 @@ fn of_worktree(plan: &Plan) -> Result<Findings> {
     Ok(Findings { ignored: found.ignored, in_the_way, other, abandoned, ..Findings::default() })
 }
 
-/// Without version control nothing tells what a job changed, so everything counts.
+/// Without version control, any file may be the job's work.
 fn changed_copy(plan: &Plan) -> Result<Vec<String>> {
     let mut entries = std::fs::read_dir(&plan.workspace)
         .map_err(|error| Error::unavailable(format!("cannot read {}", plan.workspace.display())).because(error))?;

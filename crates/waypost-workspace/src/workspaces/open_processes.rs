@@ -1,38 +1,38 @@
-//! Which processes live in a directory: work there, or have a file of it open.
+//! Finds processes that use a directory: as working directory, or with an open file.
 //!
-//! Only Linux tells. Elsewhere nobody is seen, and what keeps track of jobs must know by itself.
+//! Only Linux provides this. Elsewhere the list is empty, and the caller must keep track of its jobs.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
 
-/// A process, as it was when it was looked at.
+/// A process that uses a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// Its id.
     pub id: u32,
-    /// What its program is called.
+    /// The name of its program.
     pub name: String,
-    /// Where it was seen.
+    /// The path that it uses.
     #[serde(with = "waypost_core::path_text::serde")]
     pub at: PathBuf,
 }
 
-/// Lists the processes that live in a directory or below. One that may not be looked at is another user's.
+/// Lists the processes that use a directory or anything below it. Processes of other users are not visible.
 pub fn living_in(dir: &Path) -> Result<Vec<Process>> {
     let Ok(dir) = std::fs::canonicalize(dir) else { return Ok(Vec::new()) };
     let processes = match std::fs::read_dir("/proc") {
         Ok(processes) => processes,
         Err(_) if !cfg!(target_os = "linux") => return Ok(Vec::new()),
-        // "Nobody is there" and "cannot look" are not the same.
-        Err(error) => return Err(Error::unavailable("cannot see which processes there are").because(error)),
+        // A failure must not find_use like an unused directory.
+        Err(error) => return Err(Error::unavailable("cannot list processes").because(error)),
     };
     let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    Ok(numbers.filter_map(|id| look(id, &dir)).collect())
+    Ok(numbers.filter_map(|id| find_use(id, &dir)).collect())
 }
 
-fn look(id: u32, dir: &Path) -> Option<Process> {
+fn find_use(id: u32, dir: &Path) -> Option<Process> {
     let own = PathBuf::from(format!("/proc/{id}"));
     let is_inside = |link: PathBuf| std::fs::read_link(link).ok().filter(|target| target.starts_with(dir));
     let opened = || {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_file_is_seen_and_a_closed_one_is_not() {
+    fn a_process_uses_a_directory_while_it_has_a_file_open() {
         let dir = tempfile::tempdir().unwrap();
         let file = std::fs::File::create(dir.path().join("file")).unwrap();
         let living = living_in(dir.path()).unwrap();

@@ -1,8 +1,8 @@
-//! Workspaces made in advance, so that a job only has to take one.
+//! Workspaces made in advance, so that a job can start at once.
 //!
-//! A slot of the pool is a workspace like any other, in a directory of the pool. Taking it moves it to the job and brings
-//! it to the asked commit. One that a job gives back gets a new git directory, and every file in it is compared with what
-//! git has, since a job may have set a file's times as it liked.
+//! A slot is an ordinary workspace in the pool's directory. Taking it moves it to the job's directory and updates it to
+//! the requested commit. A workspace that is given back gets a new git directory, and every file is compared with git's
+//! content, since a job may have changed file times.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,41 +23,41 @@ use super::plan::real;
 use super::{git_dir, held_mirror, plan_file};
 use crate::vcs::run::{Git, Own};
 
-/// How long others who use the pool are waited for.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// The maximum time to wait for another process that uses the pool.
+const LOCK_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What is in the directory of a workspace that can be taken.
-const READY: &str = "ready";
+/// The file that marks a slot as complete.
+const READY_FILE: &str = "ready";
 
-/// A workspace of the pool.
+/// A workspace in the pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
-    /// The plan that it was made by.
+    /// Its plan.
     pub plan: Plan,
-    /// Processes that live in it. It is not taken as long as there are any.
+    /// Processes that use it. A slot in use is not taken.
     pub living: Vec<Process>,
 }
 
-/// Makes a workspace for the pool, by a plan for a workspace like any other.
+/// Makes a workspace for the pool, from an ordinary plan.
 pub fn warm(plan: &Plan, means: &Means<'_>) -> Result<Slot> {
     let pool = pool_of(plan)?;
     let plan = in_pool(plan, &pool);
     make(&plan, means)?;
-    say_ready(&plan.home())?;
+    mark_ready(&plan.home())?;
     Ok(Slot { plan, living: Vec::new() })
 }
 
-/// Returns the plan that [`warm`] makes a workspace by.
+/// Returns the plan that [`warm`] uses.
 pub fn pooled(plan: &Plan) -> Result<Plan> {
     Ok(in_pool(plan, &pool_of(plan)?))
 }
 
-/// Lists the workspaces of the pool that a plan could take.
+/// Lists the slots that a plan could take.
 pub fn list(plan: &Plan) -> Result<Vec<Slot>> {
     list_in(&pool_of(plan)?)
 }
 
-/// Lists the workspaces of the pool that borrow from a mirror.
+/// Lists the slots that borrow from a mirror.
 pub fn list_of(mirror: &Path, workspaces: &Path) -> Result<Vec<Slot>> {
     list_in(&pool_at(mirror, &real(workspaces)))
 }
@@ -66,9 +66,9 @@ fn list_in(pool: &Path) -> Result<Vec<Slot>> {
     let Ok(entries) = fs::read_dir(pool) else { return Ok(Vec::new()) };
     let mut slots = Vec::new();
     for entry in entries.flatten() {
-        // One that is not whole has no mark, or is being made; its maker's row names it.
+        // An incomplete slot has no plan or is not ready; the record of the process that makes it names it.
         let Some(slot) = plan_file::read(&entry.path()) else { continue };
-        if slot.home() == entry.path() && slot.home().join(READY).is_file() {
+        if slot.home() == entry.path() && slot.home().join(READY_FILE).is_file() {
             slots.push(Slot { living: living_in(&slot.home())?, plan: slot });
         }
     }
@@ -76,16 +76,16 @@ fn list_in(pool: &Path) -> Result<Vec<Slot>> {
     Ok(slots)
 }
 
-/// Takes a workspace out of the pool for a plan, brought to its commit with no file of anybody else in it.
+/// Takes a workspace out of the pool for a plan: updated to its commit, without files of another job.
 ///
-/// None if the pool has none that nobody lives in. The plan was written down before.
+/// None if the pool has no unused slot. The caller has recorded the plan before.
 pub fn take(plan: &Plan, means: &Means<'_>) -> Result<Option<Made>> {
     if plan.strategy != Strategy::Clone {
         return Ok(None);
     }
-    let Some(slot) = claim(plan)? else { return Ok(None) };
+    let Some(slot) = move_slot(plan)? else { return Ok(None) };
     let identity = FileIdentity::of_entry(&plan.home())
-        .map_err(|error| Error::unavailable(format!("cannot look at {}", plan.home().display())).because(error))?;
+        .map_err(|error| Error::unavailable(format!("cannot access {}", plan.home().display())).because(error))?;
     let taken = (|| {
         {
             let held = held_mirror::hold(Mirror::of(plan)?, plan)?;
@@ -96,16 +96,16 @@ pub fn take(plan: &Plan, means: &Means<'_>) -> Result<Option<Made>> {
     })();
     taken.inspect_err(|_| {
         if let Err(error) = abandon(plan) {
-            log::debug!("cannot take back workspace {}: {}", plan.name, error.full_message());
+            log::debug!("cannot remove workspace {}: {}", plan.name, error.full_message());
         }
     })?;
-    // What it borrowed is kept in the name of its new owner by now.
+    // The new owner's refs keep the borrowed objects by now.
     held_mirror::release(&Mirror::of(plan)?, &slot.name)?;
     let (base, strategy) = (plan.base.clone(), plan.strategy);
     Ok(Some(Made { identity: Some(identity.into()), base, strategy, files: Files::Copied, notes: Vec::new() }))
 }
 
-/// Returns the plan that [`give_back`] makes of a workspace's, to be written down before.
+/// Returns the plan of the slot that [`give_back`] makes. The caller records it before.
 pub fn returned(plan: &Plan, slot: &Name) -> Result<Plan> {
     let mut next = in_pool(plan, &pool_of(plan)?);
     next.name = slot.clone();
@@ -114,18 +114,18 @@ pub fn returned(plan: &Plan, slot: &Name) -> Result<Plan> {
     Ok(next)
 }
 
-/// Gives a workspace back to the pool as [`returned`] says, with nothing in it of what was done there.
+/// Gives a workspace back to the pool under the plan from [`returned`], without anything that the job left in it.
 ///
-/// What is worth keeping was saved before. If it is not fit for the pool it stays where it is; if it cannot be made clean it
-/// is left as the slot, which the caller abandons.
+/// The caller has saved the work before. A workspace that is not fit for the pool stays where it is. If cleaning fails,
+/// it stays as an incomplete slot, which the caller abandons.
 pub fn give_back(plan: &Plan, identity: Identity, next: &Plan) -> Result<Slot> {
     let is_same = FileIdentity::of_entry(&plan.home()).is_ok_and(|found| Identity::from(found) == identity);
-    // All else is deleted there, so a link to elsewhere in its place would be a disaster.
+    // Cleaning deletes files, so it must not follow a link that replaced the directory.
     if !is_same || !plan.workspace.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-        return Err(Error::refused(format!("{} is not the directory that was made", plan.workspace.display())));
+        return Err(Error::refused(format!("{} is not the directory that Waypost made", plan.workspace.display())));
     }
     if plan.strategy != Strategy::Clone {
-        return Err(Error::refused("only what was cloned can be used again"));
+        return Err(Error::refused("only a clone can be given back to the pool"));
     }
     let living = living_in(&plan.home())?;
     if let Some(first) = living.first() {
@@ -136,9 +136,9 @@ pub fn give_back(plan: &Plan, identity: Identity, next: &Plan) -> Result<Slot> {
             plan.home().display()
         )));
     }
-    // A second name of a file would let its holder change it later.
+    // The owner of another hard link could change the file later.
     if measure_tree(&plan.workspace)?.hard_links > 0 {
-        return Err(Error::refused(format!("{} has files with several names", plan.workspace.display())));
+        return Err(Error::refused(format!("{} has files with several hard links", plan.workspace.display())));
     }
     if !nested(&plan.workspace)?.is_empty() {
         return Err(Error::refused(format!("{} has other repositories in it", plan.workspace.display())));
@@ -150,25 +150,25 @@ pub fn give_back(plan: &Plan, identity: Identity, next: &Plan) -> Result<Slot> {
     create_private_dir(&next.workspaces).map_err(|error| cannot_move(&plan.home(), error))?;
     plan_file::write(next, &plan.home())?;
     rename_new(&plan.home(), &next.home()).map_err(|error| cannot_move(&plan.home(), error))?;
-    // From here on it is the slot's, whatever happens. It can be taken once it is clean and says that it is ready.
+    // From here on it is a slot. It can be taken once it is clean and marked as ready.
     renew_git_dir(next, PathBuf::new())?;
-    compare_all(next)?;
+    refresh_index(next)?;
     clean(next)?;
     empty_home(next)?;
-    say_ready(&next.home())?;
+    mark_ready(&next.home())?;
     held_mirror::release(&Mirror::of(plan)?, &plan.name)?;
     Ok(Slot { plan: next.clone(), living: Vec::new() })
 }
 
-/// Moves a slot to a plan's place.
-fn claim(plan: &Plan) -> Result<Option<Plan>> {
+/// Moves a slot to the directory of a plan. Returns the slot's plan.
+fn move_slot(plan: &Plan) -> Result<Option<Plan>> {
     let pool = pool_of(plan)?;
     if !pool.is_dir() {
         return Ok(None);
     }
-    let _lock = FileLock::acquire(&pool.with_extension("lock"), PATIENCE)?;
+    let _lock = FileLock::acquire(&pool.with_extension("lock"), LOCK_TIMEOUT)?;
     let slots = list(plan)?;
-    // The one that is at the commit already comes first.
+    // Prefer a slot that is already at the commit.
     let free = || slots.iter().filter(|slot| slot.living.is_empty());
     let Some(slot) = free().find(|slot| slot.plan.base == plan.base).or_else(|| free().next()) else {
         return Ok(None);
@@ -177,14 +177,14 @@ fn claim(plan: &Plan) -> Result<Option<Plan>> {
     if !plan_file::is_of(&slot.plan, &from)? {
         return Ok(None);
     }
-    // From here on it is where the plan says. That it still calls itself a slot does not confuse who cleans up.
+    // From here on it belongs to the plan. Until its plan file is rewritten, `abandon` recognizes it as a slot.
     rename_new(&from, &to).map_err(|error| cannot_move(&from, error))?;
     plan_file::write(plan, &to)?;
-    fs::remove_file(to.join(READY)).map_err(|error| cannot_move(&to, error))?;
+    fs::remove_file(to.join(READY_FILE)).map_err(|error| cannot_move(&to, error))?;
     Ok(Some(slot.plan.clone()))
 }
 
-/// Writes the git directory anew, for the plan's branch and commit. An index is kept if one is named.
+/// Replaces the git directory with a new one for the plan's branch and commit. Keeps `index`, if it exists.
 fn renew_git_dir(plan: &Plan, index: PathBuf) -> Result<()> {
     let (own, new) = (plan.workspace.join(".git"), plan.home().join("git"));
     let failed = |error| Error::unavailable(format!("cannot write {}", own.display())).because(error);
@@ -199,22 +199,22 @@ fn renew_git_dir(plan: &Plan, index: PathBuf) -> Result<()> {
     remove_if_there(&old)
 }
 
-/// Brings the files to the plan's commit, and removes all others.
+/// Resets the files to the plan's commit, and removes all others.
 fn clean(plan: &Plan) -> Result<()> {
     let git = Git::trusted(&plan.workspace.join(".git"), Some(&plan.workspace));
     git.command().args(["reset", "--quiet", "--hard", plan.base()?]).stdout()?;
     git.command().args(["clean", "--quiet", "-ffdx"]).stdout().map(drop)
 }
 
-/// Makes an index that knows every file by its content, whatever its times say.
-fn compare_all(plan: &Plan) -> Result<()> {
+/// Makes an index that compares every file by content, whatever its times are.
+fn refresh_index(plan: &Plan) -> Result<()> {
     let git = Git::trusted(&plan.workspace.join(".git"), Some(&plan.workspace));
     git.command().args(["read-tree", "--reset", plan.base()?]).stdout()?;
-    // It ends with 1 if files differ, which reset then mends.
+    // It exits with 1 if files differ. The reset that follows restores them.
     git.command().args(["update-index", "-q", "--really-refresh"]).code().map(drop)
 }
 
-/// Removes what else is in a workspace's directory: what the job was told, what it logged.
+/// Removes everything else in a workspace's directory: the job's context and logs.
 fn empty_home(plan: &Plan) -> Result<()> {
     let home = plan.home();
     let failed = |error| Error::unavailable(format!("cannot empty {}", home.display())).because(error);
@@ -233,9 +233,9 @@ fn empty_home(plan: &Plan) -> Result<()> {
     private_dir(&plan.context())
 }
 
-/// Says that a workspace is whole. What does not say so is being made, or was left by somebody who was interrupted.
-fn say_ready(home: &Path) -> Result<()> {
-    fs::File::create(home.join(READY)).map(drop).map_err(|error| cannot_move(home, error))
+/// Marks a slot as complete. A slot without the mark is being made, or an interrupted process left it.
+fn mark_ready(home: &Path) -> Result<()> {
+    fs::File::create(home.join(READY_FILE)).map(drop).map_err(|error| cannot_move(home, error))
 }
 
 fn in_pool(plan: &Plan, pool: &Path) -> Plan {
@@ -245,14 +245,14 @@ fn in_pool(plan: &Plan, pool: &Path) -> Plan {
     plan
 }
 
-/// The directory of the workspaces of one repository that wait to be taken.
+/// Returns the pool directory of a plan's repository.
 fn pool_of(plan: &Plan) -> Result<PathBuf> {
     Ok(pool_at(Mirror::of(plan)?.path(), &plan.workspaces))
 }
 
 fn pool_at(mirror: &Path, workspaces: &Path) -> PathBuf {
     let name = mirror.file_stem().unwrap_or_default();
-    // A plan of the pool itself is in it already.
+    // The plan of a slot is in the pool already.
     if workspaces.file_name() == Some(name) {
         return workspaces.to_owned();
     }

@@ -1,7 +1,7 @@
-//! Bringing what a job did to where it belongs, and noticing that it arrived.
+//! Commits and pushes the work of a job, and checks whether it was merged.
 //!
-//! Git runs on the mirror, whose configuration is ours: a job could have written into its own that everything goes
-//! elsewhere. Addresses with secrets are handed to git through its environment, and written nowhere.
+//! Git runs on the mirror, whose configuration only Waypost writes: a job could have redirected its own remote. URLs
+//! with secrets are passed to git in its environment and written nowhere.
 
 use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
@@ -14,7 +14,7 @@ use super::repair::ensure_usable;
 use crate::vcs::git_layout;
 use crate::vcs::run::{self, Git, Own, Tool, UPLOAD_PACK};
 
-/// Whether the work of a workspace is in the branch that others build on.
+/// Whether the work of a workspace is in the default branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Merged {
@@ -22,13 +22,13 @@ pub enum Merged {
     Whole,
     /// Its changes are, in other commits.
     Squashed,
-    /// Something is missing.
+    /// Some changes are missing.
     No,
-    /// There is nothing to be merged.
+    /// There is nothing to merge.
     Nothing,
 }
 
-/// Commits everything that is not ignored, in the name of whoever the source says. None if nothing changed.
+/// Commits all files that are not ignored, with the author of the source checkout. None if nothing changed.
 pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
     enter(plan)?;
     let git = Git::of_workspace(&plan.workspace)?;
@@ -36,14 +36,14 @@ pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
     if git.command().args(["diff", "--cached", "--quiet"]).succeeds()? {
         return Ok(None);
     }
-    let known = plan.checkout.as_deref().map(Git::in_worktree).transpose()?;
-    let known =
-        known.map(|git| git.command().args(["var", "GIT_AUTHOR_IDENT"]).stdout_or_none()).transpose()?.flatten();
-    let known = known.as_deref().and_then(|ident| {
+    let author = plan.checkout.as_deref().map(Git::in_worktree).transpose()?;
+    let author =
+        author.map(|git| git.command().args(["var", "GIT_AUTHOR_IDENT"]).stdout_or_none()).transpose()?.flatten();
+    let author = author.as_deref().and_then(|ident| {
         let (name, rest) = ident.split_once(" <")?;
         Some((name.to_owned(), rest.split_once('>')?.0.to_owned()))
     });
-    let (name, email) = known.unwrap_or_else(|| ("waypost".to_owned(), "waypost@localhost".to_owned()));
+    let (name, email) = author.unwrap_or_else(|| ("waypost".to_owned(), "waypost@localhost".to_owned()));
     let mut tool = git.command();
     for role in ["AUTHOR", "COMMITTER"] {
         tool = tool.env(&format!("GIT_{role}_NAME"), &name).env(&format!("GIT_{role}_EMAIL"), &email);
@@ -52,10 +52,10 @@ pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
     head(plan).map(Some)
 }
 
-/// Opens a pull request for what was pushed to a branch. Returns its address.
+/// Opens a pull request for a pushed branch. Returns its URL.
 pub fn open_pull_request(plan: &Plan, branch: &str) -> Result<String> {
     let Some(checkout) = &plan.checkout else {
-        return Err(Error::refused(format!("workspace {} comes from no checkout on this machine", plan.name)));
+        return Err(Error::refused(format!("workspace {} does not come from a checkout on this machine", plan.name)));
     };
     let title = Git::of_workspace(&plan.workspace)?.command().args(["show", "--no-patch", "--format=%s", "HEAD"]);
     run::open_pull_request(checkout, branch, &title.stdout()?)
@@ -67,16 +67,16 @@ pub fn head(plan: &Plan) -> Result<String> {
     resolve(&Git::of_workspace(&plan.workspace)?, "HEAD")
 }
 
-/// Pushes the commit a workspace is on to a branch of the remote. Returns the commit.
+/// Pushes a workspace's HEAD to a branch of the remote. Returns the commit.
 ///
-/// The branch there is only moved forward. `url` is the remote's address with its secrets, if the source's own
-/// configuration does not have it.
+/// The push is never forced. `url` is the remote's URL with secrets, if the source's own configuration does not have
+/// it.
 pub fn push(plan: &Plan, branch: &str, own: Own, url: Option<&str>) -> Result<String> {
     enter(plan)?;
     let workspace = Git::of_workspace(&plan.workspace)?;
     let commit = resolve(&workspace, "HEAD")?;
-    let there = format!("refs/heads/{branch}");
-    if branch.starts_with('-') || !workspace.command().args(["check-ref-format", &there]).succeeds()? {
+    let remote_ref = format!("refs/heads/{branch}");
+    if branch.starts_with('-') || !workspace.command().args(["check-ref-format", &remote_ref]).succeeds()? {
         return Err(Error::invalid(format!("{branch:?} cannot be a branch")));
     }
     let git = with_remote(plan, url, true)?;
@@ -89,15 +89,15 @@ pub fn push(plan: &Plan, branch: &str, own: Own, url: Option<&str>) -> Result<St
         "--receive-pack=git-receive-pack",
         "--",
         "waypost",
-        &format!("{commit}:{there}"),
+        &format!("{commit}:{remote_ref}"),
     ]);
     push.stdout()?;
-    let here = format!("refs/remotes/origin/{branch}");
-    workspace.command().args(["update-ref", "-m", "waypost: push", &here, &commit]).stdout()?;
+    let tracking_ref = format!("refs/remotes/origin/{branch}");
+    workspace.command().args(["update-ref", "-m", "waypost: push", &tracking_ref, &commit]).stdout()?;
     Ok(commit)
 }
 
-/// Returns whether what a workspace did is in the branch that others build on, as fetched now.
+/// Fetches the default branch and returns whether it contains a workspace's work.
 pub fn merged(plan: &Plan, own: Own, url: Option<&str>) -> Result<Merged> {
     enter(plan)?;
     let workspace = Git::of_workspace(&plan.workspace)?;
@@ -115,23 +115,23 @@ pub fn merged(plan: &Plan, own: Own, url: Option<&str>) -> Result<Merged> {
     if is_ancestor.succeeds()? {
         return Ok(Merged::Whole);
     }
-    // If merging it changes nothing, its changes are there, however they got there.
+    // If a merge would change nothing, the branch has the changes already.
     let merge = borrowing(git.command(), plan).args(["merge-tree", "--write-tree", "--no-messages", &upstream, &head]);
     let (Some(tree), whole) = (merge.stdout_or_none()?, format!("{upstream}^{{tree}}")) else { return Ok(Merged::No) };
     let upstream = git.command().args(["rev-parse", "--verify", &whole]).stdout()?;
     Ok(if tree == upstream { Merged::Squashed } else { Merged::No })
 }
 
-/// Git on the mirror, which also sees what the workspace made.
+/// Lets git on the mirror also read the workspace's objects.
 fn borrowing(tool: Tool, plan: &Plan) -> Tool {
     tool.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", plan.workspace.join(".git/objects"))
 }
 
-/// Git on the mirror, to which the real remote is known.
+/// Git on the mirror, with the real remote.
 fn with_remote(plan: &Plan, url: Option<&str>, is_push: bool) -> Result<Git> {
     let mirror = Mirror::of(plan)?;
     ensure_usable(&mirror)?;
-    // The source's own configuration may have a secret in its address. It stays there.
+    // The source's own configuration may have a URL with a secret, which is not copied.
     let remotes = plan.git_dir.as_deref().map(git_layout::remotes).unwrap_or_default();
     let known = remotes.iter().find(|remote| remote.name == "origin");
     let known = known.map(|remote| remote.push_url.as_ref().filter(|_| is_push).unwrap_or(&remote.url).as_str());

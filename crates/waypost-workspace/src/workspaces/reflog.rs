@@ -1,6 +1,6 @@
-//! Finds commits that only reflogs lead to: amended, reset away, or left on a branch that was deleted.
+//! Finds commits that only reflogs lead to: amended, reset away, or left on a deleted branch.
 //!
-//! Reflogs go with the git directory that they are in, and with them the last way to such a commit.
+//! When the git directory is deleted, its reflogs are lost, and with them the last reference to such a commit.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,9 +13,9 @@ use super::model::{Plan, Strategy};
 use super::snapshot_refs::saved_commits;
 use crate::vcs::run::Git;
 
-/// Lists the commits that are lost with a workspace because nothing but its reflogs leads to them, newest first.
+/// Lists the commits that would be lost with a workspace because only its reflogs lead to them, newest first.
 ///
-/// Commits in snapshots are not among them, nor are those that only a remote has moved away from.
+/// Commits in snapshots are not among them, nor are those that a remote branch has moved away from.
 pub(super) fn abandoned(plan: &Plan, git: &Git) -> Result<Vec<String>> {
     match plan.strategy {
         Strategy::Clone | Strategy::Overlay => {
@@ -28,8 +28,8 @@ pub(super) fn abandoned(plan: &Plan, git: &Git) -> Result<Vec<String>> {
     }
 }
 
-/// Lists those of a git worktree. The reflogs of the repository's branches stay, except that of a branch which is deleted
-/// with the worktree because nothing was committed on it.
+/// Lists those of a git worktree. The reflogs of the repository's branches stay, except that of a branch without new
+/// commits, which is deleted with the worktree.
 fn abandoned_in_worktree(plan: &Plan, git: &Git) -> Result<Vec<String>> {
     let git_dir = git.command().args(["rev-parse", "--absolute-git-dir"]).path()?;
     let found: HashSet<String> = commits_in(&git_dir.join("logs/HEAD"))?;
@@ -41,20 +41,20 @@ fn abandoned_in_worktree(plan: &Plan, git: &Git) -> Result<Vec<String>> {
     unreachable(git, &found, plan, &stays.into_iter().collect::<Vec<_>>())
 }
 
-/// Lists the commits, reachable from these, that no ref leads to and none of the `kept` either.
+/// Lists the commits reachable from `found`, but neither from a ref nor from `kept`.
 fn unreachable(git: &Git, found: &HashSet<String>, plan: &Plan, kept: &[String]) -> Result<Vec<String>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
     let known = plan.base.iter().chain(plan.upstream.iter().map(|(_, commit)| commit)).chain(kept);
     let known = known.map(|commit| format!("^{commit}"));
-    // A reflog may name commits that git has thrown away since.
+    // A reflog may name commits that git has garbage-collected.
     let list = git.command().args(["rev-list", "--ignore-missing", "--stdin", "--not", "--all"]);
     let listed = list.stdout_with_input(&lines(found.iter().cloned().chain(known)))?;
     Ok(listed.lines().map(str::to_owned).collect())
 }
 
-/// Lists the commits from which all of these can be reached.
+/// Lists the commits among these from which all others can be reached.
 pub(super) fn tips(git: &Git, commits: &[String]) -> Result<Vec<String>> {
     if commits.is_empty() {
         return Ok(Vec::new());
@@ -71,9 +71,10 @@ fn lines(words: impl Iterator<Item = String>) -> Vec<u8> {
     words.flat_map(|word| (word + "\n").into_bytes()).collect()
 }
 
-/// Returns the commits that the reflogs in a git directory name, those of its other worktrees included.
+/// Returns the commits that the reflogs in a git directory name, including those of its worktrees.
 ///
-/// Not those of remotes, whose commits are not work that was done here, nor of stashes, which are counted as such.
+/// Reflogs of remotes are skipped, because their commits are not local work, and those of stashes, which are counted
+/// separately.
 fn recorded(git_dir: &Path) -> Result<HashSet<String>> {
     let logs = git_dir.join("logs");
     let skipped = [logs.join("refs/remotes"), logs.join("refs/stash")];
@@ -93,7 +94,7 @@ fn recorded(git_dir: &Path) -> Result<HashSet<String>> {
     Ok(found)
 }
 
-/// Returns the commits that a reflog names. One that is not there names none.
+/// Returns the commits that a reflog names. A missing reflog names none.
 fn commits_in(log: &Path) -> Result<HashSet<String>> {
     let text = match fs::read(log) {
         Ok(text) => text,

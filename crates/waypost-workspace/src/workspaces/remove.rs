@@ -1,7 +1,7 @@
-//! Removing a workspace: what is in it is looked at, then it is moved away, then deleted by handle.
+//! Removes a workspace: examines it, moves it to the trash, and deletes it by handle.
 //!
-//! Whoever is interrupted can be started again. The refs in the mirror go last: as long as anything is left of a
-//! workspace, what it borrows is there.
+//! An interrupted removal can be repeated. The refs in the mirror are deleted last: as long as anything is left of a
+//! workspace, the objects that it borrows exist.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -20,18 +20,18 @@ use super::trash::{delete, delete_trash};
 use super::{copies, overlay};
 use crate::worktrees;
 
-/// What may become of work that is in a workspace.
+/// Whether a removal may delete unsaved work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// If there is any that would be lost, nothing is removed.
+    /// The removal fails if work would be lost.
     MustBeSafe,
-    /// It was saved, or nobody wants it.
+    /// The work was saved, or the user discards it.
     MayGo,
 }
 
-/// Removes a workspace, if it is still the directory that was made. Nobody may live in it.
+/// Removes a workspace, if it is still the directory that Waypost made and no process uses it.
 ///
-/// Interrupted, it is called again with the same arguments.
+/// After an interruption, call it again with the same arguments.
 pub fn remove(plan: &Plan, identity: Identity, work: Work) -> Result<()> {
     let home = plan.home();
     if plan.strategy == Strategy::InPlace {
@@ -46,15 +46,15 @@ pub fn remove(plan: &Plan, identity: Identity, work: Work) -> Result<()> {
             }
             delete(plan, identity)?;
         }
-        Ok(_) => return Err(Error::refused(format!("{} is not the directory that was made", home.display()))),
-        // Moved away by somebody who was interrupted.
+        Ok(_) => return Err(Error::refused(format!("{} is not the directory that Waypost made", home.display()))),
+        // An interrupted removal moved it to the trash.
         Err(error) if error.kind() == ErrorKind::NotFound => delete_trash(&plan.trash(), Some(identity))?,
-        Err(error) => return Err(Error::unavailable(format!("cannot look at {}", home.display())).because(error)),
+        Err(error) => return Err(Error::unavailable(format!("cannot access {}", home.display())).because(error)),
     }
     forget(plan)
 }
 
-/// Deletes everything that was moved away or copied in part and is still there. Returns what could not be deleted, and why.
+/// Deletes everything in the trash, and incomplete copies. Returns an error for each entry that could not be deleted.
 pub fn sweep_trash(workspaces: &Path) -> Result<Vec<Error>> {
     let mut failed = Vec::new();
     let pools = entries(&workspaces.join("pool"))?;
@@ -66,7 +66,7 @@ pub fn sweep_trash(workspaces: &Path) -> Result<Vec<Error>> {
     Ok(failed)
 }
 
-/// Lists what is in a directory. One that is not there has nothing in it.
+/// Lists the entries of a directory. A missing directory has none.
 fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
     match fs::read_dir(dir) {
         Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
@@ -76,18 +76,18 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn check(plan: &Plan, work: Work) -> Result<()> {
-    let living = living_in(&plan.home())?;
-    if let Some(first) = living.first() {
+    let processes = living_in(&plan.home())?;
+    if let Some(first) = processes.first() {
         return Err(Error::refused(format!(
             "process {} ({}) lives in {}",
             first.id,
             first.name,
             plan.home().display()
         ))
-        .hint("end it first"));
+        .hint("stop it first"));
     }
     if plan.strategy == Strategy::Jj {
-        // It is one command, and what it saves stays in the repository.
+        // It takes one command, and the snapshot stays in the repository.
         worktrees::save(&source(plan)?, &plan.workspace, plan.name.as_str(), Timestamp::from_millis(0))?;
     }
     if work == Work::MayGo {
@@ -97,8 +97,7 @@ fn check(plan: &Plan, work: Work) -> Result<()> {
     match findings.at_risk().first() {
         None => Ok(()),
         Some(first) => {
-            Err(Error::refused(format!("{} has {first}", plan.workspace.display()))
-                .hint("save it first with a snapshot"))
+            Err(Error::refused(format!("{} has {first}", plan.workspace.display())).hint("take a snapshot first"))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What a workspace gets besides the committed files: ignored files that were asked for, and a command that sets it up.
+//! Sets up a workspace: copies selected ignored files, and runs a set-up command.
 //!
-//! A command from a repository runs only if its user has said so, to exactly this command. What was said is kept in a
-//! file of the user's own, whole: comparing it needs no hash, and it can be shown what changed.
+//! A command from a repository runs only if the user trusts exactly this command. A file of the user's own stores the
+//! whole text of trusted commands: comparing needs no hash, and a change can be shown.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -18,12 +18,12 @@ use waypost_fs::{FileLock, copy_below, create_private_dir, replace};
 use super::model::Plan;
 use crate::vcs::run::{Git, run_setup};
 
-/// How long another who trusts something is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The maximum time to wait for another process that changes the trust file.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Copies the ignored files of the source that match these patterns into a workspace. Returns how many.
+/// Copies ignored files of the source that match these patterns into a workspace. Returns how many.
 ///
-/// Patterns are git's: `*` stops at a slash, `**` does not. Files that are there stay.
+/// Patterns are git's: `*` stops at a slash, `**` does not. Existing files stay.
 pub fn include(plan: &Plan, patterns: &[String]) -> Result<usize> {
     let Some(checkout) = plan.checkout.as_deref().filter(|_| !patterns.is_empty()) else { return Ok(0) };
     let git = Git::in_worktree(checkout)?;
@@ -38,12 +38,12 @@ pub fn include(plan: &Plan, patterns: &[String]) -> Result<usize> {
     Ok(copied)
 }
 
-/// A command that may run: its user wrote it, or trusted it.
+/// A command that may run: the user wrote it or trusts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trusted(String);
 
 impl Trusted {
-    /// Takes a command from the user's own configuration, which needs no trust.
+    /// Trusts a command from the user's own configuration.
     pub fn of_user(command: &str) -> Trusted {
         Trusted(command.to_owned())
     }
@@ -54,24 +54,24 @@ impl Trusted {
     }
 }
 
-/// The commands of repositories that a user trusts, in a file of the user's own.
+/// The file with the commands of repositories that the user trusts.
 #[derive(Clone, Debug)]
 pub struct Trust {
     path: PathBuf,
 }
 
-/// The commands that are trusted, by repository.
+/// Trusted commands by repository.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Known(BTreeMap<String, Vec<String>>);
 
 impl Trust {
-    /// Opens the file, which need not be there.
+    /// Opens the file, which need not exist.
     pub fn at(path: &Path) -> Trust {
         Trust { path: path.to_owned() }
     }
 
-    /// Returns a command of a repository if it is trusted, to the last byte.
+    /// Returns a command of a repository if exactly this text is trusted.
     pub fn check(&self, repository: &Path, command: &str) -> Result<Trusted> {
         let known = self.read()?;
         let trusted = known.0.get(&path_text::to_text(repository));
@@ -79,10 +79,10 @@ impl Trust {
             return Ok(Trusted(command.to_owned()));
         }
         Err(Error::refused(format!("{} wants to run a command that is not trusted: {command:?}", repository.display()))
-            .hint("read it, and trust it if you do"))
+            .hint("review it, and trust it if it is safe"))
     }
 
-    /// Trusts a command of a repository. Any other command of it is trusted no more and no less than before.
+    /// Trusts a command of a repository. The trust in its other commands does not change.
     pub fn add(&self, repository: &Path, command: &str) -> Result<Trusted> {
         self.change(|known| {
             let commands = known.0.entry(path_text::to_text(repository)).or_default();
@@ -93,7 +93,7 @@ impl Trust {
         Ok(Trusted(command.to_owned()))
     }
 
-    /// Trusts nothing of a repository any more.
+    /// Removes the trust in all commands of a repository.
     pub fn remove(&self, repository: &Path) -> Result<()> {
         self.change(|known| drop(known.0.remove(&path_text::to_text(repository))))
     }
@@ -101,7 +101,7 @@ impl Trust {
     fn change(&self, change: impl FnOnce(&mut Known)) -> Result<()> {
         let cannot = |error| Error::unavailable(format!("cannot write {}", self.path.display())).because(error);
         create_private_dir(self.path.parent().unwrap_or(Path::new("/"))).map_err(cannot)?;
-        let _lock = FileLock::acquire(&self.path.with_extension("lock"), PATIENCE)?;
+        let _lock = FileLock::acquire(&self.path.with_extension("lock"), LOCK_TIMEOUT)?;
         let mut known = self.read()?;
         change(&mut known);
         let text = serde_json::to_vec_pretty(&known).map_err(|error| Error::internal(error.to_string()))?;
@@ -111,31 +111,32 @@ impl Trust {
     fn read(&self) -> Result<Known> {
         match std::fs::read(&self.path) {
             Ok(text) => serde_json::from_slice(&text)
-                .map_err(|error| Error::damaged(format!("{} cannot be read", self.path.display())).because(error)),
+                .map_err(|error| Error::damaged(format!("{} is damaged", self.path.display())).because(error)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Known::default()),
             Err(error) => Err(Error::unavailable(format!("cannot read {}", self.path.display())).because(error)),
         }
     }
 }
 
-/// How a set-up command ended.
+/// How a set-up command exited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetUp {
-    /// Its exit code; none if a signal ended it.
+    /// Its exit code; none if a signal killed it.
     pub code: Option<i32>,
-    /// Whether it was ended because it took too long.
+    /// Whether it was killed because of the timeout.
     pub is_late: bool,
-    /// What it said.
+    /// The file with its output.
     #[serde(with = "path_text::serde")]
     pub log: PathBuf,
 }
 
-/// Runs a set-up command in a workspace, with what it says kept in the workspace's log. All it starts ends with it.
-pub fn set_up(plan: &Plan, command: &Trusted, variables: &[(String, String)], patience: Duration) -> Result<SetUp> {
+/// Runs a set-up command in a workspace and appends its output to the workspace's log. Its children are killed when it
+/// exits.
+pub fn set_up(plan: &Plan, command: &Trusted, variables: &[(String, String)], timeout: Duration) -> Result<SetUp> {
     let log = plan.setup_log();
     let cannot = |error| Error::unavailable(format!("cannot write {}", log.display())).because(error);
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&log).map_err(cannot)?;
-    let (code, is_late) = run_setup(command.command(), &plan.workspace, file, variables, patience)?;
+    let (code, is_late) = run_setup(command.command(), &plan.workspace, file, variables, timeout)?;
     Ok(SetUp { code, is_late, log })
 }
 
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_very_command_that_was_trusted_is() {
+    fn only_exactly_the_trusted_command_is_accepted() {
         let dir = tempfile::tempdir().unwrap();
         let trust = Trust::at(&dir.path().join("own/trusted.json"));
         let (one, other) = (Path::new("/one"), Path::new("/other"));
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_trusts_nothing() {
+    fn a_damaged_trust_file_trusts_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trusted.json");
         replace(&path, b"{", 0o600).unwrap();

@@ -1,8 +1,7 @@
-//! Snapshots: everything in a workspace that is not ignored, as git objects in its mirror.
+//! Snapshots: all files of a workspace that are not ignored, as git objects in its mirror.
 //!
-//! Neither the workspace's index nor its branches are touched. A snapshot lives in the mirror, so it outlives the
-//! workspace; so do commits on other branches and in stashes, which it keeps beside the files. Where there is no mirror, a
-//! copy of all files takes its place.
+//! The workspace's index and branches do not change. A snapshot is stored in the mirror, so it outlives the workspace.
+//! It also keeps commits on other branches and in stashes. Without a mirror, it is a copy of all files.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -18,11 +17,11 @@ use super::model::{Name, Plan, Restored, Snapshot, Strategy};
 use super::overlay::enter;
 use super::reflog::{abandoned, tips};
 use super::repair::ensure_usable;
-use super::snapshot_refs::{REFS, SNAPSHOTS, forget, list, not_ours, read, reference, refs_of};
+use super::snapshot_refs::{REFS, SNAPSHOTS, delete, foreign_error, list, read, reference, refs_of};
 use crate::vcs::run::Git;
 use crate::worktrees::commit_everything;
 
-/// Saves everything in a workspace under a name. The same name twice is an error.
+/// Saves everything in a workspace under a name. An existing name is an error.
 pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
     if is_saved_as_copy(plan) {
         return save_copy(plan, id);
@@ -33,15 +32,15 @@ pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
     let message = format!("Workspace {}", plan.name);
     let commit = commit_everything(&git, &plan.workspace.join(".git"), &plan.workspace, &message, &left_out)?;
     let reference = reference(id);
-    // Ours before theirs: the ref is what makes the name taken.
+    // The snapshot's own ref comes first: it reserves the name.
     if mirror.git().command().args(["show-ref", "--verify", "--quiet", &reference]).succeeds()? {
-        return Err(Error::conflict(format!("there is a snapshot {id} already")));
+        return Err(Error::conflict(format!("snapshot {id} exists already")));
     }
     let mut wanted = vec![(commit, reference)];
     let others = only_here(&git, plan)?.into_iter().chain(work_beside(plan)?);
     wanted.extend(others.map(|(name, commit)| (commit, format!("{REFS}{id}/{name}"))));
     mirror.fetch_all_from(&plan.workspace.join(".git"), &wanted)?;
-    // Git syncs what it writes, but not the directories that lead to it. The workspace may be gone the next moment.
+    // Git syncs files, but not their directories. The workspace may be deleted right afterwards.
     sync_file_system(mirror.path())
         .map_err(|error| Error::unavailable(format!("cannot sync {}", mirror.path().display())).because(error))?;
     let mut saved = read(&mirror, id)?;
@@ -49,7 +48,7 @@ pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
     Ok(saved)
 }
 
-/// Lists the snapshots in a workspace's mirror: its own, and those of others that came from the same repository.
+/// Lists the snapshots of all workspaces of the same source repository.
 pub fn snapshots(plan: &Plan) -> Result<Vec<Snapshot>> {
     if is_saved_as_copy(plan) {
         return copies(&plan.workspaces, plan.source.as_deref());
@@ -57,7 +56,7 @@ pub fn snapshots(plan: &Plan) -> Result<Vec<Snapshot>> {
     snapshots_of(mirror_of(plan)?.path())
 }
 
-/// Lists the snapshots in a mirror. There are none if it is not there yet.
+/// Lists the snapshots in a mirror. A missing mirror has none.
 pub fn snapshots_of(mirror: &Path) -> Result<Vec<Snapshot>> {
     let mirror = Mirror::at(mirror);
     if !mirror.path().is_dir() {
@@ -67,10 +66,9 @@ pub fn snapshots_of(mirror: &Path) -> Result<Vec<Snapshot>> {
     list(&mirror, SNAPSHOTS, REFS)
 }
 
-/// Brings a workspace to the state of a snapshot of it, or of another one of the same repository.
+/// Restores a snapshot in a workspace: one of its own, or of another workspace of the same repository.
 ///
-/// What is there now is saved as `before`, unless it is the same, or nobody needs it. Ignored files stay where git knows
-/// them.
+/// The current state is saved as `before`, if a name is given and the state differs. With git, ignored files stay.
 pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored> {
     let saved_copy = copies(&plan.workspaces, plan.source.as_deref())?.into_iter().find(|one| one.id == *id);
     if let Some((wanted, path)) = saved_copy.and_then(|one| Some((one.clone(), one.path?))) {
@@ -80,32 +78,33 @@ pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored
     }
     let mirror = mirror_of(plan)?;
     let wanted = read(&mirror, id)?;
-    let (Some(commit), Some(head)) = (&wanted.commit, &wanted.head) else { return Err(not_ours(id)) };
+    let (Some(commit), Some(head)) = (&wanted.commit, &wanted.head) else { return Err(foreign_error(id)) };
     let left_out = nested(&plan.workspace)?;
     let saved = before.map(|before| snapshot(plan, before)).transpose()?;
     let is_same = |saved: &Snapshot| saved.tree == wanted.tree && saved.head == wanted.head;
     if let Some(saved) = saved.as_ref().filter(|saved| is_same(saved))
         && staged(&mirror, saved)? == staged(&mirror, &wanted)?
     {
-        forget(&mirror, &saved.id)?;
+        delete(&mirror, &saved.id)?;
         let left_alone = restore_refs(&open(plan)?, &mirror, id)?;
         return Ok(Restored { snapshot: wanted, before: None, left_alone });
     }
     let git = open(plan)?;
-    // Everything that is there becomes known, so that whatever the snapshot does not have goes.
+    // Stage everything, so that files that are not in the snapshot are removed.
     let except = left_out.iter().map(|path| format!(":(exclude,literal,top){path}"));
     git.command().args(["add", "--all", "--", "."]).args(except).stdout()?;
     git.command().args(["read-tree", "--reset", "-u", commit]).stdout()?;
-    // The branch and what was staged are as they were. The files are not touched any more.
+    // Restore the branch and the staged state, without changing files.
     git.command().args(["update-ref", "-m", "waypost: restore a snapshot", "HEAD", head]).stdout()?;
     git.command().args(["read-tree", &format!("{commit}^2")]).stdout()?;
-    // It ends with 1 if files differ from what is staged, which they may.
+    // It exits with 1 if files differ from the index, which is allowed here.
     git.command().args(["update-index", "-q", "--refresh"]).code()?;
     let tree = tree_of_files(&git, plan)?;
     if Some(&tree) != wanted.tree.as_ref() {
-        let error = Error::conflict(format!("{} did not become what snapshot {id} is", plan.workspace.display()));
+        let error =
+            Error::conflict(format!("{} differs from snapshot {id} after the restore", plan.workspace.display()));
         return Err(match before {
-            Some(before) => error.hint(format!("what was there before is snapshot {before}")),
+            Some(before) => error.hint(format!("the state before is snapshot {before}")),
             None => error,
         });
     }
@@ -113,13 +112,13 @@ pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored
     Ok(Restored { snapshot: wanted, before: saved, left_alone })
 }
 
-/// Returns the hash of what was staged in a snapshot.
+/// Returns the hash of a snapshot's staged tree.
 fn staged(mirror: &Mirror, snapshot: &Snapshot) -> Result<Option<String>> {
     let Some(commit) = &snapshot.commit else { return Ok(None) };
     mirror.git().command().args(["rev-parse", "--verify", "--quiet", &format!("{commit}^2^{{tree}}")]).stdout_or_none()
 }
 
-/// Lists what has commits that are neither on a remote nor in the base: by name, as below `refs`, and each stash.
+/// Lists refs and stashes with commits that neither a remote nor the base has, by their names below `refs`.
 fn only_here(git: &Git, plan: &Plan) -> Result<Vec<(String, String)>> {
     let mut lacking = git.command().args(["rev-list", "--all", "--not", "--remotes"]);
     lacking = lacking.args(plan.base.iter().chain(plan.upstream.iter().map(|(_, commit)| commit)));
@@ -136,7 +135,7 @@ fn only_here(git: &Git, plan: &Plan) -> Result<Vec<(String, String)>> {
             found.push((name.to_owned(), object.to_owned()));
         }
     }
-    // Of the stashes a ref has only the last. The oldest is the first here.
+    // The ref has only the latest stash; the others are in its reflog. Number them from the oldest.
     let stashes = git.command().args(["rev-parse", "--verify", "--quiet", "refs/stash"]).succeeds()?;
     if stashes {
         let stashes = git.command().args(["reflog", "show", "--format=%H", "refs/stash"]).stdout()?;
@@ -144,7 +143,7 @@ fn only_here(git: &Git, plan: &Plan) -> Result<Vec<(String, String)>> {
             stashes.lines().rev().zip(0..).map(|(commit, number)| (format!("stash/{number:06}"), commit.to_owned())),
         );
     }
-    // A detached HEAD of another worktree, and commits that only reflogs have.
+    // Detached HEADs of other worktrees, and commits that only reflogs have.
     let heads = other_heads(git)?.into_iter().filter(|head| lacking.contains(head.as_str()));
     let abandoned = tips(git, &abandoned(plan, git)?)?.into_iter();
     let numbered = |kind: &'static str| move |(number, commit)| (format!("{kind}/{number:06}"), commit);
@@ -153,10 +152,10 @@ fn only_here(git: &Git, plan: &Plan) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Lists the commits that the other worktrees of a repository are on without a branch.
+/// Lists the detached HEADs of a repository's other worktrees.
 fn other_heads(git: &Git) -> Result<Vec<String>> {
     let listed = git.command().args(["worktree", "list", "--porcelain", "-z"]).stdout()?;
-    // The first is the repository's own.
+    // The first entry is the main worktree.
     let records = listed.split("\0\0").skip(1).filter(|record| record.split('\0').any(|line| line == "detached"));
     Ok(records
         .filter_map(|record| record.split('\0').find_map(|line| line.strip_prefix("HEAD ")))
@@ -164,7 +163,7 @@ fn other_heads(git: &Git) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Makes a commit of the files in every git worktree beside a workspace that has work in it. No ref leads to it yet.
+/// Commits the files of every git worktree beside a workspace that has unsaved work. No ref points to the commits yet.
 fn work_beside(plan: &Plan) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for (number, linked) in beside(plan)?.worktrees.iter().enumerate() {
@@ -179,7 +178,7 @@ fn work_beside(plan: &Plan) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Points refs of the user's repository to commits that only the reflog of a git worktree has. Returns their names.
+/// Creates refs in the user's repository for commits that only the reflog of a git worktree has. Returns their names.
 pub fn keep_abandoned(plan: &Plan) -> Result<Vec<String>> {
     let git = Git::in_worktree(&plan.workspace)?;
     let mut names = Vec::new();
@@ -191,14 +190,14 @@ pub fn keep_abandoned(plan: &Plan) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Brings back branches, tags and stashes. What is there already stays as it is; returns its names.
+/// Restores branches, tags and stashes. Existing ones stay unchanged; returns their names.
 fn restore_refs(git: &Git, mirror: &Mirror, id: &Name) -> Result<Vec<String>> {
     let mut left_alone = Vec::new();
     let has_stashes = git.command().args(["rev-parse", "--verify", "--quiet", "refs/stash"]).succeeds()?;
     for (name, commit) in refs_of(mirror, id)? {
         let is_restored = match name.strip_prefix("stash/") {
             Some(_) => !has_stashes && git.command().args(["stash", "store", "-m", "Restored", &commit]).succeeds()?,
-            // Only if there is none of that name.
+            // An empty old value: only if the ref does not exist.
             None => git.command().args(["update-ref", &format!("refs/{name}"), &commit, ""]).succeeds()?,
         };
         if !is_restored {
@@ -208,7 +207,7 @@ fn restore_refs(git: &Git, mirror: &Mirror, id: &Name) -> Result<Vec<String>> {
     Ok(left_alone)
 }
 
-/// Writes a snapshot with its whole history into one file, which git can clone and fetch from.
+/// Writes a snapshot with its whole history into a bundle, from which git can clone and fetch.
 pub fn export(mirror: &Path, id: &Name, file: &Path) -> Result<()> {
     let mirror = Mirror::at(mirror);
     ensure_usable(&mirror)?;
@@ -226,15 +225,14 @@ pub fn export(mirror: &Path, id: &Name, file: &Path) -> Result<()> {
         .map(drop)
 }
 
-/// Returns the hash of all files of a workspace that are not ignored.
+/// Returns the tree hash of all files of a workspace that are not ignored.
 fn tree_of_files(git: &Git, plan: &Plan) -> Result<String> {
     let left_out = nested(&plan.workspace)?;
     let commit = commit_everything(git, &plan.workspace.join(".git"), &plan.workspace, "Restored", &left_out)?;
     git.command().args(["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).stdout()
 }
 
-/// Returns whether nothing but a copy can hold all of a workspace. What borrows the user's own repository leaves nothing there
-/// that nobody asked for.
+/// Returns whether a snapshot is a copy of files. Waypost does not write snapshots into the user's own repository.
 fn is_saved_as_copy(plan: &Plan) -> bool {
     matches!(plan.strategy, Strategy::Copy | Strategy::Worktree | Strategy::Jj)
 }
@@ -245,7 +243,7 @@ fn open(plan: &Plan) -> Result<Git> {
 }
 
 fn mirror_of(plan: &Plan) -> Result<Mirror> {
-    let mirror = Mirror::of(plan).map_err(|error| error.hint("commit there: its commits stay in the repository"))?;
+    let mirror = Mirror::of(plan).map_err(|error| error.hint("commit there: commits stay in the repository"))?;
     ensure_usable(&mirror)?;
     Ok(mirror)
 }

@@ -9,7 +9,7 @@ use super::model::{Name, Snapshot, Strategy};
 use super::repair::ensure_usable;
 
 pub(super) const SNAPSHOTS: &str = "refs/waypost/snapshots/";
-/// Where a snapshot's branches, tags and stashes are, by its name.
+/// The prefix of a snapshot's branches, tags and stashes. The snapshot's name follows.
 pub(super) const REFS: &str = "refs/waypost/saved/";
 
 pub(super) fn read(mirror: &Mirror, id: &Name) -> Result<Snapshot> {
@@ -17,7 +17,7 @@ pub(super) fn read(mirror: &Mirror, id: &Name) -> Result<Snapshot> {
     found.into_iter().find(|one| one.id == *id).ok_or_else(|| Error::not_found(format!("there is no snapshot {id}")))
 }
 
-/// Reads the snapshots that these refs are, and those that are kept with them, in two looks however many there are.
+/// Reads snapshots and the refs that belong to them, with two git commands in total.
 pub(super) fn list(mirror: &Mirror, snapshots: &str, refs: &str) -> Result<Vec<Snapshot>> {
     let list = |format: &str, below: &str| mirror.git().command().args(["for-each-ref", format, below]).stdout();
     let refs = list("--format=%(refname)", refs)?;
@@ -28,7 +28,8 @@ pub(super) fn list(mirror: &Mirror, snapshots: &str, refs: &str) -> Result<Vec<S
         let mut words = line.split(' ');
         let Some(id) = words.next().and_then(|name| name.strip_prefix(SNAPSHOTS)) else { continue };
         let id = Name::try_from(id.to_owned())?;
-        let mut word = || words.next().filter(|word| !word.is_empty()).map(str::to_owned).ok_or_else(|| not_ours(&id));
+        let mut word =
+            || words.next().filter(|word| !word.is_empty()).map(str::to_owned).ok_or_else(|| foreign_error(&id));
         let (commit, tree, head) = (word()?, word()?, word()?);
         all.push(Snapshot {
             strategy: Strategy::Clone,
@@ -44,15 +45,15 @@ pub(super) fn list(mirror: &Mirror, snapshots: &str, refs: &str) -> Result<Vec<S
     Ok(all)
 }
 
-pub(super) fn not_ours(id: &Name) -> Error {
-    Error::damaged(format!("snapshot {id} is not one of ours"))
+pub(super) fn foreign_error(id: &Name) -> Error {
+    Error::damaged(format!("snapshot {id} was not made by Waypost"))
 }
 
 pub(super) fn reference(id: &Name) -> String {
     format!("{SNAPSHOTS}{id}")
 }
 
-/// Lists the commits of all snapshots in a mirror, and the branches, tags and stashes that are kept with them.
+/// Lists the commits of all snapshots in a mirror, including their branches, tags and stashes.
 pub(super) fn saved_commits(mirror: &Mirror) -> Result<Vec<String>> {
     if !mirror.path().is_dir() {
         return Ok(Vec::new());
@@ -62,17 +63,16 @@ pub(super) fn saved_commits(mirror: &Mirror) -> Result<Vec<String>> {
     Ok(mirror.git().command().args(list).stdout()?.lines().map(str::to_owned).collect())
 }
 
-/// The branches, tags and stashes of a snapshot, with what they are.
+/// Lists the branches, tags and stashes of a snapshot with their objects.
 pub(super) fn refs_of(mirror: &Mirror, id: &Name) -> Result<Vec<(String, String)>> {
-    let beginning = format!("{REFS}{id}/");
-    let refs =
-        mirror.git().command().args(["for-each-ref", "--format=%(objectname) %(refname)", &beginning]).stdout()?;
+    let prefix = format!("{REFS}{id}/");
+    let refs = mirror.git().command().args(["for-each-ref", "--format=%(objectname) %(refname)", &prefix]).stdout()?;
     let refs = refs.lines().filter_map(|line| line.split_once(' '));
-    Ok(refs.filter_map(|(object, name)| Some((name.strip_prefix(&beginning)?.to_owned(), object.to_owned()))).collect())
+    Ok(refs.filter_map(|(object, name)| Some((name.strip_prefix(&prefix)?.to_owned(), object.to_owned()))).collect())
 }
 
-/// Forgets a snapshot that is the same as another.
-pub(super) fn forget(mirror: &Mirror, id: &Name) -> Result<()> {
+/// Deletes a snapshot.
+pub(super) fn delete(mirror: &Mirror, id: &Name) -> Result<()> {
     let mut lines = format!("delete {}\n", reference(id));
     for (name, _) in refs_of(mirror, id)? {
         let _ = writeln!(lines, "delete {REFS}{id}/{name}");
