@@ -121,7 +121,7 @@ impl Part {
     }
 }
 
-/// Reads a job's output from an offset, at max `max` bytes. The part is empty at the end.
+/// Reads a job's output from an offset, at most `max` bytes. The part is empty at the end.
 pub fn read_on(log: &Path, from: u64, max: u64) -> Part {
     for _ in 0..MAX_READ_ATTEMPTS {
         let offsets = Offsets::read(log);
@@ -164,7 +164,7 @@ fn read_at(log: &Path, offsets: &Offsets, from: u64, max: u64) -> Option<Part> {
     Some(part)
 }
 
-/// Reads the end of a job's output, at max `max` bytes, beginning with a whole line if possible.
+/// Reads the end of a job's output, at most `max` bytes, beginning with a whole line if possible.
 pub fn tail(log: &Path, max: u64) -> Part {
     let kept: u64 =
         [older(log), log.to_owned()].iter().map(|path| fs::metadata(path).map_or(0, |file| file.len())).sum();

@@ -213,11 +213,7 @@ fn where_nothing_was_committed_yet_nothing_is_saved_or_waits_and_that_is_no_erro
     // Jj has commits that its git does not stand on, so nobody is told to make one.
     if let Some(repo) = repos.get(1) {
         let run = shop.sandbox.way(repo, ["ws", "warm", "1"]).fails(3);
-        assert!(
-            run.stderr.contains("git stands on no commit") && run.stderr.contains("strategy jj"),
-            "{}",
-            run.whole()
-        );
+        assert!(run.stderr.contains("HEAD is on no commit") && run.stderr.contains("strategy jj"), "{}", run.whole());
     }
     // Only what needs a commit misses it.
     for args in [&["ws", "new"][..], &["ws", "warm", "1"]] {

@@ -512,7 +512,7 @@ fn a_worktree_with_another_repository_in_it_is_never_removed() {
     sandbox.git(&ours, ["commit", "-q", "-m", "submodule"]);
     refused("submodules");
     let _ = sandbox.git(&ours, ["submodule", "deinit", "-q", "--all", "--force"]);
-    refused("submodules, whose commits are kept with it");
+    refused("submodules, whose commits are stored in it");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! A ledger under git.
+//! Sync with git.
 //!
-//! Commits are made of objects, beside the user's index and files. The branch is moved only from where it was seen, and
-//! of the index only the ledger's entry, so that git finds nothing changed that was not.
+//! Commits are made from objects, without the user's index and files. The branch moves only if it is still at the
+//! commit that was read, and only the ledger's entry in the index changes. So git status shows no other changes.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,45 +15,45 @@ use crate::vcs::git_layout::{self, OPERATIONS_IN_PROGRESS};
 use crate::vcs::is_same_place;
 use crate::vcs::run::Git;
 
-/// How long another git that has the index is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The maximum time to wait for another git that holds the index lock.
+const INDEX_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct GitSync<'a> {
     objects: Objects<'a>,
     work: &'a Work<'a>,
     git_dir: PathBuf,
     locks: OwnLocks,
-    /// The branch that is checked out, by its whole name.
+    /// The full name of the branch that is checked out.
     branch: String,
     remote: Option<Remote>,
-    /// The commit that the remote is at.
+    /// The commit of the remote branch.
     upstream: Option<String>,
 }
 
-/// The user's side of it.
-struct Here {
+/// The local state.
+struct LocalState {
     /// The commit of the branch; none before the first one.
     head: Option<String>,
-    /// What that has at the ledger's path.
+    /// The ledger's entry in that commit.
     entry: Option<TreeEntry>,
-    /// What the index has there.
+    /// The ledger's entry in the index.
     staged: Option<TreeEntry>,
 }
 
-/// What is to be done with the commits of both sides.
-enum Plan {
+/// How the commits of both sides are combined.
+enum Combination {
     /// The branch and the remote get the same commit.
     Together {
-        /// Whose tree it has, but for the ledger.
+        /// The commit whose tree it gets, except for the ledger.
         tree_of: Option<String>,
         /// Its parents.
         parents: Vec<String>,
     },
-    /// The branch and the remote have different files, so each gets a commit of its own.
+    /// The branch and the remote have different files, so each gets its own commit.
     Apart { head: String, upstream: String },
 }
 
-/// Finds out whether it can be done at all.
+/// Checks the preconditions, and reads the branch and its remote.
 pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<GitSync<'a>> {
     let request = &work.request;
     let found = git_layout::open(request.root)?.and_then(|found| found.git_dir);
@@ -62,7 +62,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<GitSync<'a>> {
             .hint("unset GIT_DIR and GIT_WORK_TREE"));
     }
     let objects = Objects::new(Git::in_worktree(request.root)?, work);
-    let git_dir = objects.look().args(["rev-parse", "--absolute-git-dir"]).path()?;
+    let git_dir = objects.offline().args(["rev-parse", "--absolute-git-dir"]).path()?;
     check_under_way(&git_dir)?;
     let branch = branch_of(&objects)?;
     let common_dir = found.as_deref().unwrap_or(&git_dir);
@@ -72,12 +72,12 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<GitSync<'a>> {
         locks.clear()?;
     }
     let mut sync = GitSync { objects, work, git_dir, locks, branch, remote: None, upstream: None };
-    sync.look()?;
+    sync.read_state()?;
     sync.remote = sync.find_remote()?;
     Ok(sync)
 }
 
-/// Refuses while something is under way. While it is, often no branch is checked out.
+/// Refuses during an unfinished operation, in which often no branch is checked out.
 fn check_under_way(git_dir: &Path) -> Result<()> {
     match OPERATIONS_IN_PROGRESS.iter().find(|(mark, ..)| git_dir.join(mark).exists()) {
         Some((_, what, end)) => Err(Error::refused(format!("{what} is under way")).hint(*end)),
@@ -86,10 +86,10 @@ fn check_under_way(git_dir: &Path) -> Result<()> {
 }
 
 fn branch_of(objects: &Objects<'_>) -> Result<String> {
-    let branch = objects.look().args(["symbolic-ref", "--quiet", "HEAD"]).stdout_or_none()?;
-    branch
-        .filter(|branch| branch.starts_with("refs/heads/"))
-        .ok_or_else(|| Error::refused("no branch is checked out, so there is none to sync").hint("git switch BRANCH"))
+    let branch = objects.offline().args(["symbolic-ref", "--quiet", "HEAD"]).stdout_or_none()?;
+    branch.filter(|branch| branch.starts_with("refs/heads/")).ok_or_else(|| {
+        Error::refused("no branch is checked out, so there is no branch to sync").hint("git switch BRANCH")
+    })
 }
 
 impl Adapter for GitSync<'_> {
@@ -100,7 +100,7 @@ impl Adapter for GitSync<'_> {
             self.upstream = self.objects.resolve(&format!("refs/remotes/{}/{known}", remote.name))?;
         }
         self.work.say(&format!("Fetching {}", remote.shown()));
-        let fetched = self.objects.fetch(remote, &Objects::mark())?;
+        let fetched = self.objects.fetch(remote, &Objects::fetched_ref())?;
         if !self.work.request.is_rehearsal {
             self.upstream = fetched;
         }
@@ -108,7 +108,7 @@ impl Adapter for GitSync<'_> {
     }
 
     fn round(&mut self) -> Result<Round> {
-        let here = self.look()?;
+        let here = self.read_state()?;
         let theirs = self.upstream.as_deref().map(|commit| self.objects.entry(commit)).transpose()?.flatten();
         let base = self.objects.base(&self.branch, here.head.as_deref(), self.upstream.as_deref())?;
         let content = |entry: &Option<TreeEntry>| entry.as_ref().map(|entry| self.objects.content(entry)).transpose();
@@ -122,7 +122,7 @@ impl Adapter for GitSync<'_> {
         }
         let known = theirs.as_ref().or(here.entry.as_ref());
         let mode = known.map_or_else(|| "100644".to_owned(), |entry| entry.mode.clone());
-        let ledger = TreeEntry { mode, blob: self.objects.keep(&merged)? };
+        let ledger = TreeEntry { mode, blob: self.objects.store(&merged)? };
         self.commit(&here, theirs.as_ref(), &ledger)
     }
 
@@ -132,8 +132,8 @@ impl Adapter for GitSync<'_> {
 }
 
 impl GitSync<'_> {
-    /// Looks at the user's side, and refuses what is not ours to touch.
-    fn look(&self) -> Result<Here> {
+    /// Reads the local state, and refuses changes that the user staged.
+    fn read_state(&self) -> Result<LocalState> {
         check_under_way(&self.git_dir)?;
         if branch_of(&self.objects)? != self.branch {
             return Err(Error::refused("another branch was checked out meanwhile").hint("try again: way sync"));
@@ -141,73 +141,77 @@ impl GitSync<'_> {
         let head = self.objects.resolve(&self.branch)?;
         let entry = head.as_deref().map(|head| self.objects.entry(head)).transpose()?.flatten();
         let staged = self.staged()?;
-        let here = Here { head, entry, staged };
+        let here = LocalState { head, entry, staged };
         self.check_staged(&here)?;
         Ok(here)
     }
 
-    /// Returns what the index has at the ledger's path.
+    /// Returns the ledger's entry in the index.
     fn staged(&self) -> Result<Option<TreeEntry>> {
         let path = format!(":(top,literal){}", self.work.request.path);
-        let said = self.objects.look().args(["ls-files", "--stage", "-z", "--", &path]).stdout()?;
-        let mut entries = said.split('\0').filter_map(|entry| entry.split_once('\t')).map(|(facts, _)| facts);
+        let listed = self.objects.offline().args(["ls-files", "--stage", "-z", "--", &path]).stdout()?;
+        let mut entries = listed.split('\0').filter_map(|entry| entry.split_once('\t')).map(|(facts, _)| facts);
         let Some(facts) = entries.next() else { return Ok(None) };
         match facts.split(' ').collect::<Vec<_>>().as_slice() {
             [mode, blob, "0"] => Ok(Some(TreeEntry { mode: (*mode).to_owned(), blob: (*blob).to_owned() })),
-            _ => Err(Error::refused(format!("{} has a conflict that waits to be resolved", self.work.request.path))
-                .hint(format!("git add {} takes what is in the file", self.work.request.path))),
+            _ => Err(Error::refused(format!("{} has an unresolved conflict", self.work.request.path))
+                .hint(format!("git add {} accepts the content of the file", self.work.request.path))),
         }
     }
 
-    /// Refuses a ledger of which the user staged something that is neither committed nor in the file.
-    fn check_staged(&self, here: &Here) -> Result<()> {
+    /// Refuses if the user staged a content of the ledger that is neither committed nor in the file.
+    fn check_staged(&self, here: &LocalState) -> Result<()> {
         let Some(staged) = &here.staged else {
             if here.entry.is_some() {
-                return Err(self.staged_otherwise("its deletion is staged"));
+                return Err(self.staged_error("its deletion is staged"));
             }
             return Ok(());
         };
         let is_committed = here.entry.as_ref().is_some_and(|entry| entry.blob == staged.blob);
-        if is_committed || self.is_staged_by_us(staged) {
+        if is_committed || self.is_staged_by_sync(staged) {
             return Ok(());
         }
         let file = (self.work.ledger.read)()?.unwrap_or_default();
-        // Nothing at all is staged when git was told of the file and not of what is in it.
+        // `git add --intent-to-add` stages an empty content.
         if self.objects.name_of(&file)? == staged.blob || self.objects.name_of(b"")? == staged.blob {
             return Ok(());
         }
-        Err(self.staged_otherwise("what is staged of it is neither committed nor in the file"))
+        Err(self.staged_error("the staged content is neither committed nor in the file"))
     }
 
-    /// Returns whether a sync that did not come to its end staged this.
-    fn is_staged_by_us(&self, staged: &TreeEntry) -> bool {
-        self.objects.record(&self.branch).is_some_and(|record| record.staged.contains(&staged.blob))
+    /// Returns whether an interrupted sync staged this entry.
+    fn is_staged_by_sync(&self, staged: &TreeEntry) -> bool {
+        self.objects.read_record(&self.branch).is_some_and(|record| record.staged.contains(&staged.blob))
     }
 
-    fn staged_otherwise(&self, why: &str) -> Error {
+    fn staged_error(&self, why: &str) -> Error {
         let path = self.work.request.path;
-        Error::refused(format!("{path} is staged by somebody"))
+        Error::refused(format!("{path} has staged changes"))
             .because(why)
             .hint(format!("commit it, or unstage it: git restore --staged {path}"))
     }
 
-    /// Refuses to commit a ledger that is kept out of version control here.
+    /// Refuses to commit a ledger that git ignores.
     fn check_not_ignored(&self) -> Result<()> {
         let path = self.work.request.path;
-        if self.objects.look().args(["check-ignore", "--quiet", "--", path]).succeeds()? {
+        if self.objects.offline().args(["check-ignore", "--quiet", "--", path]).succeeds()? {
             return Err(Error::refused(format!("{path} is ignored by git here, so it is not synced"))
                 .hint(format!("if it should be: git add --force {path}")));
         }
         Ok(())
     }
 
-    /// Finds out where the branch is pushed to.
+    /// Finds the remote branch that the branch follows.
     fn find_remote(&self) -> Result<Option<Remote>> {
         let name = self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch);
-        // All at once: a file that git cannot read must not hide one setting and not another.
-        let wanted = r"^(branch\..*\.(remote|merge|pushremote)|remote\.(origin\.url|pushdefault))$";
-        let settings =
-            self.objects.look().args(["config", "-z", "--get-regexp", wanted]).stdout_or_none()?.unwrap_or_default();
+        // Read all settings with one command: if git cannot read a file, it must not hide only some of them.
+        let pattern = r"^(branch\..*\.(remote|merge|pushremote)|remote\.(origin\.url|pushdefault))$";
+        let settings = self
+            .objects
+            .offline()
+            .args(["config", "-z", "--get-regexp", pattern])
+            .stdout_or_none()?
+            .unwrap_or_default();
         let setting = |key: &str| -> Option<String> {
             let values = settings.split('\0').filter_map(|setting| setting.split_once('\n'));
             let value = values.rev().find(|(known, _)| *known == key);
@@ -219,21 +223,21 @@ impl GitSync<'_> {
             None => setting("remote.origin.url").map(|_| ("origin".to_owned(), self.branch.clone())),
             configured => configured,
         };
-        // Git takes a file that it cannot read for one that says nothing.
+        // Git treats an unreadable file as an empty one.
         if found.is_none() && git_layout::names_remote(self.objects.common_dir(), name)? {
             return Err(Error::unavailable("git cannot read the configuration of the repository")
                 .because("it does not see the remote that is named there")
                 .hint("try again: way sync"));
         }
-        // A branch may follow another one of the same repository; then there is nobody to talk to.
+        // A branch may follow another branch of the same repository; then there is no remote.
         let Some((remote, branch)) = found.filter(|(remote, _)| remote != ".") else {
             self.work.note("there is no remote, so there is nothing to push to".to_owned());
             return Ok(None);
         };
         let is_sound = !remote.starts_with('-') && !remote.chars().any(char::is_control);
-        if !is_sound || !self.objects.look().args(["check-ref-format", &branch]).succeeds()? {
+        if !is_sound || !self.objects.offline().args(["check-ref-format", &branch]).succeeds()? {
             return Err(Error::refused(format!("branch {name} follows {branch:?} of the remote {remote:?}"))
-                .because("that is no name for a remote and a branch")
+                .because("the name of the remote or the branch is not valid")
                 .hint("git branch --set-upstream-to REMOTE/BRANCH"));
         }
         let pushes_to = setting(&format!("branch.{name}.pushremote")).or_else(|| setting("remote.pushdefault"));
@@ -241,12 +245,12 @@ impl GitSync<'_> {
         Ok(Some(Remote { name: remote, branch, is_configured, pushes_to }))
     }
 
-    /// Returns whether the remote that is followed gets anything.
+    /// Returns whether sync may push to the remote that the branch follows.
     fn may_push(&self) -> bool {
         self.work.request.push && self.remote.as_ref().is_some_and(|remote| remote.pushes_to.is_none())
     }
 
-    fn plan(&self, here: &Here) -> Result<Plan> {
+    fn plan(&self, here: &LocalState) -> Result<Combination> {
         let (head, upstream) = match (&here.head, &self.upstream) {
             (Some(head), Some(upstream)) => (head, upstream),
             (None, Some(_)) => {
@@ -256,14 +260,14 @@ impl GitSync<'_> {
             }
             (head, None) => {
                 let parents = head.iter().cloned().collect();
-                return Ok(Plan::Together { tree_of: head.clone(), parents });
+                return Ok(Combination::Together { tree_of: head.clone(), parents });
             }
         };
         let is_ahead = self.objects.is_ancestor(upstream, head)?;
-        // What the user has not pushed is not pushed with the ledger.
+        // The user's own unpushed commits are not pushed with the ledger.
         let is_ours = self.objects.are_of_ledger(upstream, head)?;
         if is_ahead && is_ours {
-            return Ok(Plan::Together { tree_of: Some(head.clone()), parents: vec![head.clone()] });
+            return Ok(Combination::Together { tree_of: Some(head.clone()), parents: vec![head.clone()] });
         }
         let is_behind = self.objects.is_ancestor(head, upstream)?;
         if (is_behind || is_ours) && self.objects.is_same_but_for_ledger(head, upstream)? {
@@ -271,17 +275,17 @@ impl GitSync<'_> {
             if !is_behind {
                 parents.insert(0, head.clone());
             }
-            return Ok(Plan::Together { tree_of: Some(upstream.clone()), parents });
+            return Ok(Combination::Together { tree_of: Some(upstream.clone()), parents });
         }
-        Ok(Plan::Apart { head: head.clone(), upstream: upstream.clone() })
+        Ok(Combination::Apart { head: head.clone(), upstream: upstream.clone() })
     }
 
-    fn commit(&self, here: &Here, theirs: Option<&TreeEntry>, ledger: &TreeEntry) -> Result<Round> {
+    fn commit(&self, here: &LocalState, theirs: Option<&TreeEntry>, ledger: &TreeEntry) -> Result<Round> {
         let is_same = |entry: Option<&TreeEntry>| entry.is_some_and(|entry| entry.blob == ledger.blob);
-        // The ledger of a commit that we know already.
+        // Returns the ledger's entry in one of the two known commits.
         let entry_of = |commit: &str| if here.head.as_deref() == Some(commit) { here.entry.as_ref() } else { theirs };
         let (local, remote) = match self.plan(here)? {
-            Plan::Together { tree_of, parents } => {
+            Combination::Together { tree_of, parents } => {
                 let commit = match parents.as_slice() {
                     [only] if is_same(entry_of(only)) => only.clone(),
                     _ => {
@@ -292,7 +296,7 @@ impl GitSync<'_> {
                 };
                 (commit.clone(), commit)
             }
-            Plan::Apart { head, upstream } => {
+            Combination::Apart { head, upstream } => {
                 let make = |on: String, entry: Option<&TreeEntry>| {
                     if is_same(entry) {
                         return Ok(on);
@@ -313,80 +317,80 @@ impl GitSync<'_> {
                 self.work.note(format!("nothing was pushed to {}", target.shown()));
             } else if let Some(other) = &target.pushes_to {
                 let other = url_text::without_password(other);
-                let (from, how) = (target.shown(), "so nothing was pushed; git push does it");
+                let (from, how) = (target.shown(), "so nothing was pushed; use git push");
                 self.work.note(format!("this branch follows {from} but is pushed to {other}, {how}"));
             } else if self.upstream.is_none() && !(target.is_configured && here.head.is_none()) {
                 self.work
-                    .note(format!("{} is not there yet, so nothing was pushed; git push makes it", target.shown()));
+                    .note(format!("{} is not there yet, so nothing was pushed; git push creates it", target.shown()));
             } else {
                 self.work.say(&format!("Pushing to {}", target.shown()));
                 if let Err(error) = self.objects.push(&target.name, &remote, &target.branch) {
-                    return Ok(Round::NotTaken(error));
+                    return Ok(Round::Rejected(error));
                 }
                 pushed = Some(remote.clone());
             }
         }
         if here.head.as_deref() == Some(local.as_str()) {
-            if here.staged.as_ref().is_some_and(|staged| self.is_staged_by_us(staged)) {
+            if here.staged.as_ref().is_some_and(|staged| self.is_staged_by_sync(staged)) {
                 self.stage(here.entry.as_ref())?;
             }
-            // Only that it was merged is to be remembered.
-            self.objects.remember(&self.branch, &Record { local, upstream: remote, staged: Vec::new() })?;
+            // Only record the merge.
+            self.objects.write_record(&self.branch, &Record { local, upstream: remote, staged: Vec::new() })?;
             return Ok(Round::Done { committed: None, pushed });
         }
-        // The index has one of them until the branch is there, whatever fails on the way.
-        let ours = here.staged.iter().filter(|staged| self.is_staged_by_us(staged)).map(|staged| staged.blob.clone());
+        // Until the branch has moved, the index has one of these contents, whatever fails meanwhile.
+        let ours = here.staged.iter().filter(|staged| self.is_staged_by_sync(staged)).map(|staged| staged.blob.clone());
         let mut staged: Vec<String> = std::iter::once(ledger.blob.clone()).chain(ours).collect();
         staged.dedup();
-        self.objects.remember(&self.branch, &Record { local: local.clone(), upstream: remote, staged })?;
+        self.objects.write_record(&self.branch, &Record { local: local.clone(), upstream: remote, staged })?;
         if !self.move_branch(here, &local, ledger)? {
             return Ok(Round::Moved);
         }
-        // The remote's own commit was not made here.
+        // The remote's own commit was not made by this sync.
         let committed = Some(local).filter(|local| self.upstream.as_ref() != Some(local));
         Ok(Round::Done { committed, pushed })
     }
 
-    /// Moves the branch to a commit whose files are the same but for the ledger. Returns whether it was where it was seen.
-    fn move_branch(&self, here: &Here, to: &str, ledger: &TreeEntry) -> Result<bool> {
-        // The index first: whoever commits in this moment commits the ledger as it should be, and not as it was.
+    /// Moves the branch to a commit that differs only in the ledger. Returns false if the branch moved meanwhile.
+    fn move_branch(&self, here: &LocalState, to: &str, ledger: &TreeEntry) -> Result<bool> {
+        // Update the index first: a concurrent commit of the user then contains the new ledger, not the old one.
         self.stage(Some(ledger))?;
         let from = here.head.as_deref().unwrap_or_default();
         let moved =
-            self.objects.look().args(["update-ref", "-m", "way sync: the ledger", "--", &self.branch, to, from]);
-        let Err(error) = self.locks.around(to, || self.work.change(moved, "")) else { return Ok(true) };
+            self.objects.offline().args(["update-ref", "-m", "way sync: the ledger", "--", &self.branch, to, from]);
+        let Err(error) = self.locks.run_journaled(to, || self.work.change(moved, "")) else { return Ok(true) };
         if self.objects.resolve(&self.branch)? == here.head {
             let _ = self.stage(here.staged.as_ref());
             return Err(error);
         }
-        // What is staged now is ours, and the next round knows that.
+        // The next attempt recognizes the staged entry by the record.
         Ok(false)
     }
 
-    /// Gives the ledger's path another entry in the user's index, and touches no other.
+    /// Replaces the ledger's entry in the user's index, and no other entry.
     fn stage(&self, entry: Option<&TreeEntry>) -> Result<()> {
         if self.staged()?.as_ref() == entry {
             return Ok(());
         }
         let path = self.work.request.path;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + INDEX_LOCK_TIMEOUT;
         loop {
-            let update = self.objects.look().arg("update-index");
+            let update = self.objects.offline().arg("update-index");
             let update = match entry {
                 Some(TreeEntry { mode, blob }) => {
                     update.args(["--add", "--cacheinfo", &format!("{mode},{blob},{path}")])
                 }
                 None => update.args(["--force-remove", "--", path]),
             };
-            let written = self
-                .locks
-                .around(entry.map(|entry| entry.blob.as_str()).unwrap_or_default(), || self.work.change(update, ""));
+            let written = self.locks.run_journaled(entry.map(|entry| entry.blob.as_str()).unwrap_or_default(), || {
+                self.work.change(update, "")
+            });
             let Err(error) = written else { return Ok(()) };
             let lock = self.git_dir.join("index.lock");
             if !lock.exists() || Instant::now() >= deadline {
-                return Err(Error::unavailable("git's index cannot be written")
+                return Err(Error::unavailable("cannot write git's index")
                     .because(error.full_message())
-                    .hint(format!("if no other git is at work, delete {}", lock.display())));
+                    .hint(format!("if no other git is running, delete {}", lock.display())));
             }
             std::thread::park_timeout(Duration::from_millis(20));
         }

@@ -1,8 +1,8 @@
-//! A ledger under Mercurial, or under Sapling, which says some things in other words.
+//! Sync with Mercurial, and with Sapling, whose commands differ slightly.
 //!
-//! Mercurial commits what is in the worktree, and pushes commits with all that come before them. So the worktree goes to
-//! another commit only if no file differs there but the ledger, and whoever has commits to push, or files to update, does
-//! that first.
+//! Mercurial commits from the worktree, and pushes a commit with all its ancestors. So sync updates the worktree to
+//! another commit only if nothing but the ledger differs. Users with other commits to push, or files to update, do that
+//! first.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use waypost_core::model::Vcs;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
-use super::{Adapter, MESSAGE, Round, Work, unreachable};
+use super::{Adapter, COMMIT_MESSAGE, Round, Work, unreachable};
 use crate::vcs::hg_layout;
 use crate::vcs::run::{Tool, hg, hg_network, sl, sl_network};
 
-/// What is in the tool's directory while something is under way.
-const UNDER_WAY: &[(&str, &str)] = &[
+/// Unfinished operations: the entry in the tool's directory, and what it is.
+const OPERATIONS_IN_PROGRESS: &[(&str, &str)] = &[
     ("rebasestate", "a rebase"),
     ("histedit-state", "a histedit"),
     ("graftstate", "a graft"),
@@ -28,15 +28,15 @@ const UNDER_WAY: &[(&str, &str)] = &[
 pub(super) struct HgSync<'a> {
     work: &'a Work<'a>,
     is_sapling: bool,
-    /// Settings that name the remote; none if there is no remote.
+    /// Settings that define the remote; none if there is no remote.
     remote: Option<Vec<String>>,
-    /// The branch that is checked out; for Sapling the remote's bookmark.
+    /// The branch that is checked out; for Sapling, the remote bookmark.
     branch: String,
-    /// The commit that the remote is at.
+    /// The commit of the remote branch.
     upstream: Option<String>,
 }
 
-/// Finds out whether it can be done at all.
+/// Checks the preconditions, and reads the branch and its remote.
 pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<HgSync<'a>> {
     let is_sapling = work.request.checkout.vcs == Vcs::Sl;
     let mut sync = HgSync { work, is_sapling, remote: None, branch: String::new(), upstream: None };
@@ -55,7 +55,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<HgSync<'a>> {
         work.note("there is no remote, so there is nothing to push to".to_owned());
     }
     if !work.request.is_rehearsal {
-        sync.forget_shares()?;
+        sync.delete_shares()?;
     }
     Ok(sync)
 }
@@ -68,23 +68,25 @@ impl Adapter for HgSync<'_> {
         let unreachable = |error: &Error| unreachable("cannot pull from the default path", error);
         self.work.say("Pulling");
         if self.is_sapling {
-            self.work.change(self.remotely()?.args(["pull", "--quiet"]), "").map_err(|error| unreachable(&error))?;
+            self.work
+                .change(self.network_tool()?.args(["pull", "--quiet"]), "")
+                .map_err(|error| unreachable(&error))?;
             self.upstream = Some(self.log(&self.branch, "{node}")?).filter(|node| !node.is_empty());
             return Ok(self.upstream.clone());
         }
         let rev = format!("--rev={}", self.branch);
-        let known = self.remotely()?.args(["identify", "--template={id}", &rev, "default"]).stdout();
+        let known = self.network_tool()?.args(["identify", "--template={id}", &rev, "default"]).stdout();
         let tip = match known {
             Ok(tip) => tip,
             Err(error) if error.kind() == Kind::Unavailable => return Err(unreachable(&error)),
             Err(_) => {
-                // There may be no such branch yet.
-                self.remotely()?.args(["identify", "default"]).stdout().map_err(|error| unreachable(&error))?;
+                // The remote may not have the branch yet.
+                self.network_tool()?.args(["identify", "default"]).stdout().map_err(|error| unreachable(&error))?;
                 self.upstream = None;
                 return Ok(None);
             }
         };
-        let pull = self.remotely()?.args(["pull", "--quiet", &format!("--rev={tip}"), "default"]);
+        let pull = self.network_tool()?.args(["pull", "--quiet", &format!("--rev={tip}"), "default"]);
         self.work.change(pull, "").map_err(|error| unreachable(&error))?;
         let is_known =
             !self.work.request.is_rehearsal || self.tool()?.args(["log", &format!("--rev={tip}")]).succeeds()?;
@@ -106,10 +108,10 @@ impl Adapter for HgSync<'_> {
             self.work.note("there is no ledger yet".to_owned());
             return Ok(Round::Done { committed: None, pushed: None });
         };
-        self.take_under_control(theirs.is_some())?;
+        self.ensure_tracked(theirs.is_some())?;
         let mut committed = None;
         if let (Some(upstream), Some(is_merge)) = (&self.upstream, plan) {
-            // Sapling's users put their commits on top of the remote's instead.
+            // Sapling users rebase instead of merging.
             let target = if is_merge && !self.is_sapling {
                 let merge = self.merge(&parent, upstream, &merged)?;
                 committed = Some(merge.clone());
@@ -117,11 +119,11 @@ impl Adapter for HgSync<'_> {
             } else {
                 upstream.clone()
             };
-            self.go_to(&target, &merged)?;
+            self.update_to(&target, &merged)?;
         }
         if self.is_changed()? {
             self.work.say("Committing the ledger");
-            let message = format!("--message={}", MESSAGE.trim_end());
+            let message = format!("--message={}", COMMIT_MESSAGE.trim_end());
             self.work.change(self.tool()?.args(["commit", &message, "--", &self.pattern()]), "")?;
             committed = Some(if self.work.request.is_rehearsal { "COMMIT".to_owned() } else { self.parent()? });
         }
@@ -142,7 +144,7 @@ impl Adapter for HgSync<'_> {
             } else {
                 self.work.say("Pushing");
                 if let Err(error) = self.push(&tip) {
-                    return Ok(Round::NotTaken(error));
+                    return Ok(Round::Rejected(error));
                 }
                 pushed = Some(tip);
             }
@@ -161,8 +163,9 @@ impl HgSync<'_> {
         if self.is_sapling { sl(root) } else { Ok(hg(root)) }
     }
 
-    /// A command that knows the remote. Mercurial does not read the repository's own configuration, which names it.
-    fn remotely(&self) -> Result<Tool> {
+    /// A command with the remote's settings. Mercurial does not read the repository's own configuration, which has
+    /// them.
+    fn network_tool(&self) -> Result<Tool> {
         let settings = self.remote.iter().flatten().map(|setting| format!("--config={setting}"));
         let root = self.work.request.root;
         let own = self.work.request.own;
@@ -170,7 +173,7 @@ impl HgSync<'_> {
         Ok(tool.args(settings))
     }
 
-    /// Names the ledger's file, whatever is in its name.
+    /// Returns a pattern that matches the ledger's file literally.
     fn pattern(&self) -> String {
         format!("path:{}", self.work.request.path)
     }
@@ -184,39 +187,39 @@ impl HgSync<'_> {
         self.log(".", "{node}")
     }
 
-    /// Returns what the ledger is in a commit.
+    /// Returns the ledger's content in a commit.
     fn content(&self, commit: Option<&str>) -> Result<Option<Vec<u8>>> {
         let Some(commit) = commit.filter(|commit| !is_null(commit)) else { return Ok(None) };
         self.tool()?.args(["cat", &format!("--rev={commit}"), "--", &self.pattern()]).bytes_or_none()
     }
 
-    /// Refuses while something is under way.
+    /// Refuses during an unfinished operation or conflict.
     fn check(&self) -> Result<()> {
         let own = self.work.request.root.join(if self.is_sapling { ".sl" } else { ".hg" });
-        let under_way = UNDER_WAY.iter().find(|(mark, _)| own.join(mark).exists()).map(|(_, what)| *what);
+        let under_way = OPERATIONS_IN_PROGRESS.iter().find(|(mark, _)| own.join(mark).exists()).map(|(_, what)| *what);
         let parents = self.log("parents()", r"{node}\n")?;
         let under_way = under_way.or_else(|| (parents.lines().count() > 1).then_some("a merge"));
         if let Some(what) = under_way {
-            return Err(Error::refused(format!("{what} is under way")).hint("finish it, or abort it"));
+            return Err(Error::refused(format!("{what} is under way")).hint("finish or abort it"));
         }
-        // An update, or whatever else, may have left conflicts behind.
+        // An update or another operation may have left conflicts.
         if own.join("merge").exists() {
             let files = self.tool()?.args(["resolve", "--list"]).stdout()?;
             if let Some(file) = files.lines().find_map(|line| line.strip_prefix("U ")) {
-                return Err(Error::refused(format!("{file} has a conflict that waits to be resolved"))
-                    .hint(format!("{} resolve --mark {file} takes what is in the file", self.name())));
+                return Err(Error::refused(format!("{file} has an unresolved conflict"))
+                    .hint(format!("{} resolve --mark {file} accepts the content of the file", self.name())));
             }
         }
         Ok(())
     }
 
-    /// Decides whether the worktree has to go to another commit, and whether that is a merge. Refuses if any file but the
-    /// ledger would be touched or pushed.
+    /// Decides whether the worktree must move to another commit, and whether that is a merge. Refuses if any file but
+    /// the ledger would be changed or pushed.
     fn plan(&self, parent: &str) -> Result<Option<bool>> {
         let Some(upstream) = &self.upstream else { return Ok(None) };
         if is_null(parent) {
             return Err(Error::refused("there is no commit here yet, but the remote has some")
-                .hint(format!("{}, and then way sync", self.goes_on())));
+                .hint(format!("{}, and then way sync", self.update_command())));
         }
         let is_of_ledger = |files: &str| {
             let mut files = files.split('\0').filter(|file| !file.is_empty()).peekable();
@@ -224,8 +227,10 @@ impl HgSync<'_> {
         };
         let own = self.log(&format!("only({parent}, {upstream})"), r"{join(files, '\0')}\0\n")?;
         if !own.lines().all(is_of_ledger) {
-            return Err(Error::refused("commits of other files are not pushed yet, and would be with the ledger")
-                .hint(format!("push them first: {} push", self.name())));
+            return Err(Error::refused(
+                "there are unpushed commits of other files, which would be pushed with the ledger",
+            )
+            .hint(format!("push them first: {} push", self.name())));
         }
         if self.log(&format!("{upstream} and ::{parent}"), "x")? == "x" {
             return Ok(None);
@@ -233,16 +238,14 @@ impl HgSync<'_> {
         let between = [format!("--rev={parent}"), format!("--rev={upstream}")];
         let differ = self.tool()?.args(["status", "--no-status", "--print0"]).args(between).stdout()?;
         if !differ.is_empty() && !is_of_ledger(&differ) {
-            return Err(Error::refused(
-                "the remote has other files, and the worktree would have to be updated to them",
-            )
-            .hint(format!("update first: {}", self.goes_on())));
+            return Err(Error::refused("the remote changed other files, so the worktree would have to be updated")
+                .hint(format!("update first: {}", self.update_command())));
         }
         Ok(Some(!own.is_empty()))
     }
 
-    /// Says how the worktree gets the remote's files.
-    fn goes_on(&self) -> String {
+    /// Returns the command that updates the worktree to the remote's files.
+    fn update_command(&self) -> String {
         if self.is_sapling { format!("sl goto {}", self.branch) } else { "hg update".to_owned() }
     }
 
@@ -250,18 +253,18 @@ impl HgSync<'_> {
         if self.is_sapling { "sl" } else { "hg" }
     }
 
-    /// Returns the letter that says how the ledger's file is.
+    /// Returns the status letter of the ledger's file.
     fn status(&self) -> Result<Option<char>> {
-        let said = self.tool()?.args(["status", "--all", "--", &self.pattern()]).stdout()?;
-        Ok(said.chars().next())
+        let status = self.tool()?.args(["status", "--all", "--", &self.pattern()]).stdout()?;
+        Ok(status.chars().next())
     }
 
     fn is_changed(&self) -> Result<bool> {
         Ok(matches!(self.status()?, Some('M' | 'A')) || (self.work.request.is_rehearsal && self.status()? != Some('C')))
     }
 
-    /// Puts the ledger under version control, if it is not yet.
-    fn take_under_control(&self, is_known: bool) -> Result<()> {
+    /// Adds the ledger to version control, if it is not tracked yet.
+    fn ensure_tracked(&self, is_known: bool) -> Result<()> {
         let path = self.work.request.path;
         match self.status()? {
             Some('I') if !is_known => {
@@ -269,27 +272,28 @@ impl HgSync<'_> {
                     .hint(format!("if it should be: {} add {path}", self.name())))
             }
             Some('R') => Err(Error::refused(format!("{path} is marked as removed"))
-                .hint(format!("commit that, or take it back: {} add {path}", self.name()))),
+                .hint(format!("commit that, or undo it: {} add {path}", self.name()))),
             Some('?' | 'I') => self.work.change(self.tool()?.args(["add", "--", &self.pattern()]), "").map(drop),
             _ => Ok(()),
         }
     }
 
-    /// Brings the worktree to a commit that differs in the ledger alone, whose file stays.
-    fn go_to(&self, commit: &str, merged: &[u8]) -> Result<()> {
+    /// Updates the worktree to a commit that differs only in the ledger, and keeps the ledger's file.
+    fn update_to(&self, commit: &str, merged: &[u8]) -> Result<()> {
         let verb = if self.is_sapling { "goto" } else { "update" };
         let options = ["--quiet", "--merge", "--tool=:local"];
         let update = || Ok(self.tool()?.arg(verb).args(options).arg(format!("--rev={commit}")));
         if self.work.request.is_rehearsal {
             return self.work.change(update()?, "").map(drop);
         }
-        // Under the ledger's lock: nobody writes a file that is being replaced.
+        // Under the ledger's lock, so that no other process writes the file while it is replaced.
         (self.work.ledger.change)(&|now| update()?.stdout().map(|_| now.to_vec()))?;
         let there = self.content(Some(commit))?;
         (self.work.ledger.change)(&|now| (self.work.ledger.merge)(there.as_deref(), now, merged)).map(drop)
     }
 
-    /// Merges two commits that differ in the ledger alone, in a worktree of its own: the user's may have changes.
+    /// Merges two commits that differ only in the ledger, in a separate share, because the user's worktree may have
+    /// changes.
     fn merge(&self, parent: &str, upstream: &str, merged: &[u8]) -> Result<String> {
         let share = self.work.request.checkout.private_dir.join(format!("sync-share-{}", std::process::id()));
         let make = ["share", "--config", "extensions.share=", "--quiet", "--noupdate", "--"];
@@ -303,13 +307,13 @@ impl HgSync<'_> {
         let file = share.join(self.work.request.path);
         waypost_fs::replace(&file, merged, 0o644)
             .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
-        there(&["commit", &format!("--message={}", MESSAGE.trim_end())])?;
+        there(&["commit", &format!("--message={}", COMMIT_MESSAGE.trim_end())])?;
         let commit = there(&["log", "--rev=.", "--template={node}"])?;
-        self.forget_shares()?;
+        self.delete_shares()?;
         Ok(commit)
     }
 
-    /// Hides commits of the ledger whose content is in a newer one now. Bookmarks, and what else stands on them, stay.
+    /// Hides ledger commits that a newer one replaces, except those below bookmarks or other commits.
     fn hide(&self, from: &str, upstream: &str) -> Result<()> {
         let own = format!("only({from}, {upstream})");
         let unused = format!("{own} - ::(bookmark() + (descendants({own}) - {own}))");
@@ -323,7 +327,7 @@ impl HgSync<'_> {
 
     fn push(&self, commit: &str) -> Result<()> {
         let rev = format!("--rev={commit}");
-        let push = self.remotely()?.args(["push", "--quiet", &rev]);
+        let push = self.network_tool()?.args(["push", "--quiet", &rev]);
         let push = if self.is_sapling {
             let bookmark = self.branch.split_once('/').map_or(self.branch.as_str(), |(_, bookmark)| bookmark);
             push.arg(format!("--to={bookmark}"))
@@ -333,8 +337,8 @@ impl HgSync<'_> {
         self.work.change(push, "").map(drop)
     }
 
-    /// Deletes the worktrees of those that did not come to their end.
-    fn forget_shares(&self) -> Result<()> {
+    /// Deletes the shares of interrupted syncs.
+    fn delete_shares(&self) -> Result<()> {
         let dir = &self.work.request.checkout.private_dir;
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let is_share = |path: &PathBuf| {
@@ -342,7 +346,7 @@ impl HgSync<'_> {
         };
         for share in entries.map(|entry| entry.path()).filter(is_share) {
             let identity = FileIdentity::of(&share)
-                .map_err(|error| Error::unavailable(format!("cannot look into {}", share.display())).because(error))?;
+                .map_err(|error| Error::unavailable(format!("cannot read {}", share.display())).because(error))?;
             remove_tree(&share, identity)?;
         }
         Ok(())

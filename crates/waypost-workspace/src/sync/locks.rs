@@ -1,8 +1,8 @@
-//! Locks of git that a killed command of ours left behind.
+//! Git locks that a killed sync left behind.
 //!
-//! Git takes a lock by making a file, and whoever finds the file waits for it for ever. A command that is killed leaves its
-//! files. They are removed by the next sync, if it is certain that they are ours: a journal names the locks that were free
-//! when our command started, the file was made while it ran, and no other git is at work here.
+//! Git acquires a lock by creating a file, and a killed git leaves the file behind, which blocks every other git. The
+//! next sync removes such files, if it is certain that sync's own command made them: a journal names the locks that
+//! were free when the command started, the file was made while it ran, and no other git is running here.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use std::time::{Duration, SystemTime};
 
 use waypost_core::{Error, Result};
 
-/// A lock that is made later than this after the start of our command is not by our command.
+/// A lock made later than this after the start of sync's command is not from that command.
 const MAX_COMMAND_TIME: Duration = Duration::from_mins(1);
 
-/// The locks that our commands take.
+/// The locks that sync's git commands acquire.
 pub(super) struct OwnLocks {
     journal: PathBuf,
-    /// Where a git that works on this repository is started.
+    /// The directories in which a git for this repository is started.
     places: Vec<PathBuf>,
     index: PathBuf,
     refs: Vec<PathBuf>,
@@ -36,9 +36,9 @@ impl OwnLocks {
         }
     }
 
-    /// Runs a command that takes some of the locks, to write an object of this name.
-    pub(super) fn around<T>(&self, object: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
-        // The command before may have been killed, and not this process.
+    /// Runs a command that acquires some of the locks and writes an object of this name.
+    pub(super) fn run_journaled<T>(&self, object: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        // The previous command may have been killed without this process.
         self.clear()?;
         if !is_missing(&self.journal) {
             return run();
@@ -55,7 +55,7 @@ impl OwnLocks {
         answer
     }
 
-    /// Removes the locks that an earlier sync left behind. The caller holds the lock that lets one sync run at a time.
+    /// Removes the locks that an earlier sync left behind. The caller holds the sync lock.
     pub(super) fn clear(&self) -> Result<()> {
         let Ok(text) = std::fs::read_to_string(&self.journal) else { return Ok(()) };
         let started = self.journal.metadata().and_then(|journal| journal.modified());
@@ -67,14 +67,14 @@ impl OwnLocks {
         let left: Vec<&Path> = self
             .all()
             .filter(|lock| lock.to_str().is_some_and(|lock| named.contains(&lock)))
-            .filter(|lock| self.is_ours(lock, object, started))
+            .filter(|lock| self.was_made_by_sync(lock, object, started))
             .collect();
-        if !left.is_empty() && self.is_git_at_work() {
-            // It may be its lock. If it is not, the next sync finds out.
+        if !left.is_empty() && self.is_git_running() {
+            // The lock may belong to that git. If not, the next sync removes it.
             return Ok(());
         }
         for lock in left {
-            log::debug!("remove {}, which a killed sync left behind", lock.display());
+            log::debug!("remove lock {} of a killed sync", lock.display());
             match std::fs::remove_file(lock) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(Error::unavailable(format!("cannot remove {}", lock.display())).because(error));
@@ -90,23 +90,23 @@ impl OwnLocks {
         std::iter::once(&self.index).chain(&self.refs).map(PathBuf::as_path)
     }
 
-    /// Returns whether a lock was made while our command ran, and says nothing that our command would not write.
-    fn is_ours(&self, lock: &Path, object: &str, started: SystemTime) -> bool {
+    /// Returns whether a lock was made while sync's command ran, and contains only what that command would write.
+    fn was_made_by_sync(&self, lock: &Path, object: &str, started: SystemTime) -> bool {
         let Some(metadata) = lock.symlink_metadata().ok().filter(std::fs::Metadata::is_file) else { return false };
         let is_in_time = metadata
             .modified()
             .is_ok_and(|made| made.duration_since(started).is_ok_and(|later| later <= MAX_COMMAND_TIME));
-        // What an index says cannot be told from half of one.
-        let is_by_us = || {
+        // A partial index cannot be recognized by its content.
+        let has_own_content = || {
             lock == self.index
                 || metadata.len() == 0
                 || std::fs::read_to_string(lock).is_ok_and(|text| object.starts_with(text.trim_end()))
         };
-        is_in_time && is_by_us()
+        is_in_time && has_own_content()
     }
 
-    /// Returns whether a git may be at work in this repository.
-    fn is_git_at_work(&self) -> bool {
+    /// Returns whether another git may be running in this repository.
+    fn is_git_running(&self) -> bool {
         let Ok(processes) = std::fs::read_dir("/proc") else { return true };
         processes.flatten().map(|process| process.path()).any(|process| {
             let is_git = std::fs::read_to_string(process.join("comm")).is_ok_and(|name| name.starts_with("git"));
@@ -114,7 +114,8 @@ impl OwnLocks {
         })
     }
 
-    /// Returns whether a process was started in this repository, or names it. If that cannot be read, it may be so.
+    /// Returns whether a process runs in this repository or names it in its arguments. If this cannot be read, it
+    /// counts as true.
     fn concerns(&self, process: &Path) -> bool {
         let is_here = match std::fs::read_link(process.join("cwd")) {
             Ok(cwd) => self.places.iter().any(|place| cwd.starts_with(place)),

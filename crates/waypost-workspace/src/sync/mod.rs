@@ -1,7 +1,7 @@
-//! Brings a ledger together with that of the remote: fetches, merges, commits the ledger alone, pushes.
+//! Merges a ledger with the remote's: fetches, merges, commits only the ledger, pushes.
 //!
-//! Git, jj, Mercurial and Sapling each have a file here that knows how. What holds for all of them is in this one. No
-//! file but the ledger is written, no commit is made of anything else, and no commit that has anything else is pushed.
+//! Git and jj have one file each, Mercurial and Sapling share one. Rules for all of them are here. Sync writes no file
+//! but the ledger, commits nothing else, and pushes no commit that changes anything else.
 
 mod git;
 mod hg;
@@ -20,19 +20,19 @@ use waypost_fs::{FileLock, create_private_dir};
 use crate::vcs::checkout::Checkout;
 use crate::vcs::run::{Own, Tool};
 
-/// How often everything is done again because somebody was faster.
-const ATTEMPTS: usize = 5;
+/// How often sync starts over because the branch or the remote changed meanwhile.
+const MAX_ATTEMPTS: usize = 5;
 
-/// How long another sync is waited for.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// The maximum time to wait for another sync.
+const LOCK_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What to do about a remote that is slow.
-const LONGER: &str = "way config set sync.timeout 10m waits longer for it";
+/// The hint for a slow remote.
+const TIMEOUT_HINT: &str = "way config set sync.timeout 10m waits longer for it";
 
-/// What our commits say.
-const MESSAGE: &str = "Sync the issues\n";
+/// The message of sync's commits.
+const COMMIT_MESSAGE: &str = "Sync the issues\n";
 
-/// What is to be brought together.
+/// A request to sync a ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The repository.
@@ -41,49 +41,49 @@ pub struct Request<'a> {
     pub root: &'a Path,
     /// The ledger's path in it.
     pub path: &'a str,
-    /// Whether the remote gets anything.
+    /// Whether to push.
     pub push: bool,
-    /// Whether nothing is changed, and what would be done is written down.
+    /// Whether this is a dry run, which changes nothing and records the commands.
     pub is_rehearsal: bool,
-    /// What the user's environment says about the network.
+    /// The user's network settings.
     pub own: Own,
 }
 
-/// Makes another content of a content.
+/// Computes the new content of the ledger from the current one.
 pub type Change<'a> = dyn Fn(&[u8]) -> Result<Vec<u8>> + 'a;
 
-/// Makes one content of a base, ours and theirs.
+/// Merges the local and the remote content, given their base.
 pub type Merge<'a> = dyn Fn(Option<&[u8]>, &[u8], &[u8]) -> Result<Vec<u8>> + 'a;
 
-/// The ledger's file, and how versions of it are merged.
+/// Access to the ledger's file.
 #[derive(Clone, Copy)]
 pub struct Ledger<'a> {
-    /// Reads it. None if it is not there.
+    /// Reads it. None if it does not exist.
     pub read: &'a dyn Fn() -> Result<Option<Vec<u8>>>,
-    /// Makes something else of what it says now, under its lock, and returns that.
+    /// Changes its content under its lock, and returns the new content.
     pub change: &'a dyn Fn(&Change<'_>) -> Result<Vec<u8>>,
-    /// Merges two versions that came from one.
+    /// Merges two versions.
     pub merge: &'a Merge<'a>,
 }
 
-/// What was done.
+/// The result of a sync.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Synced {
-    /// What others call the place it was synced with, if there is one.
+    /// The name of the remote branch, if there is one.
     pub upstream: Option<String>,
-    /// Whether the file is another one now.
+    /// Whether the merge changed the file.
     pub is_merged: bool,
-    /// The commit that was made here.
+    /// The commit that was made locally.
     pub committed: Option<String>,
-    /// The commit that the remote got.
+    /// The commit that was pushed.
     pub pushed: Option<String>,
-    /// What else is worth knowing.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// In a rehearsal: what would be done.
+    /// In a dry run: the commands that would run.
     pub commands: Vec<String>,
 }
 
-/// Brings a ledger together with that of the remote. `say` is told of each step.
+/// Syncs a ledger with the remote. Each step is reported to `say`.
 pub fn sync(request: Request<'_>, ledger: Ledger<'_>, say: &dyn Fn(&str)) -> Result<Synced> {
     let work = Work {
         request,
@@ -103,15 +103,15 @@ pub fn sync(request: Request<'_>, ledger: Ledger<'_>, say: &dyn Fn(&str)) -> Res
         }
     };
     let mut refused: Option<(Option<String>, Error)> = None;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         let upstream = tool.fetch()?;
         if let Some((tip, error)) = refused.take()
             && tip == upstream
         {
-            // The remote answers, nobody was faster, and still it does not want it.
-            return Err(Error::refused("the remote does not take the ledger")
+            // The remote is reachable and has not changed, so it rejects the push itself.
+            return Err(Error::refused("the remote rejects the ledger")
                 .because(error.full_message())
-                .hint("if its branch is protected, commit here with way sync --no-push, and propose that there"));
+                .hint("if its branch is protected, commit with way sync --no-push, and open a pull request"));
         }
         match tool.round()? {
             Round::Done { committed, pushed } => {
@@ -119,51 +119,52 @@ pub fn sync(request: Request<'_>, ledger: Ledger<'_>, say: &dyn Fn(&str)) -> Res
                 let is_merged = work.is_merged.get();
                 return Ok(Synced { upstream: tool.upstream(), is_merged, committed, pushed, notes, commands });
             }
-            Round::Moved => work.say("Something changed meanwhile; starting over"),
-            // Whether it was taken, nobody knows.
-            Round::NotTaken(error) if error.kind() == Kind::Unavailable => {
-                return Err(Error::unavailable("the remote did not answer when it was pushed to")
+            Round::Moved => work.say("The branch or the ledger changed meanwhile; starting over"),
+            // The push may or may not have succeeded.
+            Round::Rejected(error) if error.kind() == Kind::Unavailable => {
+                return Err(Error::unavailable("the remote did not answer the push")
                     .because(error.full_message())
-                    .hint("the next way sync finds out whether it was taken, and goes on from there")
-                    .hint(LONGER));
+                    .hint("the next way sync finds out whether the push succeeded")
+                    .hint(TIMEOUT_HINT));
             }
-            Round::NotTaken(error) => {
-                work.say("The remote did not take it; looking again");
+            Round::Rejected(error) => {
+                work.say("The remote rejected the push; fetching again");
                 refused = Some((upstream, error));
             }
         }
     }
-    Err(Error::unavailable(format!("{ATTEMPTS} times somebody else was faster")).hint("try again: way sync"))
+    Err(Error::unavailable(format!("the branch or the remote changed during {MAX_ATTEMPTS} attempts"))
+        .hint("try again: way sync"))
 }
 
-/// What knows how to do it with one version control tool.
+/// The steps of a sync with one version control tool.
 trait Adapter {
-    /// Gets what the remote has. Returns the commit it is at, if there is one.
+    /// Fetches the remote branch. Returns its commit, if there is one.
     fn fetch(&mut self) -> Result<Option<String>>;
 
     /// Merges, commits and pushes once.
     fn round(&mut self) -> Result<Round>;
 
-    /// Returns what people call the place it is synced with.
+    /// Returns the name of the remote branch, for messages.
     fn upstream(&self) -> Option<String>;
 }
 
-/// What came of doing it once.
+/// The outcome of one attempt.
 enum Round {
-    /// Everything.
+    /// The sync is complete.
     Done {
-        /// The commit that was made here.
+        /// The commit that was made locally.
         committed: Option<String>,
-        /// The commit that the remote got.
+        /// The commit that was pushed.
         pushed: Option<String>,
     },
-    /// Somebody changed something here meanwhile.
+    /// The local branch or the ledger changed meanwhile.
     Moved,
-    /// The remote did not take what was pushed.
-    NotTaken(Error),
+    /// The remote rejected the push.
+    Rejected(Error),
 }
 
-/// A sync under way.
+/// A sync in progress.
 struct Work<'a> {
     request: Request<'a>,
     ledger: Ledger<'a>,
@@ -174,14 +175,14 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Tells what is being done.
+    /// Reports a step, except in a dry run.
     fn say(&self, line: &str) {
         if !self.request.is_rehearsal {
             (self.say)(line);
         }
     }
 
-    /// Keeps something worth knowing for the answer.
+    /// Adds a note to the result.
     fn note(&self, note: String) {
         let mut notes = self.notes.borrow_mut();
         if !notes.contains(&note) {
@@ -189,13 +190,13 @@ impl Work<'_> {
         }
     }
 
-    /// Runs what changes something. In a rehearsal it is written down, and `instead` is the answer.
+    /// Runs a command that changes something. A dry run records it and returns `instead`.
     fn change(&self, tool: Tool, instead: &str) -> Result<String> {
-        self.change_fed(tool, None, instead)
+        self.change_with_input(tool, None, instead)
     }
 
-    /// The same with something to read for it.
-    fn change_fed(&self, tool: Tool, input: Option<&[u8]>, instead: &str) -> Result<String> {
+    /// The same with input for the command.
+    fn change_with_input(&self, tool: Tool, input: Option<&[u8]>, instead: &str) -> Result<String> {
         if self.request.is_rehearsal {
             self.commands.borrow_mut().push(tool.line());
             return Ok(instead.to_owned());
@@ -206,7 +207,8 @@ impl Work<'_> {
         }
     }
 
-    /// Merges the upstream's ledger into the file, and returns what that says then. None if there is no ledger at all.
+    /// Merges the remote's ledger into the file, and returns the new content. None if there is no ledger on either
+    /// side.
     fn merge(&self, base: Option<&[u8]>, theirs: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         let before = (self.ledger.read)()?;
         let Some(theirs) = theirs else { return Ok(before) };
@@ -230,17 +232,17 @@ impl Work<'_> {
     }
 }
 
-/// Says that a remote could not be reached. Before that nothing was done.
+/// Returns the error for an unreachable remote. Nothing was changed before.
 fn unreachable(what: &str, error: &Error) -> Error {
-    let said = Error::unavailable(what)
+    let unreachable = Error::unavailable(what)
         .because(error.full_message())
-        .hint("nothing was changed; try again when the remote can be reached");
-    if error.kind() == Kind::Unavailable { said.hint(LONGER) } else { said }
+        .hint("nothing was changed; try again when the remote is reachable");
+    if error.kind() == Kind::Unavailable { unreachable.hint(TIMEOUT_HINT) } else { unreachable }
 }
 
 fn lock(checkout: &Checkout) -> Result<FileLock> {
     let dir = &checkout.private_dir;
     create_private_dir(dir)
         .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
-    FileLock::acquire(&dir.join("sync.lock"), PATIENCE)
+    FileLock::acquire(&dir.join("sync.lock"), LOCK_TIMEOUT)
 }

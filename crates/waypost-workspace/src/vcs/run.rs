@@ -530,8 +530,8 @@ impl Tool {
     fn cannot_run(&self, error: io::Error) -> Error {
         let tool = self.command.get_program().to_string_lossy().into_owned();
         let is_missing = error.kind() == io::ErrorKind::NotFound;
-        let ours = Error::unavailable(format!("cannot run {tool}")).because(error);
-        if is_missing { ours.hint(format!("install {tool}")) } else { ours }
+        let cannot_run = Error::unavailable(format!("cannot run {tool}")).because(error);
+        if is_missing { cannot_run.hint(format!("install {tool}")) } else { cannot_run }
     }
 
     /// The command as a user would type it, without hardening settings and passwords.

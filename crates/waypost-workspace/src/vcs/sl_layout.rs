@@ -27,9 +27,9 @@ pub(crate) fn check(root: &Path) -> Result<()> {
                 return Err(Error::unavailable(format!("cannot read {}", file.display())).because(error));
             }
         };
-        if let Some(what) = dangerous(&String::from_utf8_lossy(&bytes)) {
+        if let Some(setting) = dangerous(&String::from_utf8_lossy(&bytes)) {
             return Err(Error::refused(format!(
-                "{} sets {what:?}, which may make Sapling run a program",
+                "{} sets {setting:?}, which may make Sapling run a program",
                 file.display()
             ))
             .hint("if you trust it, move the setting to your own configuration: sl config --user"));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn any_other_setting_is_dangerous() {
-        for (text, what) in [
+        for (text, setting) in [
             ("[hooks]\npre-commit = x", "hooks.pre-commit"),
             ("[extensions]\nevil = ./evil.py", "extensions.evil"),
             ("[ui]\nusername = a\nssh = x", "ui.ssh"),
@@ -118,7 +118,7 @@ mod tests {
             ("[merge-tools]\nx.executable = y", "merge-tools.x.executable"),
         ] {
             let found = dangerous(text);
-            assert_eq!(found.as_deref(), Some(what.trim()), "{text:?}");
+            assert_eq!(found.as_deref(), Some(setting.trim()), "{text:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Worktrees of git.
+//! Git worktrees.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -25,14 +25,16 @@ pub(super) fn find(checkout: &Checkout, branch: &str) -> Result<Option<Listed>> 
     if listed.iter().all(|listed| listed.branch.is_some()) {
         return Ok(None);
     }
-    // Where refs are kept in tables, only git knows which branch a worktree is on.
-    let said =
+    // With reftable, only git knows which branch a worktree is on.
+    let listed_by_git =
         Git::of_repository(&checkout.shared_dir)?.command().args(["worktree", "list", "--porcelain", "-z"]).stdout()?;
-    let wanted = format!("branch refs/heads/{branch}");
-    let path = said.split("\0\0").find(|record| record.split('\0').any(|line| line == wanted)).and_then(|record| {
-        let path = record.split('\0').find_map(|line| line.trim_start_matches('\0').strip_prefix("worktree "))?;
-        std::fs::canonicalize(path).ok()
-    });
+    let branch_line = format!("branch refs/heads/{branch}");
+    let path = listed_by_git.split("\0\0").find(|record| record.split('\0').any(|line| line == branch_line)).and_then(
+        |record| {
+            let path = record.split('\0').find_map(|line| line.trim_start_matches('\0').strip_prefix("worktree "))?;
+            std::fs::canonicalize(path).ok()
+        },
+    );
     Ok(listed.into_iter().find(|listed| Some(&listed.path) == path.as_ref()))
 }
 
@@ -69,7 +71,7 @@ pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Resul
         (None, [only]) => ("--track", *only),
         (None, _) => ("--no-track", "HEAD"),
     };
-    // HEAD means the commit of the worktree we stand in, not of the main one.
+    // HEAD is the commit of the current worktree, not of the main one.
     let here = match &checkout.root {
         Some(root) => Git::in_worktree(root)?,
         None => Git::of_repository(&checkout.shared_dir)?,
@@ -89,7 +91,7 @@ pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Resul
         .stdout()
         .map(drop);
     if added.is_err() {
-        // Git makes the branch before the tree, and leaves it behind when the tree fails.
+        // Git creates the branch before the worktree, and leaves it behind if that fails.
         let _ = repository.command().args(["update-ref", "-d", &local, &commit]).succeeds();
     }
     added
@@ -101,7 +103,7 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
     let mut findings = Findings::default();
     if git_dir.join("locked").exists() {
         let unlock = format!("git worktree unlock {}", path.display());
-        findings.in_the_way.push(("a lock that somebody put on it".to_owned(), unlock));
+        findings.in_the_way.push(("a lock (git worktree lock)".to_owned(), unlock));
     }
     for (mark, what, end) in OPERATIONS_IN_PROGRESS {
         if git_dir.join(mark).exists() {
@@ -109,13 +111,13 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
         }
     }
     if git_dir.join("modules").read_dir().is_ok_and(|mut modules| modules.next().is_some()) {
-        let what = "submodules, whose commits are kept with it".to_owned();
+        let what = "submodules, whose commits are stored in it".to_owned();
         findings
             .in_the_way
-            .push((what, format!("push what is in them, then: git worktree remove --force {}", path.display())));
+            .push((what, format!("push their commits, then: git worktree remove --force {}", path.display())));
     }
 
-    // Files can be hidden from git status; a copy of the index hides nothing.
+    // Index flags can hide files from git status; a plain copy of the index has no such flags.
     let index = PlainIndex::new(&git, &git_dir, path)?;
     let status = [
         "status",
@@ -146,9 +148,9 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Saves a worktree as a commit under a ref of its own. Neither the worktree nor its index is touched.
+/// Saves a worktree as a commit under its own ref. The worktree and its index do not change.
 ///
-/// As with git stash, what was staged is a second parent: it may differ from what is in the files.
+/// As with git stash, the staged state is a second parent, because it may differ from the files.
 pub(super) fn save(path: &Path, message: &str, label: &str, now: Timestamp) -> Result<Saved> {
     let git = Git::in_worktree(path)?;
     let saved = commit_everything(&git, &git_dir(&git)?, path, message, &[])?;
@@ -157,7 +159,8 @@ pub(super) fn save(path: &Path, message: &str, label: &str, now: Timestamp) -> R
     Ok(Saved { restored_by: format!("git worktree add {} {name}", path.display()), name })
 }
 
-/// Makes a commit of all files that are not ignored, except these, and of what is staged. No ref leads to it yet.
+/// Commits all files that are not ignored, except `except`, and the staged state as second parent. No ref points to the
+/// commit yet.
 pub(crate) fn commit_everything(
     git: &Git,
     git_dir: &Path,
@@ -181,27 +184,27 @@ pub(crate) fn commit_everything(
         let except = except.iter().map(|path| format!(":(exclude,literal,top){path}"));
         index.tool(git).args(["add", "--all", "--", "."]).args(except).stdout().map(drop)
     };
-    // Where versions of a file are in conflict, nothing is staged yet that could be a tree.
+    // An index with conflicts cannot be written as a tree.
     if !index.tool(git).args(["ls-files", "--unmerged"]).stdout()?.is_empty() {
         add_all()?;
     }
-    let staged = commit(&index.tool(git).arg("write-tree").stdout()?, "What was staged", head)?;
+    let staged = commit(&index.tool(git).arg("write-tree").stdout()?, "Staged changes", head)?;
     add_all()?;
     let tree = index.tool(git).arg("write-tree").stdout()?;
     commit(&tree, message, &[head, &[&staged]].concat())
 }
 
 pub(super) fn remove(checkout: &Checkout, path: &Path, saved: bool) -> Result<()> {
-    // Without --force git looks once more, and refuses what appeared since we looked.
+    // Without --force, git checks again, and refuses if there are changes since the examination.
     let force: &[&str] = if saved { &["--force"] } else { &[] };
     let repository = Git::of_repository(&checkout.shared_dir)?;
     repository.command().args(["worktree", "remove"]).args(force).arg("--").arg(path).stdout().map(drop)
 }
 
-/// Makes git forget a worktree whose directory is gone.
+/// Deletes git's record of a worktree whose directory is gone.
 pub(super) fn forget(checkout: &Checkout, name: &str, path: &Path) -> Result<()> {
     let locked = checkout.shared_dir.join("worktrees").join(name).join("locked");
-    // Git locks a worktree while it adds it. If it was killed then, nobody else takes the lock off.
+    // Git locks a worktree while it adds it. If git was killed meanwhile, the lock stays.
     if std::fs::read_to_string(locked).is_ok_and(|why| why.trim() == "initializing") {
         let repository = Git::of_repository(&checkout.shared_dir)?;
         repository.command().args(["worktree", "unlock", "--"]).arg(path).stdout()?;
@@ -209,7 +212,7 @@ pub(super) fn forget(checkout: &Checkout, name: &str, path: &Path) -> Result<()>
     remove(checkout, path, false)
 }
 
-/// Keeps a file name in worktrees out of `git status`, in this clone only.
+/// Hides a pattern from `git status`, in this clone only.
 pub fn exclude(checkout: &Checkout, pattern: &str) -> Result<()> {
     let Some(git_dir) = &checkout.git_dir else { return Ok(()) };
     let file = git_dir.join("info/exclude");
@@ -232,8 +235,8 @@ fn git_dir(git: &Git) -> Result<PathBuf> {
 
 /// A copy of a worktree's index that hides no change from git. Deleted when dropped.
 ///
-/// Files marked as assumed unchanged are compared again. So are files whose content differs although their size and time
-/// are those that the index remembers: `touch -r` after an edit is enough for that.
+/// Git compares files again that are marked as assumed unchanged, and files whose content changed although their size
+/// and time match the index: `touch -r` after an edit causes that.
 pub(crate) struct PlainIndex(PathBuf);
 
 impl PlainIndex {
@@ -241,8 +244,8 @@ impl PlainIndex {
         let index = PlainIndex(temporary(git_dir, "index"));
         let own = git_dir.join("index");
         if own.exists() {
-            // Starting from the real index spares git reading every unchanged file again.
-            // As old as that: git looks twice at files that were changed in the moment in which the index was written.
+            // A copy of the real index saves git from reading every unchanged file again.
+            // It gets the same time: git compares the content of files that changed when the index was written.
             let written = std::fs::copy(&own, &index.0).and_then(|_| {
                 let time = own.metadata()?.modified()?;
                 std::fs::File::options().write(true).open(&index.0)?.set_modified(time)
@@ -261,7 +264,7 @@ impl PlainIndex {
         }
         let changed = changed_content(git, git_dir, root, &entries)?;
         if !changed.is_empty() {
-            // An entry that is added anew remembers neither size nor time, so git compares its content.
+            // A newly added entry has neither size nor time, so git compares the content.
             index
                 .tool(git)
                 .args(["update-index", "-z", "--index-info"])
@@ -278,7 +281,7 @@ impl PlainIndex {
 
 impl Drop for PlainIndex {
     fn drop(&mut self) {
-        // A copy nobody else knows of.
+        // No other process uses the copy.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -298,12 +301,13 @@ impl<'a> IndexEntry<'a> {
         Some(IndexEntry { mark: *line.first()?, object: line.get(2..tab)?, path: &line[tab + 1..] })
     }
 
-    /// Returns whether git is told not to compare the file. Lower case: assumed unchanged. S: not in a sparse checkout.
+    /// Returns whether git skips the comparison of the file. Lower case: assumed unchanged. S: not in a sparse
+    /// checkout.
     fn is_hidden(&self) -> bool {
         self.mark.is_ascii_lowercase() || self.mark == b'S'
     }
 
-    /// Returns whether the file is there. One that is not in a sparse checkout usually is not.
+    /// Returns whether the file exists. A file outside of a sparse checkout usually does not.
     fn exists(&self, root: &Path) -> bool {
         self.file(root).symlink_metadata().is_ok()
     }
@@ -312,14 +316,14 @@ impl<'a> IndexEntry<'a> {
         root.join(OsStr::from_bytes(self.path))
     }
 
-    /// Returns whether it is a file or a link, and not in conflict.
+    /// Returns whether it is a file or a link without conflict.
     fn is_comparable(&self) -> bool {
         !self.object.starts_with(b"160000") && self.object.ends_with(b" 0")
     }
 }
 
-/// Lists the files of a worktree that are not what a commit has, whatever their sizes and times say. Missing ones are left
-/// out. Temporary files go to `dir`.
+/// Lists the files of a worktree whose content differs from a commit, whatever their sizes and times are. Missing files
+/// are left out. Temporary files go to `dir`.
 pub(super) fn differing_files(git: &Git, dir: &Path, root: &Path, commit: &str) -> Result<Vec<PathBuf>> {
     let index = PlainIndex(temporary(dir, "index"));
     index.tool(git).args(["read-tree", commit]).stdout()?;
@@ -328,7 +332,7 @@ pub(super) fn differing_files(git: &Git, dir: &Path, root: &Path, commit: &str) 
     Ok(changed_content(git, dir, root, &entries)?.iter().map(|entry| entry.file(root)).collect())
 }
 
-/// Sets the times of files to other ones, so that a tool which compares files by their times reads them again.
+/// Changes the modification times of files, so that a tool that compares times reads the files again.
 pub(super) fn change_times(files: &[PathBuf]) -> Result<()> {
     for path in files.iter().filter(|path| !path.is_symlink()) {
         let changed = path.metadata().and_then(|found| found.modified()).and_then(|time| {
@@ -340,12 +344,12 @@ pub(super) fn change_times(files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Returns entries as `git update-index -z --index-info` reads them.
+/// Formats entries as input of `git update-index -z --index-info`.
 fn index_info(entries: &[IndexEntry<'_>]) -> Vec<u8> {
     entries.iter().flat_map(|entry| [entry.object, b"\t", entry.path, b"\0"].concat()).collect()
 }
 
-/// Lists the files that are not what git would check out for their entries, whatever their sizes and times say.
+/// Lists the entries whose files differ from what git would check out, whatever their sizes and times are.
 fn changed_content<'a>(
     git: &Git,
     git_dir: &Path,
@@ -357,18 +361,18 @@ fn changed_content<'a>(
     if comparable.is_empty() {
         return Ok(Vec::new());
     }
-    // With this setting, git would mark what it adds as not to be compared.
+    // With core.ignoreStat, git would mark new entries as assumed unchanged.
     let git = git.clone().with_setting("core.ignoreStat", "false").with_setting("core.splitIndex", "false");
     let fresh = PlainIndex(temporary(git_dir, "index"));
     fresh.tool(&git).args(["update-index", "-z", "--index-info"]).stdout_with_input(&index_info(&comparable))?;
-    // It ends with 1 if files differ.
+    // It exits with 1 if files differ.
     fresh.tool(&git).args(["update-index", "-q", "--really-refresh"]).code()?;
     let differing = fresh.tool(&git).args(["diff-files", "--name-only", "-z"]).bytes()?;
     let differing: HashSet<&[u8]> = differing.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect();
     if differing.is_empty() {
         return Ok(Vec::new());
     }
-    // Line endings and filters can make git see a change in a file that is exactly what it checked out itself.
+    // Because of line endings and filters, git may report a change in a file that is exactly as git checked it out.
     let expected = TemporaryDir(temporary(git_dir, "compare"));
     let names: Vec<u8> = differing.iter().flat_map(|path| [path, b"\0".as_slice()].concat()).collect();
     let mut prefix = OsString::from("--prefix=");
@@ -387,7 +391,7 @@ fn changed_content<'a>(
     Ok(changed)
 }
 
-/// Returns whether two files have the same content, or two links lead to the same.
+/// Returns whether two files have the same content, or two links the same target.
 pub(super) fn is_same_file(one: &Path, other: &Path) -> Result<bool> {
     let content = |path: &Path| -> std::io::Result<Option<Vec<u8>>> {
         let found = match path.symlink_metadata() {
@@ -405,12 +409,12 @@ pub(super) fn is_same_file(one: &Path, other: &Path) -> Result<bool> {
     Ok(kind(one) == kind(other) && content(one).map_err(cannot)? == content(other).map_err(cannot)?)
 }
 
-/// A directory of ours that is deleted when dropped.
+/// A temporary directory that is deleted when dropped.
 pub(super) struct TemporaryDir(pub(super) PathBuf);
 
 impl Drop for TemporaryDir {
     fn drop(&mut self) {
-        // If it stays, it costs disk and nothing else.
+        // If it stays, it only costs disk space.
         let _ = FileIdentity::of_entry(&self.0).ok().map(|identity| remove_tree(&self.0, identity));
     }
 }

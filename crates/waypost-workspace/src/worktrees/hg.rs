@@ -1,4 +1,4 @@
-//! Shares of Mercurial.
+//! Mercurial shares.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,7 +13,7 @@ use crate::vcs::checkout::{Checkout, Listed};
 use crate::vcs::hg_layout;
 use crate::vcs::run::hg;
 
-/// What Mercurial keeps in a share's own directory, and what to do about it.
+/// State that Mercurial stores in a share's own directory: the entry, what it is, and how to resolve it.
 const KEPT_IN_SHARE: &[(&str, &str, &str)] = &[
     ("shelved", "shelved changes", "hg unshelve them, or delete them with hg shelve --delete"),
     ("patches", "a patch queue", "hg qfinish the patches, or delete them"),
@@ -23,7 +23,7 @@ const KEPT_IN_SHARE: &[(&str, &str, &str)] = &[
     ("merge", "a merge", "hg commit it, or hg merge --abort"),
 ];
 
-/// Mercurial keeps no list of shares, but the share itself says whose it is.
+/// Finds a share at a path. Mercurial has no list of shares, but a share names its repository.
 pub(super) fn find(checkout: &Checkout, target: &Path) -> Option<Listed> {
     let found = hg_layout::open(&std::fs::canonicalize(target).ok()?).ok()??;
     let root = found.root.filter(|_| found.shared_dir == checkout.shared_dir)?;
@@ -38,7 +38,7 @@ pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Resul
             Error::invalid("hg share knows no --base").hint("update the new worktree instead: hg update REVISION")
         );
     }
-    // Looked up first: the share is made before it can be updated.
+    // Check the revision first: the share must be made before it can be updated.
     let exists = |revision: &str| hg(main).args(["identify", "--id", "--rev", revision]).succeeds();
     let has_branch = exists(branch)?;
     if !has_branch && !exists("default")? {
@@ -70,7 +70,7 @@ pub(super) fn examine(checkout: &Checkout, path: &Path) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Commits everything as secret, so that it stays in the repository and is pushed nowhere.
+/// Commits everything as secret, so that it stays in the repository and is never pushed.
 pub(super) fn save(path: &Path, message: &str) -> Result<Saved> {
     change_times(&differing_files(path)?)?;
     if !hg(path).args(["status", "-mardu"]).stdout()?.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn save(path: &Path, message: &str) -> Result<Saved> {
     Ok(Saved { restored_by: format!("hg update {name}"), name })
 }
 
-/// Lists the files that Mercurial calls clean by their sizes and times and that have another content.
+/// Lists files that Mercurial reports as clean by size and time although their content changed.
 fn differing_files(path: &Path) -> Result<Vec<PathBuf>> {
     let clean = hg(path).args(["status", "--clean", "--no-status", "--print0"]).bytes()?;
     let clean: Vec<&OsStr> =
@@ -102,9 +102,9 @@ fn differing_files(path: &Path) -> Result<Vec<PathBuf>> {
 
 pub(super) fn remove(path: &Path) -> Result<()> {
     let identity = FileIdentity::of(path)
-        .map_err(|error| Error::unavailable(format!("cannot look into {}", path.display())).because(error))?;
+        .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
     if !hg(path).args(["status", "-mardu"]).stdout()?.is_empty() {
-        return Err(Error::conflict(format!("something was written in {} meanwhile", path.display())).hint("try again"));
+        return Err(Error::conflict(format!("{} changed meanwhile", path.display())).hint("try again"));
     }
     remove_tree(path, identity)
 }

@@ -1,4 +1,4 @@
-//! Workspaces of jj.
+//! jj workspaces.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Resul
     let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
     let mut command = jj(here).args(["workspace", "add", "--name", request.branch]);
     if let Some(base) = request.base {
-        // Looked up first: jj makes the workspace before it finds out.
+        // Check the revision first: jj makes the workspace before it fails.
         if !jj(here).args(["log", "--no-graph", "--template=", "--revisions", base]).succeeds()? {
             return Err(Error::not_found(format!("there is no commit {base} to start {} from", request.branch)));
         }
@@ -23,7 +23,8 @@ pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Resul
     command.arg("--").arg(target).stdout().map(drop)
 }
 
-/// Any command of jj saves the files as a commit, which stays in the repository.
+/// Finds unpushed commits. Uncommitted files are not at risk: every jj command snapshots them into a commit of the
+/// repository.
 pub(super) fn examine(path: &Path) -> Result<Findings> {
     let mut findings = Findings::default();
     if !jj(path).args(["git", "remote", "list"]).stdout()?.is_empty() {
@@ -38,7 +39,7 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
 pub(super) fn save(path: &Path) -> Result<Saved> {
     let commit = || jj(path).args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout();
     let mut name = commit()?;
-    // jj compares files by their sizes and times, which an edit can leave as they were.
+    // jj compares files by size and time, which an edit can leave unchanged.
     if let Some(git_dir) = jj(path).args(["git", "root"]).stdout_or_none()? {
         let git = Git::of_linked_worktree(path, Path::new(&git_dir))?;
         let differing = differing_files(&git, &path.join(".jj"), path, &name)?;
@@ -52,8 +53,8 @@ pub(super) fn save(path: &Path) -> Result<Saved> {
 
 pub(super) fn remove(checkout: &Checkout, name: &str, path: &Path) -> Result<()> {
     let identity = FileIdentity::of(path)
-        .map_err(|error| Error::unavailable(format!("cannot look into {}", path.display())).because(error))?;
-    // Once more, so that what was written since is saved as well.
+        .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
+    // Snapshot again, to save files that were written since.
     save(path)?;
     forget(checkout, name)?;
     remove_tree(path, identity)

@@ -1,7 +1,7 @@
-//! Adding and removing worktrees, with the real tools and without losing work.
+//! Adds and removes worktrees with the repository's own tool, without losing work.
 //!
-//! Git, jj and Mercurial each have a file here that knows how. What holds for all of them is in this one: one at a
-//! time, nothing twice, nothing removed that holds another repository.
+//! Git, jj and Mercurial have one file each. Rules for all of them are here: one change at a time, no worktree twice,
+//! no removal of a worktree that contains another repository.
 
 mod git;
 mod hg;
@@ -21,30 +21,30 @@ use crate::vcs::checkout::{Checkout, Listed};
 pub use git::exclude;
 pub(crate) use git::{PlainIndex, commit_everything};
 
-/// Checking out a large tree takes its time, and so does waiting for others who do.
-const PATIENCE: Duration = Duration::from_mins(10);
+/// The maximum time to wait for another process that adds or removes a worktree, which may be large.
+const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// A worktree to be made.
+/// A request to add a worktree.
 #[derive(Clone, Copy, Debug)]
 pub struct Add<'a> {
-    /// The branch to check out; made if it does not exist. For jj the name of the workspace.
+    /// The branch to check out; created if it does not exist. For jj, the name of the workspace.
     pub branch: &'a str,
-    /// Where; beside the main worktree if not said.
+    /// The path [default: beside the main worktree].
     pub path: Option<&'a Path>,
-    /// What a new branch starts from; the current commit if not said.
+    /// The start of a new branch [default: the current commit].
     pub base: Option<&'a str>,
 }
 
-/// What came of an [`Add`].
+/// The result of an [`Add`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Added {
     /// The worktree's root.
     pub path: PathBuf,
-    /// Whether it was made now; otherwise it was there already.
+    /// Whether it was made now; otherwise it existed already.
     pub created: bool,
 }
 
-/// Makes a worktree of the repository of `checkout`, or finds the one that has the branch already.
+/// Adds a worktree to the repository of `checkout`, or finds the one that has the branch already.
 pub fn add(checkout: &Checkout, request: Add<'_>) -> Result<Added> {
     if request.branch.is_empty() || request.branch.starts_with('-') {
         return Err(Error::invalid(format!("{:?} cannot be the name of a branch", request.branch)));
@@ -53,7 +53,7 @@ pub fn add(checkout: &Checkout, request: Add<'_>) -> Result<Added> {
         Some(path) => path.to_owned(),
         None => default_path(checkout, request.branch)?,
     };
-    // Git's own registration races: of many at once, some fail. One at a time, none does.
+    // Git's registration of worktrees has races: without the lock, some concurrent calls fail.
     let _lock = lock(checkout)?;
     let existing = match checkout.vcs {
         Vcs::Git => git::find(checkout, request.branch)?,
@@ -67,18 +67,18 @@ pub fn add(checkout: &Checkout, request: Add<'_>) -> Result<Added> {
     let is_empty_dir = target.read_dir().is_ok_and(|mut entries| entries.next().is_none());
     if target.symlink_metadata().is_ok() && !is_empty_dir {
         return Err(Error::conflict(format!(
-            "{} is there already, and is not a worktree of {}",
+            "{} exists already, and is not a worktree of {}",
             target.display(),
             request.branch
         ))
-        .hint("name another place: way worktree add BRANCH PATH"));
+        .hint("use another path: way worktree add BRANCH PATH"));
     }
     match checkout.vcs {
         Vcs::Git => git::add(checkout, request, &target)?,
         Vcs::Jj => jj::add(checkout, request, &target)?,
         Vcs::Hg => hg::add(checkout, request, &target)?,
         Vcs::Sl => {
-            return Err(Error::invalid("worktrees of sl are made by sl itself").hint("sl share, or sl worktree add"));
+            return Err(Error::invalid("Waypost does not make worktrees of sl").hint("sl share, or sl worktree add"));
         }
         Vcs::None => return Err(Error::invalid("a directory without version control has only one worktree")),
     }
@@ -87,20 +87,20 @@ pub fn add(checkout: &Checkout, request: Add<'_>) -> Result<Added> {
     Ok(Added { path, created: true })
 }
 
-/// What was found in a worktree that is to be removed.
+/// The findings in a worktree that is to be removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Work that would be lost, and can be saved first.
+    /// Work that a removal would lose, and that can be saved first.
     pub at_risk: Vec<String>,
-    /// What we cannot save, each with what to do about it. It is not removed, whoever insists.
+    /// Things that Waypost cannot save, each with advice. They prevent a removal, even a forced one.
     pub in_the_way: Vec<(String, String)>,
-    /// Ignored files and directories, which go with it.
+    /// Ignored files and directories, which are removed with it.
     pub ignored: Vec<String>,
 }
 
-/// Looks for everything in a worktree that somebody could miss.
+/// Finds all work in a worktree that a removal would lose.
 ///
-/// Commits on a branch stay in the repository, but where there is a remote they should be there, too.
+/// Commits on a branch stay in the repository, but if there is a remote, they should be there, too.
 pub fn examine(checkout: &Checkout, path: &Path) -> Result<Findings> {
     let mut findings = match checkout.vcs {
         Vcs::Git => git::examine(path)?,
@@ -115,38 +115,38 @@ pub fn examine(checkout: &Checkout, path: &Path) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Where everything in a worktree was saved.
+/// Where a worktree's work was saved.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Saved {
     /// The ref or the commit.
     pub name: String,
-    /// The command that brings it back.
+    /// The command that restores it.
     pub restored_by: String,
 }
 
-/// Saves everything that [`examine`] calls at risk, in the repository.
+/// Saves in the repository everything that [`examine`] reports as at risk.
 pub fn save(checkout: &Checkout, path: &Path, label: &str, now: Timestamp) -> Result<Saved> {
     let message = format!("Worktree {} before it was removed", path.display());
     match checkout.vcs {
         Vcs::Git => git::save(path, &message, label, now),
         Vcs::Jj => jj::save(path),
         Vcs::Hg => hg::save(path, &message),
-        Vcs::Sl | Vcs::None => Err(not_ours(checkout.vcs)),
+        Vcs::Sl | Vcs::None => Err(unsupported_error(checkout.vcs)),
     }
 }
 
-/// Removes a worktree that was examined. If `saved`, what is in it may go; otherwise it must still be clean.
+/// Removes a worktree that was examined. Unless its work was `saved`, it must still be clean.
 pub fn remove(checkout: &Checkout, name: &str, path: &Path, saved: bool) -> Result<()> {
     let _lock = lock(checkout)?;
     match checkout.vcs {
         Vcs::Git => git::remove(checkout, path, saved),
         Vcs::Jj => jj::remove(checkout, name, path),
         Vcs::Hg => hg::remove(path),
-        Vcs::Sl | Vcs::None => Err(not_ours(checkout.vcs)),
+        Vcs::Sl | Vcs::None => Err(unsupported_error(checkout.vcs)),
     }
 }
 
-/// Makes the version control forget a worktree whose directory is gone. One that it does not know is no error.
+/// Deletes the record of a worktree whose directory is gone. A missing record is no error.
 pub fn forget(checkout: &Checkout, path: &Path) -> Result<()> {
     let _lock = lock(checkout)?;
     let known = checkout.worktrees().into_iter().find(|listed| listed.path == path);
@@ -157,8 +157,8 @@ pub fn forget(checkout: &Checkout, path: &Path) -> Result<()> {
     }
 }
 
-/// Makes jj forget a workspace by its name, if its directory is gone. Its path cannot be compared any more: jj may have
-/// written it with steps upwards.
+/// Deletes jj's record of a workspace by its name, if its directory is gone. Its path cannot be compared: jj may have
+/// recorded it with `..`, which no longer resolves.
 pub(crate) fn forget_named(checkout: &Checkout, name: &str) -> Result<()> {
     let _lock = lock(checkout)?;
     let is_known = checkout.worktrees().iter().any(|listed| listed.name == name && !listed.path.is_dir());
@@ -169,24 +169,24 @@ fn lock(checkout: &Checkout) -> Result<FileLock> {
     let dir = &checkout.private_dir;
     create_private_dir(dir)
         .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
-    FileLock::acquire(&dir.join("worktrees.lock"), PATIENCE)
+    FileLock::acquire(&dir.join("worktrees.lock"), LOCK_TIMEOUT)
 }
 
-fn not_ours(vcs: Vcs) -> Error {
-    Error::refused(format!("worktrees of {vcs} are not ours to remove"))
+fn unsupported_error(vcs: Vcs) -> Error {
+    Error::refused(format!("Waypost does not remove worktrees of {vcs}"))
 }
 
-/// Beside the main worktree, named after the repository and the branch.
+/// Returns the default path: beside the main worktree, named after the repository and the branch.
 fn default_path(checkout: &Checkout, branch: &str) -> Result<PathBuf> {
-    let say_where = |why: &str| Err(Error::invalid(why).hint("say where: way worktree add BRANCH PATH"));
+    let path_needed = |why: &str| Err(Error::invalid(why).hint("give a path: way worktree add BRANCH PATH"));
     if checkout.is_submodule() {
-        return say_where("beside a submodule is another repository's worktree");
+        return path_needed("the default path of a submodule's worktree is in another repository");
     }
     let slug: String =
         branch.chars().map(|char| if char.is_alphanumeric() || "._-".contains(char) { char } else { '-' }).collect();
     match checkout.repository_path().parent() {
         Some(parent) => Ok(parent.join(format!("{}-{slug}", checkout.repository_name()))),
-        None => say_where("there is no room beside the repository"),
+        None => path_needed("the repository has no parent directory"),
     }
 }
 
@@ -207,7 +207,7 @@ fn check_existing(existing: Listed, request: Add<'_>, target: &Path) -> Result<A
     Ok(Added { path: existing.path, created: false })
 }
 
-/// Returns whether a directory with an entry of this name is a repository or a worktree of one.
+/// Returns whether an entry of this name marks its directory as a repository or a worktree.
 pub(crate) fn is_repository_mark(name: &OsStr) -> bool {
     [".git", ".jj", ".hg", ".sl"].iter().any(|mark| name == *mark)
 }
@@ -217,7 +217,7 @@ pub(crate) fn nested_repositories(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut dirs = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
-        let unreadable = |error| Error::refused(format!("cannot see what is in {}", dir.display())).because(error);
+        let unreadable = |error| Error::refused(format!("cannot read {}", dir.display())).because(error);
         let mut inner = Vec::new();
         let mut is_repository = false;
         for entry in std::fs::read_dir(&dir).map_err(unreadable)? {
@@ -242,12 +242,12 @@ pub(crate) fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
-/// Says how many commits only this repository has, if any.
+/// Describes commits that only this repository has, if any.
 fn unpushed(commits: usize, holder: &str) -> Option<String> {
     (commits > 0).then(|| format!("{} that no {holder} has", count(commits, "commit")))
 }
 
-/// Says how many files are changed and how many are new, if any.
+/// Describes changed and new files, if any.
 fn dirty(changed: usize, new: usize) -> Vec<String> {
     let changed = (changed > 0).then(|| format!("{} changed, not committed", count(changed, "file")));
     let new = (new > 0).then(|| format!("{} not under version control", count(new, "file")));

@@ -187,7 +187,7 @@ fn a_directory_without_version_control_is_copied_without_its_store() {
             let source = Source::Checkout(&checkout);
             plan_error(inside, &name, source)
         };
-        assert!(error.to_string().contains("lies in what would be copied"), "{error}");
+        assert!(error.to_string().contains("is inside the directory to copy"), "{error}");
     });
 }
 

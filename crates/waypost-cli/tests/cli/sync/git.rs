@@ -284,10 +284,10 @@ fn what_is_not_ours_to_decide_is_refused_and_nothing_changes() {
 
     let _ = sandbox.way(&one, ["update", &id, "--title", "To be staged"]).ok();
     git(&["add", LEDGER]);
-    check("is staged by somebody");
+    check("has staged changes");
     git(&["reset", "-q"]);
     git(&["rm", "-q", "--cached", LEDGER]);
-    check("is staged by somebody");
+    check("has staged changes");
     git(&["reset", "-q"]);
 
     for (remote, merge) in
@@ -295,14 +295,14 @@ fn what_is_not_ours_to_decide_is_refused_and_nothing_changes() {
     {
         git(&["config", "branch.main.remote", remote]);
         git(&["config", "branch.main.merge", merge]);
-        check("that is no name for a remote and a branch");
+        check("the name of the remote or the branch is not valid");
     }
     git(&["config", "branch.main.remote", "origin"]);
     git(&["config", "branch.main.merge", "refs/heads/main"]);
 
     sandbox.write("remote.git/hooks/pre-receive", "#!/bin/sh\necho this branch is protected\nexit 1\n");
     sandbox.command("chmod", &one).args(["+x", text(&sandbox.path("remote.git/hooks/pre-receive"))]).status().unwrap();
-    check("the remote does not take the ledger");
+    check("the remote rejects the ledger");
     std::fs::remove_file(sandbox.path("remote.git/hooks/pre-receive")).unwrap();
     let done = sync(&sandbox, &one);
     assert!(done["pushed"].is_string());
@@ -415,7 +415,7 @@ fn a_branch_that_is_pushed_elsewhere_is_not_pushed_to_where_it_is_fetched_from()
         }
         add(&sandbox, one, "From one");
         let run = sandbox.way(one, ["sync"]);
-        let note = "this branch follows origin/main but is pushed to fork, so nothing was pushed; git push does it";
+        let note = "this branch follows origin/main but is pushed to fork, so nothing was pushed; use git push";
         assert!(run.code == 0 && run.stderr.contains(note), "{run:?}");
         assert_eq!(tips(), before);
         check_ledger_is_clean(&sandbox, one);

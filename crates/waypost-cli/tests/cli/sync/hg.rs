@@ -108,11 +108,11 @@ fn what_mercurial_would_push_or_update_besides_the_ledger_is_refused() {
     add(&sandbox, one, "From one");
     sandbox.write(one.join("file"), "changed\n");
     sandbox.hg(one, ["commit", "-q", "-m", "mine", "file"]);
-    check(one, "commits of other files are not pushed yet");
+    check(one, "there are unpushed commits of other files");
     sandbox.hg(one, ["push", "-q"]);
     assert!(sync(&sandbox, one)["pushed"].is_string());
     add(&sandbox, two, "From two");
-    check(two, "the remote has other files");
+    check(two, "the remote changed other files");
     sandbox.hg(two, ["add", "-q", LEDGER]);
     sandbox.hg(two, ["update", "-q", "--tool", ":local"]);
     assert!(sync(&sandbox, two)["pushed"].is_string());

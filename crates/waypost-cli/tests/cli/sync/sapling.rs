@@ -108,7 +108,7 @@ fn sapling_puts_a_ledger_that_was_committed_apart_on_top_of_the_remotes() {
     sandbox.write("own", "other\0\n");
     sandbox.write("at", "1");
     let run = way(&["sync"]).fails(7);
-    assert!(run.stderr.contains("commits of other files are not pushed yet"), "{}", run.stderr);
+    assert!(run.stderr.contains("there are unpushed commits of other files"), "{}", run.stderr);
 }
 
 #[test]
