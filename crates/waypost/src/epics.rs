@@ -1,4 +1,4 @@
-//! Plans made of issues: the open parts of an epic, and what they wait for.
+//! Plans made from issues: the open parts of an epic and their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,37 +13,37 @@ use waypost_core::work::plan::{Plan, PlannedTask, check_size};
 use waypost_core::{Error, Result};
 use waypost_ledger::Index;
 
-/// How many dependencies the tasks of a plan may have together.
+/// Maximum total number of dependencies of a plan.
 const MAX_DEPENDENCIES: usize = 200_000;
 
-/// How many names are listed in a warning.
-const MAX_LISTED: usize = 20;
+/// Maximum number of names in a warning.
+const MAX_LISTED_NAMES: usize = 20;
 
-/// A plan made of issues.
+/// A plan made from issues.
 #[derive(Clone, Debug)]
 pub struct FromIssue {
-    /// The issue it was made of.
+    /// The issue that the plan was made from.
     pub issue: Issue,
-    /// The plan. Its tasks are called as their issues are.
+    /// The plan. The name of each task is the id of its issue.
     pub plan: Plan,
-    /// What somebody should know who starts it.
+    /// Warnings for the user who starts it.
     pub warnings: Vec<String>,
 }
 
-/// Makes a plan of an issue: of an epic a task for each of its open parts, of any other issue one task more.
+/// Makes a plan from an issue: an epic gives a task for each of its open parts, any other issue also one for itself.
 ///
-/// What may be worked on is what would be ready in the ledger. So an epic is no task itself, and whoever waits for it
-/// waits for its parts; and a part waits for what the issues above it wait for.
-pub fn plan(index: &Index, terms: &Terms, wanted: &str, now: Timestamp) -> Result<FromIssue> {
-    let root = index.get_by_prefix(wanted)?.issue;
+/// Tasks become claimable in the order in which the issues would become ready in the ledger. So an epic is no task, an
+/// issue that waits for an epic waits for its parts, and a part waits for the blockers of its ancestors.
+pub fn plan(index: &Index, terms: &Terms, id: &str, now: Timestamp) -> Result<FromIssue> {
+    let root = index.get_by_prefix(id)?.issue;
     if terms.statuses.category(&root.status).is_over() {
         return Err(Error::conflict(format!("issue {} is {}", root.id, root.status))
-            .hint(format!("open it again: way reopen {}", root.id)));
+            .hint(format!("reopen it: way reopen {}", root.id)));
     }
-    let mut family =
-        Family { index, terms, now, members: Vec::new(), known: BTreeSet::new(), set_aside: Vec::new(), tasks: 0 };
-    family.add(root.clone())?;
-    let members = family.members;
+    let mut collector =
+        Collector { index, terms, now, members: Vec::new(), known: BTreeSet::new(), left_out: Vec::new(), tasks: 0 };
+    collector.add(root.clone())?;
+    let members = collector.members;
     let tasks: Vec<&str> =
         members.iter().filter(|member| !member.is_epic).map(|member| member.issue.id.as_str()).collect();
     if tasks.is_empty() {
@@ -52,8 +52,8 @@ pub fn plan(index: &Index, terms: &Terms, wanted: &str, now: Timestamp) -> Resul
     }
     check_size(tasks.len())?;
     let mut warnings = Vec::new();
-    if !family.set_aside.is_empty() {
-        warnings.push(format!("set aside, and left out: {}", listed(&family.set_aside)));
+    if !collector.left_out.is_empty() {
+        warnings.push(format!("left out, because deferred or frozen: {}", listed(&collector.left_out)));
     }
     let chosen = members.iter().filter(|member| !member.is_epic && member.issue.has_label(NO_AUTO_CLAIM));
     let chosen: Vec<_> = chosen.map(|member| member.issue.id.as_str()).collect();
@@ -62,7 +62,7 @@ pub fn plan(index: &Index, terms: &Terms, wanted: &str, now: Timestamp) -> Resul
     }
     let by_id: BTreeMap<&str, &Member> = members.iter().map(|member| (member.issue.id.as_str(), member)).collect();
     let mut outside: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    // What the parts of each issue wait for: its own blockers, and those of everything above it.
+    // The tasks that the parts of each issue wait for: blockers of the issue and of its ancestors.
     let mut waits: BTreeMap<&str, Rc<BTreeSet<&str>>> = BTreeMap::new();
     let mut planned = Vec::new();
     let mut budget = Budget { root: &root, left: MAX_DEPENDENCIES };
@@ -92,13 +92,13 @@ pub fn plan(index: &Index, terms: &Terms, wanted: &str, now: Timestamp) -> Resul
     }
     for (blocker, waiting) in &outside {
         let waiting: Vec<&str> = waiting.iter().copied().collect();
-        warnings.push(format!("{} waits for {blocker}, which is open and no part of this", listed(&waiting)));
+        warnings.push(format!("{} waits for {blocker}, which is open and not part of this workflow", listed(&waiting)));
     }
     let plan = Plan { summary: Some(root.title.clone()), max_parallel: None, tasks: planned };
     Ok(FromIssue { issue: root, plan, warnings })
 }
 
-/// Refuses a plan whose tasks wait for so many others that writing it down would take minutes.
+/// Refuses a plan with so many dependencies that storing it would take minutes.
 struct Budget<'a> {
     root: &'a Issue,
     left: usize,
@@ -109,15 +109,15 @@ impl Budget<'_> {
         self.left = self.left.checked_sub(dependencies).ok_or_else(|| {
             let root = &self.root.id;
             Error::conflict(format!("the tasks of {root} would have more than {MAX_DEPENDENCIES} dependencies"))
-                .hint("make a workflow of each of its parts: way workflow from-issue PART")
+                .hint("make one workflow for each part: way workflow from-issue PART")
         })?;
         Ok(())
     }
 }
 
-/// Joins names, but not more than fit on a few lines.
+/// Joins at most [`MAX_LISTED_NAMES`] names.
 fn listed(names: &[impl AsRef<str>]) -> String {
-    let (first, rest) = names.split_at(names.len().min(MAX_LISTED));
+    let (first, rest) = names.split_at(names.len().min(MAX_LISTED_NAMES));
     let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
     if rest.is_empty() { first.join(", ") } else { format!("{} and {} more", first.join(", "), rest.len()) }
 }
@@ -126,30 +126,30 @@ struct Member {
     issue: Issue,
     parent: Option<String>,
     is_epic: bool,
-    /// The tasks that it stands for, by place: itself, or of an epic all that is below it.
+    /// The range of tasks that it stands for: itself, or for an epic all of its parts.
     tasks: Range<usize>,
 }
 
-struct Family<'a> {
+struct Collector<'a> {
     index: &'a Index,
     terms: &'a Terms,
     now: Timestamp,
     members: Vec<Member>,
     known: BTreeSet<String>,
-    set_aside: Vec<String>,
-    /// How many of the members are tasks.
+    left_out: Vec<String>,
+    /// Number of members that are tasks.
     tasks: usize,
 }
 
-/// What is to be done next while a family is looked through.
+/// A step of the depth-first walk over issues.
 enum Step {
     Enter(Box<Issue>, Option<String>),
-    /// All parts of the member at this place are known.
+    /// All parts of the member at this position were added.
     Leave(usize),
 }
 
-impl Family<'_> {
-    /// Adds an issue and its open parts, the most urgent first. The parts of each follow it.
+impl Collector<'_> {
+    /// Adds an issue and its open parts, most urgent first. The parts of an issue follow it.
     fn add(&mut self, root: Issue) -> Result<()> {
         let mut stack = vec![Step::Enter(Box::new(root), None)];
         while let Some(step) = stack.pop() {
@@ -164,7 +164,7 @@ impl Family<'_> {
                 continue;
             }
             let mut parts = self.open_parts(&issue)?;
-            // The stack turns them round.
+            // The stack reverses the order.
             parts.sort_by(|one, other| (other.priority, &other.id).cmp(&(one.priority, &one.id)));
             let is_epic = issue.issue_type == "epic" && (parent.is_none() || !parts.is_empty());
             let tasks = self.tasks..self.tasks + 1;
@@ -179,21 +179,21 @@ impl Family<'_> {
         Ok(())
     }
 
-    /// Returns the parts of an issue that can be worked on.
+    /// Returns the open parts of an issue that are neither deferred nor frozen.
     fn open_parts(&mut self, issue: &Issue) -> Result<Vec<Issue>> {
         let mut parts = Vec::new();
         for id in self.index.parts(&issue.id)? {
             let Some(part) = self.index.get(&id)?.map(|entry| entry.issue) else { continue };
             if let Some(until) = part.defer_until.filter(|until| *until > self.now) {
-                self.set_aside.push(format!("{} (until {until})", part.id));
+                self.left_out.push(format!("{} (until {until})", part.id));
                 continue;
             }
             match self.terms.statuses.category(&part.status) {
                 Category::Done | Category::Deleted => {}
                 Category::Active | Category::Wip => parts.push(part),
-                // That it waits is what the plan says.
+                // The plan's dependencies express the wait.
                 Category::Frozen if part.status == "blocked" => parts.push(part),
-                Category::Frozen => self.set_aside.push(format!("{} ({})", part.id, part.status)),
+                Category::Frozen => self.left_out.push(format!("{} ({})", part.id, part.status)),
             }
         }
         Ok(parts)

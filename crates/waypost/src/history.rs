@@ -1,7 +1,7 @@
-//! The history of issues, as version control remembers the ledger.
+//! The history of issues, read from the ledger's commits.
 //!
-//! The ledger says how an issue is; the commits that changed its file say how it became so, and what was in it that is
-//! not any more.
+//! The ledger has the current state of an issue; the commits show its changes, and issues that the ledger does not have
+//! any more.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,30 +14,33 @@ use waypost_workspace::history::{Commit, Content, History};
 
 use crate::place::Place;
 
-/// Where a ledger may have been before: in our directory, or in that of another tool.
-const FORMER: &[&str] = &[".waypost/issues.jsonl", ".beads/issues.jsonl", ".beads/beads.jsonl"];
+/// Former paths of a ledger: in our directory, or in that of another tool.
+const FORMER_PATHS: &[&str] = &[".waypost/issues.jsonl", ".beads/issues.jsonl", ".beads/beads.jsonl"];
 
-/// What happened to an issue at once.
+/// Substring search uses SIMD for texts up to this length.
+const MAX_NEEDLE_BYTES: usize = 32;
+
+/// The changes of one commit to an issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The commit that did it; none if it is not committed.
+    /// The commit; `None` for uncommitted changes.
     pub commit: Option<Commit>,
-    /// What it changed.
+    /// The changes.
     pub changes: Vec<Change>,
 }
 
-/// What happened to an issue.
+/// The history of an issue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// The steps, the newest first.
+    /// The steps, newest first.
     pub steps: Vec<Step>,
-    /// Whether older commits exist that this clone does not have.
+    /// Whether this clone lacks older commits.
     pub is_shallow: bool,
 }
 
-/// Returns what happened to an issue, at most so many steps. None without version control.
+/// Returns at most `limit` steps of an issue's history; `None` without version control.
 ///
-/// `now` is its record in the ledger, if it is there.
+/// `now` is its record in the ledger, if the ledger has it.
 pub fn steps(place: &Place, id: &str, now: Option<&Record>, limit: usize) -> Result<Option<Steps>> {
     let Some(mut past) = Past::open(place, id)? else { return Ok(None) };
     let mut steps = Vec::new();
@@ -63,7 +66,7 @@ pub fn steps(place: &Place, id: &str, now: Option<&Record>, limit: usize) -> Res
 /// Finds the last version of a record that is not in the ledger any more, and the last commit that has it.
 pub fn find_in_history(place: &Place, id: &str) -> Result<Option<(Record, Commit)>> {
     let Some(mut past) = Past::open(place, id)? else { return Ok(None) };
-    // What it was when it was taken out; at first, that nobody committed.
+    // The record before its removal; at first a removal that is not committed yet.
     let mut last: Vec<Record> = Vec::new();
     for contents in std::mem::take(&mut past.history.base) {
         last.extend(past.record(&contents)?);
@@ -74,7 +77,7 @@ pub fn find_in_history(place: &Place, id: &str) -> Result<Option<(Record, Commit
             Some(record) if last.contains(&record) => return Ok(Some((record, version.commit))),
             Some(record) => newest = newest.or(Some((record, version.commit))),
             None if last.is_empty() => {
-                // A parent that did not have it either shows that it was taken out before.
+                // If a parent does not have it either, an older commit removed it.
                 let before = version.before.iter().map(|contents| past.record(contents));
                 let before: Vec<Option<Record>> = before.collect::<Result<_>>()?;
                 last = before.into_iter().collect::<Option<_>>().unwrap_or_default();
@@ -82,19 +85,19 @@ pub fn find_in_history(place: &Place, id: &str) -> Result<Option<(Record, Commit
             None => {}
         }
     }
-    // Nobody took it out, but a merge took the side that did not have it.
+    // No commit removed the record; a merge chose the side without it.
     Ok(newest)
 }
 
-/// Finds the last version of a record that a branch does not have any more, and the commit that took it out.
-pub(crate) fn taken_out(history: History, id: &str) -> Result<Option<(Record, Commit)>> {
+/// Finds the last version of a record that a branch does not have any more, and the commit that removed it.
+pub(crate) fn find_removed(history: History, id: &str) -> Result<Option<(Record, Commit)>> {
     let mut past = Past { history, id, records: HashMap::new() };
     for version in std::mem::take(&mut past.history.versions) {
-        // Mercurial also lists commits of others who still had it, and which were merged later.
+        // Mercurial also lists commits of merged branches that still had the record.
         if past.record(&version.after)?.is_some() {
             continue;
         }
-        // A parent that did not have it either shows that it was taken out before, and this is a merge.
+        // If a parent does not have it either, this commit is a merge and an older commit removed the record.
         let before = version.before.iter().map(|contents| past.record(contents));
         let before: Option<Vec<Record>> = before.collect::<Result<_>>()?;
         if let Some(record) = before.and_then(|before| before.into_iter().next()) {
@@ -104,19 +107,20 @@ pub(crate) fn taken_out(history: History, id: &str) -> Result<Option<(Record, Co
     Ok(None)
 }
 
-/// Finds an issue in history that the ledger does not have. If it is not there either, the ledger's answer stands.
-pub fn instead_of(error: Error, place: &Place, id: &str) -> Result<(Record, Commit)> {
+/// Searches the history for an issue that the ledger does not have. Returns the ledger's `error` if the history does not
+/// have it either.
+pub fn find_after_error(error: Error, place: &Place, id: &str) -> Result<(Record, Commit)> {
     if error.kind() != Kind::NotFound || id.is_empty() {
         return Err(error);
     }
     match find_in_history(place, id) {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err(error),
-        Err(why) => Err(error.hint(format!("nor could its history be searched: {}", why.full_message()))),
+        Err(why) => Err(error.hint(format!("its history cannot be searched: {}", why.full_message()))),
     }
 }
 
-/// Returns the lines of the ledger that are committed. None without version control.
+/// Returns the committed lines of the ledger; `None` without version control.
 pub fn committed_lines(place: &Place) -> Result<Option<HashSet<Vec<u8>>>> {
     let Some(mut past) = Past::open(place, "")? else { return Ok(None) };
     let mut lines = HashSet::new();
@@ -127,11 +131,11 @@ pub fn committed_lines(place: &Place) -> Result<Option<HashSet<Vec<u8>>>> {
     Ok(Some(lines))
 }
 
-/// The history of a ledger, as far as one issue goes.
+/// The history of one issue in a ledger.
 struct Past<'a> {
     history: History,
     id: &'a str,
-    /// The issue in the contents that were read so far. Most are the content after one commit and before another.
+    /// Cache of the issue's record by content. Most contents come after one commit and before another.
     records: HashMap<Content, Option<Record>>,
 }
 
@@ -139,17 +143,17 @@ impl<'a> Past<'a> {
     fn open(place: &Place, id: &'a str) -> Result<Option<Past<'a>>> {
         let checkout = place.require_checkout()?;
         let Some((path, _)) = place.ledger() else { return Ok(None) };
-        // A worktree may lie inside another.
+        // A worktree may be inside another one.
         let roots = place.home_worktree.iter().chain(&checkout.root);
         let Some(root) = roots.filter(|root| path.starts_with(root)).max_by_key(|root| root.as_os_str().len()) else {
             return Ok(None);
         };
         let Some(path) = path.strip_prefix(root).ok().and_then(|path| path.to_str()) else { return Ok(None) };
-        let history = History::of(checkout, root, path, FORMER)?;
+        let history = History::of(checkout, root, path, FORMER_PATHS)?;
         Ok(history.map(|history| Past { history, id, records: HashMap::new() }))
     }
 
-    /// Returns the issue in the first content that has it.
+    /// Returns the issue's record in the first content that has it.
     fn record(&mut self, contents: &[Content]) -> Result<Option<Record>> {
         for content in contents {
             if !self.records.contains_key(content) {
@@ -163,7 +167,7 @@ impl<'a> Past<'a> {
         Ok(None)
     }
 
-    /// Returns what changed from all of several contents. What is as in one of them was changed there, and not now.
+    /// Returns the changes compared with every parent. A field that equals one parent's was changed there, not here.
     fn changes(&mut self, before: &[Vec<Content>], after: Option<&Record>) -> Result<Vec<Change>> {
         let Some((first, others)) = before.split_first() else { return Ok(difference::between(None, after)) };
         let mut changes = difference::between(self.record(first)?.as_ref(), after);
@@ -175,10 +179,10 @@ impl<'a> Past<'a> {
     }
 }
 
-/// Finds the record of an issue in a ledger's bytes; of several the one that was changed last.
+/// Finds the record of an issue in a ledger's bytes; if there are several, the one changed last.
 fn record_in(bytes: &[u8], id: &str) -> Option<Record> {
     let text = String::from_utf8_lossy(bytes);
-    // Histories have many versions of many lines, so only those that could be it are read.
+    // Histories have many versions of many lines, so only lines that may have the id are parsed.
     let part = plain_part(id);
     let lines = text.trim_start_matches('\u{feff}').lines().filter(|line| line.contains(part));
     let issue = |line: &str| {
@@ -189,13 +193,11 @@ fn record_in(bytes: &[u8], id: &str) -> Option<Record> {
     lines.filter_map(issue).max_by_key(|(updated_at, _)| *updated_at).map(|(_, record)| record)
 }
 
-/// The longest part of an id that every tool spells in the same way, or enough of it.
+/// Returns the longest part of an id that every tool spells in the same way, at most [`MAX_NEEDLE_BYTES`] of it.
 fn plain_part(id: &str) -> &str {
-    // A text of this length is looked for in many bytes at once.
-    const ENOUGH: usize = 32;
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
     let longest = id.split(|char| !is_plain(char)).max_by_key(|part| part.len()).unwrap_or_default();
-    &longest[..longest.len().min(ENOUGH)]
+    &longest[..longest.len().min(MAX_NEEDLE_BYTES)]
 }
 
 #[cfg(test)]
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_an_id_is_found_in_any_spelling_and_no_other_is() {
+    fn only_the_record_with_the_id_is_found_in_any_spelling() {
         let text = concat!(
             "\u{feff}{\"id\":\"a-1\",\"title\":\"first\"}\r\n",
             "not a record a-1\n",
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_records_the_one_that_was_changed_last_counts() {
+    fn the_record_changed_last_is_found_among_several() {
         let line = |day: u32, title: &str| {
             format!("{{\"id\":\"a\",\"title\":\"{title}\",\"updated_at\":\"2026-01-0{day}\"}}\n")
         };

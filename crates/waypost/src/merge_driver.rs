@@ -1,4 +1,4 @@
-//! Merging ledgers: the driver that git calls, and what a merge without it left behind.
+//! Merging ledgers: the driver that git calls, and conflict markers from merges without it.
 
 use std::path::{Path, PathBuf};
 
@@ -13,32 +13,31 @@ use crate::environment::Variables;
 use crate::ledger::Ledger;
 use crate::place::Place;
 
-/// Makes git merge this clone's ledger with the program that runs, if the repository asks for it and nobody said
-/// otherwise.
+/// Configures git to merge this clone's ledger with the running program, if the repository's attributes ask for it and the
+/// user did not configure another driver.
 ///
-/// It is done on the way, by whoever writes first. Where it cannot be, a merge leaves conflict markers, and those are
-/// read.
+/// The first command that writes does this. If it fails, a merge leaves conflict markers, which readers merge.
 pub fn ensure_driver(place: &Place) {
     let (Some(checkout), Some((ledger, _))) = (&place.checkout, place.ledger()) else { return };
     let (Some(directory), Some(root)) = (ledger.parent(), root_of(&ledger)) else { return };
     let home = place.variables.home();
     let ensured = merge_driver::ensure_driver(checkout, root, directory, home.as_deref(), || program(&place.variables));
     if let Err(error) = ensured {
-        log::debug!("git was not told how to merge the ledger: {}", error.full_message());
+        log::debug!("cannot configure git's merge driver for the ledger: {}", error.full_message());
     }
 }
 
-/// Returns the line of attributes that asks git for our driver.
+/// Returns the attributes line that selects our driver.
 pub fn attributes() -> String {
     format!("issues.jsonl {}\n", merge_driver::ATTRIBUTE)
 }
 
-/// Tells whether attributes ask git for our driver.
+/// Returns whether an attributes file selects our driver.
 pub fn asks_for_driver(attributes: &Path) -> bool {
     merge_driver::asks_for_driver(attributes)
 }
 
-/// Returns how a shell calls the program that runs: by its name, if that finds it, else by its path.
+/// Returns the shell word that starts the running program: its name if `PATH` finds it, else its path.
 fn program(variables: &Variables) -> Option<String> {
     let own = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
     let name = own.file_name()?.to_str()?;
@@ -46,46 +45,46 @@ fn program(variables: &Variables) -> Option<String> {
     let found = std::env::split_paths(path).map(|dir| dir.join(name)).find(|file| file.is_file());
     let word = match found {
         Some(found) if std::fs::canonicalize(&found).is_ok_and(|found| found == own) => name,
-        // Git would take a percent sign for one of its own.
+        // Git would expand a percent sign.
         _ => own.to_str().filter(|path| !path.contains(['%', '\n']))?,
     };
     let is_plain = word.chars().all(|char| char.is_ascii_alphanumeric() || "/._-+".contains(char));
     Some(if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) })
 }
 
-/// The worktree that a ledger's file is in.
+/// Returns the worktree that has a ledger's file.
 fn root_of(ledger: &Path) -> Option<&Path> {
     ledger.parent()?.parent()
 }
 
-/// Merges three files of ledgers.
+/// Merges three ledger files.
 pub fn merge_files(base: &Path, ours: &Path, theirs: &Path) -> Result<Vec<u8>> {
     let read = |path: &Path| {
         let bytes = std::fs::read(path)
             .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
-        // A side may have been committed with markers in it.
+        // A side may have been committed with conflict markers.
         let document = Document::parse(bytes);
         Ok(conflict::resolve(&document).unwrap_or(document))
     };
     Ok(merge(Some(&read(base)?), &read(ours)?, &read(theirs)?).to_bytes())
 }
 
-/// What came of resolving.
+/// The outcome of [`resolve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The ledger's file.
     pub path: PathBuf,
-    /// How many issues had several versions; none if there were no markers.
+    /// Number of issues with several versions; `None` if there were no conflict markers.
     pub merged: Option<usize>,
-    /// What is still to be said to the version control, as one would type it.
+    /// The version control command that is still to be run.
     pub next: Option<String>,
-    /// Whether it was said.
+    /// Whether git was told that the file is merged.
     pub is_staged: bool,
 }
 
-/// Merges the versions that conflict markers in the ledger hold, and writes the result.
+/// Merges the versions between conflict markers in the ledger, and writes the result.
 ///
-/// With `stage`, git is told that the file is merged. None if there are no markers, and nothing to tell.
+/// With `stage`, also stages the file in git. Returns `None` if there are no markers and nothing to stage.
 pub fn resolve(place: &Place, ledger: &Ledger, stage: bool) -> Result<Option<Resolved>> {
     let checkout = place.require_checkout()?;
     let Some((path, _)) = place.ledger() else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! Moving issues from one ledger to another.
 //!
-//! Both ledgers are locked for as long as it takes, so no edit falls between the two writes. The target is written before
-//! the source, so a crash between them leaves an issue in both. Moving it again merges the copies.
+//! Both ledgers stay locked, so no edit falls between the two writes. The target is written before the source, so a crash
+//! between them leaves an issue in both. Moving it again merges the copies.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use waypost_ledger::LedgerLocks;
 
 use crate::ledger::{Filter, IndexedIssue, Ledger, Record, Sort};
 
-/// How long issues are copied again that another program changes meanwhile.
-const TRANSFER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to retry while another program keeps changing the issues.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which issues are moved: all that fit every part.
+/// Selects the issues to move: those that match every part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Which {
     parts: Vec<(String, String)>,
@@ -24,7 +24,7 @@ pub struct Which {
 impl Which {
     const KEYS: &[&str] = &["author", "status", "label", "type", "priority", "assignee", "id"];
 
-    /// Reads `key=value` parts with spaces between; `author=me` is whoever asks.
+    /// Parses `key=value` parts separated by spaces; `author=me` means the caller.
     pub fn parse(text: &str, actor: &str) -> Result<Which> {
         let mut parts = Vec::new();
         for part in text.split_whitespace() {
@@ -33,7 +33,7 @@ impl Which {
                     .hint(format!("the keys are {}", Self::KEYS.join(", "))));
             };
             if !Self::KEYS.contains(&key) {
-                let error = Error::invalid(format!("there is no key {key:?} to filter by"));
+                let error = Error::invalid(format!("unknown filter key {key:?}"));
                 return Err(match waypost_core::nearest::nearest(key, Self::KEYS.iter().copied()) {
                     Some(near) => error.hint(format!("did you mean {near}?")),
                     None => error.hint(format!("the keys are {}", Self::KEYS.join(", "))),
@@ -45,7 +45,7 @@ impl Which {
         Ok(Which { parts })
     }
 
-    fn fits(&self, issue: &Issue) -> bool {
+    fn matches(&self, issue: &Issue) -> bool {
         self.parts.iter().all(|(key, value)| match key.as_str() {
             "author" => issue.created_by.as_ref() == Some(value),
             "status" => issue.status == *value,
@@ -58,7 +58,7 @@ impl Which {
     }
 }
 
-/// Moves issues into a ledger from all others, or from one. Returns those that were moved, or would be.
+/// Moves issues into a ledger from all others, or from one. Returns the moved issues; a rehearsal moves none.
 pub fn migrate(
     ledger: &Ledger,
     from: Option<usize>,
@@ -76,7 +76,7 @@ pub fn migrate(
         ledger.require_writable(source)?;
         ledger.require_writable(to)?;
         let locks = ledger.lock(&[source, to])?;
-        // What fits is looked up again: only now no other command changes it.
+        // Select again under the locks, when no other command changes the issues.
         let found = select(ledger, source, which)?;
         if rehearse {
             ledger.transaction_under(&locks, to, |transaction| {
@@ -91,14 +91,14 @@ pub fn migrate(
     Ok(moved)
 }
 
-/// Returns the issues of a ledger that fit.
+/// Returns the matching issues of a ledger.
 fn select(ledger: &Ledger, source: usize, which: &Which) -> Result<Vec<IndexedIssue>> {
     let all = Filter { closed: true, ..Filter::default() };
     ledger.with_index(|index| {
         let mut found = Vec::new();
         for summary in index.list(&all, Sort::Id, false, None)? {
             if let Some(entry) = index.in_ledger(&summary.id, source)?
-                && which.fits(&entry.issue)
+                && which.matches(&entry.issue)
             {
                 found.push(entry);
             }
@@ -107,32 +107,38 @@ fn select(ledger: &Ledger, source: usize, which: &Which) -> Result<Vec<IndexedIs
     })
 }
 
-/// Copies issues to the target and takes them out of the source, in this order.
+/// Copies issues to the target, then removes them from the source.
 ///
-/// Git knows none of our locks and may replace either file between the two writes. So an issue is taken out only as it
-/// was copied, and while the target has it; else it is copied again.
-fn transfer(ledger: &Ledger, locks: &LedgerLocks, source: usize, to: usize, mut left: Vec<IndexedIssue>) -> Result<()> {
-    let deadline = Instant::now() + TRANSFER_TIMEOUT;
+/// Git does not use our locks and may replace either file between the two writes. So an issue is removed only if it is
+/// still the version that was copied and the target has it; otherwise it is copied again.
+fn transfer(
+    ledger: &Ledger,
+    locks: &LedgerLocks,
+    source: usize,
+    to: usize,
+    mut remaining: Vec<IndexedIssue>,
+) -> Result<()> {
+    let deadline = Instant::now() + RETRY_TIMEOUT;
     let mut bases: BTreeMap<String, Record> = BTreeMap::new();
-    while !left.is_empty() {
+    while !remaining.is_empty() {
         if Instant::now() > deadline {
-            return Err(Error::unavailable("another program keeps changing the issues that are moved")
-                .hint("try again when it is done; until then they are in both ledgers"));
+            return Err(Error::unavailable("another program keeps changing the issues to move")
+                .hint("retry when that program is done; until then the issues are in both ledgers"));
         }
         ledger.transaction_under(locks, to, |transaction| {
-            for entry in &left {
+            for entry in &remaining {
                 transaction.merge_in(bases.get(&entry.issue.id), &entry.record)?;
             }
             Ok(())
         })?;
-        bases = left.iter().map(|entry| (entry.issue.id.clone(), entry.record.clone())).collect();
-        left = ledger.transaction_under(locks, source, |transaction| {
+        bases = remaining.iter().map(|entry| (entry.issue.id.clone(), entry.record.clone())).collect();
+        remaining = ledger.transaction_under(locks, source, |transaction| {
             let mut changed = Vec::new();
-            for entry in &left {
+            for entry in &remaining {
                 let id = &entry.issue.id;
                 let Some(here) = transaction.copy_here(id)? else { continue };
                 if here.record == entry.record && transaction.issues().in_ledger(id, to)?.is_some() {
-                    transaction.take_out(id)?;
+                    transaction.remove_copy(id)?;
                 } else {
                     changed.push(here);
                 }

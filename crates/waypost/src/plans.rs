@@ -1,4 +1,4 @@
-//! Plans as people write them: JSON, YAML, or the short form.
+//! Reads plans written as JSON, YAML or in the short form.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,10 +9,10 @@ use waypost_core::{Error, Result};
 
 use crate::yaml;
 
-/// No plan is longer.
-const LONGEST: u64 = 16 * 1024 * 1024;
+/// Maximum size of a plan.
+const MAX_PLAN_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How a plan is written.
+/// The syntax of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Json,
@@ -25,45 +25,45 @@ pub fn read_file(path: &Path) -> Result<Plan> {
     let cannot = |error: std::io::Error| Error::invalid(format!("cannot read {}", path.display())).because(error);
     let mut text = Vec::new();
     let form = if path.as_os_str() == "-" {
-        std::io::stdin().take(LONGEST + 1).read_to_end(&mut text).map_err(cannot)?;
+        std::io::stdin().take(MAX_PLAN_BYTES + 1).read_to_end(&mut text).map_err(cannot)?;
         None
     } else {
         let file = std::fs::File::open(path).map_err(cannot)?;
-        file.take(LONGEST + 1).read_to_end(&mut text).map_err(cannot)?;
-        named(path)
+        file.take(MAX_PLAN_BYTES + 1).read_to_end(&mut text).map_err(cannot)?;
+        form_by_name(path)
     };
-    if text.len() as u64 > LONGEST {
+    if text.len() as u64 > MAX_PLAN_BYTES {
         return Err(Error::invalid(format!("{} is too large to be a plan", path.display())));
     }
     let text = String::from_utf8(text)
-        .map_err(|_| Error::invalid(format!("{} is not text, so it is no plan", path.display())))?;
-    // A mark that some editors begin files with.
+        .map_err(|_| Error::invalid(format!("{} is not UTF-8 text, so it is not a plan", path.display())))?;
+    // Some editors write a byte order mark.
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
         return Err(Error::invalid("the plan is empty")
-            .hint("a task a line, `name: description`; below it, indented, `needs: other, tasks`"));
+            .hint("write one task per line, `name: description`; below it, indented, `needs: other, tasks`"));
     }
-    read(text, form.unwrap_or_else(|| sniffed(text)))
+    read(text, form.unwrap_or_else(|| form_by_content(text)))
 }
 
-/// Decodes what is a plan, or has one in it, by the name of its file and else by how it looks.
-pub(crate) fn value(text: &str, path: &Path) -> Result<Value> {
+/// Decodes a plan, or a text that contains one. The file's name decides on the syntax, else the content.
+pub(crate) fn decode(text: &str, path: &Path) -> Result<Value> {
     let text = text.trim_start_matches('\u{feff}');
-    match named(path).unwrap_or_else(|| sniffed(text)) {
+    match form_by_name(path).unwrap_or_else(|| form_by_content(text)) {
         Form::Short => serde_json::to_value(Plan::from_text(text)?)
             .map_err(|error| Error::internal("a plan is not JSON").because(error)),
-        form => decoded(text, form),
+        form => decode_value(text, form),
     }
 }
 
 fn read(text: &str, form: Form) -> Result<Plan> {
     match form {
         Form::Short => Plan::from_text(text),
-        form => Plan::from_value(decoded(text, form)?),
+        form => Plan::from_value(decode_value(text, form)?),
     }
 }
 
-fn decoded(text: &str, form: Form) -> Result<Value> {
+fn decode_value(text: &str, form: Form) -> Result<Value> {
     match form {
         Form::Yaml => yaml::read(text).map_err(|error| error.within("the plan")),
         Form::Json | Form::Short => {
@@ -72,8 +72,8 @@ fn decoded(text: &str, form: Form) -> Result<Value> {
     }
 }
 
-/// The form that a file's name tells.
-fn named(path: &Path) -> Option<Form> {
+/// Returns the syntax that a file's name implies.
+fn form_by_name(path: &Path) -> Option<Form> {
     match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "json" => Some(Form::Json),
         "yaml" | "yml" => Some(Form::Yaml),
@@ -81,8 +81,8 @@ fn named(path: &Path) -> Option<Form> {
     }
 }
 
-/// The form that a text looks like. Of the forms only YAML has a line that begins with `tasks:` or `- name:`.
-fn sniffed(text: &str) -> Form {
+/// Guesses the syntax of a text. Only YAML has lines that begin with `tasks:`, `- name:` or `---`.
+fn form_by_content(text: &str) -> Form {
     if text.trim_start().starts_with(['{', '[']) {
         return Form::Json;
     }
@@ -95,25 +95,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c9_the_same_plan_in_three_forms_is_the_same() {
+    fn c9_a_plan_is_the_same_in_all_three_forms() {
         let json = r#"{"summary": "Ship it", "tasks": [
             {"name": "build", "description": "Compile everything"},
             {"name": "test", "description": "Run the tests", "depends_on": ["build"], "timeout": "10m", "files": ["a", "b"]}]}"#;
         let yaml = "summary: Ship it\ntasks:\n- name: build\n  description: Compile everything\n- name: test\n  \
                     description: Run the tests\n  depends_on: build\n  timeout: 10m\n  files: [a, b]\n";
         let short = "# Ship it\nbuild: Compile everything\ntest: Run the tests\n  needs: build\n  timeout: 10m\n  files: a, b\n";
-        let plans = [json, yaml, short].map(|text| read(text, sniffed(text)).unwrap());
+        let plans = [json, yaml, short].map(|text| read(text, form_by_content(text)).unwrap());
         assert_eq!(plans[0], plans[1]);
         assert_eq!(plans[0], plans[2]);
         assert_eq!(plans[0].tasks[1].timeout, Some(600_000));
     }
 
     #[test]
-    fn a_name_decides_and_else_the_text() {
-        assert_eq!(named(Path::new("plan.YML")), Some(Form::Yaml));
-        assert_eq!(named(Path::new("plan.txt")), None);
-        assert_eq!(sniffed("  [\n"), Form::Json);
-        assert_eq!(sniffed("- name: a\n"), Form::Yaml);
-        assert_eq!(sniffed("build: all\n- test: it\n"), Form::Short);
+    fn the_file_name_decides_on_the_form_and_else_the_content() {
+        assert_eq!(form_by_name(Path::new("plan.YML")), Some(Form::Yaml));
+        assert_eq!(form_by_name(Path::new("plan.txt")), None);
+        assert_eq!(form_by_content("  [\n"), Form::Json);
+        assert_eq!(form_by_content("- name: a\n"), Form::Yaml);
+        assert_eq!(form_by_content("build: all\n- test: it\n"), Form::Short);
     }
 }

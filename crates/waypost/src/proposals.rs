@@ -1,9 +1,9 @@
-//! Bringing an issue of one's own planning to everybody, and taking it back.
+//! Proposing issues of a contributor's planning repository to the project, and withdrawing them.
 //!
-//! An issue that is proposed is in two ledgers under one id: in the planning it came from, and in the project's, in the
-//! worktree one stands in, for the commit that proposes it. Both ledgers are locked while both are written, and copies
-//! that differ are merged field by field. Every step writes the copy that must not be lost first, so that a crash leaves a
-//! copy too many and never one too few; doing it again ends what was begun.
+//! A proposed issue is in two ledgers under one id: in the planning ledger, and in the project's ledger in the current
+//! worktree, for the commit that proposes it. Both ledgers are locked while both are written, and different copies are
+//! merged field by field. Every step first writes the copy that must not be lost, so a crash leaves one copy too many and
+//! never one too few; repeating the command completes it.
 
 use std::time::{Duration, Instant};
 
@@ -19,21 +19,21 @@ use waypost_ledger::LedgerLocks;
 use waypost_workspace::history::Commit;
 use waypost_workspace::upstream::Upstream;
 
-use crate::history::taken_out;
+use crate::history::find_removed;
 use crate::ledger::{IndexedIssue, Ledger, Record, Transaction};
 use crate::place::{Place, ledger_in};
 use crate::repos::{Repo, role};
 
-/// How long copies are merged again that another program changes meanwhile.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to retry while another program keeps changing a copy.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The status of an issue, and what belongs to it.
+/// The status of an issue and the fields that depend on it.
 const STATUS_FIELDS: &[&str] = &["status", "closed_at", "close_reason", "deleted_at", "deleted_by", "delete_reason"];
 
-/// Proposes an issue: its copy in the project says so, and then the one in the planning.
+/// Proposes an issue: writes the project's copy, then marks the planning's copy as proposed.
 ///
-/// Proposed again, what either copy says since goes into both. Of an issue that was accepted meanwhile, what the planning
-/// says since goes into the project's copy.
+/// Proposing it again merges later changes of either copy into both. If the project accepted the issue meanwhile, later
+/// changes of the planning's copy go into the project's copy.
 pub fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Record> {
     let Copies { locks, project, planned, base } = Copies::lock(place, ledger, id, target)?;
     let id = planned.issue.id.clone();
@@ -43,21 +43,23 @@ pub fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resul
             transaction.put(&proposed)?;
             Ok(proposed)
         }
-        Some(there) => {
-            let visibility = there.issue.visibility().max(Visibility::Proposed);
-            if visibility == Visibility::Canonical && !has_more(base.as_ref(), &there.record, &planned.record)? {
+        Some(project_copy) => {
+            let visibility = project_copy.issue.visibility().max(Visibility::Proposed);
+            if visibility == Visibility::Canonical
+                && !has_unmerged_changes(base.as_ref(), &project_copy.record, &planned.record)?
+            {
                 return Err(Error::conflict(format!(
                     "issue {id} is in {} already",
                     project.repos()[0].path().display()
                 )));
             }
-            let merged = Merged::of(base.as_ref(), &there.record, &planned.record, visibility, ledger.terms())?;
+            let merged = Merged::of(base.as_ref(), &project_copy.record, &planned.record, visibility, ledger.terms())?;
             merged.write(transaction)
         }
     })?;
     let proposed = with_visibility(&proposed, Visibility::Proposed)?;
     if base.is_none() {
-        bases::keep(&ledger.repos()[planned.ledger], &proposed)?;
+        bases::add(&ledger.repos()[planned.ledger], &proposed)?;
     }
     ledger.transaction_under(&locks, planned.ledger, |transaction| {
         transaction.merge_in(Some(&planned.record), &proposed)?;
@@ -65,14 +67,14 @@ pub fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resul
     })
 }
 
-/// Takes a proposal back: what became of it goes to the planning first, and then it leaves the project.
+/// Withdraws a proposal: merges the project's copy into the planning's first, then removes it from the project.
 pub fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Record> {
     let Copies { locks, project, planned, mut base } = Copies::lock(place, ledger, id, target)?;
     let id = planned.issue.id.clone();
-    let deadline = Instant::now() + LOCK_TIMEOUT;
+    let deadline = Instant::now() + RETRY_TIMEOUT;
     let local = loop {
-        let there = project.with_index(|index| index.in_ledger(&id, 0))?;
-        match there.as_ref().map(|entry| entry.issue.visibility()) {
+        let project_copy = project.with_index(|index| index.in_ledger(&id, 0))?;
+        match project_copy.as_ref().map(|entry| entry.issue.visibility()) {
             Some(Visibility::Canonical) => {
                 return Err(Error::conflict(format!("issue {id} was accepted, so it cannot be withdrawn")));
             }
@@ -83,33 +85,33 @@ pub fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resu
         }
         let local = ledger.transaction_under(&locks, planned.ledger, |transaction| {
             let here = transaction.copy_here(&id)?.unwrap_or_else(|| planned.clone());
-            let project = there.as_ref().map_or(&here.record, |there| &there.record);
+            let project = project_copy.as_ref().map_or(&here.record, |copy| &copy.record);
             let merged = Merged::of(base.as_ref(), project, &here.record, Visibility::Local, ledger.terms())?;
             merged.write(transaction)
         })?;
-        // Git knows none of our locks, so the copy is taken out only as it was merged.
-        let is_out = project.transaction_under(&locks, 0, |transaction| {
-            let is_merged = |here: &IndexedIssue| there.as_ref().is_some_and(|there| there.record == here.record);
+        // Git does not use our locks, so the copy is removed only if it is still the merged version.
+        let is_removed = project.transaction_under(&locks, 0, |transaction| {
+            let is_merged = |here: &IndexedIssue| project_copy.as_ref().is_some_and(|copy| copy.record == here.record);
             if transaction.copy_here(&id)?.is_some_and(|here| !is_merged(&here)) {
                 return Ok(false);
             }
-            transaction.take_out(&id).map(|()| true)
+            transaction.remove_copy(&id).map(|()| true)
         })?;
-        if is_out {
+        if is_removed {
             break local;
         }
         if Instant::now() > deadline {
-            return Err(busy(&id));
+            return Err(contended_error(&id));
         }
-        base = there.map(|there| there.record);
+        base = project_copy.map(|copy| copy.record);
     };
-    bases::forget(&ledger.repos()[planned.ledger], &id)?;
+    bases::remove(&ledger.repos()[planned.ledger], &id)?;
     drop(locks);
     project.repos()[0].file.remove_if_empty()?;
     Ok(local)
 }
 
-/// Accepts a proposal: it is everybody's from now on, with what the planning says of it, as far as that can be read.
+/// Accepts a proposal: makes it an issue of the project, merged with the planning's copy if that is readable.
 pub fn accept(place: &Place, ledger: &Ledger, id: &str) -> Result<(Record, usize)> {
     decide(place, ledger, id, |transaction, id, number| {
         for other in (0..ledger.repos().len()).filter(|other| *other != number) {
@@ -127,7 +129,7 @@ pub fn accept(place: &Place, ledger: &Ledger, id: &str) -> Result<(Record, usize
     })
 }
 
-/// Rejects a proposal: it is closed with the reason, which its author is told by the next sync.
+/// Rejects a proposal: closes it with the reason. The next sync delivers the reason to its author.
 pub fn reject(place: &Place, ledger: &Ledger, id: &str, reason: &str) -> Result<(Record, usize)> {
     let statuses = ledger.terms().statuses.clone();
     decide(place, ledger, id, |transaction, id, _| {
@@ -135,21 +137,22 @@ pub fn reject(place: &Place, ledger: &Ledger, id: &str, reason: &str) -> Result<
     })
 }
 
+/// Applies a maintainer's decision to the project's copy of a proposal.
 fn decide(
     place: &Place,
     ledger: &Ledger,
     id: &str,
-    decide: impl Fn(&mut Transaction<'_, '_>, &str, usize) -> Result<Record>,
+    apply: impl Fn(&mut Transaction<'_, '_>, &str, usize) -> Result<Record>,
 ) -> Result<(Record, usize)> {
     let (role, source) = role(place);
     if role == Role::Contributor {
         return Err(Error::refused(format!(
-            "only maintainers decide on proposals, and you are a contributor: {}",
+            "only maintainers accept or reject proposals, and you are a contributor: {}",
             source.because
         ))
         .hint("if you maintain this repository: --role maintainer, or way config set role maintainer"));
     }
-    // The project decides on its own copy, also where the planning's was changed later.
+    // The decision applies to the project's copy, even if the planning's was changed later.
     let id = ledger.with_index(|index| index.find(id))?;
     let is_proposed = |entry: &IndexedIssue| entry.issue.visibility() == Visibility::Proposed;
     let project = ledger.with_index(|index| index.in_ledger(&id, 0))?.filter(is_proposed);
@@ -158,56 +161,55 @@ fn decide(
         if !transaction.copy_here(&id)?.as_ref().is_some_and(is_proposed) {
             return Err(Error::conflict(format!("issue {id} is not proposed")));
         }
-        decide(transaction, &id, number)
+        apply(transaction, &id, number)
     })?;
     Ok((record, number))
 }
 
-/// What became of a proposal.
+/// The outcome of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is everybody's now; the copy in the planning is gone.
+    /// The project accepted the issue, and the planning's copy was removed.
     Accepted(String),
-    /// It is everybody's now, but the planning's copy has changes that the project's lacks, so it stays.
+    /// The project accepted the issue; the planning's copy stays, because it has changes that the project's lacks.
     AcceptedInPart(String),
-    /// It was closed there, and why; it is local again.
+    /// The project closed the issue, with an optional reason; it is local again.
     Rejected(String, Option<String>),
-    /// It was deleted there, or taken out, and how; it is local again.
+    /// The project deleted or removed the issue, in the given way; it is local again.
     Dropped(String, String),
 }
 
-/// Looks at what the project's default branch says of what was proposed, as far as the last fetch saw it, and brings the
-/// planning up to date with it.
+/// Applies the project's decisions on proposals, as fetched from its default branch, to the planning ledgers.
 ///
-/// What was never there may be in a pull request, so only what was there once can be gone.
+/// An issue that was never on that branch may be in a pull request, so it does not count as removed.
 pub fn merge_answered_proposals(ledger: &Ledger, target: usize) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::new();
     let project = &ledger.repos()[target];
     let path = project.file.path().strip_prefix(&project.root).ok().and_then(|path| path.to_str());
     let Some(path) = path.filter(|_| ledger.repos().len() > 1) else { return Ok(outcomes) };
     let Some(upstream) = Upstream::of(&project.checkout)? else { return Ok(outcomes) };
-    // A branch without the file says nothing of it.
+    // A branch without the file decides nothing.
     let Some(bytes) = upstream.read(path)? else { return Ok(outcomes) };
     let document = Document::parse(bytes);
-    let theirs: Vec<Record> = (0..document.len()).filter_map(|place| document.record(place).ok()).collect();
+    let records: Vec<Record> = (0..document.len()).filter_map(|place| document.record(place).ok()).collect();
     for number in (0..ledger.repos().len()).filter(|number| *number != target && ledger.may_write(*number)) {
         let proposed = ledger.with_index(|index| index.proposed_in(number))?;
-        for mine in proposed {
-            let id = &mine.issue.id;
-            let decided = match theirs.iter().find(|record| record.text("id").as_deref() == Some(id)) {
+        for planned in proposed {
+            let id = &planned.issue.id;
+            let decided = match records.iter().find(|record| record.text("id").as_deref() == Some(id)) {
                 Some(record) => Some((record.clone(), None)),
-                None => taken_out(upstream.history(path)?, id)?.map(|(record, commit)| (record, Some(commit))),
+                None => find_removed(upstream.history(path)?, id)?.map(|(record, commit)| (record, Some(commit))),
             };
-            let Some((record, gone)) = decided else { continue };
-            let outcome = match fate(&record, gone.as_ref(), ledger.terms()) {
-                Fate::Pending => None,
-                Fate::Accepted => retire(ledger, target, number, id, &record)?,
-                Fate::Rejected(reason, words) => {
-                    take_back(ledger, number, id, &words)?.then(|| Outcome::Rejected(id.clone(), reason))
+            let Some((record, removed_by)) = decided else { continue };
+            let outcome = match decision(&record, removed_by.as_ref(), ledger.terms()) {
+                Decision::Pending => None,
+                Decision::Accepted => retire(ledger, target, number, id, &record)?,
+                Decision::Rejected(reason, comment) => {
+                    make_local_again(ledger, number, id, &comment)?.then(|| Outcome::Rejected(id.clone(), reason))
                 }
-                Fate::Dropped(how, words) => {
-                    take_back(ledger, number, id, &words)?.then(|| Outcome::Dropped(id.clone(), how))
+                Decision::Dropped(how, comment) => {
+                    make_local_again(ledger, number, id, &comment)?.then(|| Outcome::Dropped(id.clone(), how))
                 }
             };
             outcomes.extend(outcome);
@@ -216,124 +218,126 @@ pub fn merge_answered_proposals(ledger: &Ledger, target: usize) -> Result<Vec<Ou
     Ok(outcomes)
 }
 
-/// What the project made of a proposal. Its words are kept as a comment, and told apart by the moment or the commit.
-enum Fate {
+/// The project's decision on a proposal. The last text is kept as a comment; it contains the time or the commit, so that
+/// two decisions give different comments.
+enum Decision {
     Pending,
     Accepted,
     Rejected(Option<String>, String),
     Dropped(String, String),
 }
 
-/// Decides what a record of the project says about the proposal, or said before a commit took it out.
-fn fate(record: &Record, gone: Option<&Commit>, terms: &Terms) -> Fate {
-    let Some((issue, _)) = Issue::read(record) else { return Fate::Pending };
+/// Reads the decision from the project's record, which is the last one before `removed_by` if a commit removed it.
+fn decision(record: &Record, removed_by: Option<&Commit>, terms: &Terms) -> Decision {
+    let Some((issue, _)) = Issue::read(record) else { return Decision::Pending };
     let category = terms.statuses.category(&issue.status);
     let at = |key: &str| record.text(key).map(|moment| format!(" ({moment})")).unwrap_or_default();
-    match (issue.visibility(), category, gone) {
+    match (issue.visibility(), category, removed_by) {
         (_, Category::Deleted, _) => {
             let reason = record.text("delete_reason").filter(|reason| !reason.is_empty());
             let how = reason.map_or("deleted".to_owned(), |reason| format!("deleted: {reason}"));
-            let words = format!("dropped by the project, {how}{}", at("deleted_at"));
-            Fate::Dropped(how, words)
+            let comment = format!("dropped by the project, {how}{}", at("deleted_at"));
+            Decision::Dropped(how, comment)
         }
-        // Closed work that was everybody's is pruned one day.
-        (Visibility::Canonical, _, None) | (Visibility::Canonical, Category::Done, Some(_)) => Fate::Accepted,
+        // Accepted issues that are closed get pruned.
+        (Visibility::Canonical, _, None) | (Visibility::Canonical, Category::Done, Some(_)) => Decision::Accepted,
         (Visibility::Proposed, Category::Done, _) => {
             let reason = issue.close_reason;
-            let words = reason.as_deref().map_or("rejected".to_owned(), |reason| format!("rejected: {reason}"));
-            Fate::Rejected(reason, words + &at("closed_at"))
+            let comment = reason.as_deref().map_or("rejected".to_owned(), |reason| format!("rejected: {reason}"));
+            Decision::Rejected(reason, comment + &at("closed_at"))
         }
         (_, _, Some(commit)) => {
             let how = format!("taken out by commit {}", commit.short_id());
-            let words = format!("dropped by the project, {how}");
-            Fate::Dropped(how, words)
+            let comment = format!("dropped by the project, {how}");
+            Decision::Dropped(how, comment)
         }
-        (Visibility::Proposed | Visibility::Local, _, None) => Fate::Pending,
+        (Visibility::Proposed | Visibility::Local, _, None) => Decision::Pending,
     }
 }
 
-/// Takes the copy of an accepted issue out of the planning, once the project has all that it says.
+/// Removes the planning's copy of an accepted issue, once the project has all of its content.
 ///
-/// A maintainer's goes into the project's ledger here. A contributor's stays until it was proposed, and accepted too.
-fn retire(ledger: &Ledger, target: usize, number: usize, id: &str, theirs: &Record) -> Result<Option<Outcome>> {
+/// A maintainer's changes are merged into the project's ledger here. A contributor's copy stays until its changes are
+/// proposed and accepted too.
+fn retire(ledger: &Ledger, target: usize, number: usize, id: &str, accepted: &Record) -> Result<Option<Outcome>> {
     let locks = ledger.lock(&[number, target])?;
-    let mine = ledger.with_index(|index| index.in_ledger(id, number))?;
-    let Some(mine) = mine.filter(|mine| mine.issue.visibility() == Visibility::Proposed) else { return Ok(None) };
+    let planned = ledger.with_index(|index| index.in_ledger(id, number))?;
+    let Some(planned) = planned.filter(|copy| copy.issue.visibility() == Visibility::Proposed) else { return Ok(None) };
     let base = bases::read(&ledger.repos()[number], id);
-    if has_more(base.as_ref(), theirs, &mine.record)? {
-        let canonical = |there: &IndexedIssue| there.issue.visibility() == Visibility::Canonical;
-        let is_there = ledger.may_write(target)
+    if has_unmerged_changes(base.as_ref(), accepted, &planned.record)? {
+        let is_canonical = |copy: &IndexedIssue| copy.issue.visibility() == Visibility::Canonical;
+        let is_merged = ledger.may_write(target)
             && ledger.transaction_under(&locks, target, |transaction| {
-                let Some(there) = transaction.copy_here(id)?.filter(canonical) else { return Ok(false) };
+                let Some(copy) = transaction.copy_here(id)?.filter(is_canonical) else { return Ok(false) };
                 let merged =
-                    Merged::of(base.as_ref(), &there.record, &mine.record, Visibility::Canonical, ledger.terms())?;
+                    Merged::of(base.as_ref(), &copy.record, &planned.record, Visibility::Canonical, ledger.terms())?;
                 merged.write(transaction).map(|_| true)
             })?;
-        if !is_there {
+        if !is_merged {
             return Ok(Some(Outcome::AcceptedInPart(id.to_owned())));
         }
     }
-    let is_out = ledger.transaction_under(&locks, number, |transaction| {
-        if transaction.copy_here(id)?.is_some_and(|here| here.record != mine.record) {
+    let is_removed = ledger.transaction_under(&locks, number, |transaction| {
+        if transaction.copy_here(id)?.is_some_and(|here| here.record != planned.record) {
             return Ok(false);
         }
-        transaction.take_out(id).map(|()| true)
+        transaction.remove_copy(id).map(|()| true)
     })?;
-    if !is_out {
-        // Git replaced the file meanwhile: the next sync decides.
+    if !is_removed {
+        // Git replaced the file meanwhile; the next sync tries again.
         return Ok(None);
     }
-    bases::forget(&ledger.repos()[number], id)?;
+    bases::remove(&ledger.repos()[number], id)?;
     Ok(Some(Outcome::Accepted(id.to_owned())))
 }
 
-/// Makes a proposal local again that the project turned down, and keeps its words as a comment. Returns whether that is
-/// new: it may have been told before, and proposed again since.
-fn take_back(ledger: &Ledger, number: usize, id: &str, words: &str) -> Result<bool> {
+/// Makes a rejected or dropped proposal local again, and adds the decision as a comment. Returns false if the copy has that
+/// comment already: an earlier sync delivered the decision, and the author proposed the issue again.
+fn make_local_again(ledger: &Ledger, number: usize, id: &str, comment: &str) -> Result<bool> {
     let locks = ledger.lock(&[number])?;
     let is_new = ledger.transaction_under(&locks, number, |transaction| {
         let Some(here) = transaction.copy_here(id)? else { return Ok(false) };
-        if here.issue.visibility() != Visibility::Proposed || says(&here.issue, words) {
+        if here.issue.visibility() != Visibility::Proposed || has_comment(&here.issue, comment) {
             return Ok(false);
         }
         transaction.put(&with_visibility(&here.record, Visibility::Local)?)?;
-        transaction.comment_here(id, words).map(|()| true)
+        transaction.comment_here(id, comment).map(|()| true)
     })?;
     if is_new {
-        bases::forget(&ledger.repos()[number], id)?;
+        bases::remove(&ledger.repos()[number], id)?;
     }
     Ok(is_new)
 }
 
-fn says(issue: &Issue, words: &str) -> bool {
-    issue.comments.iter().any(|comment| comment.text == words)
+fn has_comment(issue: &Issue, text: &str) -> bool {
+    issue.comments.iter().any(|comment| comment.text == text)
 }
 
-/// Tells whether the planning's copy says something that the project's does not.
-fn has_more(base: Option<&Record>, project: &Record, planning: &Record) -> Result<bool> {
-    let alike = |record: &Record| with_visibility(record, Visibility::Canonical);
-    let (project, planning) = (alike(project)?, alike(planning)?);
+/// Returns whether the planning's copy has changes that the project's copy lacks.
+fn has_unmerged_changes(base: Option<&Record>, project: &Record, planning: &Record) -> Result<bool> {
+    let canonical = |record: &Record| with_visibility(record, Visibility::Canonical);
+    let (project, planning) = (canonical(project)?, canonical(planning)?);
     if let Some(base) = base {
-        return Ok(merge_copies(Some(&alike(base)?), &project, &planning) != project);
+        return Ok(merge_copies(Some(&canonical(base)?), &project, &planning) != project);
     }
-    // Without a base only comments and time can tell: an old title that the project changed is nothing more.
+    // Without a base only comments and times are evidence: a different title may be the project's change.
     let (Some((project, _)), Some((planning, _))) = (Issue::read(&project), Issue::read(&planning)) else {
         return Ok(false);
     };
-    let is_unsaid = planning.comments.iter().any(|comment| !says(&project, &comment.text));
-    Ok(is_unsaid || planning.updated_at > project.updated_at)
+    let has_new_comment = planning.comments.iter().any(|comment| !has_comment(&project, &comment.text));
+    Ok(has_new_comment || planning.updated_at > project.updated_at)
 }
 
-/// The copies of a proposal as one record.
+/// The merged copies of a proposal.
 struct Merged {
     record: Record,
-    /// Why the project turned it down, to be kept as a comment.
-    words: Option<String>,
+    /// The project's decision against the proposal, to be kept as a comment.
+    comment: Option<String>,
 }
 
 impl Merged {
-    /// Merges both copies field by field. If the project turned the proposal down and the planning goes on with it, the
-    /// planning's status counts.
+    /// Merges both copies field by field. If the project rejected or dropped the proposal but the planning's copy is open,
+    /// the planning's status wins.
     fn of(
         base: Option<&Record>,
         project: &Record,
@@ -344,12 +348,12 @@ impl Merged {
         let is_over = |record: &Record| {
             Issue::read(record).is_some_and(|(issue, _)| terms.statuses.category(&issue.status).is_over())
         };
-        let words = match fate(project, None, terms) {
-            Fate::Rejected(_, words) | Fate::Dropped(_, words) if !is_over(planning) => Some(words),
+        let comment = match decision(project, None, terms) {
+            Decision::Rejected(_, comment) | Decision::Dropped(_, comment) if !is_over(planning) => Some(comment),
             _ => None,
         };
         let mut project = with_visibility(project, visibility)?;
-        if words.is_some() {
+        if comment.is_some() {
             for key in STATUS_FIELDS {
                 match planning.text(key) {
                     Some(text) => project.set(key, &text)?,
@@ -359,16 +363,16 @@ impl Merged {
         }
         let base = base.map(|base| with_visibility(base, visibility)).transpose()?;
         let record = merge_copies(base.as_ref(), &project, &with_visibility(planning, visibility)?);
-        Ok(Merged { record, words })
+        Ok(Merged { record, comment })
     }
 
-    /// Writes it to a ledger, and returns it as it is there.
+    /// Writes the record to a ledger and returns it.
     fn write(self, transaction: &mut Transaction<'_, '_>) -> Result<Record> {
         let id = self.record.text("id").unwrap_or_default();
         transaction.put(&self.record)?;
-        let is_said = |words: &str| Issue::read(&self.record).is_some_and(|(issue, _)| says(&issue, words));
-        if let Some(words) = self.words.as_deref().filter(|words| !is_said(words)) {
-            transaction.comment_here(&id, words)?;
+        let is_known = |comment: &str| Issue::read(&self.record).is_some_and(|(issue, _)| has_comment(&issue, comment));
+        if let Some(comment) = self.comment.as_deref().filter(|comment| !is_known(comment)) {
+            transaction.comment_here(&id, comment)?;
         }
         transaction.edit(&id, |_, _| Ok(()))
     }
@@ -377,44 +381,44 @@ impl Merged {
 /// Both copies of an issue, with their ledgers locked.
 struct Copies {
     locks: LedgerLocks,
-    /// The project's ledger in the worktree one stands in.
+    /// The project's ledger in the current worktree.
     project: Ledger,
-    /// The copy that is not the project's.
+    /// The planning's copy.
     planned: IndexedIssue,
-    /// What both were when it was proposed, if that is known.
+    /// The common ancestor of both copies, if known.
     base: Option<Record>,
 }
 
 impl Copies {
     fn lock(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Copies> {
         let project = in_current_worktree(place, ledger, target)?;
-        let deadline = Instant::now() + LOCK_TIMEOUT;
+        let deadline = Instant::now() + RETRY_TIMEOUT;
         let mut found = planned(ledger, id, target)?;
         loop {
             ledger.require_writable(found.ledger)?;
             let locks = LedgerLocks::acquire(&[&ledger.repos()[found.ledger].file, &project.repos()[0].file])?;
-            // It may have been changed, or moved to another ledger, before the locks were held.
+            // Another command may have changed or moved the issue before we acquired the locks.
             let planned = planned(ledger, id, target)?;
             if planned.ledger == found.ledger {
                 let base = bases::read(&ledger.repos()[planned.ledger], &planned.issue.id);
                 return Ok(Copies { locks, project, planned, base });
             }
             if Instant::now() > deadline {
-                return Err(busy(&planned.issue.id));
+                return Err(contended_error(&planned.issue.id));
             }
             found = planned;
         }
     }
 }
 
-fn busy(id: &str) -> Error {
-    Error::unavailable(format!("another program keeps changing issue {id}")).hint("try again when it is done")
+fn contended_error(id: &str) -> Error {
+    Error::unavailable(format!("another program keeps changing issue {id}")).hint("retry when that program is done")
 }
 
-/// Issues as they were when they were first proposed: what their copies are merged by.
+/// Issues as they were when they were first proposed: the common ancestors for merging their copies.
 ///
-/// They are kept in the private directory of the planning, and read and written under the lock of its ledger. Without them
-/// copies are still merged; only what was changed in one of them alone cannot be told from what was not.
+/// The file is in the private directory of the planning repository, and is read and written under the lock of its ledger.
+/// Without a common ancestor copies are still merged, but without knowing which of them changed a field.
 mod bases {
     use std::path::PathBuf;
 
@@ -433,26 +437,26 @@ mod bases {
     }
 
     fn place_of(document: &Document, id: &str) -> Option<usize> {
-        let is_it =
+        let has_id =
             |place: &usize| document.record(*place).is_ok_and(|record| record.text("id").as_deref() == Some(id));
-        (0..document.len()).find(is_it)
+        (0..document.len()).find(has_id)
     }
 
-    /// Returns an issue as it was when it was proposed, if that is known.
+    /// Returns an issue as it was when it was proposed, if known.
     pub(super) fn read(planning: &Repo, id: &str) -> Option<Record> {
         let document = document(planning);
         place_of(&document, id).and_then(|place| document.record(place).ok())
     }
 
-    /// Keeps an issue as it is proposed.
-    pub(super) fn keep(planning: &Repo, record: &Record) -> Result<()> {
+    /// Stores an issue as it is proposed.
+    pub(super) fn add(planning: &Repo, record: &Record) -> Result<()> {
         let mut document = document(planning);
         document.insert(record)?;
         write(planning, &document)
     }
 
-    /// Forgets an issue that is not proposed any more.
-    pub(super) fn forget(planning: &Repo, id: &str) -> Result<()> {
+    /// Removes an issue that is not proposed any more.
+    pub(super) fn remove(planning: &Repo, id: &str) -> Result<()> {
         let mut document = document(planning);
         let Some(place) = place_of(&document, id) else { return Ok(()) };
         document.remove(place);
@@ -466,23 +470,22 @@ mod bases {
     }
 }
 
-/// Finds the copy of an issue that is not the project's.
+/// Finds the planning's copy of an issue.
 fn planned(ledger: &Ledger, id: &str, target: usize) -> Result<IndexedIssue> {
     ledger.with_index(|index| {
         let id = index.find(id)?;
-        let elsewhere = (0..ledger.repos().len()).filter(|number| *number != target);
-        for number in elsewhere {
+        for number in (0..ledger.repos().len()).filter(|number| *number != target) {
             if let Some(entry) = index.in_ledger(&id, number)? {
                 return Ok(entry);
             }
         }
         let path = ledger.repos()[target].path().display();
-        Err(Error::conflict(format!("issue {id} is in the ledger of {path} alone"))
-            .hint("what is proposed is an issue of your planning: way add --repo PLANNING"))
+        Err(Error::conflict(format!("issue {id} is only in the ledger of {path}"))
+            .hint("propose an issue of your planning repository: way add --repo PLANNING"))
     })
 }
 
-/// Opens the ledger of a repository in the worktree one stands in, whose branch the proposal is committed to.
+/// Opens the ledger of a repository in the current worktree, whose branch gets the commit with the proposal.
 fn in_current_worktree(place: &Place, ledger: &Ledger, target: usize) -> Result<Ledger> {
     let repo = &ledger.repos()[target];
     let here = place.checkout.as_ref().filter(|checkout| checkout.repository_path() == repo.path());
@@ -495,7 +498,7 @@ fn in_current_worktree(place: &Place, ledger: &Ledger, target: usize) -> Result<
 fn with_visibility(record: &Record, visibility: Visibility) -> Result<Record> {
     let mut record = record.clone();
     match visibility.as_field() {
-        Some(word) => record.set("visibility", &word)?,
+        Some(name) => record.set("visibility", &name)?,
         None => drop(record.remove("visibility")),
     }
     Ok(record)

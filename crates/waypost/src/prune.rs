@@ -1,4 +1,4 @@
-//! The moving frontier: closed work leaves the ledger, and stays in version control.
+//! Pruning: closed issues leave the ledger and stay in version control.
 
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
@@ -7,37 +7,37 @@ use crate::history::committed_lines;
 use crate::ledger::{IndexedIssue, Ledger, place_of};
 use crate::place::Place;
 
-/// A ledger that is larger is worth pruning.
-pub const LARGE: usize = 25 * 1024;
+/// Size from which a ledger is worth pruning.
+pub const LARGE_LEDGER_BYTES: usize = 25 * 1024;
 
-/// Which issues are taken out.
+/// Selects the issues to prune.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Those closed before.
+    /// Prune issues closed before this time.
     pub before: Timestamp,
-    /// But not these many that were closed last.
+    /// Keep this many issues that were closed last.
     pub keep: usize,
-    /// No more than bring the file down to this size.
+    /// Stop when the file has at most this many bytes.
     pub down_to: Option<usize>,
-    /// Whether nothing is written.
+    /// Only report the issues, and write nothing.
     pub is_rehearsal: bool,
 }
 
-/// What was done.
+/// The outcome of pruning.
 #[derive(Debug)]
 pub struct Pruned {
-    /// The issues that were taken out.
+    /// The pruned issues.
     pub issues: Vec<IndexedIssue>,
-    /// How many could be taken out, but are not committed.
+    /// Number of issues that stay only because they are not committed.
     pub uncommitted: usize,
 }
 
-/// Takes closed issues out of a ledger that nothing open depends on, and that version control has as they are.
+/// Removes closed issues from a ledger if no open issue depends on them and their lines are committed.
 pub fn prune(ledger: &Ledger, number: usize, plan: Plan) -> Result<Pruned> {
     let place = place_of(&ledger.repos()[number].root, None)?;
     let Some(committed) = committed_lines(&place)? else {
-        return Err(Error::refused("without version control a pruned issue would be gone")
-            .hint("way delete leaves a tombstone, and way export a copy"));
+        return Err(Error::refused("without version control a pruned issue would be lost")
+            .hint("way delete leaves a tombstone, and way export writes a copy"));
     };
     ledger.transaction_in(number, |transaction| {
         if plan.is_rehearsal {
@@ -54,15 +54,15 @@ pub fn prune(ledger: &Ledger, number: usize, plan: Plan) -> Result<Pruned> {
     })
 }
 
-/// Prunes ledgers that have become large, if the configuration says so. Returns what became of each that was.
+/// Prunes large ledgers if `prune.auto` is on. Returns the outcome for each of them.
 pub fn prune_large(place: &Place, ledger: &Ledger) -> Vec<Result<Pruned>> {
     if place.config.text("prune.auto").as_deref() != Some("on") {
         return Vec::new();
     }
-    let plan = Plan { before: ledger.now(), keep: 0, down_to: Some(LARGE), is_rehearsal: false };
+    let plan = Plan { before: ledger.now(), keep: 0, down_to: Some(LARGE_LEDGER_BYTES), is_rehearsal: false };
     let is_large = |number: &usize| {
         let size = std::fs::metadata(ledger.repos()[*number].file.path()).map_or(0, |file| file.len());
-        size > LARGE as u64 && ledger.may_write(*number)
+        size > LARGE_LEDGER_BYTES as u64 && ledger.may_write(*number)
     };
     (0..ledger.repos().len()).filter(is_large).map(|number| prune(ledger, number, plan)).collect()
 }

@@ -1,4 +1,4 @@
-//! The repositories whose ledgers are read together, and where new issues go.
+//! The repositories whose ledgers are read together, and the destination of new issues.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,30 +13,29 @@ use waypost_workspace::{Checkout, detect};
 
 use crate::config::{Config, Files, Layer};
 use crate::environment::Variables;
-use crate::ledger::default_prefix;
 use crate::place::{DOT_DIR, Place, Source, check_owner, expand, ledger_in, vcs_environment};
 
-/// How long to wait for somebody who is writing a ledger.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for another process that is writing a ledger.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A repository whose ledger is read.
 #[derive(Clone, Debug)]
 pub struct Repo {
-    /// The checkout it was found by.
+    /// The checkout through which it was found.
     pub checkout: Checkout,
-    /// The worktree that its ledger is in.
+    /// The worktree that has its ledger.
     pub root: PathBuf,
     /// Its ledger.
     pub file: LedgerFile,
 }
 
 impl Repo {
-    /// Returns the path that names it.
+    /// Returns the path that identifies it.
     pub fn path(&self) -> &Path {
         self.checkout.repository_path()
     }
 
-    /// Returns it as a store knows it.
+    /// Returns the repository's record for a store.
     pub fn as_known(&self, id: RepositoryId) -> Repository {
         Repository {
             id,
@@ -48,23 +47,24 @@ impl Repo {
         }
     }
 
-    /// Returns what the ids of its new issues begin with.
+    /// Returns the prefix for ids of new issues.
     pub fn prefix(&self) -> Result<String> {
         let files = Files {
             user: None,
             shared: Some(self.root.join(DOT_DIR).join("config.toml")),
             private: Some(self.checkout.private_dir.join("config.toml")),
         };
-        let named = Config::load(&files, &Variables::default(), &[])?.text("prefix");
-        Ok(named.unwrap_or_else(|| default_prefix(&self.checkout.repository_name())))
+        let configured = Config::load(&files, &Variables::default(), &[])?.text("prefix");
+        Ok(configured.unwrap_or_else(|| default_prefix(&self.checkout.repository_name())))
     }
 
     pub(crate) fn of(checkout: Checkout, root: PathBuf, ledger: PathBuf) -> Repo {
-        // Files that are there while a version control tool changes the tree.
-        let marks = [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
+        // These files exist while a version control tool changes the tree.
+        let tool_locks =
+            [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
         let git = git_dir_of(&checkout, &root).map(|git_dir| git_dir.join("index.lock"));
-        let file = LedgerFile::new(ledger, checkout.private_dir.join("ledger.lock"), PATIENCE)
-            .with_tool_locks(git.into_iter().chain(marks).collect());
+        let file = LedgerFile::new(ledger, checkout.private_dir.join("ledger.lock"), LOCK_TIMEOUT)
+            .with_tool_locks(git.into_iter().chain(tool_locks).collect());
         Repo { checkout, root, file }
     }
 
@@ -83,7 +83,7 @@ impl Repo {
         };
         let ledger = ledger_in(&root).0;
         if ledger.exists() && access(&ledger, Access::READ_OK).is_err() {
-            return Err(Error::unavailable("its ledger may not be read"));
+            return Err(Error::unavailable("permission to read its ledger is denied"));
         }
         Ok(Repo::of(checkout, root, ledger))
     }
@@ -102,14 +102,14 @@ fn git_dir_of(checkout: &Checkout, root: &Path) -> Option<PathBuf> {
 /// Repositories in order: the primary one first.
 #[derive(Clone, Debug)]
 pub struct Repos {
-    /// Those that can be read.
+    /// Readable repositories.
     pub all: Vec<Repo>,
-    /// Those that cannot, and why, in words.
+    /// Messages about repositories that cannot be read.
     pub unreachable: Vec<String>,
 }
 
 impl Repos {
-    /// Finds the repositories that the configuration of a place names, and those that new issues go to.
+    /// Opens the repositories that the configuration of a place names, including the destinations of new issues.
     pub fn of(place: &Place) -> Result<Repos> {
         let mut repos = Repos { all: vec![primary(place)?], unreachable: Vec::new() };
         let mut named = place.config.list("repos.additional");
@@ -120,12 +120,12 @@ impl Repos {
         Ok(repos)
     }
 
-    /// Adds a repository by its configured spelling, unless it is there already.
+    /// Adds a repository by its configured spelling, unless it is listed already.
     fn add(&mut self, place: &Place, spelling: &str) -> Result<()> {
         let path = configured(place, spelling)?;
         match Repo::open(&path, &place.variables) {
             Ok(repo) => {
-                self.number_of(repo);
+                self.add_once(repo);
             }
             Err(error) => {
                 let warning = format!("the issues of {} are missing: {}", path.display(), error.full_message());
@@ -137,8 +137,8 @@ impl Repos {
         Ok(())
     }
 
-    /// Returns the number of a repository, which is added if it is not there.
-    fn number_of(&mut self, repo: Repo) -> usize {
+    /// Adds a repository unless it is listed already, and returns its number.
+    fn add_once(&mut self, repo: Repo) -> usize {
         let known = self.all.iter().position(|known| known.path() == repo.path());
         known.unwrap_or_else(|| {
             self.all.push(repo);
@@ -146,25 +146,25 @@ impl Repos {
         })
     }
 
-    /// Finds the repository that somebody names by a path, or by the name of one that is read. Returns its number, and
-    /// whether it is one that the configuration does not name.
-    pub fn find(&mut self, place: &Place, wanted: &str) -> Result<(usize, bool)> {
-        let path = expand(wanted, &place.cwd, &place.variables)?;
+    /// Finds a repository by its path, or by the name of a listed one. Returns its number, and whether this call added it to
+    /// the list.
+    pub fn find(&mut self, place: &Place, name: &str) -> Result<(usize, bool)> {
+        let path = expand(name, &place.cwd, &place.variables)?;
         if path.is_dir() {
             let repo = Repo::open(&path, &place.variables)
-                .map_err(|error| error.within(format!("cannot use the repository {wanted}")))?;
+                .map_err(|error| error.within(format!("cannot use the repository {name}")))?;
             let before = self.all.len();
-            let number = self.number_of(repo);
+            let number = self.add_once(repo);
             return Ok((number, number == before));
         }
-        let named = |repo: &Repo| repo.checkout.repository_name() == wanted;
-        let mut found = self.all.iter().enumerate().filter(|(_, repo)| named(repo)).map(|(number, _)| number);
+        let is_named = |repo: &Repo| repo.checkout.repository_name() == name;
+        let mut found = self.all.iter().enumerate().filter(|(_, repo)| is_named(repo)).map(|(number, _)| number);
         match (found.next(), found.next()) {
             (Some(number), None) => Ok((number, false)),
-            (Some(_), Some(_)) => Err(Error::ambiguous(format!("several repositories are called {wanted}"))
-                .hint("name it by its path; way config --list-repos shows them")),
-            (None, _) => Err(Error::not_found(format!("there is no repository {wanted:?}"))
-                .hint("name it by its path; way config --list-repos shows those that are read")),
+            (Some(_), Some(_)) => Err(Error::ambiguous(format!("several repositories are called {name}"))
+                .hint("use its path; way config --list-repos shows them")),
+            (None, _) => Err(Error::not_found(format!("there is no repository {name:?}"))
+                .hint("use its path; way config --list-repos shows the repositories that are read")),
         }
     }
 
@@ -176,30 +176,31 @@ impl Repos {
     }
 }
 
-/// Where new issues go, and why.
+/// The destination of new issues, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The number of the repository.
     pub number: usize,
-    /// Why that one.
+    /// Why this repository was chosen.
     pub because: String,
-    /// Whether it is where a contributor plans: such issues are nobody else's.
+    /// Whether it is a contributor's planning repository, whose issues are private.
     pub is_private: bool,
-    /// Whether the primary ledger is not to be written.
+    /// Whether the user may not write the primary ledger.
     pub is_protected: bool,
 }
 
 impl Route {
-    /// Decides by the configuration and the role.
+    /// Chooses the destination by the configuration and the user's role.
     pub fn of(place: &Place, repos: &Repos) -> Result<Route> {
         let mode = place.config.text("routing.mode");
-        let (role, source) = if mode.is_some() { role(place) } else { said_role(place).unwrap_or_else(nobody_asked) };
-        let is_said = source.source != "default";
+        let (role, source) =
+            if mode.is_some() { role(place) } else { configured_role(place).unwrap_or_else(default_role) };
+        let is_configured = source.source != "default";
         let [contributor, maintainer] = routes(place);
-        // A guess alone changes nothing for those who never asked for routing.
+        // A guessed role changes nothing for users who did not configure routing.
         let is_contributor =
-            role == Role::Contributor && mode.as_deref() != Some("explicit") && (is_said || mode.is_some());
-        let is_protected = is_contributor && (is_said || contributor.is_some());
+            role == Role::Contributor && mode.as_deref() != Some("explicit") && (is_configured || mode.is_some());
+        let is_protected = is_contributor && (is_configured || contributor.is_some());
         let (spelling, because) = if is_contributor && (is_protected || mode.is_some()) {
             (contributor, format!("you are a contributor: {}", source.because))
         } else if mode.as_deref() == Some("explicit") {
@@ -213,44 +214,44 @@ impl Route {
             None => 0,
             Some(spelling) => repos.configured(place, spelling).ok_or_else(|| {
                 Error::unavailable(format!("new issues go to {spelling}, which cannot be used"))
-                    .hint("way where says why; way config --list-repos shows what is read")
+                    .hint("way where shows why; way config --list-repos shows the repositories that are read")
             })?,
         };
         Ok(Route { number, because, is_private: is_contributor && number != 0, is_protected })
     }
 }
 
-/// What holds for those who never said what they are, and never asked for routing.
-fn nobody_asked() -> (Role, Source) {
+/// Returns the role of a user who configured neither a role nor routing.
+fn default_role() -> (Role, Source) {
     (Role::Maintainer, Source { source: "default", because: String::new() })
 }
 
-/// Returns what somebody is to the repository of a place, and why.
+/// Returns the user's role in the repository of a place, configured or guessed, and its source.
 pub fn role(place: &Place) -> (Role, Source) {
-    said_role(place).unwrap_or_else(|| {
+    configured_role(place).unwrap_or_else(|| {
         let remotes = place.checkout.as_ref().map(Checkout::remotes).unwrap_or_default();
         let (role, because) = role::guess(&remotes);
         (role, Source { source: "default", because: because.to_owned() })
     })
 }
 
-/// Returns what somebody said to be to the repository of a place, and where.
-fn said_role(place: &Place) -> Option<(Role, Source)> {
-    let of = |word: &str| if word == "contributor" { Role::Contributor } else { Role::Maintainer };
+/// Returns the configured role of the user in the repository of a place, and its source.
+fn configured_role(place: &Place) -> Option<(Role, Source)> {
+    let parse = |name: &str| if name == "contributor" { Role::Contributor } else { Role::Maintainer };
     if let Some(setting) = place.config.get("role") {
         let source = match setting.layer {
             Layer::Flag => "flag",
             Layer::Environment => "env",
             _ => "config",
         };
-        return Some((of(&setting.value.to_string()), Source { source, because: setting.origin }));
+        return Some((parse(&setting.value.to_string()), Source { source, because: setting.origin }));
     }
     let in_git = place.checkout.as_ref()?.git_setting("waypost.role");
-    let word = in_git.filter(|word| matches!(word.as_str(), "contributor" | "maintainer"))?;
-    Some((of(&word), Source { source: "config", because: "git config waypost.role".to_owned() }))
+    let name = in_git.filter(|name| matches!(name.as_str(), "contributor" | "maintainer"))?;
+    Some((parse(&name), Source { source: "config", because: "git config waypost.role".to_owned() }))
 }
 
-/// Returns where a contributor's and a maintainer's new issues go, as far as the configuration says.
+/// Returns the configured destinations of a contributor's and a maintainer's new issues.
 fn routes(place: &Place) -> [Option<String>; 2] {
     let text = |key: &str| place.config.text(key);
     let planning = || place.config.list("repos.additional").into_iter().next();
@@ -259,16 +260,16 @@ fn routes(place: &Place) -> [Option<String>; 2] {
     if is_routed { [contributor, text("routing.auto.maintainer")] } else { [None, None] }
 }
 
-/// Opens the repository whose ledger comes first: the one we stand in, if nobody says otherwise.
+/// Opens the repository whose ledger comes first: by default the one of the working directory.
 fn primary(place: &Place) -> Result<Repo> {
     let checkout = place.require_checkout()?;
     match place.config.text("repos.primary").as_deref() {
         None | Some(".") => {
             let Some((ledger, _)) = place.ledger() else {
                 return Err(Error::invalid("a bare repository without worktrees has no ledger")
-                    .hint("make a worktree first: way worktree add BRANCH"));
+                    .hint("add a worktree first: way worktree add BRANCH"));
             };
-            // It may be this worktree's own.
+            // The ledger may belong to this worktree alone.
             let root = ledger.ancestors().nth(2).unwrap_or_else(|| checkout.repository_path()).to_owned();
             Ok(Repo::of(checkout.clone(), root, ledger))
         }
@@ -280,8 +281,46 @@ fn primary(place: &Place) -> Result<Repo> {
     }
 }
 
-/// Returns the path of a configured spelling, which is relative to the repository.
+/// Resolves a configured path relative to the repository.
 fn configured(place: &Place, spelling: &str) -> Result<PathBuf> {
     let root = place.home_worktree.as_deref().unwrap_or(&place.cwd);
     expand(spelling, root, &place.variables)
+}
+
+/// Derives a prefix for issue ids from a repository's name.
+pub fn default_prefix(name: &str) -> String {
+    let mut prefix = String::new();
+    for char in name.chars().map(|char| char.to_ascii_lowercase()) {
+        let fits = char.is_ascii_lowercase() || (!prefix.is_empty() && char.is_ascii_digit());
+        if fits {
+            prefix.push(char);
+        } else if !prefix.is_empty() && !prefix.ends_with('-') {
+            prefix.push('-');
+        }
+    }
+    prefix.truncate(32);
+    let prefix = prefix.trim_end_matches('-');
+    if prefix.is_empty() { "way".to_owned() } else { prefix.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::key_named;
+
+    #[test]
+    fn default_prefixes_are_valid_values_of_their_key() {
+        let key = key_named("prefix").unwrap();
+        for (name, prefix) in [
+            ("waypost", "waypost"),
+            ("My Project (2)", "my-project-2"),
+            ("42-x", "x"),
+            ("漢字", "way"),
+            ("a__b", "a-b"),
+        ] {
+            assert_eq!(default_prefix(name), prefix);
+            key.check(prefix).unwrap();
+        }
+        key.check(&default_prefix(&"long-name-".repeat(20))).unwrap();
+    }
 }

@@ -1,4 +1,4 @@
-//! The ledger of a repository and that of its remote, brought together.
+//! Synchronizes the ledger of a repository with its remote's.
 
 use std::time::Duration;
 
@@ -18,24 +18,24 @@ use crate::repos::Repo;
 pub use waypost_workspace::sync::Synced;
 pub use waypost_workspace::upstream::Fetched;
 
-/// How it is done.
+/// Options of a synchronization.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether the remote gets anything.
+    /// Whether to push to the remote.
     pub push: bool,
-    /// Whether nothing is changed, and what would be done is written down.
+    /// Whether to change nothing and only report the steps.
     pub is_rehearsal: bool,
-    /// How long a remote may take to answer; for ever, if nothing is said.
-    pub limit: Option<Duration>,
+    /// Maximum time to wait for the remote; `None` means no limit.
+    pub timeout: Option<Duration>,
 }
 
-/// Returns how long a remote may take to answer, as the configuration of a place says.
-pub fn limit(place: &Place) -> Option<Duration> {
-    place.config.duration("sync.timeout").filter(|limit| !limit.is_zero())
+/// Returns the configured maximum time to wait for a remote.
+pub fn timeout(place: &Place) -> Option<Duration> {
+    place.config.duration("sync.timeout").filter(|timeout| !timeout.is_zero())
 }
 
-/// Brings the ledger of a repository together with that of its remote. `say` is told of each step.
-pub fn sync(repo: &Repo, variables: &Variables, options: Options, say: &dyn Fn(&str)) -> Result<Synced> {
+/// Merges the ledger of a repository with its remote's, in both directions. Calls `report` before each step.
+pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn Fn(&str)) -> Result<Synced> {
     let file = &repo.file;
     let path = file.path().strip_prefix(&repo.root).ok().and_then(|path| path.to_str());
     let Some(path) = path else {
@@ -48,37 +48,37 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, say: &dyn Fn(&
         path,
         push: options.push,
         is_rehearsal: options.is_rehearsal,
-        own: own(variables, options.limit),
+        own: own(variables, options.timeout),
     };
     let ledger = sync::Ledger {
         read: &|| {
-            let is_there = file.path().symlink_metadata().is_ok();
-            file.read().map(|document| is_there.then(|| document.parts().concat()))
+            let exists = file.path().symlink_metadata().is_ok();
+            file.read().map(|document| exists.then(|| document.parts().concat()))
         },
         change: &|change| file.rewrite(change),
-        merge: &merged,
+        merge: &merge_bytes,
     };
-    sync::sync(request, ledger, say)
+    sync::sync(request, ledger, report)
 }
 
-/// Fetches the default branch of a project whose ledger is not ours to write, so that what became of proposals is seen.
-/// None if there is nowhere to fetch it from.
+/// Fetches the default branch of a project whose ledger the user may not write, to see decisions on proposals. Returns
+/// `None` without a remote to fetch from.
 pub fn fetch_project(repo: &Repo, variables: &Variables, options: Options) -> Result<Option<Fetched>> {
-    upstream::fetch(&repo.checkout, own(variables, options.limit), options.is_rehearsal)
+    upstream::fetch(&repo.checkout, own(variables, options.timeout), options.is_rehearsal)
 }
 
-/// Returns what the user says about the network.
-pub(crate) fn own(variables: &Variables, limit: Option<Duration>) -> Own {
+/// Returns the user's network settings.
+pub(crate) fn own(variables: &Variables, timeout: Option<Duration>) -> Own {
     Own {
-        limit,
+        limit: timeout,
         ssh: ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| variables.get(name).is_some()),
         askpass: variables.get("GIT_ASKPASS").is_some(),
     }
 }
 
-/// Merges two versions of a ledger. What markers of an earlier conflict enclose is merged first.
-#[expect(clippy::unnecessary_wraps, reason = "a merge of bytes may be refused")]
-fn merged(base: Option<&[u8]>, ours: &[u8], theirs: &[u8]) -> Result<Vec<u8>> {
+/// Merges two versions of a ledger. Versions between conflict markers are merged first.
+#[expect(clippy::unnecessary_wraps, reason = "the callback's type allows a merge to fail")]
+fn merge_bytes(base: Option<&[u8]>, ours: &[u8], theirs: &[u8]) -> Result<Vec<u8>> {
     let read = |bytes: &[u8]| {
         let document = Document::parse(bytes.to_vec());
         conflict::resolve(&document).unwrap_or(document)

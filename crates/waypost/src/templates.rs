@@ -1,6 +1,6 @@
-//! Templates that are kept in files: the repository's before the user's.
+//! Templates in files. A template of the repository takes precedence over one of the user.
 //!
-//! A file is only data. Nothing that stands in it is run.
+//! A file is only data; nothing in it is executed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,14 +17,14 @@ use waypost_core::{Error, Result, path_text};
 use crate::place::{DOT_DIR, Place};
 use crate::plans;
 
-/// The directory of templates, in ours.
+/// The directory of templates below our directory.
 const DIR: &str = "templates";
-/// The ends of names, in the order in which they are looked for.
-const ENDS: [&str; 4] = ["json", "yaml", "yml", "txt"];
-/// A larger file is no template.
-const LARGEST: u64 = 1024 * 1024;
+/// File name extensions in order of precedence.
+const EXTENSIONS: [&str; 4] = ["json", "yaml", "yml", "txt"];
+/// Maximum size of a template file.
+const MAX_TEMPLATE_BYTES: u64 = 1024 * 1024;
 
-/// Where a template is kept.
+/// The origin of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -46,20 +46,20 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A template, and where it is from.
+/// A template and its origin.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where it is kept.
+    /// Where it was found.
     pub origin: Origin,
-    /// The file it is kept in.
+    /// Its file, unless it is in the store.
     pub path: Option<String>,
-    /// Its version, in the store.
+    /// Its version, if it is in the store.
     pub version: Option<u32>,
-    /// What it is good for.
+    /// Its description.
     pub description: String,
-    /// What can be filled in.
+    /// Its variables.
     pub variables: Vec<Variable>,
     /// The plan.
     pub body: Value,
@@ -72,32 +72,32 @@ impl From<Template> for Found {
     }
 }
 
-/// What a file of a template says.
+/// The content of a template file.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// What it is good for.
+    /// Its description.
     pub description: Option<String>,
-    /// What can be filled in.
+    /// Its variables.
     pub variables: Vec<Variable>,
     /// The plan.
     pub body: Value,
 }
 
-/// Finds the template of a name in the files. The repository's counts before the user's.
+/// Finds a template in the files by its name.
 pub fn find(place: &Place, name: &str) -> Result<Option<Found>> {
     for (origin, dir) in dirs(place) {
-        let known = ENDS.map(|end| dir.join(format!("{name}.{end}")));
+        let candidates = EXTENSIONS.map(|extension| dir.join(format!("{name}.{extension}")));
         if !is_name(name) {
             continue;
         }
-        if let Some(path) = known.into_iter().find(|path| path.symlink_metadata().is_ok()) {
+        if let Some(path) = candidates.into_iter().find(|path| path.symlink_metadata().is_ok()) {
             return read(place, origin, &path).map(Some);
         }
     }
     Ok(None)
 }
 
-/// Lists the templates of the files, by name, and those that cannot be read with why.
+/// Lists the templates in files by name, and the errors of unreadable ones.
 pub fn list(place: &Place) -> Result<(Vec<Found>, Vec<Error>)> {
     let mut found: BTreeMap<String, Found> = BTreeMap::new();
     let mut unreadable = Vec::new();
@@ -114,8 +114,8 @@ pub fn list(place: &Place) -> Result<(Vec<Found>, Vec<Error>)> {
             if found.contains_key(&name) {
                 continue;
             }
-            let known = ENDS.map(|end| dir.join(format!("{name}.{end}")));
-            let Some(path) = known.into_iter().find(|path| path.symlink_metadata().is_ok()) else { continue };
+            let candidates = EXTENSIONS.map(|extension| dir.join(format!("{name}.{extension}")));
+            let Some(path) = candidates.into_iter().find(|path| path.symlink_metadata().is_ok()) else { continue };
             match read(place, origin, &path) {
                 Ok(template) => {
                     found.insert(name, template);
@@ -127,7 +127,7 @@ pub fn list(place: &Place) -> Result<(Vec<Found>, Vec<Error>)> {
     Ok((found.into_values().collect(), unreadable))
 }
 
-/// Reads what a file of a template says: `{"description", "variables", "plan"}`, or a plan alone.
+/// Parses a template file: `{"description", "variables", "plan"}`, or a plan alone.
 pub fn content(text: &str, path: &Path) -> Result<Content> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -138,7 +138,7 @@ pub fn content(text: &str, path: &Path) -> Result<Content> {
         variables: Vec<Variable>,
         plan: Value,
     }
-    let value = plans::value(text, path)?;
+    let value = plans::decode(text, path)?;
     let content = if value.get("plan").is_some() {
         let file: File = serde_json::from_value(value).map_err(|error| {
             Error::invalid("this is not a template").because(error).hint(
@@ -150,7 +150,7 @@ pub fn content(text: &str, path: &Path) -> Result<Content> {
     } else {
         Content { description: None, variables: Vec::new(), body: value }
     };
-    // What it says must be a plan, whatever is filled in.
+    // Rendered with any values, the template must be a plan.
     let names = template::names(&content.body);
     let filled = names.iter().map(|name| (name.clone(), name.clone())).collect();
     let variables = template::declared(&content.body, Vec::new());
@@ -158,7 +158,7 @@ pub fn content(text: &str, path: &Path) -> Result<Content> {
     Ok(content)
 }
 
-/// The directories of templates that there may be, in the order in which they count.
+/// Returns the possible directories of templates in order of precedence.
 fn dirs(place: &Place) -> Vec<(Origin, PathBuf)> {
     let repository = place.home_worktree.iter().map(|root| (Origin::Repository, root.join(DOT_DIR).join(DIR)));
     repository.chain(place.in_home(DIR).map(|(path, _)| (Origin::User, path))).collect()
@@ -168,7 +168,7 @@ fn read(place: &Place, origin: Origin, path: &Path) -> Result<Found> {
     let at = |error: Error| error.within(path_text::to_text(path));
     let cannot = |error: std::io::Error| Error::invalid(format!("cannot read {}", path.display())).because(error);
     if origin == Origin::Repository {
-        // Who writes the repository does not choose which files of ours are read.
+        // The authors of the repository must not choose which other files of the user are read.
         let root = place.home_worktree.as_deref().unwrap_or(&place.cwd);
         if !std::fs::canonicalize(path).map_err(cannot)?.starts_with(std::fs::canonicalize(root).map_err(cannot)?) {
             return Err(Error::refused(format!("{} is a link that leads out of the repository", path.display())));
@@ -179,9 +179,9 @@ fn read(place: &Place, origin: Origin, path: &Path) -> Result<Found> {
         return Err(at(Error::invalid("it is not a file")));
     }
     let mut text = String::new();
-    file.take(LARGEST + 1).read_to_string(&mut text).map_err(cannot)?;
-    if text.len() as u64 > LARGEST {
-        return Err(at(Error::invalid(format!("a template of more than {LARGEST} bytes is too large"))));
+    file.take(MAX_TEMPLATE_BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > MAX_TEMPLATE_BYTES {
+        return Err(at(Error::invalid(format!("a template may have at most {MAX_TEMPLATE_BYTES} bytes"))));
     }
     let Content { description, variables, body } = content(&text, path).map_err(at)?;
     Ok(Found {
@@ -195,14 +195,14 @@ fn read(place: &Place, origin: Origin, path: &Path) -> Result<Found> {
     })
 }
 
-/// Returns the name of the template that a file is, if it is one.
+/// Returns the template's name for a file, if the file is a template.
 fn template_name(path: &Path) -> Option<String> {
-    let end = path.extension()?.to_str()?;
+    let extension = path.extension()?.to_str()?;
     let name = path.file_stem()?.to_str()?;
-    (ENDS.contains(&end) && is_name(name)).then(|| name.to_owned())
+    (EXTENSIONS.contains(&extension) && is_name(name)).then(|| name.to_owned())
 }
 
-/// Tells whether a file can be called so: it stays in its directory, and is not hidden.
+/// Returns whether a name is valid: it stays in its directory and is not hidden.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
 }

@@ -1,4 +1,5 @@
-//! Workflows from one store to another: frozen here, taken in there, ended here if that is wanted.
+//! Moves workflows between stores: freezes them in the source, adds them to the destination, and optionally ends them in
+//! the source.
 
 use serde::Serialize;
 use waypost_core::id::WorkflowId;
@@ -12,47 +13,47 @@ use waypost_core::{Error, Kind, Result, path_text};
 use crate::place::Location;
 use crate::session::Session;
 
-/// What to move, and how.
+/// A request to move workflows.
 #[derive(Clone, Debug, Default)]
 pub struct Move {
-    /// Only these, by id or name; everything that is live if there are none.
+    /// The workflows by id or name; if empty, all live ones.
     pub workflows: Vec<String>,
-    /// Take tasks away from whoever works on them.
+    /// Move workflows although agents hold their tasks.
     pub force: bool,
-    /// End in the source what is in the destination.
+    /// End moved workflows in the source.
     pub delete_source: bool,
 }
 
-/// What became of a workflow, or would.
+/// A workflow in an [`Outcome`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Moved {
     /// Its id.
     pub id: WorkflowId,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How many tasks it has.
+    /// Number of its tasks.
     pub tasks: usize,
-    /// How many checkpoints they have.
+    /// Number of its checkpoints.
     pub checkpoints: usize,
-    /// Why it is not moved, if so.
+    /// Why it is not moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// The result of moving.
+/// The outcome of a move or its rehearsal.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
-    /// What was moved, or would be.
+    /// Moved workflows.
     pub moved: Vec<Moved>,
-    /// What is in the destination already.
+    /// Workflows that the destination has already.
     pub there: Vec<Moved>,
-    /// What cannot be moved, and why.
+    /// Workflows that cannot be moved.
     pub refused: Vec<Moved>,
-    /// How many were ended in the source.
+    /// Number of workflows ended in the source.
     pub ended: usize,
 }
 
-/// Returns what a store is called in the history of others: by its real path, or its URL without a password.
+/// Returns a store's name for the history of other stores: its real path, or its URL without a password.
 pub fn name(session: &Session) -> String {
     match &session.choice.location {
         Location::Sqlite(path) => path_text::to_text(&std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())),
@@ -60,7 +61,7 @@ pub fn name(session: &Session) -> String {
     }
 }
 
-/// Says what moving would do. Without a destination, everything can be moved.
+/// Reports the outcome of a move without making it. Assumes that a missing destination accepts every workflow.
 pub fn rehearse(source: &mut Session, mut destination: Option<&mut Session>, request: &Move) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let from = name(source);
@@ -68,7 +69,8 @@ pub fn rehearse(source: &mut Session, mut destination: Option<&mut Session>, req
     let held = held(source)?;
     for workflow in chosen(source, &request.workflows)? {
         let dump = source.read(DumpWorkflow { workflow: workflow.id.clone() })?;
-        let holders: Vec<_> = held.iter().filter(|(id, _)| *id == workflow.id).map(|(_, who)| who.as_str()).collect();
+        let holders: Vec<_> =
+            held.iter().filter(|(id, _)| *id == workflow.id).map(|(_, holder)| holder.as_str()).collect();
         let moved = moved(&dump, None);
         if let Some(mark) = mark(&workflow).filter(|mark| to.as_ref() != Some(&mark.to)) {
             outcome.refused.push(Moved { reason: Some(format!("it was moved to {}", mark.to)), ..moved });
@@ -99,7 +101,7 @@ pub fn rehearse(source: &mut Session, mut destination: Option<&mut Session>, req
     Ok(outcome)
 }
 
-/// Moves workflows. What was moved before an error stays moved, and doing it again goes on.
+/// Moves workflows. After an error the workflows moved so far stay moved, and a repeated call continues.
 pub fn run(source: &mut Session, destination: &mut Session, request: &Move) -> Result<Outcome> {
     let (from, to) = (name(source), name(destination));
     let mut outcome = rehearse(source, Some(destination), request)?;
@@ -108,15 +110,15 @@ pub fn run(source: &mut Session, destination: &mut Session, request: &Move) -> R
         let dump = source.write(freeze)?;
         let taken = destination.write(TakeWorkflow { dump, from: from.clone(), into: to.clone(), rehearse: false })?;
         if !taken.is_new {
-            return Err(Error::conflict(format!("somebody else moved workflow {} at the same time", moved.name))
-                .hint("look at both stores: way workflow list"));
+            return Err(Error::conflict(format!("another command moved workflow {} at the same time", moved.name))
+                .hint("check both stores: way workflow list"));
         }
     }
     if request.delete_source {
         for done in outcome.moved.iter().chain(&outcome.there) {
             let page = source.read(ShowWorkflow { workflow: done.id.to_string() })?;
             let workflow = page.workflow.workflow;
-            // One that is in both stores without a mark was copied by other means: it is not ours to end.
+            // A workflow that is in both stores without a mark was copied by other means, so we do not end it.
             if mark(&workflow).is_some_and(|mark| mark.to == to) && !workflow.status.is_final() {
                 source.write(RetireWorkflow { workflow: done.id.clone() })?;
                 outcome.ended += 1;
@@ -126,7 +128,7 @@ pub fn run(source: &mut Session, destination: &mut Session, request: &Move) -> R
     Ok(outcome)
 }
 
-/// The workflows that are meant: live ones, oldest first.
+/// Returns the requested live workflows; all of them, oldest first, if none is named.
 fn chosen(source: &mut Session, named: &[String]) -> Result<Vec<Workflow>> {
     if named.is_empty() {
         let query = WorkflowQuery {
@@ -144,16 +146,16 @@ fn chosen(source: &mut Session, named: &[String]) -> Result<Vec<Workflow>> {
         let workflow = source.read(ShowWorkflow { workflow: reference.clone() })?.workflow.workflow;
         if workflow.status.is_final() && mark(&workflow).is_none() {
             return Err(Error::conflict(format!("workflow {} is {}", workflow.name, workflow.status))
-                .hint("only what is live is moved"));
+                .hint("only live workflows are moved"));
         }
-        if !workflow.status.is_final() && !chosen.iter().any(|known| known.id == workflow.id) {
+        if !workflow.status.is_final() && !chosen.iter().any(|other| other.id == workflow.id) {
             chosen.push(workflow);
         }
     }
     Ok(chosen)
 }
 
-/// Who works on what, by workflow.
+/// Returns the workflows with held tasks, and the holder of each task.
 fn held(source: &mut Session) -> Result<Vec<(WorkflowId, String)>> {
     let mut held = Vec::new();
     for seen in source.read(ListLeases {})?.leases {

@@ -1,7 +1,7 @@
-//! YAML as JSON values: what JSON can say too, within bounds of depth and size.
+//! Reads the subset of YAML that JSON can express, with limits on depth and size.
 //!
-//! The parser tells event by event, so nothing is built that was not counted first. References to anchors are copies, and
-//! copies count: a few lines that stand for a billion are refused.
+//! The parser emits events, so every value is counted before it is built. References to anchors are copies, and copies
+//! count: a few lines that expand to billions of values are refused.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 use serde_json::{Map, Number, Value};
 use waypost_core::{Error, Result};
 
-/// Plans are flat; whatever is deeper was not written by hand.
-const DEEPEST: usize = 64;
-/// How much one text may stand for: values and bytes of text, copies included.
-const LARGEST: usize = 32 * 1024 * 1024;
-/// What a value counts for besides its text.
-const COST: usize = 64;
+/// Maximum nesting depth. Plans are flat, so deeper documents are not written by hand.
+const MAX_DEPTH: usize = 64;
+/// Maximum size of a document: bytes of text plus [`VALUE_BYTES`] per value, including copies.
+const MAX_EXPANDED_BYTES: usize = 32 * 1024 * 1024;
+/// Size of a value in addition to its text.
+const VALUE_BYTES: usize = 64;
 
 /// Reads one YAML document.
 pub(crate) fn read(text: &str) -> Result<Value> {
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| malformed(&error))?;
-        builder.take(event).map_err(|error| at(error, &span.start))?;
+        builder.handle(event).map_err(|error| at(error, &span.start))?;
     }
     Ok(builder.document.unwrap_or(Value::Null))
 }
@@ -45,8 +45,8 @@ struct Builder {
 /// A list or an object that is not complete.
 struct Open {
     anchor: usize,
-    /// What was counted before it.
-    before: usize,
+    /// The size of the document before it.
+    size_before: usize,
     items: Items,
 }
 
@@ -56,10 +56,10 @@ enum Items {
 }
 
 impl Builder {
-    fn take(&mut self, event: Event<'_>) -> Result<()> {
+    fn handle(&mut self, event: Event<'_>) -> Result<()> {
         match event {
             Event::DocumentStart(_) if self.document.is_some() => {
-                Err(Error::invalid("a second document begins, and one is expected"))
+                Err(Error::invalid("a second document begins, but only one is allowed"))
             }
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
                 Ok(())
@@ -68,19 +68,19 @@ impl Builder {
             Event::MappingStart(anchor, _) => self.begin(anchor, Items::Object(Map::new(), None)),
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::Scalar(text, style, anchor, tag) => {
-                let before = self.size;
-                self.count(text.len() + COST)?;
-                // A name is what is written, be it a number.
-                let value = if self.expects_name() {
+                let size_before = self.size;
+                self.count(text.len() + VALUE_BYTES)?;
+                // A key is always a text, even if it looks like a number.
+                let value = if self.expects_key() {
                     Value::String(text.into_owned())
                 } else {
                     scalar(&text, style, tag.as_deref())?
                 };
-                self.complete(anchor, before, value)
+                self.complete(anchor, size_before, value)
             }
             Event::Alias(anchor) => {
                 let Some((value, size)) = self.anchors.get(&anchor) else {
-                    return Err(Error::invalid("a part refers to itself"));
+                    return Err(Error::invalid("an anchor refers to itself"));
                 };
                 let (value, size) = (value.clone(), *size);
                 self.count(size)?;
@@ -91,42 +91,46 @@ impl Builder {
 
     fn count(&mut self, size: usize) -> Result<()> {
         self.size = self.size.saturating_add(size);
-        if self.size <= LARGEST { Ok(()) } else { Err(Error::invalid("this stands for more than can be meant")) }
+        if self.size <= MAX_EXPANDED_BYTES {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!("the document expands to more than {MAX_EXPANDED_BYTES} bytes")))
+        }
     }
 
     fn begin(&mut self, anchor: usize, items: Items) -> Result<()> {
-        if self.open.len() >= DEEPEST {
-            return Err(Error::invalid(format!("this is nested deeper than {DEEPEST} levels")));
+        if self.open.len() >= MAX_DEPTH {
+            return Err(Error::invalid(format!("the document is nested deeper than {MAX_DEPTH} levels")));
         }
-        if self.expects_name() {
-            return Err(Error::invalid("a name is a text, not a list or an object"));
+        if self.expects_key() {
+            return Err(Error::invalid("a key must be a text, not a list or an object"));
         }
-        let before = self.size;
-        self.count(COST)?;
-        self.open.push(Open { anchor, before, items });
+        let size_before = self.size;
+        self.count(VALUE_BYTES)?;
+        self.open.push(Open { anchor, size_before, items });
         Ok(())
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(Open { anchor, before, items }) = self.open.pop() else { return Ok(()) };
+        let Some(Open { anchor, size_before, items }) = self.open.pop() else { return Ok(()) };
         let value = match items {
             Items::List(list) => Value::Array(list),
             Items::Object(object, _) => Value::Object(object),
         };
-        self.complete(anchor, before, value)
+        self.complete(anchor, size_before, value)
     }
 
-    /// Puts a complete value where it belongs, and keeps it if it is referred to.
-    fn complete(&mut self, anchor: usize, before: usize, value: Value) -> Result<()> {
+    /// Adds a complete value to its parent, and stores it if it has an anchor.
+    fn complete(&mut self, anchor: usize, size_before: usize, value: Value) -> Result<()> {
         if anchor > 0 {
-            let size = self.size - before;
+            let size = self.size - size_before;
             self.count(size)?;
             self.anchors.insert(anchor, (value.clone(), size));
         }
         self.put(value)
     }
 
-    fn expects_name(&self) -> bool {
+    fn expects_key(&self) -> bool {
         matches!(self.open.last(), Some(Open { items: Items::Object(_, None), .. }))
     }
 
@@ -139,23 +143,23 @@ impl Builder {
                     object.insert(name, value);
                 }
                 (None, Value::String(new)) if object.contains_key(&new) => {
-                    return Err(Error::invalid(format!("{new:?} stands here twice")));
+                    return Err(Error::invalid(format!("the key {new:?} occurs twice")));
                 }
                 (None, Value::String(new)) => *name = Some(new),
-                (None, _) => return Err(Error::invalid("a name is a text, not a list or an object")),
+                (None, _) => return Err(Error::invalid("a key must be a text, not a list or an object")),
             },
         }
         Ok(())
     }
 }
 
-/// Returns what a text means, by the core schema of YAML 1.2: `yes` and `1e3` are no surprises.
+/// Decodes a scalar by the core schema of YAML 1.2, in which `yes` is a text.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value> {
     match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => return Ok(Value::String(text.to_owned())),
         Some(tag) if tag.is_yaml_core_schema() => {}
         Some(tag) if tag.handle.is_empty() && tag.suffix == "!" => return Ok(Value::String(text.to_owned())),
-        Some(tag) => return Err(Error::invalid(format!("the tag {}{} means nothing here", tag.handle, tag.suffix))),
+        Some(tag) => return Err(Error::invalid(format!("the tag {}{} is not supported", tag.handle, tag.suffix))),
         None if style != ScalarStyle::Plain => return Ok(Value::String(text.to_owned())),
         None => {}
     }
@@ -195,9 +199,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yaml_says_what_json_says() {
+    fn yaml_is_read_as_the_equivalent_json() {
         let text = "a: 1\nb: [true, ~, 'x', \"y\\n\", 1.5, -3, 0x10]\nc:\n  - d: |\n      two\n      lines\n  - yes\n1: *nothing";
-        assert!(read(text).unwrap_err().to_string().contains("line 8"), "an anchor nobody set");
+        assert!(read(text).unwrap_err().to_string().contains("line 8"), "an undefined anchor");
         let text = &text[..text.rfind('\n').unwrap()];
         let value =
             json!({ "a": 1, "b": [true, null, "x", "y\n", 1.5, -3, 16], "c": [{ "d": "two\nlines\n" }, "yes"] });
@@ -209,27 +213,27 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_its_line() {
-        for (text, wanted) in [
-            ("a: 1\na: 2", "line 2: \"a\" stands here twice"),
-            ("a: 1\n---\nb: 2", "line 2: a second document begins, and one is expected"),
-            ("a: &x [*x]", "line 1: a part refers to itself"),
-            ("[1, 2]: 3", "line 1: a name is a text, not a list or an object"),
-            ("a: !lua print", "line 1: the tag !lua means nothing here"),
+    fn invalid_yaml_is_refused_with_its_line() {
+        for (text, expected) in [
+            ("a: 1\na: 2", "line 2: the key \"a\" occurs twice"),
+            ("a: 1\n---\nb: 2", "line 2: a second document begins, but only one is allowed"),
+            ("a: &x [*x]", "line 1: an anchor refers to itself"),
+            ("[1, 2]: 3", "line 1: a key must be a text, not a list or an object"),
+            ("a: !lua print", "line 1: the tag !lua is not supported"),
         ] {
-            assert_eq!(read(text).unwrap_err().to_string(), wanted, "{text}");
+            assert_eq!(read(text).unwrap_err().to_string(), expected, "{text}");
         }
         assert!(read("a: [1").unwrap_err().full_message().contains("this is not YAML"));
     }
 
     #[test]
-    fn a_few_lines_cannot_stand_for_a_billion() {
+    fn documents_that_expand_too_much_or_nest_too_deep_are_refused() {
         let mut laughs = String::from("a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
         for level in 1..12 {
-            let before = format!("*a{}", level - 1);
-            writeln!(laughs, "a{level}: &a{level} [{}]", [before.as_str(); 9].join(", ")).unwrap();
+            let previous = format!("*a{}", level - 1);
+            writeln!(laughs, "a{level}: &a{level} [{}]", [previous.as_str(); 9].join(", ")).unwrap();
         }
-        assert!(read(&laughs).unwrap_err().to_string().contains("more than can be meant"));
+        assert!(read(&laughs).unwrap_err().to_string().contains("expands to more than"));
         for deep in ["- ".repeat(200_000), "[".repeat(200_000), "? ".repeat(200_000), "{a: ".repeat(100_000)] {
             read(&deep).unwrap_err();
         }

@@ -21,7 +21,7 @@ use crate::CommandContext;
 use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
 use waypost::ledger::Ledger;
 use waypost::place::{DOT_DIR, Place};
-use waypost::prune::LARGE;
+use waypost::prune::LARGE_LEDGER_BYTES;
 use waypost::session::{OpenStore, Session};
 use waypost::survey::{State, survey};
 
@@ -405,7 +405,7 @@ fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
         findings.push(ok("ledger", format!("{} issues in {}", audit.issues, path.display())));
     }
     let size = std::fs::metadata(path).map_or(0, |file| file.len());
-    if size > LARGE as u64 && audit.closed > 0 {
+    if size > LARGE_LEDGER_BYTES as u64 && audit.closed > 0 {
         findings.push(Finding {
             check: "ledger",
             verdict: Verdict::Warning,

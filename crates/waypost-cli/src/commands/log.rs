@@ -43,7 +43,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let (id, record) = match cx.with_index(&ledger_cx, |index| index.get_by_prefix(&args.issue)) {
         Ok(entry) => (entry.issue.id, Some(entry.record)),
         Err(error) => {
-            let (record, _) = history::instead_of(error, &ledger_cx.place, &args.issue)?;
+            let (record, _) = history::find_after_error(error, &ledger_cx.place, &args.issue)?;
             (record.text("id").unwrap_or_default(), None)
         }
     };

@@ -53,7 +53,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         pages.push(match cx.with_index(&ledger_cx, |index| load_page(index, id_or_prefix, ledger_cx.now)) {
             Ok(page) => page,
             Err(error) => {
-                let (record, commit) = history::instead_of(error, &ledger_cx.place, id_or_prefix)?;
+                let (record, commit) = history::find_after_error(error, &ledger_cx.place, id_or_prefix)?;
                 cx.ui.warn(&format!(
                     "{id_or_prefix} is no longer in the ledger; last seen in commit {}",
                     commit.short_id()

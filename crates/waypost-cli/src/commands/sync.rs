@@ -11,7 +11,7 @@ use crate::issues::LedgerContext;
 use crate::ui::Text;
 use waypost::proposals::{Outcome, merge_answered_proposals};
 use waypost::repos::Repo;
-use waypost::sync::{Fetched, Options, Synced, fetch_project, limit, sync};
+use waypost::sync::{Fetched, Options, Synced, fetch_project, sync, timeout};
 
 /// Synchronize ledgers with their remotes: fetch, merge, commit, push
 ///
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run, limit: limit(&ledger_cx.place) };
+    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run, timeout: timeout(&ledger_cx.place) };
     let numbers = ledger_cx.ledger.numbers();
     let is_one = numbers.len() == 1;
     // Without a planning repository there are no proposals.

@@ -37,8 +37,8 @@ fn an_epic_becomes_a_workflow_of_its_open_issues() {
     assert_eq!(
         warnings,
         [
-            format!("warning: set aside, and left out: {aside} (deferred)"),
-            format!("warning: {first} waits for {outside}, which is open and no part of this"),
+            format!("warning: left out, because deferred or frozen: {aside} (deferred)"),
+            format!("warning: {first} waits for {outside}, which is open and not part of this workflow"),
         ]
     );
     let workflow = team.data(&format!("workflow show {epic}"));

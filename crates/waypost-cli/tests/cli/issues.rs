@@ -151,8 +151,8 @@ fn a_batch_with_one_wrong_line_writes_nothing_and_says_which() {
         ("add x\nad y\n", "line 2: \"ad\" is not a command that changes issues"),
         ("add x\n\nadd 'y\n", "line 3: a quote is not closed"),
         ("add x --prio 1\n", "line 1: unexpected argument '--prio' found"),
-        ("add x --blocked-by $y\n", "line 1: no issue was added as \"y\" before"),
-        ("add x --as a\nadd y --as a\n", "line 2: two issues are added as \"a\""),
+        ("add x --blocked-by $y\n", "line 1: no earlier change added an issue as \"y\""),
+        ("add x --as a\nadd y --as a\n", "line 2: two changes add an issue as \"a\""),
         ("{\"op\":\"close\"}\n", "line 1: the field \"id\" is missing"),
         (
             r#"[{"op":"close","id":"r-1"},{"op":"claim","id":"r-4"}]"#,

@@ -117,7 +117,7 @@ fn c9_a_plan_that_cannot_be_carried_out_is_refused_and_nothing_of_it_stored() {
         ("{\"tasks\": []}", "at least one task", ""),
         ("{\"tasks\": ", "is not JSON", ""),
         ("tasks:\n- name: a\n  timeout: soon\n", "task 1 (a) of the plan cannot be read", ""),
-        ("tasks:\n- name: a\n  name: b\n", "line 3: \"name\" stands here twice", ""),
+        ("tasks:\n- name: a\n  name: b\n", "line 3: the key \"name\" occurs twice", ""),
         ("tasks: [", "this is not YAML", ""),
         ("---\n&a [*a]", "refers to itself", ""),
         ("a\u{7}: x\n", "cannot be the name of a task", ""),
@@ -145,7 +145,7 @@ fn a_few_lines_of_yaml_that_stand_for_a_billion_are_refused() {
         bomb.push_str(&line);
     }
     let error = team.fed("workflow create w --plan - --json", &bomb).fails(2).error();
-    assert!(error["message"].as_str().unwrap().contains("more than can be meant"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("expands to more than"), "{error}");
     let deep = format!("tasks:\n{}", "- ".repeat(100_000));
     let error = team.fed("workflow create w --plan - --json", &deep).fails(2).error();
     assert!(error["message"].as_str().unwrap().contains("nested deeper"), "{error}");

@@ -294,7 +294,7 @@ fn a_change_that_could_not_be_synced_is_said_to_be_made() {
     command.arg("-o").arg(sandbox.path("trace")).arg("-P").arg(repo.join(".waypost"));
     command.args(["-e", "trace=fsync", "-e", "inject=fsync:error=EIO", env!("CARGO_BIN_EXE_way"), "add", "written"]);
     let run = Run::of(&command.output().unwrap()).fails(8);
-    assert!(run.stderr.contains("the change is in") && run.stderr.contains("do not make it again"), "{run:?}");
+    assert!(run.stderr.contains("the change is in") && run.stderr.contains("do not repeat the change"), "{run:?}");
     assert_eq!(lines(&repo.join(LEDGER)).len(), 21);
     assert_eq!(temporary(&repo), Vec::<String>::new());
 }

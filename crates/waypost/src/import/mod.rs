@@ -1,7 +1,7 @@
-//! Issues of other trackers become issues of the ledger, all in one write.
+//! Imports issues of other trackers into the ledger, in one write.
 //!
-//! An issue that came in before is known by its id or by its `external_ref`, so importing again adds nothing. What is in
-//! the ledger is only changed if that is asked for, and only by what is newer.
+//! An issue that was imported before is found by its id or its `external_ref`, so a repeated import adds nothing. Existing
+//! issues are only updated on request, and only with newer content.
 
 mod sources;
 pub mod workflows;
@@ -20,42 +20,42 @@ use crate::ledger::{Ledger, Transaction};
 pub use sources::{project, sources};
 pub use waypost_import::issues::{Format, read};
 
-/// How it is done.
+/// Options of an import.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Where the records come from.
+    /// The format of the source.
     pub format: Format,
-    /// Whether issues that are known are brought up to date.
+    /// Whether to update issues that exist already.
     pub update: bool,
-    /// Whether nothing is written.
+    /// Whether to write nothing and only report.
     pub is_rehearsal: bool,
 }
 
-/// What was done.
+/// The outcome of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Issues that are new.
+    /// New issues.
     pub added: Vec<Taken>,
-    /// Issues that were brought up to date.
+    /// Updated issues.
     pub updated: Vec<Taken>,
-    /// Issues that were known, and stayed as they are.
+    /// Existing issues that were not updated.
     pub skipped: Vec<Taken>,
-    /// How many records of other kinds are new.
+    /// Number of new records of other kinds.
     pub others: usize,
-    /// What could not be carried.
+    /// Notes about content that could not be imported.
     pub notes: Vec<Note>,
 }
 
 /// An issue of another tracker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// What it is called there.
+    /// Its name there.
     pub item: String,
     /// Its id here.
     pub id: String,
 }
 
-/// Says in the names of what was read of which project they are.
+/// Adds the project to the names of imported issues.
 pub fn qualify(imported: &mut Imported, project: &str) -> Result<()> {
     for record in &mut imported.records {
         *record = issues::qualify(record, project)?;
@@ -63,7 +63,7 @@ pub fn qualify(imported: &mut Imported, project: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes what was read into the ledger.
+/// Writes imported records into the ledger.
 pub fn import(ledger: &Ledger, imported: &Imported, plan: Plan) -> Result<Outcome> {
     ledger.transaction(|transaction| {
         if plan.is_rehearsal {
@@ -71,16 +71,16 @@ pub fn import(ledger: &Ledger, imported: &Imported, plan: Plan) -> Result<Outcom
         }
         let mut outcome = Outcome { notes: imported.notes.clone(), ..Outcome::default() };
         if plan.format.is_ledger() {
-            take_ours(transaction, &imported.records, plan, &mut outcome)?;
+            import_ledger_records(transaction, &imported.records, plan, &mut outcome)?;
         } else {
-            take_theirs(transaction, &imported.records, plan, &mut outcome)?;
+            import_foreign_records(transaction, &imported.records, plan, &mut outcome)?;
         }
         Ok(outcome)
     })
 }
 
-/// Takes records of a ledger: with their ids, and as they are spelled.
-fn take_ours(
+/// Imports records of a ledger with their ids and their bytes.
+fn import_ledger_records(
     transaction: &mut Transaction<'_, '_>,
     records: &[Record],
     plan: Plan,
@@ -88,20 +88,20 @@ fn take_ours(
 ) -> Result<()> {
     let mut issues: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
     let mut new: Vec<Record> = Vec::new();
-    let known: HashSet<&[u8]> = transaction.draft().lines().collect();
+    let existing: HashSet<&[u8]> = transaction.draft().lines().collect();
     let mut seen: HashSet<String> = HashSet::new();
     for record in records {
         let line = record.to_line();
         match Issue::read(record) {
             Some((issue, _)) => issues.entry(issue.id).or_default().push(record),
-            None if known.contains(line.as_bytes()) || !seen.insert(line) => {}
+            None if existing.contains(line.as_bytes()) || !seen.insert(line) => {}
             None => new.push(record.clone()),
         }
     }
     outcome.others = new.len();
     let mut older: Vec<(IndexedIssue, &Record)> = Vec::new();
     for (id, mut versions) in issues {
-        // As in a ledger: of several versions the one that was changed last counts.
+        // As in a ledger, the version changed last wins.
         versions.sort_by_key(|record| (record.text("updated_at").and_then(|text| parse_time(&text)), record.to_line()));
         versions.dedup();
         match transaction.issues().get(&id)? {
@@ -115,32 +115,32 @@ fn take_ours(
     transaction.draft().add_all(&new)?;
     for (entry, newest) in older {
         let id = entry.issue.id.clone();
-        bring_up_to_date(transaction, &entry, newest, &id, plan, outcome)?;
+        update_existing(transaction, &entry, newest, &id, plan, outcome)?;
     }
     Ok(())
 }
 
-/// Takes records of another tracker: they get ids, and those they depend on are found among them or in the ledger.
-fn take_theirs(
+/// Imports records of another tracker: assigns ids, and resolves dependencies among them and in the ledger.
+fn import_foreign_records(
     transaction: &mut Transaction<'_, '_>,
     records: &[Record],
     plan: Plan,
     outcome: &mut Outcome,
 ) -> Result<()> {
-    let mut known = Known::of(transaction.issues())?;
-    known.is_plain = known.has_taken(records, transaction.issues())?;
+    let mut known = ExternalNames::of(transaction.issues())?;
+    known.is_plain = known.was_imported_without_project(records, transaction.issues())?;
     let mut ids: HashMap<String, String> = HashMap::new();
     let mut taken: HashSet<String> = HashSet::new();
     let mut fresh: Vec<(String, &Record)> = Vec::new();
     let mut older: Vec<(String, &Record)> = Vec::new();
-    let mut gone: HashSet<String> = HashSet::new();
+    let mut deleted: HashSet<String> = HashSet::new();
     for record in records {
         let name = record.text("id").unwrap_or_default();
         if let Some(id) = known.find(&name) {
             ids.insert(name.clone(), id);
             older.push((name, record));
         } else if record.text("status").as_deref() == Some("tombstone") {
-            gone.insert(name);
+            deleted.insert(name);
         } else {
             let id = transaction.id_for(&name, |id| taken.contains(id))?;
             taken.insert(id.clone());
@@ -152,9 +152,9 @@ fn take_theirs(
         let id = ids.get(name).cloned().unwrap_or_default();
         let find = |other: &str| ids.get(other).cloned().or_else(|| known.find(other));
         let (record, unknown) = issues::adopt(record, &id, find)?;
-        // What was deleted there holds nobody up.
-        for other in unknown.into_iter().filter(|other| !gone.contains(other)) {
-            notes.push(Note::new(name, format!("it depends on {other}, which is not there")));
+        // A deleted issue blocks no other.
+        for other in unknown.into_iter().filter(|other| !deleted.contains(other)) {
+            notes.push(Note::new(name, format!("it depends on {other}, which was not found")));
         }
         Ok((id, record))
     };
@@ -166,32 +166,30 @@ fn take_theirs(
         outcome.added.push(Taken { item: name, id });
     }
     transaction.draft().add_all(&new)?;
-    let mut timeless = 0;
+    let mut undated = 0;
     for (name, record) in older {
         let mut notes = Vec::new();
         let (id, record) = adopt(&name, record, &mut notes)?;
         let Some(entry) = transaction.issues().get(&id)? else { continue };
-        timeless += usize::from(record.raw("updated_at").is_none());
+        undated += usize::from(record.raw("updated_at").is_none());
         let before = outcome.updated.len();
-        bring_up_to_date(transaction, &entry, &record, &name, plan, outcome)?;
+        update_existing(transaction, &entry, &record, &name, plan, outcome)?;
         if outcome.updated.len() > before {
             outcome.notes.extend(notes);
         }
     }
-    if plan.update && timeless > 0 {
-        let problem = format!("{timeless} do not say when they were changed, so they stay as they are");
+    if plan.update && undated > 0 {
+        let problem = format!("{undated} issues without a time of change are not updated");
         outcome.notes.push(Note::new(plan.format.name(), problem));
     }
-    if !gone.is_empty() {
-        outcome
-            .notes
-            .push(Note::new(plan.format.name(), format!("{} that are deleted there are left out", gone.len())));
+    if !deleted.is_empty() {
+        outcome.notes.push(Note::new(plan.format.name(), format!("{} deleted issues are left out", deleted.len())));
     }
     Ok(())
 }
 
-/// Changes an issue that is known to what comes in, if that is asked for and newer. What is deleted stays so.
-fn bring_up_to_date(
+/// Updates an existing issue if the plan asks for it and the incoming record is newer. A deleted issue stays deleted.
+fn update_existing(
     transaction: &mut Transaction<'_, '_>,
     entry: &IndexedIssue,
     incoming: &Record,
@@ -208,12 +206,12 @@ fn bring_up_to_date(
         return Ok(());
     };
     if !transaction.draft().has(entry) {
-        outcome.notes.push(Note::new(item, format!("issue {} is in another ledger, and stays as it is", taken.id)));
+        outcome.notes.push(Note::new(item, format!("issue {} is in another ledger and is not updated", taken.id)));
         outcome.skipped.push(taken);
         return Ok(());
     }
     if !plan.format.is_ledger() {
-        open_circles(transaction.issues(), &entry.issue, &mut new, &mut outcome.notes)?;
+        break_cycles(transaction.issues(), &entry.issue, &mut new, &mut outcome.notes)?;
     }
     transaction.draft().edit(&taken.id, |record| {
         *record = new;
@@ -223,8 +221,8 @@ fn bring_up_to_date(
     Ok(())
 }
 
-/// Takes out of a record what would make it wait for itself.
-fn open_circles(index: &Index, before: &Issue, new: &mut Record, notes: &mut Vec<Note>) -> Result<()> {
+/// Removes dependencies and parents from a record that would close a cycle.
+fn break_cycles(index: &Index, before: &Issue, new: &mut Record, notes: &mut Vec<Note>) -> Result<()> {
     let Some((after, _)) = Issue::read(new) else { return Ok(()) };
     let is_old = |blocker: &str| before.blockers().any(|known| known == blocker);
     let closing: Vec<String> = after
@@ -233,19 +231,19 @@ fn open_circles(index: &Index, before: &Issue, new: &mut Record, notes: &mut Vec
         .map(str::to_owned)
         .collect();
     for blocker in &closing {
-        notes.push(Note::new(&after.id, format!("that it waits for {blocker} closes a circle")));
+        notes.push(Note::new(&after.id, format!("its dependency on {blocker} would close a cycle")));
     }
     if !closing.is_empty() {
         let edges: Vec<serde_json::Value> =
             new.raw("dependencies").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
-        let is_open = |edge: &serde_json::Value| {
+        let is_kept = |edge: &serde_json::Value| {
             !closing.iter().any(|blocker| edge["depends_on_id"] == blocker.as_str() && edge["type"] == "blocks")
         };
-        new.set("dependencies", &edges.into_iter().filter(is_open).collect::<Vec<_>>())?;
+        new.set("dependencies", &edges.into_iter().filter(is_kept).collect::<Vec<_>>())?;
     }
     let parent = after.parent_id.filter(|parent| before.parent_id.as_ref() != Some(parent));
     if let Some(parent) = parent.filter(|parent| index.parent_cycle(&after.id, parent).is_some()) {
-        notes.push(Note::new(&after.id, format!("that it is a part of {parent} closes a circle")));
+        notes.push(Note::new(&after.id, format!("its parent {parent} would close a cycle")));
         match &before.parent_id {
             Some(parent) => new.set("parent_id", parent)?,
             None => drop(new.remove("parent_id")),
@@ -254,18 +252,18 @@ fn open_circles(index: &Index, before: &Issue, new: &mut Record, notes: &mut Vec
     Ok(())
 }
 
-/// The issues of the ledger that have a name elsewhere.
-struct Known {
+/// The ids of issues by their names in other trackers.
+struct ExternalNames {
     ids: HashMap<String, String>,
-    /// By their short names; none if several have the same.
+    /// Ids by short name; `None` if several issues share it.
     short: HashMap<String, Option<String>>,
-    /// Whether names that do not say of which project they are, as they did not once, are of the one that comes in.
+    /// Whether names without a project, which older versions wrote, belong to the imported project.
     is_plain: bool,
 }
 
-impl Known {
-    fn of(index: &Index) -> Result<Known> {
-        let mut known = Known { ids: HashMap::new(), short: HashMap::new(), is_plain: false };
+impl ExternalNames {
+    fn of(index: &Index) -> Result<ExternalNames> {
+        let mut known = ExternalNames { ids: HashMap::new(), short: HashMap::new(), is_plain: false };
         for summary in index.list(&Filter { deleted: true, ..Filter::default() }, Sort::Id, false, None)? {
             let (record, _) = index.record(&summary)?;
             let Some(name) = record.text("external_ref").filter(|name| !name.is_empty()) else { continue };
@@ -277,9 +275,9 @@ impl Known {
         Ok(known)
     }
 
-    /// Tells whether the project that comes in was taken before under names that do not say which it is: of the items
-    /// that have such names most are still called the same.
-    fn has_taken(&self, records: &[Record], index: &Index) -> Result<bool> {
+    /// Returns whether the project was imported before under names without a project: most issues with such names still have
+    /// the same title.
+    fn was_imported_without_project(&self, records: &[Record], index: &Index) -> Result<bool> {
         let (mut same, mut others) = (0, 0);
         for record in records {
             let plain = record.text("id").and_then(|name| issues::plain_name(&name));

@@ -1,4 +1,4 @@
-//! Finding and reading the files of another tracker.
+//! Finds and reads the files of another tracker.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,37 +10,37 @@ use waypost_workspace::{Checkout, detect};
 use crate::environment::Variables;
 use crate::place::vcs_environment;
 
-/// Where the tools keep their file below a project.
+/// Paths of the tools' files below a project.
 const TASKMASTER: &[&str] = &[".taskmaster/tasks/tasks.json", "tasks/tasks.json", "tasks.json"];
 const BEADS: &[&str] =
     &[".beads/issues.jsonl", ".beads/beads.jsonl", "issues.jsonl", "beads.jsonl", ".waypost/issues.jsonl"];
 const BACKLOG: &[&str] = &["backlog", ".backlog", ""];
 
-/// Folders that are of a tool, and not the project.
-const FOLDERS: &[&str] = &["backlog", ".backlog", "tasks", "completed", "archive", "drafts", ".taskmaster"];
+/// Names of folders that belong to a tool and not to the project.
+const TOOL_FOLDERS: &[&str] = &["backlog", ".backlog", "tasks", "completed", "archive", "drafts", ".taskmaster"];
 
-/// Reads what is to be imported: a file, a folder, or standard input for `-`. Returns what it clearly is, if it was not
-/// said. In a folder, the ledger that is written is not looked at.
+/// Reads a file, a folder, or standard input for `-`, and guesses the format if it is not given. Skips `ledger`, the ledger
+/// that is written, in a folder.
 pub fn sources(path: &Path, format: Option<Format>, ledger: Option<&Path>) -> Result<(Vec<Source>, Format)> {
     if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
         std::io::stdin()
             .read_to_end(&mut bytes)
             .map_err(|error| Error::invalid("cannot read standard input").because(error))?;
-        return known(vec![Source { name: "standard input".to_owned(), bytes }], format);
+        return with_format(vec![Source { name: "standard input".to_owned(), bytes }], format);
     }
     if !path.is_dir() {
-        return known(vec![source(path, &path.to_string_lossy())?], format);
+        return with_format(vec![source(path, &path.to_string_lossy())?], format);
     }
     let shown = path.display();
     match format {
         Some(format @ (Format::Github | Format::Taskwarrior)) => {
-            Err(Error::invalid(format!("{shown} is a folder, and {format} is read from a file")))
+            Err(Error::invalid(format!("{shown} is a folder, but {format} is imported from a file")))
         }
         Some(format) => {
             let found = sources_in(path, format, ledger)?;
             if found.is_empty() {
-                return Err(Error::invalid(format!("there is nothing of {format} in {shown}")));
+                return Err(Error::invalid(format!("{shown} has no files of {format}")));
             }
             Ok((found, format))
         }
@@ -54,20 +54,21 @@ pub fn sources(path: &Path, format: Option<Format>, ledger: Option<&Path>) -> Re
             }
             match found.len() {
                 1 => Ok(found.remove(0)),
-                0 => Err(untold(&shown.to_string())),
+                0 => Err(unknown_format(&shown.to_string())),
                 _ => {
                     let names: Vec<&str> = found.iter().map(|(_, format)| format.name()).collect();
-                    Err(Error::ambiguous(format!("{shown} has what several tools wrote: {}", names.join(", ")))
-                        .hint("say which: way import FORMAT DIR"))
+                    Err(Error::ambiguous(format!("{shown} has files of several tools: {}", names.join(", ")))
+                        .hint("name the format: way import FORMAT DIR"))
                 }
             }
         }
     }
 }
 
-/// Names the project that a file or a folder is in; none if that is the one whose ledger is written, or nobody knows.
+/// Returns the name of the project that contains a file or folder; `None` if it is unknown or the project of the ledger
+/// that is written.
 ///
-/// It is called the same in every clone of it that has the same remote.
+/// Every clone with the same remote gives the same name.
 pub fn project(path: &Path, into: &Checkout, variables: &Variables) -> Result<Option<String>> {
     if path.as_os_str() == "-" {
         return Ok(None);
@@ -79,24 +80,25 @@ pub fn project(path: &Path, into: &Checkout, variables: &Variables) -> Result<Op
         .map_err(|error| Error::invalid(format!("cannot find {}", path.display())).because(error))?;
     let folder = if real.is_dir() { real.as_path() } else { real.parent().unwrap_or(&real) };
     let Some(checkout) = detect(folder, &vcs_environment(&variables.without_git(), None))? else {
-        let is_of_tool = |dir: &&Path| dir.file_name().is_some_and(|name| FOLDERS.iter().any(|known| name == *known));
-        let project = folder.ancestors().find(|dir| !is_of_tool(dir));
+        let is_tool_folder =
+            |dir: &&Path| dir.file_name().is_some_and(|name| TOOL_FOLDERS.iter().any(|folder| name == *folder));
+        let project = folder.ancestors().find(|dir| !is_tool_folder(dir));
         return Ok(project.map(path_text::name_of).filter(|name| !name.is_empty()));
     };
     let is_own = checkout.shared_dir == into.shared_dir || (into.remote_url.is_some() && name(&checkout) == name(into));
     Ok((!is_own).then(|| name(&checkout)))
 }
 
-fn known(sources: Vec<Source>, format: Option<Format>) -> Result<(Vec<Source>, Format)> {
+fn with_format(sources: Vec<Source>, format: Option<Format>) -> Result<(Vec<Source>, Format)> {
     match format.or_else(|| Format::guess(&sources)) {
         Some(format) => Ok((sources, format)),
-        None => Err(untold(sources.first().map_or("it", |source| &source.name))),
+        None => Err(unknown_format(sources.first().map_or("the input", |source| &source.name))),
     }
 }
 
-fn untold(name: &str) -> Error {
-    Error::invalid(format!("{name} does not tell what wrote it"))
-        .hint("say it: way import FORMAT FILE")
+fn unknown_format(name: &str) -> Error {
+    Error::invalid(format!("the format of {name} is unknown"))
+        .hint("name it: way import FORMAT FILE")
         .hint(Format::list_names())
 }
 
@@ -125,7 +127,7 @@ fn sources_in(dir: &Path, format: Format, ledger: Option<&Path>) -> Result<Vec<S
     found.map(|(path, name)| source(&path, name)).into_iter().collect()
 }
 
-/// Reads the tasks of a folder of Backlog.md.
+/// Reads the tasks in a folder of Backlog.md.
 fn tasks(base: &Path) -> Result<Vec<Source>> {
     let mut found = Vec::new();
     for folder in ["tasks", "completed", "archive/tasks", "drafts"] {
@@ -141,7 +143,7 @@ fn is_task(source: &Source) -> bool {
 }
 
 fn folder_name(dir: &Path) -> String {
-    // `.` has no name of its own.
+    // `.` has no file name.
     let real = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Workflows of other programs become workflows of the store.
+//! Imports workflows of other programs into the store.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use waypost_store::foreign;
 use crate::session::Session;
 use crate::transfer::{self, Moved};
 
-/// What a database was written by.
+/// The program that wrote a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// caw.
@@ -20,7 +20,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Reads its name.
+    /// Parses its name.
     pub fn parse(name: &str) -> Option<Program> {
         [Program::Caw, Program::Langgraph].into_iter().find(|program| program.name() == name)
     }
@@ -34,20 +34,20 @@ impl Program {
     }
 }
 
-/// What was done, or would be.
+/// The outcome of an import or its rehearsal.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Workflows that are new.
+    /// New workflows.
     pub added: Vec<Moved>,
-    /// Workflows that are here already.
+    /// Workflows that the store has already.
     pub skipped: Vec<Moved>,
-    /// What could not be carried.
+    /// Notes about content that could not be imported.
     pub notes: Vec<Note>,
 }
 
-/// Takes the workflows of a database into the store. The database is only read.
+/// Imports the workflows of a database, which is only read.
 pub fn import(session: &mut Session, program: Program, path: &Path, is_rehearsal: bool) -> Result<Outcome> {
-    let desk = ImportContext {
+    let context = ImportContext {
         repository: session.repository().clone(),
         worktree: session.worktree().clone(),
         now: session.now()?,
@@ -58,8 +58,8 @@ pub fn import(session: &mut Session, program: Program, path: &Path, is_rehearsal
         (None, None) => session.place.cwd.clone(),
     };
     let Imported { workflows, notes } = match program {
-        Program::Caw => caw::read(&foreign::read(path, &scratch, caw::TABLES)?, &desk),
-        Program::Langgraph => langgraph::read(&foreign::read(path, &scratch, langgraph::TABLES)?, &desk),
+        Program::Caw => caw::read(&foreign::read(path, &scratch, caw::TABLES)?, &context),
+        Program::Langgraph => langgraph::read(&foreign::read(path, &scratch, langgraph::TABLES)?, &context),
     };
     let mut outcome = Outcome { notes, ..Outcome::default() };
     let from = format!("{} {}", program.name(), path_text::to_text(path));
@@ -67,7 +67,7 @@ pub fn import(session: &mut Session, program: Program, path: &Path, is_rehearsal
         let into = transfer::name(session);
         let mut taken = take(session, &dump, &from, &into, is_rehearsal);
         if matches!(&taken, Err(error) if error.kind() == Kind::Conflict) {
-            // A live one of the same name is another one.
+            // Another live workflow has the same name.
             let tail: String = dump.workflow.id.as_str().chars().skip(3).take(6).collect();
             dump.workflow.name = format!("{} {tail}", dump.workflow.name);
             taken = take(session, &dump, &from, &into, is_rehearsal);

@@ -217,7 +217,7 @@ impl IssueContext<'_> {
 
     /// Returns an issue that is in no ledger any more, but was.
     fn gone(&mut self, error: Error, id: &str) -> Result<IssueRecord> {
-        let (record, commit) = history::instead_of(error, self.place, id)?;
+        let (record, commit) = history::find_after_error(error, self.place, id)?;
         let commit = commit.short_id();
         self.warnings.push(format!("{id} is not in the ledger any more; last in commit {commit}"));
         self.shown(&record, 0)

@@ -1,4 +1,4 @@
-//! A change to issues, as data: what a command, a line of a batch or a request asks for.
+//! A change to issues as data, from a command, a line of a batch or a request.
 
 use serde_json::{Map, Value};
 use waypost_core::ledger::vocabulary::DependencyKind;
@@ -7,31 +7,31 @@ use waypost_core::{Error, Result};
 
 use super::Edit;
 
-/// A change. Issues are named by their ids, by unique beginnings of them, or by `$name` if they were added with that
-/// name in the same transaction.
+/// A change. It refers to an issue by its id, by a unique prefix of it, or by `$name` if the same transaction added the
+/// issue under that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Write down an issue.
+    /// Add an issue.
     Add(New),
     /// Set fields.
     Update(String, Edit),
-    /// Close it, and why.
+    /// Close the issue, with an optional reason.
     Close(String, Option<String>),
-    /// Open it again.
+    /// Reopen the issue.
     Reopen(String),
-    /// Leave a tombstone, and why.
+    /// Replace the issue by a tombstone, with an optional reason.
     Delete(String, Option<String>),
-    /// Take it to work on, or the first that is ready.
+    /// Claim the issue, or the most urgent ready one.
     Claim(Option<String>),
-    /// Give it back; from somebody else, if forced.
+    /// Release the issue; the flag also releases another agent's issue.
     Release(String, bool),
-    /// Say something about it.
+    /// Add a comment.
     Comment(String, String),
-    /// Make it depend on another.
+    /// Add a dependency on another issue.
     Depend(String, String, DependencyKind),
-    /// End that it depends on another: in one way, or in all.
+    /// Remove the dependency of one kind, or of every kind, on another issue.
     Undepend(String, String, Option<DependencyKind>),
-    /// Make a change although another agent holds the issue.
+    /// Make a change even if another agent holds the issue.
     Forced(Box<Change>),
 }
 
@@ -40,11 +40,11 @@ pub enum Change {
 pub struct New {
     /// Its fields.
     pub edit: Edit,
-    /// What it waits for.
+    /// The issues it waits for.
     pub blocked_by: Vec<String>,
-    /// During which it was found.
+    /// The issue during which it was discovered.
     pub discovered_from: Option<String>,
-    /// What it is called in the rest of the transaction, after a `$`.
+    /// Its name in the rest of the transaction, used as `$name`.
     pub name: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl Change {
     const VERBS: &[&str] =
         &["add", "update", "close", "reopen", "delete", "claim", "release", "comment", "depend", "undepend"];
 
-    /// Returns the verb that asks for it.
+    /// Returns the verb of the change.
     pub fn verb(&self) -> &'static str {
         match self {
             Change::Add(_) => "add",
@@ -75,13 +75,13 @@ impl Change {
         }
     }
 
-    /// Returns the change, made although another agent holds the issue if `force` says so.
+    /// Wraps the change in [`Change::Forced`] if `force` is set.
     #[must_use]
     pub fn forced(self, force: bool) -> Change {
         if force { Change::Forced(Box::new(self)) } else { self }
     }
 
-    /// Returns the change itself, forced or not.
+    /// Returns the change without [`Change::Forced`].
     pub fn plain(&self) -> &Change {
         match self {
             Change::Forced(change) => change.plain(),
@@ -89,13 +89,13 @@ impl Change {
         }
     }
 
-    /// Tells whether it is made although another agent holds the issue.
+    /// Returns whether the change is made even if another agent holds the issue.
     pub fn is_forced(&self) -> bool {
         matches!(self, Change::Forced(_) | Change::Release(_, true))
     }
 
-    /// Returns the issue whose holder alone may make this change while somebody holds it: what decides whether and how
-    /// the work goes on. Anybody may comment, label and connect issues.
+    /// Returns the issue of a change that decides whether and how work on it continues. While an agent holds that issue, only
+    /// that agent may make the change. Every agent may comment, label and connect issues.
     pub fn of_holder(&self) -> Option<&str> {
         match self {
             Change::Close(id, _) | Change::Reopen(id) | Change::Delete(id, _) | Change::Release(id, false) => Some(id),
@@ -104,7 +104,7 @@ impl Change {
         }
     }
 
-    /// Reads a change from an object: `op` says which, `id` of what, the other keys are its fields.
+    /// Decodes a change: `op` is the verb, `id` the issue, and the other keys are its fields.
     pub fn from_json(value: Value) -> Result<Change> {
         let Value::Object(mut fields) = value else {
             return Err(Error::invalid("a change is an object").hint(r#"{"op":"close","id":"way-1a2b"}"#));
@@ -139,10 +139,10 @@ impl Change {
                 Change::Undepend(required(&mut fields, "id")?, required(&mut fields, "on")?, kind(&mut fields)?)
             }
             other => {
-                let error = Error::invalid(format!("there is no change {other:?}"));
+                let error = Error::invalid(format!("unknown change {other:?}"));
                 return Err(match nearest(other, Self::VERBS.iter().copied()) {
                     Some(near) => error.hint(format!("did you mean {near}?")),
-                    None => error.hint(format!("it is one of {}", Self::VERBS.join(", "))),
+                    None => error.hint(format!("use one of {}", Self::VERBS.join(", "))),
                 });
             }
         };
@@ -167,7 +167,7 @@ fn required<T: serde::de::DeserializeOwned>(fields: &mut Map<String, Value>, key
 }
 
 fn kind(fields: &mut Map<String, Value>) -> Result<Option<DependencyKind>> {
-    optional::<String>(fields, "type")?.map(|word| DependencyKind::parse(&word)).transpose()
+    optional::<String>(fields, "type")?.map(|name| DependencyKind::parse(&name)).transpose()
 }
 
 fn edit(fields: Map<String, Value>) -> Result<Edit> {
@@ -181,24 +181,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verb_is_read_and_knows_its_name() {
+    fn every_verb_is_decoded_to_a_change_with_that_verb() {
         for verb in Change::VERBS {
             let mut object = json!({ "op": verb, "id": "a", "on": "b", "text": "t", "title": "x" });
             let fields = object.as_object_mut().unwrap();
-            let wanted: &[&str] = match *verb {
+            let keys: &[&str] = match *verb {
                 "add" => &["op", "title"],
                 "update" => &["op", "id", "title"],
                 "comment" => &["op", "id", "text"],
                 "depend" | "undepend" => &["op", "id", "on"],
                 _ => &["op", "id"],
             };
-            fields.retain(|key, _| wanted.contains(&key.as_str()));
+            fields.retain(|key, _| keys.contains(&key.as_str()));
             assert_eq!(Change::from_json(object).unwrap().verb(), *verb);
         }
     }
 
     #[test]
-    fn what_is_wrong_with_a_change_is_said() {
+    fn an_invalid_change_gives_a_telling_error() {
         let message = |value: Value| Change::from_json(value).unwrap_err().full_message();
         assert_eq!(message(json!([])), "a change is an object");
         assert_eq!(message(json!({ "id": "a" })), "the field \"op\" is missing");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_those_of_a_record() {
+    fn the_fields_of_an_addition_are_those_of_a_record() {
         let change = Change::from_json(json!({
             "op": "add", "title": "t", "type": "bug", "priority": "P1", "labels": ["x"], "parent": "p",
             "defer_until": "2026-12-01", "blocked_by": ["$a"], "as": "b",

@@ -1,4 +1,4 @@
-//! The issues of the repository one stands in, and changes to them.
+//! The issues of a repository, and changes to them.
 
 mod change;
 mod transaction;
@@ -26,6 +26,7 @@ use crate::place::{Place, Request, ledger_in};
 use crate::repos::{Repo, Repos, Route};
 use crate::system::clock;
 
+pub use crate::repos::default_prefix;
 pub use change::{Change, New};
 pub use transaction::Transaction;
 use transaction::{Names, RepeatableEntropy};
@@ -35,20 +36,20 @@ pub use waypost_core::ledger::record::Record;
 pub use waypost_core::ledger::vocabulary::DependencyKind;
 pub use waypost_ledger::{Counts, Filter, IndexedIssue, Range, Sort, Summary};
 
-/// How long a change follows an issue that is moved from ledger to ledger.
+/// How long a change retries after another command moved its issue to another ledger.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many issues that are in no ledger are looked for in the history, which takes a while for each.
-const MAX_SEARCHED: usize = 50;
+/// Maximum number of missing issues to search for in the history, because each search is slow.
+const MAX_HISTORY_SEARCHES: usize = 50;
 
 /// The issues of a repository.
 ///
-/// Reading asks an index that is kept beside the ledger and brought up to date when the file changed, by whomever; when
-/// it did not, asking costs a look at the file's metadata. A change is on disk when its call returns.
+/// Queries read an index, which is updated first if any program changed the file; if not, a query costs one `stat` per
+/// file. A change is on disk when its call returns.
 ///
-/// This is the ledger alone: it does not open the store, so it neither takes leases nor looks at them. A change that belongs
-/// to the holder of an issue, such as [`Ledger::close`], is made although another agent holds the issue. Programs that
-/// work beside agents use `way`, HTTP or MCP, which refuse such a change.
+/// This type does not open the store, so it neither acquires nor checks leases. It makes a change that is restricted to
+/// the holder of an issue, such as [`Ledger::close`], even if another agent holds the issue. Programs that work beside
+/// agents use `way`, HTTP or MCP, which refuse such a change.
 ///
 /// ```
 /// use waypost::ledger::{DependencyKind, Edit, Ledger};
@@ -75,20 +76,20 @@ const MAX_SEARCHED: usize = 50;
 pub struct Ledger {
     ledgers: Ledgers,
     repos: Vec<Repo>,
-    /// The only repository that questions are about, and where new issues go then.
+    /// The only repository that queries cover and that gets new issues; `None` means all.
     only: Option<usize>,
     route: Route,
-    /// Where it is asked from, and who writes: found out when somebody does.
     place: Place,
+    /// The author of changes, determined by the first change.
     actor: OnceLock<String>,
     clock: Box<dyn Clock + Send + Sync>,
-    /// What ids of new issues and comments follow from, instead of chance.
+    /// Idempotency key: ids of new issues and comments derive from it instead of being random.
     key: Option<String>,
-    /// What was ready, for those who ask again and again.
+    /// Cache for callers that poll [`Ledger::ready`].
     ready: Mutex<Option<Ready>>,
 }
 
-/// Which ledgers are read, for callers who do not want the repository's configuration to say it.
+/// The ledgers to open, for callers who do not use the repository's configuration.
 ///
 /// ```
 /// use waypost::ledger::{Config, Filter, Ledger, Sort};
@@ -109,30 +110,30 @@ pub struct Ledger {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The repository whose ledger is written.
+    /// The repository that gets new issues.
     pub primary: PathBuf,
-    /// Repositories whose ledgers are read too.
+    /// Further repositories whose ledgers are read.
     pub additional: Vec<PathBuf>,
-    /// The author of what is written; found out, if none is given.
+    /// The author of changes; determined from the environment if `None`.
     pub actor: Option<String>,
 }
 
-/// What was ready at some moment.
+/// Cached ready issues.
 struct Ready {
     issues: Arc<[Issue]>,
-    /// The state of the ledgers that it is about.
+    /// The state of the ledgers that the issues were read from.
     state: u64,
-    /// From then on it may be different although nothing changed.
+    /// From this time on the cache is stale even if no ledger changed.
     until: Option<Timestamp>,
 }
 
 impl Ledger {
-    /// Opens the ledgers of the repository that a path is in, as its configuration says.
+    /// Opens the ledgers that the configuration of a path's repository names.
     pub fn open(path: impl AsRef<Path>) -> Result<Ledger> {
         Ledger::of(&place_of(path.as_ref(), None)?)
     }
 
-    /// Opens the ledgers of certain repositories.
+    /// Opens the ledgers of these repositories.
     pub fn with_config(config: Config) -> Result<Ledger> {
         let place = place_of(&config.primary, config.actor)?;
         let mut repos = vec![Repo::open(&config.primary, &place.variables)?];
@@ -157,25 +158,25 @@ impl Ledger {
         Ledger::with_repos(place, repos.all, None, route, true)
     }
 
-    /// Opens the ledgers of a place and of further repositories that are named; `only` is the one that questions and new
-    /// issues are about. Returns what could not be reached too, in words.
+    /// Opens the ledgers of a place and of further named repositories; `only` is the one that queries and new issues are
+    /// restricted to. Also returns messages about repositories that cannot be read.
     pub fn narrowed(place: &Place, only: Option<&str>, named: &[Option<&str>]) -> Result<(Ledger, Vec<String>)> {
         let mut repos = Repos::of(place)?;
         let route = Route::of(place, &repos);
-        let usual = repos.all.len();
-        let only = only.map(|wanted| repos.find(place, wanted)).transpose()?.map(|(number, _)| number);
-        for wanted in named.iter().flatten() {
-            repos.find(place, wanted)?;
+        let configured = repos.all.len();
+        let only = only.map(|name| repos.find(place, name)).transpose()?.map(|(number, _)| number);
+        for name in named.iter().flatten() {
+            repos.find(place, name)?;
         }
-        let is_usual = repos.all.len() == usual;
-        // Whoever says where an issue goes needs no route.
+        let is_configured = repos.all.len() == configured;
+        // A caller who names the repository needs no route.
         let route = match (route, only) {
             (Err(_), Some(number)) => {
                 Route { number, because: "--repo".to_owned(), is_private: false, is_protected: false }
             }
             (route, _) => route?,
         };
-        Ok((Ledger::with_repos(place, repos.all, only, route, is_usual)?, repos.unreachable))
+        Ok((Ledger::with_repos(place, repos.all, only, route, is_configured)?, repos.unreachable))
     }
 
     fn with_repos(
@@ -183,10 +184,10 @@ impl Ledger {
         repos: Vec<Repo>,
         only: Option<usize>,
         route: Route,
-        is_usual: bool,
+        is_configured: bool,
     ) -> Result<Ledger> {
         let files: Vec<LedgerFile> = repos.iter().map(|repo| repo.file.clone()).collect();
-        let index = place.require_checkout()?.private_dir.join(index_name(place, &files, is_usual));
+        let index = place.require_checkout()?.private_dir.join(index_name(place, &files, is_configured));
         Ok(Ledger {
             ledgers: Ledgers::new(files, index, terms(place)),
             repos,
@@ -200,7 +201,7 @@ impl Ledger {
         })
     }
 
-    /// Adds one issue or one comment once: with the same key there is no second one.
+    /// Sets an idempotency key: a repeated addition of an issue or comment with the same key adds no second one.
     pub(crate) fn once(mut self, key: Option<&str>) -> Ledger {
         self.key = key.map(str::to_owned);
         self
@@ -211,28 +212,28 @@ impl Ledger {
         &self.repos
     }
 
-    /// Returns where new issues go that nobody says it of.
+    /// Returns the default destination of new issues.
     pub fn route(&self) -> &Route {
         &self.route
     }
 
-    /// Returns what words and rules mean in it.
+    /// Returns the vocabulary and rules of the ledgers.
     pub fn terms(&self) -> &Terms {
         self.ledgers.terms()
     }
 
-    /// Returns the current moment.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Returns who writes.
+    /// Returns the author of changes.
     pub fn actor(&self) -> &str {
         self.actor.get_or_init(|| self.place.actor())
     }
 
-    /// Asks about the issues as they are now. Everything `look` asks is about one moment; it is asked again if the index
-    /// turns out to be damaged. It asks what it is given and not this ledger, which is busy meanwhile.
+    /// Runs queries on an up-to-date index. All queries of `read` see one snapshot; `read` is called again if the index
+    /// turns out to be damaged. `read` must not use this ledger, which is locked meanwhile.
     pub fn with_index<T>(&self, mut read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
         self.ledgers.with_index(self.now(), |index| {
             index.narrow(self.only);
@@ -242,12 +243,12 @@ impl Ledger {
         })
     }
 
-    /// Returns what can be worked on now, the first one first.
+    /// Returns the ready issues, most urgent first.
     pub fn ready(&self) -> Result<Arc<[Issue]>> {
         let now = self.now();
-        let mut kept = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.ledgers.state();
-        if let Some(ready) = kept.as_ref()
+        if let Some(ready) = cache.as_ref()
             && state == Some(ready.state)
             && ready.until.is_none_or(|until| now < until)
         {
@@ -257,27 +258,27 @@ impl Ledger {
             let issues = index.ready(now, None)?.iter().map(|summary| index.issue(summary)).collect::<Result<_>>()?;
             Ok((issues, index.next_wake_time(now)?))
         })?;
-        *kept = self.ledgers.state().map(|state| Ready { issues: Arc::clone(&issues), state, until });
+        *cache = self.ledgers.state().map(|state| Ready { issues: Arc::clone(&issues), state, until });
         Ok(issues)
     }
 
-    /// Returns the issues that fit, in order.
+    /// Returns the issues that match a filter.
     pub fn list(&self, filter: &Filter, sort: Sort) -> Result<Vec<Summary>> {
         self.with_index(|index| index.list(filter, sort, false, None))
     }
 
-    /// Returns an issue, by its id or the unique beginning of it.
+    /// Returns an issue by its id or a unique prefix of it.
     pub fn get(&self, id: &str) -> Result<Issue> {
         self.with_index(|index| index.get_by_prefix(id)).map(|entry| entry.issue)
     }
 
-    /// Returns the issues in which all words stand, in any of their texts; closed ones too.
+    /// Returns the issues whose texts contain all words, including closed ones.
     pub fn search(&self, words: &str) -> Result<Vec<Summary>> {
         self.make_searchable(|| {})?;
         self.with_index(|index| index.search(&[words.to_owned()], None))
     }
 
-    /// Makes the first search fast, which reads the words of all issues; `slow` is called before that.
+    /// Brings the full-text index up to date, so that a search answers at once. Calls `slow` first if that takes long.
     pub fn make_searchable(&self, slow: impl FnOnce()) -> Result<()> {
         self.ledgers.make_searchable(self.now(), slow)
     }
@@ -298,20 +299,20 @@ impl Ledger {
         self.apply(&[Change::Close(id.to_owned(), reason.map(str::to_owned))]).map(drop)
     }
 
-    /// Makes changes, each in the ledger that its issue is in, and returns the issues as they are then.
+    /// Makes changes, each in the ledger that has its issue, and returns the changed issues.
     ///
-    /// What is about one ledger is one write: all of it is on disk when this returns, or none. Over several ledgers there
-    /// are as many writes, one after the other, once all of them were seen to be possible. Leases are not looked at.
+    /// Changes to one ledger are one atomic and durable write. Several ledgers are written one after the other, after a
+    /// rehearsal of all changes. Leases are not checked.
     pub fn apply(&self, changes: &[Change]) -> Result<Vec<Record>> {
         let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
         Ok(self.apply_placed(&unplaced, false, |_| Ok(()))?.into_iter().map(|(record, _)| record).collect())
     }
 
-    /// Makes changes, or only sees whether they are possible. An error names the place of its change, if it has one.
-    /// Returns the issues as they are then, and the numbers of their ledgers.
+    /// Makes changes, or only checks whether they are possible. An error names the position of its change in the input, if
+    /// the caller gave one. Returns the changed issues and the numbers of their ledgers.
     ///
-    /// `fence` is called under a ledger's lock, before anything is written, with the issues whose holder alone may make
-    /// these changes. It may refuse.
+    /// `fence` is called under a ledger's lock before anything is written, with the issues of the changes that are restricted
+    /// to the holder ([`Change::of_holder`]). It may refuse.
     pub(crate) fn apply_placed(
         &self,
         changes: &[(&str, &Change)],
@@ -320,7 +321,7 @@ impl Ledger {
     ) -> Result<Vec<(Record, usize)>> {
         let mut owners = self.owners(changes)?;
         let is_one_ledger = owners.windows(2).all(|pair| pair[0] == pair[1]);
-        // What is added under a name in one ledger is not there yet when another is rehearsed.
+        // A rehearsal of one ledger does not see issues that were added by name in the rehearsal of another.
         let has_names = changes.iter().any(|(_, change)| matches!(change, Change::Add(New { name: Some(_), .. })));
         let rounds: &[bool] = match (rehearse, !is_one_ledger && !has_names) {
             (true, _) => &[true],
@@ -332,14 +333,14 @@ impl Ledger {
         for is_rehearsal in rounds {
             records.clear();
             let mut names = Names::default();
-            following(|moved| {
+            retry_moved(|moved| {
                 if moved.take() {
                     owners = self.owners(changes)?;
                 }
                 while let Some(number) = owners.get(records.len()).copied() {
                     let rest = changes.iter().zip(&owners).skip(records.len());
                     let group = rest.take_while(|(_, owner)| **owner == number).map(|(change, _)| change);
-                    let (done, known) = self.transaction_in(number, |transaction| {
+                    let (done, new_names) = self.transaction_in(number, |transaction| {
                         if *is_rehearsal {
                             transaction.discard();
                         }
@@ -350,7 +351,7 @@ impl Ledger {
                             fence(&of_holder)?;
                         }
                         let apply = |(place, change): &(&str, &Change)| {
-                            transaction.stop_waiting(change, &pruned)?;
+                            transaction.remove_pruned_blockers(change, &pruned)?;
                             transaction.apply(change).map_err(|error| at(place, error))
                         };
                         let done = group.clone().map(apply).collect::<Result<Vec<Record>>>();
@@ -358,7 +359,7 @@ impl Ledger {
                         Ok((done?, transaction.names.clone()))
                     })?;
                     records.extend(done.into_iter().map(|record| (record, number)));
-                    names = known;
+                    names = new_names;
                 }
                 Ok(())
             })?;
@@ -366,10 +367,10 @@ impl Ledger {
         Ok(records)
     }
 
-    /// Finds what issues wait for that are to be worked on, and what was over before it was pruned.
+    /// Returns the blockers of issues to be opened that were closed before they were pruned.
     ///
-    /// What is pruned is over, and nothing open waits for it then. But what waits for it may be opened again, or was
-    /// opened by somebody else meanwhile.
+    /// At pruning time no open issue waits for a pruned one. But a closed issue that waits for it may be reopened, or another
+    /// clone reopened it meanwhile.
     fn pruned_blockers(&self, changes: &[(&str, &Change)]) -> Result<HashSet<String>> {
         let opened: Vec<&str> = changes.iter().filter_map(|(_, change)| opened(change)).collect();
         if opened.is_empty() {
@@ -387,19 +388,19 @@ impl Ledger {
             }
             Ok(missing)
         })?;
-        let mut missing: Vec<String> = missing.into_iter().take(MAX_SEARCHED).collect();
-        missing.retain(|id| self.repos.iter().any(|repo| self.was_over(repo, id)));
+        let mut missing: Vec<String> = missing.into_iter().take(MAX_HISTORY_SEARCHES).collect();
+        missing.retain(|id| self.repos.iter().any(|repo| self.was_closed(repo, id)));
         Ok(missing.into_iter().collect())
     }
 
-    /// Tells whether an issue that a ledger does not have was over when it was taken out, as far as is known.
-    fn was_over(&self, repo: &Repo, id: &str) -> bool {
+    /// Returns whether the history shows that an issue was closed when it left a ledger.
+    fn was_closed(&self, repo: &Repo, id: &str) -> bool {
         let found = place_of(&repo.root, None).and_then(|place| find_in_history(&place, id));
         let issue = found.ok().flatten().and_then(|(record, _)| Issue::read(&record));
         issue.is_some_and(|(issue, _)| self.terms().statuses.category(&issue.status).is_over())
     }
 
-    /// Returns the number of the ledger that each change is made in.
+    /// Returns the number of the ledger for each change.
     fn owners(&self, changes: &[(&str, &Change)]) -> Result<Vec<usize>> {
         if self.repos.len() == 1 {
             return Ok(vec![0; changes.len()]);
@@ -439,8 +440,8 @@ impl Ledger {
         })
     }
 
-    /// Returns the number of the ledger that a new issue goes to: the one that was named, that of what it is a part of or
-    /// was found during, or where the route leads.
+    /// Returns the number of the ledger for a new issue: the named one, else that of its parent or of the issue it was
+    /// discovered from, else the route's.
     fn home_of(&self, new: &New, owner: impl Fn(&str) -> Result<Option<usize>>) -> Result<usize> {
         if let Some(only) = self.only {
             return Ok(only);
@@ -456,26 +457,25 @@ impl Ledger {
         Ok(self.route.number)
     }
 
-    /// Makes several changes to issues of one ledger as one: all of them are on disk when this returns, or none. It is
-    /// the ledger that new issues go to.
+    /// Makes several changes, atomically and durably, in the ledger for new issues.
     ///
-    /// `change` may be called again, if a program that knows no lock swaps the file meanwhile.
+    /// `change` is called again if a program that does not use our lock replaces the file meanwhile.
     pub fn transaction<T>(&self, change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>) -> Result<T> {
         self.transaction_in(self.home(), change)
     }
 
-    /// Returns the number of the ledger that new issues go to, if nobody says anything else of them.
+    /// Returns the number of the default ledger for new issues.
     pub fn home(&self) -> usize {
         self.only.unwrap_or(self.route.number)
     }
 
-    /// Makes several changes as one to the ledger that an issue is in.
+    /// Makes several changes atomically in the ledger that has an issue.
     pub fn transaction_about<T>(
         &self,
         id: &str,
         mut change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
     ) -> Result<T> {
-        following(|moved| {
+        retry_moved(|moved| {
             let number = self.number_of(id)?;
             self.transaction_in(number, |transaction| {
                 let answer = change(transaction);
@@ -485,8 +485,8 @@ impl Ledger {
         })
     }
 
-    /// Waits until no change is under way in the ledger of an issue that took the ledger's lock before this call. An issue
-    /// that is in no ledger is not waited for.
+    /// Waits for every change of an issue's ledger that acquired the lock before this call. Returns at once if no ledger has
+    /// the issue.
     pub(crate) fn wait_for_changes(&self, id: &str) -> Result<()> {
         match self.number_of(id) {
             Ok(number) => self.ledgers.files()[number].wait_for_changes(),
@@ -495,7 +495,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the number of the ledger that an issue is in. The only one is not asked whether it has the issue.
+    /// Returns the number of the ledger that has an issue. With a single ledger, this does not check that the issue exists.
     fn number_of(&self, id: &str) -> Result<usize> {
         if self.repos.len() == 1 {
             Ok(0)
@@ -504,23 +504,23 @@ impl Ledger {
         }
     }
 
-    /// Waits for the locks of several ledgers, to change all of them while no other command does.
+    /// Acquires the locks of several ledgers.
     pub(crate) fn lock(&self, numbers: &[usize]) -> Result<LedgerLocks> {
         LedgerLocks::acquire(&numbers.iter().map(|number| &self.ledgers.files()[*number]).collect::<Vec<_>>())
     }
 
-    /// Returns the numbers of the ledgers that questions are about and that may be written.
+    /// Returns the numbers of the ledgers that queries cover and that the user may write.
     pub fn numbers(&self) -> Vec<usize> {
-        let asked = |number: &usize| self.only.is_none_or(|only| only == *number);
-        (0..self.repos.len()).filter(asked).filter(|number| self.may_write(*number)).collect()
+        let is_covered = |number: &usize| self.only.is_none_or(|only| only == *number);
+        (0..self.repos.len()).filter(is_covered).filter(|number| self.may_write(*number)).collect()
     }
 
-    /// Tells whether a ledger is one that its user may write.
+    /// Returns whether the user may write a ledger.
     pub fn may_write(&self, number: usize) -> bool {
         number != 0 || !self.route.is_protected
     }
 
-    /// Makes several changes as one to a ledger.
+    /// Makes several changes of one ledger atomically.
     pub(crate) fn transaction_in<T>(
         &self,
         number: usize,
@@ -530,21 +530,22 @@ impl Ledger {
         self.transaction_under(&self.lock(&[number])?, number, change)
     }
 
-    /// Refuses a ledger that its user may not write.
+    /// Fails if the user may not write a ledger.
     pub(crate) fn require_writable(&self, number: usize) -> Result<()> {
         if self.may_write(number) {
             return Ok(());
         }
         Err(Error::refused(format!(
-            "the ledger of {} is not yours to write: {}",
+            "you may not write the ledger of {}: {}",
             self.repos[0].path().display(),
             self.route.because
         ))
-        .hint("way propose ID brings an issue of yours into it")
+        .hint("propose an issue instead: way propose ID")
         .hint("if you maintain it: way config set role maintainer"))
     }
 
-    /// Makes several changes as one to a ledger whose lock the caller holds. The caller checks whether it may be written.
+    /// Makes several changes of one ledger atomically, under a lock that the caller holds. The caller checks that the user
+    /// may write it.
     pub(crate) fn transaction_under<T>(
         &self,
         locks: &LedgerLocks,
@@ -565,23 +566,22 @@ impl Ledger {
         })
     }
 
-    /// Writes the first ledger anew, from what its file says at that moment. None if `rewrite` wants nothing written.
+    /// Replaces the content of the first ledger under its lock. The file stays as it is if `rewrite` returns `None`.
     pub(crate) fn rewrite<T>(&self, rewrite: impl Fn(&Document) -> Result<Option<(Document, T)>>) -> Result<Option<T>> {
         check_inside(self.repos[0].file.path(), &self.repos[0].root)?;
         self.ledgers.rewrite(0, rewrite)
     }
 
-    /// Returns a number that grows with every change. When nothing changed, asking costs a look at the metadata of each
-    /// ledger.
+    /// Returns a number that grows with every change. If nothing changed, this costs one `stat` per ledger.
     pub fn revision(&self) -> Result<u64> {
         self.ledgers.revision(self.now())
     }
 
-    /// Returns the files of the ledgers that questions are about as they are, one after the other.
+    /// Returns the concatenated files of the ledgers that queries cover.
     pub fn copy(&self) -> Result<Vec<u8>> {
         let mut copy = Vec::new();
-        let asked = |number: &usize| self.only.is_none_or(|only| only == *number);
-        for number in (0..self.repos.len()).filter(asked) {
+        let is_covered = |number: &usize| self.only.is_none_or(|only| only == *number);
+        for number in (0..self.repos.len()).filter(is_covered) {
             let file = &self.ledgers.files()[number];
             if copy.last().is_some_and(|last| *last != b'\n') {
                 copy.push(b'\n');
@@ -591,15 +591,15 @@ impl Ledger {
         Ok(copy)
     }
 
-    /// Reads a ledger's file whole, and says what is not as it should be.
+    /// Reads a ledger's whole file and reports its problems.
     pub fn audit(&self, number: usize) -> Result<Audit> {
         self.ledgers.files()[number].read().map(|document| audit(&document))
     }
 }
 
-/// Tries a change again that failed because its issue was moved to another ledger after its ledger was looked up.
-/// `attempt` notes that, and finds the note when it is called again.
-fn following<T>(mut attempt: impl FnMut(&Cell<bool>) -> Result<T>) -> Result<T> {
+/// Retries a change that failed because another command moved its issue to another ledger. `attempt` sets the flag in that
+/// case, and still finds it set when it is called again.
+fn retry_moved<T>(mut attempt: impl FnMut(&Cell<bool>) -> Result<T>) -> Result<T> {
     let (deadline, moved) = (Instant::now() + MOVE_TIMEOUT, Cell::new(false));
     loop {
         match attempt(&moved) {
@@ -609,7 +609,7 @@ fn following<T>(mut attempt: impl FnMut(&Cell<bool>) -> Result<T>) -> Result<T> 
     }
 }
 
-/// Returns the issue that a change lets somebody work on, which may have been over.
+/// Returns the issue that a change may reopen.
 pub(super) fn opened(change: &Change) -> Option<&str> {
     match change.plain() {
         Change::Reopen(id) | Change::Claim(Some(id)) => Some(id),
@@ -618,7 +618,7 @@ pub(super) fn opened(change: &Change) -> Option<&str> {
     }
 }
 
-/// Says where an error happened, if that is known.
+/// Adds the position in the input to an error, if it is known.
 fn at(place: &str, error: Error) -> Error {
     if place.is_empty() { error } else { error.within(place) }
 }
@@ -630,10 +630,10 @@ pub(crate) fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
     Place::resolve(Request { cwd, variables, db: None, scope: None, config: Vec::new(), actor, agent: None })
 }
 
-/// Names the index of some ledgers. Those who read others, as on another branch, have one of their own.
-fn index_name(place: &Place, files: &[LedgerFile], is_usual: bool) -> String {
+/// Returns the file name of an index. Other sets of ledgers, for example those of another branch, have their own index.
+fn index_name(place: &Place, files: &[LedgerFile], is_configured: bool) -> String {
     let is_home = place.home_worktree.as_deref().is_some_and(|home| files[0].path() == ledger_in(home).0);
-    if is_usual && is_home {
+    if is_configured && is_home {
         return "index.db".to_owned();
     }
     let mut hasher = DefaultHasher::new();
@@ -643,7 +643,7 @@ fn index_name(place: &Place, files: &[LedgerFile], is_usual: bool) -> String {
     format!("index-{:016x}.db", hasher.finish())
 }
 
-/// Reads what the configuration says about words and rules.
+/// Reads vocabulary and rules from the configuration.
 fn terms(place: &Place) -> Terms {
     let mut custom = BTreeMap::new();
     for (key, category) in [
@@ -660,59 +660,21 @@ fn terms(place: &Place) -> Terms {
     }
 }
 
-/// Refuses to write through a link that leads out of the repository: who writes the repository does not choose where
-/// we write, and whoever else uses that file has another lock.
+/// Refuses to write through a link that leads out of the repository: the authors of the repository must not choose where
+/// we write, and other users of that file take another lock.
 pub(crate) fn check_inside(path: &Path, root: &Path) -> Result<()> {
-    // What does not exist yet is where its directory really is.
+    // A missing file is resolved through its existing parent directory.
     let real = path.ancestors().find_map(|existing| {
         let real = std::fs::canonicalize(existing).ok()?;
         Some(real.join(path.strip_prefix(existing).ok()?))
     });
-    if real.is_some_and(|real| real.starts_with(root)) && !is_link_to_nothing(path) {
+    if real.is_some_and(|real| real.starts_with(root)) && !is_dangling_link(path) {
         return Ok(());
     }
     Err(Error::refused(format!("the ledger {} is a link that leads out of the repository", path.display()))
         .hint("replace the link with the file"))
 }
 
-fn is_link_to_nothing(path: &Path) -> bool {
+fn is_dangling_link(path: &Path) -> bool {
     path.is_symlink() && !path.exists()
-}
-
-/// Makes a prefix for ids of a repository's name.
-pub fn default_prefix(name: &str) -> String {
-    let mut prefix = String::new();
-    for char in name.chars().map(|char| char.to_ascii_lowercase()) {
-        let fits = char.is_ascii_lowercase() || (!prefix.is_empty() && char.is_ascii_digit());
-        if fits {
-            prefix.push(char);
-        } else if !prefix.is_empty() && !prefix.ends_with('-') {
-            prefix.push('-');
-        }
-    }
-    prefix.truncate(32);
-    let prefix = prefix.trim_end_matches('-');
-    if prefix.is_empty() { "way".to_owned() } else { prefix.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::key_named;
-
-    #[test]
-    fn default_prefixes_fit_their_key() {
-        let key = key_named("prefix").unwrap();
-        for (name, prefix) in [
-            ("waypost", "waypost"),
-            ("My Project (2)", "my-project-2"),
-            ("42-x", "x"),
-            ("漢字", "way"),
-            ("a__b", "a-b"),
-        ] {
-            assert_eq!(default_prefix(name), prefix);
-            key.check(prefix).unwrap();
-        }
-        key.check(&default_prefix(&"long-name-".repeat(20))).unwrap();
-    }
 }

@@ -1,4 +1,4 @@
-//! Changes to issues that are made together or not at all.
+//! Atomic changes to issues.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,23 +16,26 @@ use waypost_ledger::{Draft, Index, IndexedIssue};
 use super::{Change, Edit, New, Record, Visibility, opened};
 use crate::system::SystemEntropy;
 
-/// Changes that are made together. Each sees what those before it did.
+/// Maximum number of ids to try until one is free.
+const MAX_ID_ATTEMPTS: usize = 100;
+
+/// Changes that are written atomically. Each sees the ones before it.
 pub struct Transaction<'a, 'b> {
     draft: &'a mut Draft<'b>,
     terms: &'a Terms,
     prefix: &'a str,
     author: Author<'a>,
-    /// Who is meant to see new issues, if that is not everybody.
+    /// The visibility of new issues, if it is restricted.
     visibility: Option<Visibility>,
-    /// What ids of new issues and comments follow from, instead of chance.
+    /// Idempotency key: ids of new issues and comments derive from it instead of being random.
     pub(super) key: Option<&'a str>,
     entropy: RepeatableEntropy,
-    /// What issues are called that were added here.
+    /// The names of issues that this transaction added.
     pub(super) names: Names,
 }
 
-/// Draws the same numbers each time a transaction is tried. If a version control tool put a version aside that has the
-/// first try's issue in it, the issue of the next try is the same one.
+/// Draws the same numbers each time a transaction is retried. If a displaced version of the file has the issue of the
+/// first attempt, the issue of the next attempt gets the same id.
 #[derive(Clone)]
 pub(super) struct RepeatableEntropy {
     seed: [u8; 16],
@@ -58,10 +61,10 @@ impl Entropy for RepeatableEntropy {
     }
 }
 
-/// Draws numbers in order, for ids that do not depend on chance.
-struct Next(u32);
+/// Draws consecutive numbers, for ids that are not random.
+struct Counter(u32);
 
-impl Entropy for Next {
+impl Entropy for Counter {
     fn fill(&mut self, bytes: &mut [u8]) {
         for (byte, value) in bytes.iter_mut().zip(self.0.to_le_bytes()) {
             *byte = value;
@@ -85,17 +88,17 @@ impl<'a, 'b> Transaction<'a, 'b> {
         Transaction { draft, terms, prefix, author, visibility, key: None, entropy, names: Names::new() }
     }
 
-    /// Returns the issues as they are now, changes included.
+    /// Returns the index, which includes the changes made so far.
     pub fn issues(&self) -> &Index {
         self.draft.issues()
     }
 
-    /// Makes sure that nothing is written, whatever else is done. What is asked still includes it.
+    /// Discards the transaction: nothing is written, but queries still see its changes.
     pub fn discard(&mut self) {
         self.draft.discard();
     }
 
-    /// Makes a change, and returns the issue it is about as it is then.
+    /// Makes a change and returns the changed issue.
     pub fn apply(&mut self, change: &Change) -> Result<Record> {
         match change {
             Change::Add(new) => {
@@ -115,23 +118,24 @@ impl<'a, 'b> Transaction<'a, 'b> {
         }
     }
 
-    /// Ends that the issue a change is about waits for what is gone, and was over.
-    pub(super) fn stop_waiting(&mut self, change: &Change, gone: &HashSet<String>) -> Result<()> {
+    /// Removes dependencies on pruned issues from an issue that a change may reopen.
+    pub(super) fn remove_pruned_blockers(&mut self, change: &Change, pruned: &HashSet<String>) -> Result<()> {
         let Some(Ok(id)) = opened(change).map(|id| self.find(id)) else { return Ok(()) };
         let Some(entry) = self.issues().get(&id)? else { return Ok(()) };
-        for blocker in entry.issue.blockers().filter(|blocker| gone.contains(*blocker)) {
+        for blocker in entry.issue.blockers().filter(|blocker| pruned.contains(*blocker)) {
             self.undepend(&id, blocker, Some(DependencyKind::Blocks))?;
         }
         Ok(())
     }
 
-    /// Returns the id that is meant: the whole of it, the unique beginning, or `$name`.
-    pub fn find(&self, wanted: &str) -> Result<String> {
-        match wanted.strip_prefix('$') {
+    /// Resolves an id, a unique prefix of one, or `$name`.
+    pub fn find(&self, reference: &str) -> Result<String> {
+        match reference.strip_prefix('$') {
             Some(name) => self.names.get(name).cloned().ok_or_else(|| {
-                Error::not_found(format!("no issue was added as {name:?} before")).hint("names are for one batch only")
+                Error::not_found(format!("no earlier change added an issue as {name:?}"))
+                    .hint("a name is valid within one batch")
             }),
-            None => self.issues().find(wanted),
+            None => self.issues().find(reference),
         }
     }
 
@@ -147,15 +151,15 @@ impl<'a, 'b> Transaction<'a, 'b> {
         let (title, text) =
             (edit.title.as_deref().unwrap_or_default(), edit.description.as_deref().unwrap_or_default());
         let mut id = String::new();
-        let mut by_key = Next(0);
-        for _ in 0..100 {
+        let mut by_key = Counter(0);
+        for _ in 0..MAX_ID_ATTEMPTS {
             id = match self.key {
                 Some(key) => issue_id::generate(self.prefix, "", key, Timestamp::from_millis(0), &mut by_key),
                 None => issue_id::generate(self.prefix, title, text, self.author.now, &mut self.entropy),
             };
             match self.issues().get(&id)? {
                 None => break,
-                // It was added before whoever asked for it could be told.
+                // An earlier attempt with this key added the issue.
                 Some(entry) if self.key.is_some() && entry.issue.title == title.trim() => return Ok(id),
                 Some(_) => {}
             }
@@ -167,14 +171,14 @@ impl<'a, 'b> Transaction<'a, 'b> {
         if let Some(origin) = &new.discovered_from {
             change::depend(&mut record, &self.find(origin)?, DependencyKind::DiscoveredFrom, self.author)?;
         }
-        if let Some(word) = self.visibility.and_then(Visibility::as_field) {
-            record.set("visibility", &word)?;
+        if let Some(visibility) = self.visibility.and_then(Visibility::as_field) {
+            record.set("visibility", &visibility)?;
         }
         self.draft.add(&record)?;
         if let Some(name) = &new.name
             && self.names.insert(name.clone(), id.clone()).is_some()
         {
-            return Err(Error::invalid(format!("two issues are added as {name:?}")));
+            return Err(Error::invalid(format!("two changes add an issue as {name:?}")));
         }
         Ok(id)
     }
@@ -190,28 +194,28 @@ impl<'a, 'b> Transaction<'a, 'b> {
         self.draft.edit(&id, |record| change::update(record, &edit, &self.terms.statuses, self.author))
     }
 
-    /// Closes an issue. Closing a closed one again changes nothing.
+    /// Closes an issue. Closing a closed issue changes nothing.
     pub fn close(&mut self, id: &str, reason: Option<&str>) -> Result<Record> {
         let id = self.find(id)?;
         self.draft.edit(&id, |record| change::close(record, reason, &self.terms.statuses, self.author))
     }
 
-    /// Opens a closed or deleted issue again.
+    /// Reopens a closed or deleted issue.
     pub fn reopen(&mut self, id: &str) -> Result<Record> {
         let id = self.find(id)?;
         self.draft.edit(&id, |record| change::reopen(record, &self.terms.statuses, self.author))
     }
 
-    /// Deletes an issue: a tombstone stays.
+    /// Replaces an issue by a tombstone.
     pub fn delete(&mut self, id: &str, reason: Option<&str>) -> Result<Record> {
         let id = self.find(id)?;
         self.draft.edit(&id, |record| change::delete(record, reason, self.author))
     }
 
-    /// Takes an issue to work on: the one that is named, else the first that is ready.
+    /// Claims an issue: the named one, else the most urgent ready one.
     pub fn claim(&mut self, id: Option<&str>) -> Result<Record> {
         let id = match id {
-            Some(id) => self.claimable(id)?,
+            Some(id) => self.find_claimable(id)?,
             None => self.issues().next(self.author.now)?.ok_or_else(|| {
                 Error::new(Kind::NothingToDo, "nothing is ready").hint("way ready --explain says why")
             })?,
@@ -219,10 +223,10 @@ impl<'a, 'b> Transaction<'a, 'b> {
         self.draft.edit(&id, |record| change::claim(record, &self.terms.statuses, self.author))
     }
 
-    fn claimable(&self, wanted: &str) -> Result<String> {
-        let id = self.find(wanted)?;
+    fn find_claimable(&self, reference: &str) -> Result<String> {
+        let id = self.find(reference)?;
         let obstacles = self.issues().obstacles(&id, self.author.now)?;
-        // If somebody has it already, or it is over, the claim itself says so.
+        // The claim itself reports an issue that is claimed already or closed.
         let is_about_status = obstacles.iter().any(|reason| matches!(reason, Reason::Status(_)));
         match obstacles.first() {
             Some(reason) if !is_about_status => Err(Error::conflict(format!("issue {id} is not ready: {reason}"))),
@@ -230,47 +234,45 @@ impl<'a, 'b> Transaction<'a, 'b> {
         }
     }
 
-    /// Gives an issue back; takes it from somebody else, if forced.
+    /// Releases an issue; with `force` also one that another agent works on.
     pub fn release(&mut self, id: &str, force: bool) -> Result<Record> {
         let id = self.find(id)?;
         self.draft.edit(&id, |record| change::release(record, force, &self.terms.statuses, self.author))
     }
 
-    /// Says something about an issue.
+    /// Adds a comment to an issue.
     pub fn comment(&mut self, id: &str, text: &str) -> Result<Record> {
         if text.trim().is_empty() {
-            return Err(Error::invalid("a comment says something"));
+            return Err(Error::invalid("a comment needs a text"));
         }
         let id = self.find(id)?;
         let comment = match self.key {
-            Some(key) => issue_id::generate("c", key, &id, Timestamp::from_millis(0), &mut Next(0)),
+            Some(key) => issue_id::generate("c", key, &id, Timestamp::from_millis(0), &mut Counter(0)),
             None => issue_id::generate("c", text, &id, self.author.now, &mut self.entropy),
         };
         self.draft.edit(&id, |record| {
-            let known = record.raw("comments").unwrap_or_default();
-            if self.key.is_some() && known.contains(&format!("\"{comment}\"")) {
+            let comments = record.raw("comments").unwrap_or_default();
+            if self.key.is_some() && comments.contains(&format!("\"{comment}\"")) {
                 return Ok(());
             }
             change::comment(record, &comment, text, self.author)
         })
     }
 
-    /// Makes an issue depend on another. Circles are refused.
+    /// Makes an issue depend on another. Refuses cycles.
     pub fn depend(&mut self, id: &str, on: &str, kind: DependencyKind) -> Result<Record> {
         let (id, on) = (self.find(id)?, self.find(on)?);
         if id == on {
             return Err(Error::invalid(format!("issue {id} cannot depend on itself")));
         }
         if kind == DependencyKind::Blocks
-            && let Some(circle) = self.issues().cycle(&id, &on)
+            && let Some(cycle) = self.issues().cycle(&id, &on)
         {
-            return Err(Error::conflict("they would wait for each other").because(cycle::describe(&circle)));
+            return Err(Error::conflict("they would wait for each other").because(cycle::describe(&cycle)));
         }
         if kind == DependencyKind::Blocks && self.is_part_of(&on, &id) {
-            return Err(Error::conflict(format!(
-                "issue {on} is a part of {id}, so it would wait for what waits for it"
-            ))
-            .hint("an epic waits for its parts by itself"));
+            return Err(Error::conflict(format!("issue {on} is a part of {id}, so both would wait for each other"))
+                .hint("an epic waits for its parts without a dependency"));
         }
         if kind == DependencyKind::ParentChild {
             self.check_parent(&id, &on)?;
@@ -278,42 +280,43 @@ impl<'a, 'b> Transaction<'a, 'b> {
         self.draft.edit(&id, |record| change::depend(record, &on, kind, self.author).map(drop))
     }
 
-    /// Ends that an issue depends on another: in one way, or in all. Returns it, and the id of the other.
+    /// Removes the dependency of one kind, or of every kind, of an issue on another. Returns the issue and the id of the
+    /// other.
     pub fn undepend(&mut self, id: &str, on: &str, kind: Option<DependencyKind>) -> Result<(Record, String)> {
         let id = self.find(id)?;
-        let nothing = |on: &str| Error::not_found(format!("issue {id} does not depend on {on}"));
-        let Some(entry) = self.issues().get(&id)? else { return Err(nothing(on)) };
-        // What it depends on may be in no ledger, so only its own dependencies are asked.
+        let no_dependency = |on: &str| Error::not_found(format!("issue {id} does not depend on {on}"));
+        let Some(entry) = self.issues().get(&id)? else { return Err(no_dependency(on)) };
+        // The other issue may be in no ledger, so its id is resolved among the dependencies.
         let own = entry.issue.dependencies.iter().map(|edge| edge.depends_on_id.as_str());
         let own = own.chain(entry.issue.parent_id.as_deref());
-        let on = issue_id::resolve(own, on).map_err(|_| nothing(on))?.to_owned();
+        let on = issue_id::resolve(own, on).map_err(|_| no_dependency(on))?.to_owned();
         let record = self.draft.edit(&id, |record| {
-            if change::undepend(record, &on, kind, self.author)? { Ok(()) } else { Err(nothing(&on)) }
+            if change::undepend(record, &on, kind, self.author)? { Ok(()) } else { Err(no_dependency(&on)) }
         })?;
         Ok((record, on))
     }
 
-    /// Tells whether a change failed because its issue is in another ledger by now.
+    /// Returns whether a change failed because another command moved its issue to another ledger.
     pub(super) fn is_elsewhere(&self) -> bool {
         self.draft.is_elsewhere()
     }
 
-    /// Returns what is being changed.
+    /// Returns the ledger that is being changed.
     pub(crate) fn draft(&mut self) -> &mut Draft<'b> {
         self.draft
     }
 
-    /// Returns who changes it, and when.
+    /// Returns the author and the time of the changes.
     pub(crate) fn author(&self) -> Author<'a> {
         self.author
     }
 
-    /// Returns an id for an issue of another tracker: the same one in every clone, unless it is taken.
+    /// Returns an id for an issue of another tracker: the same in every clone, unless it is taken.
     pub(crate) fn id_for(&self, name: &str, is_taken: impl Fn(&str) -> bool) -> Result<String> {
-        let mut next = Next(0);
+        let mut counter = Counter(0);
         let mut id = String::new();
-        for _ in 0..100 {
-            id = issue_id::generate(self.prefix, "", name, Timestamp::from_millis(0), &mut next);
+        for _ in 0..MAX_ID_ATTEMPTS {
+            id = issue_id::generate(self.prefix, "", name, Timestamp::from_millis(0), &mut counter);
             if !is_taken(&id) && self.issues().get(&id)?.is_none() {
                 break;
             }
@@ -321,8 +324,8 @@ impl<'a, 'b> Transaction<'a, 'b> {
         Ok(id)
     }
 
-    /// Takes closed issues out of the file, of these those that `is_saved` elsewhere; as many as bring the file down to
-    /// a size, or all. Returns those that were taken out.
+    /// Removes those of the given closed issues that are saved in version control, until the file has at most `down_to` bytes.
+    /// Returns the removed issues.
     pub fn prune(
         &mut self,
         closed: Vec<IndexedIssue>,
@@ -341,34 +344,34 @@ impl<'a, 'b> Transaction<'a, 'b> {
             }
         }
         self.draft.remove_all(pruned.iter().map(|entry| entry.issue.id.as_str()))?;
-        // Just above the last one: what others closed later was not seen here, and must not be taken for pruned.
+        // The mark is just above the last removed issue: issues that other clones closed later were not pruned.
         if let Some(last) = pruned.iter().filter_map(|entry| entry.issue.closed_at).max() {
             self.draft.raise_mark(Timestamp::from_millis(last.as_millis() + 1))?;
         }
         Ok(pruned)
     }
 
-    /// Returns the copy of an issue that is in this ledger, by its whole id.
+    /// Returns this ledger's copy of an issue by its full id.
     pub(crate) fn copy_here(&self, id: &str) -> Result<Option<IndexedIssue>> {
         self.draft.copy(id)
     }
 
-    /// Writes a record as it is: in the place of the copy that is here, or as a new one.
+    /// Writes a record unchanged: replaces this ledger's copy of the issue, or adds one.
     pub(crate) fn put(&mut self, record: &Record) -> Result<()> {
         let id = record.text("id").unwrap_or_default();
         if self.draft.copy(&id)?.is_none() {
             return self.draft.add(record);
         }
-        let whole = record.clone();
+        let new = record.clone();
         self.draft.edit(&id, |here| {
-            *here = whole;
+            *here = new;
             Ok(())
         })?;
         Ok(())
     }
 
-    /// Merges a copy of an issue into the one that is here, or adds it. `base` is what both were once, if that is known.
-    /// Returns the issue as it is here then.
+    /// Merges a copy of an issue into this ledger's copy, or adds it. `base` is the common ancestor of both copies, if known.
+    /// Returns the merged record.
     pub(crate) fn merge_in(&mut self, base: Option<&Record>, record: &Record) -> Result<Record> {
         let id = record.text("id").unwrap_or_default();
         let merged = match self.copy_here(&id)? {
@@ -379,23 +382,23 @@ impl<'a, 'b> Transaction<'a, 'b> {
         Ok(merged)
     }
 
-    /// Takes the copy of an issue out that is here, if there is one.
-    pub(crate) fn take_out(&mut self, id: &str) -> Result<()> {
+    /// Removes this ledger's copy of an issue, if there is one.
+    pub(crate) fn remove_copy(&mut self, id: &str) -> Result<()> {
         if self.draft.copy(id)?.is_some() { self.draft.remove(id) } else { Ok(()) }
     }
 
-    /// Says something about the copy of an issue that is here.
+    /// Adds a comment to this ledger's copy of an issue.
     pub(crate) fn comment_here(&mut self, id: &str, text: &str) -> Result<()> {
         let comment = issue_id::generate("c", text, id, self.author.now, &mut self.entropy);
         self.draft.edit(id, |record| change::comment(record, &comment, text, self.author)).map(drop)
     }
 
-    /// Changes the copy of an issue that is here.
+    /// Changes this ledger's copy of an issue.
     pub(crate) fn edit(&mut self, id: &str, edit: impl Fn(&mut Record, Author<'_>) -> Result<()>) -> Result<Record> {
         self.draft.edit(id, |record| edit(record, self.author))
     }
 
-    /// Tells whether an issue is a part of another, at any depth.
+    /// Returns whether an issue is a part of another, at any depth.
     fn is_part_of(&self, part: &str, whole: &str) -> bool {
         let mut seen = std::collections::BTreeSet::new();
         let mut above = self.issues().facts(part).and_then(|facts| facts.parent_id.clone());
@@ -409,8 +412,8 @@ impl<'a, 'b> Transaction<'a, 'b> {
     }
 
     fn check_parent(&self, part: &str, whole: &str) -> Result<()> {
-        if let Some(circle) = self.issues().parent_cycle(part, whole) {
-            return Err(Error::conflict("they would be parts of each other").because(cycle::describe(&circle)));
+        if let Some(cycle) = self.issues().parent_cycle(part, whole) {
+            return Err(Error::conflict("they would be parts of each other").because(cycle::describe(&cycle)));
         }
         let mut above = Some(whole.to_owned());
         let mut seen = std::collections::BTreeSet::new();

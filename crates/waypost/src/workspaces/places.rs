@@ -65,5 +65,5 @@ pub(super) fn mirrors(session: &Session) -> Result<PathBuf> {
 
 /// Returns the user's settings for network access.
 pub(super) fn own(session: &Session) -> Own {
-    sync::own(&session.place.variables, sync::limit(&session.place))
+    sync::own(&session.place.variables, sync::timeout(&session.place))
 }
