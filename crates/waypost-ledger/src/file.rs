@@ -12,7 +12,6 @@ use waypost_fs::{
     replace_if_unchanged, restore_displaced, scan_version, sweep_temporaries,
 };
 
-use crate::index::Source;
 use crate::tool_locks::ToolLocks;
 
 /// How long a reader waits for a checkout in progress. A writer waits as long as for our own lock.
@@ -20,6 +19,15 @@ const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of attempts to make a change while another program keeps replacing the file.
 pub(crate) const MAX_WRITE_ATTEMPTS: usize = 100;
+
+/// A ledger's file as it was read.
+pub(crate) struct Source<'a> {
+    pub(crate) path: &'a Path,
+    /// Its lines, with the versions between conflict markers merged.
+    pub(crate) document: Document,
+    pub(crate) is_conflicted: bool,
+    pub(crate) seen: FileVersion,
+}
 
 /// The locks of one or several ledgers. While they are held, no other command changes these ledgers.
 #[derive(Debug)]

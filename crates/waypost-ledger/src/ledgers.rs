@@ -17,8 +17,8 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Stamp, create_private_dir};
 
-use crate::file::{LedgerFile, LedgerLocks, MAX_WRITE_ATTEMPTS};
-use crate::index::{self, Failure, Index, IndexedIssue, KnownLines, Source, Updated};
+use crate::file::{LedgerFile, LedgerLocks, MAX_WRITE_ATTEMPTS, Source};
+use crate::index::{self, Failure, Index, IndexedIssue, KnownLines, Updated};
 
 /// How long to wait for a process that updates the index, before using an index in memory instead.
 const INDEX_LOCK_TIMEOUT: Duration = Duration::from_secs(1);

@@ -10,9 +10,9 @@ use waypost_core::time::Timestamp;
 use waypost_fs::{FileVersion, Stamp};
 
 use super::Index;
-use super::lines::{KnownLine, KnownLines, LineDiff, NO_ISSUE, ParsedLine, Source, UNREADABLE, parse_line};
+use super::lines::{KnownLine, KnownLines, LineDiff, NO_ISSUE, ParsedLine, UNREADABLE, parse_line};
 use super::rows::{ledger_row, stored_stamp};
-use crate::file::LedgerFile;
+use crate::file::{LedgerFile, Source};
 
 /// With at most this many new lines, updating the index is always faster than rebuilding it.
 const MIN_REBUILD_LINES: usize = 500;

@@ -10,8 +10,9 @@ use waypost_core::ledger::vocabulary::Category;
 use waypost_core::time::Timestamp;
 
 use super::Index;
-use super::lines::{KnownLine, KnownLines, NO_ISSUE, ParsedLine, Source, UNREADABLE, parse_line};
+use super::lines::{KnownLine, KnownLines, NO_ISSUE, ParsedLine, UNREADABLE, parse_line};
 use super::rows::{IssueRow, ledger_row, stored_stamp};
+use crate::file::Source;
 
 /// All issues, while an index is built from scratch.
 struct AllIssues {

@@ -2,23 +2,12 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
-use std::path::Path;
 
 use foldhash::fast::RandomState;
 use foldhash::quality::FixedState;
-use waypost_core::ledger::document::{Content, Document, is_marker, text_of};
+use waypost_core::ledger::document::{Content, is_marker, text_of};
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Fields;
-use waypost_fs::FileVersion;
-
-/// A ledger's file as it was read.
-pub(crate) struct Source<'a> {
-    pub(crate) path: &'a Path,
-    /// Its lines, with the versions between conflict markers merged.
-    pub(crate) document: Document,
-    pub(crate) is_conflicted: bool,
-    pub(crate) seen: FileVersion,
-}
 
 /// The hash of an indexed line, and its row in `line`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

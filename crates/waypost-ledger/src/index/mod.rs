@@ -22,7 +22,7 @@ use waypost_core::ledger::vocabulary::Terms;
 use waypost_core::{Error, Result};
 
 pub(crate) use apply::Updated;
-pub(crate) use lines::{KnownLines, Source};
+pub(crate) use lines::KnownLines;
 pub use query::{Counts, Filter, IndexedIssue, Range, Sort, Summary};
 
 /// Format version; incremented when tables or their meaning change.

@@ -122,12 +122,12 @@ pub struct Filter {
     pub due: Range,
 }
 
-/// A range of time without its end.
+/// A range of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
-    /// The first moment in the range.
+    /// Start of the range, inclusive.
     pub from: Option<Timestamp>,
-    /// The first moment after the range.
+    /// End of the range, exclusive.
     pub until: Option<Timestamp>,
 }
 
@@ -447,7 +447,7 @@ impl Index {
         self.all(&sql, (since.as_millis(), sql_limit(limit)), summary)
     }
 
-    /// Returns issues closed before a moment on which no open issue depends, the first closed first. Leaves out the `keep`
+    /// Returns the issues closed before `before` that no open issue depends on, first closed first. Leaves out the `keep`
     /// issues that were closed last.
     pub fn prunable(&self, before: Timestamp, keep: usize) -> Result<Vec<IndexedIssue>> {
         let found = self.all(
