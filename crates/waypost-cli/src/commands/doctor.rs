@@ -155,7 +155,7 @@ fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> 
     let mut is_fine = true;
     for seen in &all {
         let workspace = &seen.workspace;
-        let stuck = workspace.note.as_ref().filter(|note| note.starts_with("it could not be removed"));
+        let stuck = workspace.note.as_ref().filter(|note| note.starts_with(waypost::workspaces::REMOVAL_FAILED));
         let detail = match (workspace.status, stuck) {
             (WorkspaceStatus::Lost, _) => format!("{} is not at {} any more", workspace.id, workspace.path.display()),
             (_, Some(note)) => format!("{}: {note}", workspace.id),

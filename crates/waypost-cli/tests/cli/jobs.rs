@@ -262,7 +262,7 @@ fn p16_a_job_whose_workspace_becomes_too_large_is_stopped_and_says_so() {
     let shop = Shop::new();
     let job = shop.job(&["--size-limit", "3MB"], "head -c 8000000 /dev/zero > big; echo done; exec sleep 600");
     assert_eq!(job["status"], "failed");
-    assert!(job["error"].as_str().unwrap().contains("may take 3.0 MB"), "{job}");
+    assert!(job["error"].as_str().unwrap().contains("the limit is 3.0 MB"), "{job}");
     let late = shop.job(&["--timeout", "1s"], "exec sleep 600");
     assert!(late["error"].as_str().unwrap().contains("longer than 1s"), "{late}");
 }
@@ -282,7 +282,7 @@ fn p24_a_workspace_that_cannot_be_set_up_fails_the_job_before_anything_runs() {
     let shop = Shop::new();
     for (flags, why) in [
         (&["--base", "no-such-commit"][..], "no-such-commit"),
-        (&["--config", "workspaces.setup=echo broken; exit 3"], "set-up command ended with 3"),
+        (&["--config", "workspaces.setup=echo broken; exit 3"], "setup command ended with exit code 3"),
         (&["--strategy", "jj"], "jj"),
     ] {
         let job = shop.job(flags, &format!("touch {}", shop.sandbox.path("ran").display()));
@@ -492,7 +492,7 @@ fn a_job_ends_as_its_command_does_and_can_be_run_again() {
     let shop = Shop::new();
     let run = shop.way(["job", "start", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]).fails(7);
     assert!(run.stdout.contains("out\n") && run.stdout.contains("err\n"), "{}", run.whole());
-    assert!(run.stderr.contains("its command ended with 7"), "{}", run.whole());
+    assert!(run.stderr.contains("its command ended with exit code 7"), "{}", run.whole());
     let _ = shop.way(["job", "start", "--", "no-such-program"]).fails(1);
     let failed = shop.way(["job", "list", "--status", "failed", "--json"]).data()[1].clone();
     let again = shop.way(["job", "retry", failed["id"].as_str().unwrap(), "--same-workspace", "--json"]);

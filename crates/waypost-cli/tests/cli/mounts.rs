@@ -155,5 +155,5 @@ fn p16_a_job_that_fills_the_disk_harms_neither_the_store_nor_any_other_workspace
     assert_eq!(shop.job(&[], "cat file")["output"], "one");
     // A job that may take less than there is is ended before.
     let limited = shop.job(&["--size-limit", "1MB"], "head -c 2000000 /dev/zero > big; exec sleep 600");
-    assert!(limited["error"].as_str().unwrap().contains("may take 1.0 MB"), "{limited}");
+    assert!(limited["error"].as_str().unwrap().contains("the limit is 1.0 MB"), "{limited}");
 }

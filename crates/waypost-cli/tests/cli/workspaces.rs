@@ -75,7 +75,7 @@ fn p16_beyond_the_limit_of_all_workspaces_no_job_starts_or_the_oldest_safe_ones_
     let dirty = shop.job(&[], "head -c 3000000 /dev/urandom > new");
     let full = shop.job(&["--config", "workspaces.total=4MB"], "true");
     assert_eq!(full["status"], "failed");
-    assert!(full["error"].as_str().unwrap().contains("may take 4.0 MB"), "{full}");
+    assert!(full["error"].as_str().unwrap().contains("the limit is 4.0 MB"), "{full}");
     let evicting = ["--config", "workspaces.total=4MB", "--config", "workspaces.policy=evict"];
     let job = shop.job(&evicting, "true");
     assert_eq!(job["status"], "completed", "{job}");

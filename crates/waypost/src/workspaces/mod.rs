@@ -16,7 +16,7 @@ pub use create::{Created, WorkspaceRequest, create, enter, reuse, trust};
 pub use deliver::{Delivered, deliver, note_pull_request, open_pull_request, update_merged};
 pub use places::{machine, root};
 pub use pool::{clean_up, pool, warm};
-pub use records::{containing, find, is_pooled, list, measure, pin, plan_of, recover_interrupted};
+pub use records::{REMOVAL_FAILED, containing, find, is_pooled, list, measure, pin, plan_of, recover_interrupted};
 pub use remove::{Examined, Force, Removed, examine, remove};
 pub use rules::{Rules, Verdict, collect, default_rules, judge, upkeep};
 pub use snapshots::{damaged_mirrors, export, find_snapshot, restore, snapshot, snapshots};

@@ -9,7 +9,7 @@ use waypost_workspace::worktrees::{self, Saved};
 use waypost_workspace::{Environment, detect, worktree_id};
 
 use super::places::root;
-use super::records::{REMOVING, change, plan_of};
+use super::records::{REMOVAL_FAILED, REMOVING, change, plan_of};
 use super::snapshots::{save_files, snapshot};
 use crate::session::Session;
 
@@ -137,7 +137,7 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
     let work = if force == Force::No { Work::MustBeSafe } else { Work::MayGo };
     if let Err(error) = tools::remove(&plan, identity, work) {
         change(session, &workspace.id, |change| {
-            change.note = Some(format!("cannot remove it: {}", error.full_message()));
+            change.note = Some(format!("{REMOVAL_FAILED}: {}", error.full_message()));
         })?;
         return Err(error);
     }

@@ -223,7 +223,7 @@ fn commands_about_files_say_that_there_is_none() {
     let run = server.remote(&["serve", "--port", "0"]).fails(7);
     assert!(run.stderr.contains("server"), "{run:#?}");
     let run = server.remote(&["token", "list"]).fails(7);
-    assert!(run.stderr.contains("where it runs"), "{run:#?}");
+    assert!(run.stderr.contains("on the machine of the server"), "{run:#?}");
 }
 
 #[test]
@@ -232,6 +232,6 @@ fn a_server_that_is_not_there_is_unavailable_and_not_empty() {
     let repo = sandbox.git_repo("repo");
     for store in ["http://127.0.0.1:9", "unix:nothing.sock"] {
         let run = sandbox.way_with(&repo, &[("WAYPOST_DB", store.as_ref())], ["workflow", "list"]).fails(8);
-        assert!(run.stderr.contains("cannot be reached") && run.stderr.contains("way serve"), "{run:#?}");
+        assert!(run.stderr.contains("cannot reach the server") && run.stderr.contains("way serve"), "{run:#?}");
     }
 }
