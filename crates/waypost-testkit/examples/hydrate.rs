@@ -1,6 +1,6 @@
-//! The yardstick for a cold index: parses a ledger and inserts its rows in one SQLite transaction, nothing else.
+//! The baseline for a cold index: parses a ledger and inserts its rows in one SQLite transaction.
 //!
-//! `cargo xtask bench ledger` measures it beside `way`.
+//! `cargo xtask bench ledger` compares `way` with it.
 
 use std::error::Error;
 

@@ -1,9 +1,9 @@
-//! Random numbers that a seed repeats, and waiting.
+//! Seeded random numbers, and pauses.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Random numbers: the same seed gives the same ones.
+/// A random number generator. The same seed gives the same numbers.
 #[derive(Debug, Clone)]
 pub struct Dice(pub u64);
 
@@ -14,33 +14,33 @@ impl Dice {
         (self.0 >> 33) % limit
     }
 
-    /// Tells whether something happens that happens so many times of a hundred.
+    /// Returns true with this probability, in percent.
     pub fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }
 
-    /// Returns one of several.
+    /// Returns a random element.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         let place = self.below(from.len() as u64);
-        &from[usize::try_from(place).expect("a place in a list")]
+        &from[usize::try_from(place).expect("an index")]
     }
 
-    /// Puts a list in a random order.
+    /// Shuffles a list.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
-            let other = usize::try_from(self.below(last as u64 + 1)).expect("a place in a list");
+            let other = usize::try_from(self.below(last as u64 + 1)).expect("an index");
             list.swap(last, other);
         }
     }
 
-    /// Returns another source of numbers, for a thread or a round of its own.
+    /// Returns another generator, for another thread or round.
     #[must_use]
     pub fn fork(&mut self) -> Dice {
         Dice((self.below(1 << 31) << 31) | self.below(1 << 31))
     }
 }
 
-/// Lets time pass: a process is to be met at a random moment of its life.
+/// Pauses, so that a test interferes with a process at a random moment.
 pub fn pass(time: Duration) {
     let (_sender, receiver) = mpsc::channel::<()>();
     let _ = receiver.recv_timeout(time);

@@ -1,7 +1,7 @@
-//! What tests of Waypost need: hermetic environments, temporary repositories, processes.
+//! Test fixtures of Waypost: hermetic environments, temporary repositories, processes.
 //!
-//! Not published. Panics are how it fails, and how a test that uses it fails.
-#![expect(clippy::missing_panics_doc, reason = "everything here panics when it fails")]
+//! Not published. Every function panics on failure, which fails the test that uses it.
+#![expect(clippy::missing_panics_doc, reason = "every function panics on failure")]
 
 mod chance;
 mod postgres;
@@ -15,7 +15,7 @@ pub use run::Run;
 pub use sandbox::Sandbox;
 pub use tools::{corpus, hg, jj, mcp_conformance, mcp_python, pgbouncer, schemathesis, skipped, strace};
 
-/// Makes a directory that is deleted when dropped.
+/// Creates a directory that is deleted on drop.
 pub fn temp_dir() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("waypost-").tempdir().expect("a temporary directory")
 }

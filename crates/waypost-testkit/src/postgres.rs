@@ -1,7 +1,7 @@
-//! A PostgreSQL server of the tests' own, on a socket in a temporary directory.
+//! A PostgreSQL server for tests, on a socket in a temporary directory.
 //!
-//! It is stopped when the process that started it ends, however it ends: a shell waits for that. `WAYPOST_TEST_POSTGRES`
-//! is the URL of a server to use instead, for tests that do not stop it. Without any server tests fail.
+//! A shell stops it when the process that started it ends, even after a crash. `WAYPOST_TEST_POSTGRES` is the URL of a
+//! server to use instead, for tests that do not stop it. Without any server tests fail.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -17,25 +17,25 @@ use crate::sandbox::{NOBODY, is_root};
 
 /// A running server.
 pub struct Postgres {
-    /// Deleted by the shell, which outlives us.
+    /// The shell, which outlives this process, deletes it.
     dir: PathBuf,
     programs: PathBuf,
-    /// Ends when the pipe to it is closed, and the server with it.
+    /// A shell that stops the server when its standard input is closed.
     keeper: Child,
 }
 
 impl Postgres {
-    /// Starts a server with further settings, each as in `postgresql.conf`.
+    /// Starts a server with further settings in the syntax of `postgresql.conf`.
     pub fn start(settings: &[&str]) -> Postgres {
         let programs = programs();
         let dir = server_dir();
         let data = dir.join("data");
         let mut initdb = unprivileged(&programs.join("initdb"), &dir);
-        // Time is lost neither on syncing what nobody relies on yet, nor on a locale.
+        // Faster: do not sync new files, and use the built-in locale.
         initdb.args(["--no-sync", "--no-instructions", "--auth=trust", "--username=postgres", "--encoding=UTF8"]);
         check(initdb.args(["--locale=C.UTF-8", "--pgdata"]).arg(&data));
-        let server = Postgres::kept(dir, programs);
-        // In the file and not on the command line, where ALTER SYSTEM could not change them any more.
+        let server = Postgres::with_keeper(dir, programs);
+        // In the file, because ALTER SYSTEM cannot change settings of the command line.
         let mut file = std::fs::OpenOptions::new().append(true).open(data.join("postgresql.conf")).expect("settings");
         writeln!(file, "unix_socket_directories = '{}'", server.dir.display()).expect("settings");
         for setting in ["listen_addresses = ''", "max_connections = 200"].iter().chain(settings) {
@@ -43,15 +43,15 @@ impl Postgres {
         }
         let version = std::fs::read_to_string(data.join("PG_VERSION")).expect("a version");
         if version.trim().parse::<u32>().is_ok_and(|version| version >= 14) {
-            // After a crash it would else sync each of a thousand files, which takes seconds.
+            // Otherwise it syncs a thousand files one by one after a crash, which takes seconds.
             writeln!(file, "recovery_init_sync_method = syncfs").expect("settings");
         }
         server.resume();
         server
     }
 
-    /// Returns a server whose data is there, and that is stopped when this process ends.
-    fn kept(dir: PathBuf, programs: PathBuf) -> Postgres {
+    /// Returns a server for existing data, and starts the shell that stops it when this process ends.
+    fn with_keeper(dir: PathBuf, programs: PathBuf) -> Postgres {
         let keeper = unprivileged(Path::new("/bin/sh"), &dir)
             .args([
                 "-c",
@@ -61,14 +61,14 @@ impl Postgres {
             .args([programs.join("pg_ctl"), dir.clone()])
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
-            // What interrupts the tests does not interrupt it.
+            // Ctrl-C in the terminal must not reach it.
             .process_group(0)
             .spawn()
             .expect("a shell");
         Postgres { dir, programs, keeper }
     }
 
-    /// Starts a standby that follows this server asynchronously, and waits until it has everything.
+    /// Starts an asynchronous standby of this server, and waits until it has caught up.
     #[must_use]
     pub fn standby(&self) -> Postgres {
         let dir = server_dir();
@@ -76,19 +76,19 @@ impl Postgres {
         let mut backup = unprivileged(&self.programs.join("pg_basebackup"), &dir);
         backup.args(["--username=postgres", "--checkpoint=fast", "--no-sync", "--write-recovery-conf", "--host"]);
         check(backup.arg(&self.dir).arg("--pgdata").arg(&data));
-        let standby = Postgres::kept(dir, self.programs.clone());
+        let standby = Postgres::with_keeper(dir, self.programs.clone());
         let mut file = std::fs::OpenOptions::new().append(true).open(data.join("postgresql.conf")).expect("settings");
         writeln!(file, "unix_socket_directories = '{}'", standby.dir.display()).expect("settings");
         standby.resume();
         let since = std::time::Instant::now();
         let has_all = "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()";
         while self.psql(has_all).trim() != "1" {
-            assert!(since.elapsed() < std::time::Duration::from_mins(1), "the standby does not follow");
+            assert!(since.elapsed() < std::time::Duration::from_mins(1), "the standby does not catch up");
         }
         standby
     }
 
-    /// Makes a standby the primary server.
+    /// Promotes a standby to the primary server.
     pub fn promote(&self) {
         check(&mut self.pg_ctl("promote"));
     }
@@ -101,7 +101,7 @@ impl Postgres {
         output(&mut psql)
     }
 
-    /// Copies a schema into another server, as a backup is restored.
+    /// Copies a schema to another server, like restoring a backup.
     pub fn copy_schema(&self, schema: &str, to: &Postgres) {
         let mut dump = unprivileged(&self.programs.join("pg_dump"), &self.dir);
         dump.args(["--username=postgres", "--dbname=postgres", "--schema", schema, "--host"]).arg(&self.dir);
@@ -113,7 +113,7 @@ impl Postgres {
 
     /// Returns the URL of a schema of this server.
     pub fn url_of(&self, schema: &str) -> String {
-        format!("postgres://postgres@{}/postgres?schema={schema}", encoded(&self.dir))
+        format!("postgres://postgres@{}/postgres?schema={schema}", percent_encoded(&self.dir))
     }
 
     /// Returns the server that the tests of this process share.
@@ -127,17 +127,17 @@ impl Postgres {
         self.url_of(&fresh_name())
     }
 
-    /// Returns the directory of the server's socket, in which its data is as well.
+    /// Returns the directory of the server's socket and data.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Kills the server and starts it again, as after a crash.
+    /// Crashes and restarts the server.
     pub fn crash(&self) {
         check(self.pg_ctl("restart").arg("--mode=immediate").arg("--log").arg(self.dir.join("log")));
     }
 
-    /// Stops the server, as a crash does. [`Postgres::resume`] starts it again.
+    /// Crashes the server. [`Postgres::resume`] starts it again.
     pub fn stop(&self) {
         check(self.pg_ctl("stop").arg("--mode=immediate"));
     }
@@ -147,18 +147,18 @@ impl Postgres {
         check(self.pg_ctl("start").arg("--log").arg(self.dir.join("log")));
     }
 
-    /// Lets the server end its sessions and start again, as an administrator does.
+    /// Restarts the server in an orderly way: it ends its sessions first.
     pub fn restart(&self) {
         check(self.pg_ctl("restart").arg("--mode=fast").arg("--log").arg(self.dir.join("log")));
     }
 
-    /// Stops all processes of the server where they are: connections stay open, and nothing answers. They go on when the
-    /// returned value is dropped.
+    /// Suspends all processes of the server: connections stay open, and nothing answers. Dropping the returned value
+    /// resumes them.
     pub fn freeze(&self) -> Frozen {
         let file = std::fs::read_to_string(self.dir.join("data/postmaster.pid")).expect("a running server");
         let postmaster: i32 = file.lines().next().and_then(|line| line.trim().parse().ok()).expect("a process");
         let mut frozen = Frozen(Vec::new());
-        // The postmaster first: it starts no other process then.
+        // The postmaster first, so that it starts no other process.
         frozen.stop(postmaster);
         for process in std::fs::read_dir("/proc").expect("processes").flatten() {
             let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
@@ -179,13 +179,13 @@ impl Postgres {
     }
 }
 
-/// The processes of a server that were stopped where they are.
+/// Suspended processes of a server.
 pub struct Frozen(Vec<Pid>);
 
 impl Frozen {
     fn stop(&mut self, process: i32) {
         let process = Pid::from_raw(process).expect("a process");
-        // A process that ended meanwhile answers no more than a stopped one.
+        // A process that has ended does not answer either.
         if kill_process(process, Signal::STOP).is_ok() {
             self.0.push(process);
         }
@@ -200,15 +200,15 @@ impl Drop for Frozen {
     }
 }
 
-/// A pooler in front of a server: it lends few connections to many, each for one transaction.
+/// A connection pooler in front of a server, in transaction mode.
 pub struct Pooler {
     dir: PathBuf,
-    /// Ends when the pipe to it is closed, and the pooler with it.
+    /// A shell that stops the pooler when its standard input is closed.
     keeper: Child,
 }
 
 impl Pooler {
-    /// Starts one with so many connections. None if there is no pgbouncer.
+    /// Starts a pooler with this many connections. None if pgbouncer is not installed.
     pub fn start(server: &Postgres, connections: u32) -> Option<Pooler> {
         let program = crate::pgbouncer()?;
         let dir = server.dir.join("pool");
@@ -242,7 +242,7 @@ impl Pooler {
 
     /// Returns the URL of an empty schema.
     pub fn url(&self) -> String {
-        format!("postgres://postgres@{}:6432/postgres?schema={}", encoded(&self.dir), fresh_name())
+        format!("postgres://postgres@{}:6432/postgres?schema={}", percent_encoded(&self.dir), fresh_name())
     }
 }
 
@@ -268,7 +268,7 @@ pub fn postgres_url() -> String {
     }
 }
 
-/// Returns a name that no other schema has.
+/// Returns a unique schema name.
 fn fresh_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(1);
     let since = std::fs::metadata("/proc/self").and_then(|own| own.modified()).expect("a process");
@@ -276,7 +276,7 @@ fn fresh_name() -> String {
     format!("test_{}_{since}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Makes a directory for a server.
+/// Creates a directory for a server.
 fn server_dir() -> PathBuf {
     let dir = tempfile::Builder::new().prefix("waypost-pg-").tempdir().map(TempDir::keep).expect("a directory");
     if is_root() {
@@ -285,7 +285,7 @@ fn server_dir() -> PathBuf {
     dir
 }
 
-/// Returns the directory of PostgreSQL's programs: that of the newest version.
+/// Returns the program directory of the newest PostgreSQL.
 fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut debian: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
@@ -299,7 +299,7 @@ fn programs() -> PathBuf {
     found.expect("PostgreSQL is not installed; cargo xtask test installs it, or set WAYPOST_TEST_POSTGRES to a URL")
 }
 
-/// Returns a command that PostgreSQL's programs do not refuse: they want no part of root.
+/// Returns a command without root privileges, because the programs of PostgreSQL refuse to run as root.
 fn unprivileged(program: &Path, dir: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(dir).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -324,6 +324,7 @@ fn check(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn encoded(dir: &Path) -> String {
+/// Percent-encodes the slashes of a socket directory, for the host of a URL.
+fn percent_encoded(dir: &Path) -> String {
     dir.to_str().expect("a temporary directory with a plain name").replace('/', "%2F")
 }

@@ -1,23 +1,23 @@
-//! What a process left behind.
+//! The result of a process.
 
 use std::process::Output;
 
 use serde_json::Value;
 
-/// A process that has ended. Somebody must look at how.
+/// The result of a process that has ended. The test must check it.
 #[must_use]
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Its exit code; -1 if a signal ended it.
+    /// Its exit code; -1 if a signal killed it.
     pub code: i32,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained about.
+    /// Its standard error.
     pub stderr: String,
 }
 
 impl Run {
-    /// Takes what a process left behind that was started by hand.
+    /// Converts the output of a process that the test started itself.
     pub fn of(output: &Output) -> Self {
         Run {
             code: output.status.code().unwrap_or(-1),
@@ -26,18 +26,18 @@ impl Run {
         }
     }
 
-    /// Expects success, and no complaints.
+    /// Expects success and an empty standard error.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert!(self.code == 0 && self.stderr.is_empty(), "expected success: {self:#?}");
         self
     }
 
-    /// Expects an exit code.
+    /// Expects an exit code and an error message.
     #[track_caller]
     pub fn fails(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:#?}");
-        assert!(!self.stderr.is_empty(), "a failure says why: {self:#?}");
+        assert!(!self.stderr.is_empty(), "expected an error message: {self:#?}");
         self
     }
 
@@ -59,7 +59,7 @@ impl Run {
         answer["error"].take()
     }
 
-    /// Returns everything as one text, for comparing whole outputs.
+    /// Returns standard output, standard error and the exit code as one text, for snapshots.
     pub fn whole(&self) -> String {
         let mut text = self.stdout.clone();
         if !self.stderr.is_empty() {

@@ -1,4 +1,4 @@
-//! A directory with a home of its own, in which commands see nothing of this machine.
+//! A directory with its own home, in which commands do not see the settings of this machine.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use crate::run::Run;
 use crate::{hg, jj};
 
-/// A user that owns nothing.
+/// The user id of the user `nobody`, who owns no files.
 pub(crate) const NOBODY: u32 = 65534;
 
-/// A directory with a home of its own.
+/// A directory with its own home.
 pub struct Sandbox {
     dir: TempDir,
     root: PathBuf,
@@ -22,12 +22,12 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Makes one for a `way` binary.
+    /// Creates a sandbox for a `way` binary.
     pub fn new(way: &str) -> Self {
         Sandbox::of(crate::temp_dir(), way)
     }
 
-    /// Makes one in a directory, for a `way` binary.
+    /// Creates a sandbox in a directory, for a `way` binary.
     pub fn below(parent: &Path, way: &str) -> Self {
         Sandbox::of(tempfile::Builder::new().prefix("waypost-").tempdir_in(parent).expect("a directory"), way)
     }
@@ -44,14 +44,14 @@ impl Sandbox {
         self.root.join(relative)
     }
 
-    /// Makes a directory in it.
+    /// Creates a directory in it.
     pub fn dir(&self, relative: impl AsRef<Path>) -> PathBuf {
         let path = self.path(relative);
         std::fs::create_dir_all(&path).expect("a directory");
         path
     }
 
-    /// Makes a git repository with one commit on `main`.
+    /// Creates a git repository with one commit on `main`.
     pub fn git_repo(&self, relative: impl AsRef<Path>) -> PathBuf {
         let repo = self.dir(relative);
         self.git(&repo, ["init", "-q", "-b", "main"]);
@@ -61,7 +61,7 @@ impl Sandbox {
         repo
     }
 
-    /// Makes a jj repository, sharing its directory with git or not. None if there is no jj.
+    /// Creates a jj repository, colocated with git or not. None if jj is not installed.
     pub fn jj_repo(&self, relative: impl AsRef<Path>, colocated: bool) -> Option<PathBuf> {
         jj()?;
         let repo = self.dir(relative);
@@ -69,7 +69,7 @@ impl Sandbox {
         Some(repo)
     }
 
-    /// Makes a Mercurial repository with one commit. None if there is no hg.
+    /// Creates a Mercurial repository with one commit. None if hg is not installed.
     pub fn hg_repo(&self, relative: impl AsRef<Path>) -> Option<PathBuf> {
         hg()?;
         let repo = self.dir(relative);
@@ -81,23 +81,23 @@ impl Sandbox {
 
     /// Writes a file.
     pub fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
-        #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+        #[expect(clippy::disallowed_methods, reason = "a file of a test does not have to survive a power cut")]
         std::fs::write(self.path(path), content).expect("a file");
     }
 
-    /// Runs git, which must succeed. Returns what it printed.
+    /// Runs git, which must succeed. Returns its output.
     #[track_caller]
     pub fn git<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> String {
         self.tool(self.command("git", dir).args(args))
     }
 
-    /// Runs jj, which must succeed. Returns what it printed.
+    /// Runs jj, which must succeed. Returns its output.
     #[track_caller]
     pub fn jj<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> String {
         self.tool(self.command(jj().expect("jj"), dir).args(args))
     }
 
-    /// Runs Mercurial, which must succeed. Returns what it printed.
+    /// Runs Mercurial, which must succeed. Returns its output.
     #[track_caller]
     pub fn hg<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> String {
         self.tool(self.command("hg", dir).args(args))
@@ -120,7 +120,7 @@ impl Sandbox {
         run(self.way_command(dir).envs(variables.iter().copied()).args(args))
     }
 
-    /// Runs `way` as a user whom file permissions stop. [`Sandbox::give_away`] makes files that user's.
+    /// Runs `way` as a user without root privileges. [`Sandbox::give_away`] makes that user the owner of files.
     #[track_caller]
     pub fn way_unprivileged<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> Run {
         let mut command = self.way_command(dir);
@@ -128,8 +128,8 @@ impl Sandbox {
         if is_root() {
             let way = self.path("way");
             if !way.exists() {
-                // By another process: a file that this one has open for writing cannot be started, and every fork of
-                // a test that runs beside us has it open for a moment.
+                // `cp` copies it, because a file that is open for writing cannot be executed, and a fork of a parallel
+                // test would keep the file of this process open for a moment.
                 self.tool(self.command("cp", &self.root).arg(&self.way).arg(&way));
             }
             let mut copy = Command::new(way);
@@ -141,7 +141,7 @@ impl Sandbox {
         run(&mut command)
     }
 
-    /// Gives everything in a directory to the user of [`Sandbox::way_unprivileged`].
+    /// Makes the user of [`Sandbox::way_unprivileged`] the owner of everything in a directory.
     pub fn give_away(&self, path: &Path) {
         if !is_root() {
             return;
@@ -151,12 +151,12 @@ impl Sandbox {
         self.tool(self.command("chown", &self.root).args(["-R", &owner]).arg(path));
     }
 
-    /// Returns the command `way`, hermetic.
+    /// Returns a hermetic `way` command.
     pub fn way_command(&self, dir: &Path) -> Command {
         self.command(&self.way, dir)
     }
 
-    /// Returns a command that sees nothing of this machine but its programs.
+    /// Returns a command that sees only the programs of this machine, not its settings.
     pub fn command(&self, program: impl AsRef<OsStr>, dir: &Path) -> Command {
         let mut path = std::env::var_os("PATH").unwrap_or_default();
         if let Some(jj) = std::env::var_os("WAYPOST_TEST_JJ")
@@ -192,7 +192,7 @@ impl Sandbox {
         command
     }
 
-    /// Makes output comparable: the sandbox is `/sandbox`, and ids are numbered as they appear.
+    /// Normalizes output: the sandbox becomes `/sandbox`, and ids are numbered in order of appearance.
     pub fn normalized(&self, text: &str) -> String {
         let text = text.replace(&*self.root.to_string_lossy(), "/sandbox");
         let mut seen: Vec<String> = Vec::new();
@@ -221,13 +221,13 @@ impl Sandbox {
         normal
     }
 
-    /// Keeps the directory, for looking at it after a failure.
+    /// Keeps the directory, for debugging after a failure.
     pub fn keep(self) -> PathBuf {
         self.dir.keep()
     }
 
     #[track_caller]
-    #[expect(clippy::unused_self, reason = "a tool is run in a sandbox")]
+    #[expect(clippy::unused_self, reason = "a tool runs in a sandbox")]
     fn tool(&self, command: &mut Command) -> String {
         let ran = run(command);
         assert_eq!(ran.code, 0, "{command:?}: {ran:#?}");
@@ -235,7 +235,7 @@ impl Sandbox {
     }
 }
 
-/// Tells whether file permissions do not stop us.
+/// Returns whether this process is root, so that file permissions do not stop it.
 pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)

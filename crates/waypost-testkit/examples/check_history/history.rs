@@ -11,7 +11,7 @@ pub(crate) struct Operation {
     /// Microseconds since the run began.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// None if it was killed: it may have happened or not.
+    /// None if the process was killed: its effect is unknown.
     pub(crate) code: Option<i64>,
     /// Its kind and its arguments: `{"kind": "comment", "issue": …, "text": …}`.
     pub(crate) does: Value,
@@ -33,12 +33,12 @@ impl Operation {
         self.code == Some(0)
     }
 
-    /// The task and the epoch under which this writes, if it needs a lease.
+    /// Returns the task and the epoch of the lease under which this writes, if it needs one.
     pub(crate) fn held(&self) -> Option<(&str, u64)> {
         Some((self.does["task"].as_str()?, self.does["epoch"].as_u64()?))
     }
 
-    /// The task and the epoch that a successful claim was given.
+    /// Returns the task and the epoch that a successful claim got.
     pub(crate) fn granted(&self) -> Option<(&str, u64)> {
         let is_claim = self.kind() == "claim" && self.is_acknowledged();
         is_claim.then_some(())?;
@@ -48,13 +48,13 @@ impl Operation {
 
 /// A whole run.
 pub(crate) struct History {
-    /// In the order in which they began.
+    /// In the order of their start.
     pub(crate) operations: Vec<Operation>,
-    /// Exit codes other than 0 and refusals that the run allows.
+    /// Exit codes that the run allows, other than 0 and refusals.
     pub(crate) allowed: Vec<i64>,
-    /// How long a lease lasts, in microseconds. None if leases may end early.
+    /// The duration of a lease, in microseconds. None if leases may end early.
     pub(crate) lease: Option<u64>,
-    /// What the commands said at the end.
+    /// The final state, as the commands report it.
     pub(crate) state: Value,
 }
 
@@ -78,13 +78,14 @@ impl History {
                     open.insert(number, operation);
                 }
                 "end" => {
-                    let operation = open.get_mut(&number).ok_or(format!("line {}: it never began", index + 1))?;
+                    let operation =
+                        open.get_mut(&number).ok_or(format!("line {}: the operation has no start", index + 1))?;
                     operation.end = line["time"].as_u64().unwrap_or_default();
                     operation.code = line["code"].as_i64();
                     operation.answer = line["answer"].take();
                 }
                 "state" => history.state = line,
-                other => return Err(format!("line {}: {other:?} is unknown", index + 1)),
+                other => return Err(format!("line {}: unknown kind {other:?}", index + 1)),
             }
         }
         if history.state.is_null() {

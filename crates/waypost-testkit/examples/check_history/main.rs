@@ -1,9 +1,9 @@
-//! Checks a recorded history: `check_history FILE`. It knows nothing of the product but its JSON answers.
+//! Checks a recorded history: `check_history FILE`. It depends only on the JSON answers of `way`.
 //!
-//! A history is a file with one JSON object a line. `head` names the exit codes that the run allows and how long a lease
-//! lasts, `start` and `end` are the invocation and the completion of an operation, `state` is what the commands said at
-//! the end. Exits with 1 and prints every violation if there is one.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it talks to the developer")]
+//! A history is a file with one JSON object per line. `head` has the allowed exit codes and the duration of a lease, `start`
+//! and `end` are the start and the end of an operation, `state` is the final state as the commands report it. Prints every
+//! violation, and exits with 1 if there is one.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints for the developer")]
 
 mod history;
 mod rules;

@@ -1,4 +1,4 @@
-//! The rules that every history keeps, each in a function of its own.
+//! The rules for every history, one function each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use crate::history::{History, Operation};
 
-/// Exit codes of commands that were refused: they did nothing.
+/// Exit codes of refused commands, which have no effect.
 const REFUSALS: [i64; 5] = [3, 4, 5, 6, 7];
 
-/// What a rule has against a history.
+/// The violations of a rule.
 type Violations = Vec<String>;
 
-/// A rule: returns what a history does against it.
+/// A rule: returns its violations in a history.
 type Rule = fn(&History) -> Violations;
 
 /// Returns every violation of every rule.
 pub(crate) fn check(history: &History) -> Violations {
     let rules: [(&str, Rule); 12] = [
         ("exit code", exit_codes),
-        ("acknowledged write lost", acknowledged_writes_are_there),
+        ("acknowledged write lost", acknowledged_writes_are_present),
         ("refused write happened", refused_writes_are_absent),
         ("written twice", writes_happen_once),
         ("half a write", writes_are_whole),
@@ -36,19 +36,19 @@ pub(crate) fn check(history: &History) -> Violations {
     found.collect()
 }
 
-/// A short description of an operation, for violations.
-fn show(operation: &Operation) -> String {
+/// Describes an operation, for violations.
+fn describe(operation: &Operation) -> String {
     format!("operation {} {} (exit code {:?})", operation.number, operation.does, operation.code)
 }
 
-/// Internal errors, panics and alleged damage are never an answer.
+/// No command ends with an internal error, a panic or a report of damage.
 fn exit_codes(history: &History) -> Violations {
     let is_wrong = |code: i64| code != 0 && !REFUSALS.contains(&code) && !history.allowed.contains(&code);
     let wrong = history.operations.iter().filter(|operation| operation.code.is_some_and(is_wrong));
-    wrong.map(|operation| format!("{}: {}", show(operation), operation.answer)).collect()
+    wrong.map(|operation| format!("{}: {}", describe(operation), operation.answer)).collect()
 }
 
-/// Counts the effects of a write in the final state. None if its effect cannot be told from another's.
+/// Counts the effects of a write in the final state. None if its effect cannot be distinguished from that of another.
 fn effects(history: &History, operation: &Operation) -> Option<usize> {
     let text = operation.text("text");
     let issue = || history.list("issues").iter().filter(|issue| issue["id"] == operation.does["issue"]);
@@ -80,9 +80,9 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn acknowledged_writes_are_there(history: &History) -> Violations {
+fn acknowledged_writes_are_present(history: &History) -> Violations {
     let is_lost = |operation: &&Operation| operation.is_acknowledged() && effects(history, operation) == Some(0);
-    history.operations.iter().filter(is_lost).map(show).collect()
+    history.operations.iter().filter(is_lost).map(describe).collect()
 }
 
 fn refused_writes_are_absent(history: &History) -> Violations {
@@ -96,12 +96,12 @@ fn refused_writes_are_absent(history: &History) -> Violations {
             && effects(history, operation).is_some_and(|count| count > 0)
             && !is_another(operation)
     };
-    history.operations.iter().filter(is_there).map(show).collect()
+    history.operations.iter().filter(is_there).map(describe).collect()
 }
 
 fn writes_happen_once(history: &History) -> Violations {
     let is_twice = |operation: &&Operation| effects(history, operation).is_some_and(|count| count > 1);
-    history.operations.iter().filter(is_twice).map(show).collect()
+    history.operations.iter().filter(is_twice).map(describe).collect()
 }
 
 /// A checkpoint and its event exist together, and so do a message and its event.
@@ -126,7 +126,7 @@ fn writes_are_whole(history: &History) -> Violations {
     found
 }
 
-/// In the store's own history every claim has a higher epoch than the one before, and only the holder writes.
+/// In the events of the store every claim has a higher epoch than the one before, and only the holder writes.
 fn epochs_increase(history: &History) -> Violations {
     let mut holders: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
     let mut found = Vec::new();
@@ -155,7 +155,7 @@ fn epochs_increase(history: &History) -> Violations {
     found
 }
 
-/// No two processes were told that they hold the same task with the same epoch.
+/// No two agents got the same task with the same epoch.
 fn granted_twice(history: &History) -> Violations {
     let mut holders: BTreeMap<(&str, u64), &Operation> = BTreeMap::new();
     let mut found = Vec::new();
@@ -164,13 +164,13 @@ fn granted_twice(history: &History) -> Violations {
         if let Some(other) = holders.insert(granted, operation)
             && other.does["agent"] != operation.does["agent"]
         {
-            found.push(format!("{} and {} both hold {granted:?}", show(other), show(operation)));
+            found.push(format!("{} and {} both hold {granted:?}", describe(other), describe(operation)));
         }
     }
     found
 }
 
-/// A write that was accepted began before any higher epoch was granted.
+/// Every accepted write started before a higher epoch was granted.
 fn accepted_writes_come_from_the_holder(history: &History) -> Violations {
     let granted: Vec<(&Operation, &str, u64)> = history
         .operations
@@ -183,19 +183,19 @@ fn accepted_writes_come_from_the_holder(history: &History) -> Violations {
         let is_later = |(claim, claimed, newer): &&(&Operation, &str, u64)| {
             *claimed == task && *newer > epoch && claim.end < write.start
         };
-        // The same key gives the same answer whenever it comes.
+        // A retry with the same key returns the first answer, at any time.
         let is_repeated = write.does["key"].is_string()
             && history.operations.iter().any(|first| first.does == write.does && first.start < write.start);
         if let Some((claim, ..)) = granted.iter().find(is_later)
             && !is_repeated
         {
-            found.push(format!("{} although {} was granted before", show(write), show(claim)));
+            found.push(format!("{} although {} was granted before", describe(write), describe(claim)));
         }
     }
     found
 }
 
-/// The holder of a lease does not lose it before its time, unless it gave the lease up or a person forced it.
+/// The holder of a lease does not lose it before it expires, unless the holder released it or a person forced it.
 fn leases_last(history: &History) -> Violations {
     let Some(lease) = history.lease else { return Vec::new() };
     let mut found = Vec::new();
@@ -210,7 +210,7 @@ fn leases_last(history: &History) -> Violations {
         let is_given_up = own.iter().any(|one| ["done", "fail", "release"].contains(&one.kind()));
         let renewed = own.iter().filter(|one| one.is_acknowledged()).map(|one| one.start).max();
         if !is_given_up && renewed.is_some_and(|renewed| renewed.saturating_add(lease) > refused.end) {
-            found.push(show(refused));
+            found.push(describe(refused));
         }
     }
     found
@@ -219,14 +219,14 @@ fn leases_last(history: &History) -> Violations {
 fn sequences_have_no_gaps(history: &History) -> Violations {
     let mut found = Vec::new();
     let mut time = i64::MIN;
-    for (event, wanted) in history.list("events").iter().zip(1_u64..) {
-        if event["sequence"] != wanted {
-            found.push(format!("event {wanted} is missing: {}", event["sequence"]));
+    for (event, expected) in history.list("events").iter().zip(1_u64..) {
+        if event["sequence"] != expected {
+            found.push(format!("event {expected} is missing: {}", event["sequence"]));
             break;
         }
         let at = event["time"].as_i64().unwrap_or(i64::MAX);
         if at < time {
-            found.push(format!("event {wanted} is older than the one before"));
+            found.push(format!("event {expected} is older than the one before"));
         }
         time = time.max(at);
     }
@@ -246,16 +246,16 @@ fn keys_have_one_answer(history: &History) -> Violations {
         };
         let (first, known) = *answers.entry(key).or_insert((operation, id));
         if known != id {
-            found.push(format!("{} gave {known}, {} gave {id}", show(first), show(operation)));
+            found.push(format!("{} gave {known}, {} gave {id}", describe(first), describe(operation)));
         }
     }
     found
 }
 
-/// Of two messages from one sender to one recipient, the one that was acknowledged before the other was sent is first.
+/// Of two messages from one sender to one recipient, the one that was acknowledged before the other was sent comes first.
 fn messages_keep_their_order(history: &History) -> Violations {
     let place = |send: &Operation| history.list("messages").iter().position(|one| one["body"] == send.text("text"));
-    // A message that is sent again with its key keeps the place that it got first.
+    // A message that is sent again with its key keeps its first position.
     let mut texts = BTreeSet::new();
     let first: Vec<&Operation> = history.of_kind("send").filter(|send| texts.insert(send.text("text"))).collect();
     let mut found = Vec::new();
@@ -266,7 +266,9 @@ fn messages_keep_their_order(history: &History) -> Violations {
                 && ["from", "to"].iter().all(|role| before.text(role) == send.text(role))
                 && place(send).is_some_and(|later| later < earlier)
         };
-        found.extend(first.iter().filter(is_after).map(|send| format!("{} is behind {}", show(before), show(send))));
+        found.extend(
+            first.iter().filter(is_after).map(|send| format!("{} is behind {}", describe(before), describe(send))),
+        );
     }
     found
 }

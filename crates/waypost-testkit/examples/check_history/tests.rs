@@ -1,4 +1,4 @@
-//! A history that keeps every rule, and histories with one planted defect each.
+//! A history without violations, and histories with one violation each.
 
 use serde_json::{Value, json};
 
@@ -29,8 +29,8 @@ fn event(sequence: u64, kind: &str, subject: &str, data: &Value) -> Value {
     json!({"sequence": sequence, "time": sequence * 10, "kind": kind, "subject": subject, "data": data})
 }
 
-/// One worker dies after a checkpoint, another one finishes the task; beside them a third one writes issues and messages.
-fn good() -> Vec<Value> {
+/// One worker dies after a checkpoint, and another finishes the task. A third one writes issues and messages.
+fn valid_history() -> Vec<Value> {
     let by = |agent: &str, epoch: u64| json!({"agent": agent, "epoch": epoch});
     let noted = |agent: &str, epoch: u64, id: &str| json!({"agent": agent, "epoch": epoch, "checkpoint": id});
     let send = |text: &str| json!({"kind": "send", "from": "a", "to": "b", "text": text, "key": format!("k-{text}")});
@@ -76,21 +76,21 @@ fn good() -> Vec<Value> {
     ]
 }
 
-/// Returns lines as the file that has them.
-fn written(lines: &[Value]) -> String {
+/// Returns the lines of a file.
+fn to_file(lines: &[Value]) -> String {
     lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
 }
 
 fn violations(lines: &[Value]) -> Vec<String> {
-    check(&History::parse(&written(lines)).unwrap())
+    check(&History::parse(&to_file(lines)).unwrap())
 }
 
-/// Plants a defect and expects that exactly these rules notice it.
+/// Adds a violation and expects that exactly these rules report it.
 #[track_caller]
-fn is_caught(rules: &[&str], plant: impl FnOnce(&mut Vec<Value>, &mut Value)) {
-    let mut lines = good();
+fn is_caught(rules: &[&str], violate: impl FnOnce(&mut Vec<Value>, &mut Value)) {
+    let mut lines = valid_history();
     let mut state = lines.pop().unwrap();
-    plant(&mut lines, &mut state);
+    violate(&mut lines, &mut state);
     lines.push(state);
     let found = violations(&lines);
     let mut names: Vec<&str> = found.iter().map(|text| text.split_once(':').unwrap().0).collect();
@@ -99,17 +99,17 @@ fn is_caught(rules: &[&str], plant: impl FnOnce(&mut Vec<Value>, &mut Value)) {
 }
 
 #[test]
-fn a_history_that_keeps_every_rule_is_accepted() {
-    assert_eq!(violations(&good()), Vec::<String>::new());
+fn a_history_without_violations_is_accepted() {
+    assert_eq!(violations(&valid_history()), Vec::<String>::new());
 }
 
 #[test]
-fn a_history_without_a_final_state_is_not_accepted() {
-    assert!(History::parse(&written(&good()[..3])).is_err());
+fn a_history_without_a_final_state_is_rejected() {
+    assert!(History::parse(&to_file(&valid_history()[..3])).is_err());
 }
 
 #[test]
-fn an_acknowledged_write_that_is_gone_is_caught() {
+fn a_lost_acknowledged_write_is_caught() {
     is_caught(&["acknowledged write lost"], |_, state| state["issues"] = json!([]));
     is_caught(&["acknowledged write lost"], |_, state| state["issues"][0]["status"] = "open".into());
     is_caught(&["acknowledged write lost", "half a write"], |_, state| state["checkpoints"] = json!([]));
@@ -119,7 +119,7 @@ fn an_acknowledged_write_that_is_gone_is_caught() {
 }
 
 #[test]
-fn a_write_that_happened_twice_is_caught() {
+fn a_duplicate_write_is_caught() {
     is_caught(&["written twice"], |_, state| {
         let copy = state["issues"][0].clone();
         state["issues"].as_array_mut().unwrap().push(copy);
@@ -127,7 +127,7 @@ fn a_write_that_happened_twice_is_caught() {
 }
 
 #[test]
-fn a_write_that_was_refused_and_happened_is_caught() {
+fn a_refused_write_with_an_effect_is_caught() {
     is_caught(&["refused write happened"], |lines, state| {
         lines.push(start(20, 400, &json!({"kind": "label", "issue": "i", "text": "l"})));
         lines.push(end(20, 410, Some(4), &Value::Null));

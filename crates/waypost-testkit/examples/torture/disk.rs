@@ -1,9 +1,9 @@
-//! Images of file systems, loop devices and mounts, each undone when dropped.
+//! Images of file systems, loop devices and mounts, each released on drop.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file system to lose power on.
+/// A file system for power cuts.
 pub(crate) struct FileSystem {
     pub(crate) name: &'static str,
     /// The smallest size that works, in MiB.
@@ -12,7 +12,7 @@ pub(crate) struct FileSystem {
     options: &'static str,
 }
 
-/// The file systems that people have.
+/// Common file systems.
 pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
     FileSystem { name: "ext4", size: 96, make: &["mkfs.ext4", "-q", "-F"], options: "defaults" },
     FileSystem { name: "xfs", size: 320, make: &["mkfs.xfs", "-q", "-f"], options: "nouuid" },
@@ -20,7 +20,7 @@ pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
 ];
 
 impl FileSystem {
-    /// Makes an empty one in a file.
+    /// Creates an empty file system in a file.
     pub(crate) fn make(&self, image: &Path) -> Result<(), String> {
         let file = std::fs::File::create(image).map_err(|error| error.to_string())?;
         file.set_len(self.size << 20).map_err(|error| error.to_string())?;
@@ -30,7 +30,7 @@ impl FileSystem {
     /// Mounts a device.
     pub(crate) fn mount(&self, device: &Path, directory: &Path) -> Result<Mounted, String> {
         if self.name == "btrfs" {
-            // It remembers devices, and would take this one for another with the same content.
+            // Btrfs remembers devices, and would confuse this one with another of the same content.
             let _ = run(Command::new("btrfs").args(["device", "scan", "--forget"]));
         }
         run(Command::new("mount").args(["-t", self.name, "-o", self.options]).arg(device).arg(directory))?;
@@ -44,7 +44,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// Writes everything to the device.
+    /// Flushes the file system to the device.
     pub(crate) fn sync(&self) -> Result<(), String> {
         run(Command::new("sync").arg("-f").arg(&self.directory)).map(drop)
     }
@@ -76,7 +76,7 @@ impl Drop for LoopDevice {
     }
 }
 
-/// Returns what is missing for power cuts on this machine.
+/// Returns the first requirement of power cuts that this machine does not meet.
 pub(crate) fn missing() -> Option<String> {
     for file in ["/dev/fuse", "/dev/loop-control"] {
         let opened = std::fs::OpenOptions::new().read(true).write(true).open(file);
@@ -92,7 +92,7 @@ pub(crate) fn missing() -> Option<String> {
         .map(|program| format!("no {program}"))
 }
 
-/// Runs a program, which must succeed. Returns what it printed.
+/// Runs a program, which must succeed. Returns its output.
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if output.status.success() {

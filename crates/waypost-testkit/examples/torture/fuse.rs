@@ -1,6 +1,6 @@
-//! A disk that remembers every write and every flush: one file in a FUSE file system, for a loop device to lie on.
+//! A disk that records every write and every flush: one file in a FUSE file system, for a loop device.
 //!
-//! It speaks the kernel's protocol itself, since the few requests that a loop device makes are easy to answer.
+//! It implements the protocol of the kernel itself, because a loop device sends only a few kinds of requests.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -13,8 +13,8 @@ use std::thread::JoinHandle;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// The largest write that the kernel may send.
-const MAX_WRITE: usize = 128 * 1024;
+/// Maximum size of a write request of the kernel.
+const MAX_WRITE_BYTES: usize = 128 * 1024;
 
 /// The numbers of the two nodes: the root, and the disk in it.
 const ROOT: u64 = 1;
@@ -23,25 +23,25 @@ const DISK: u64 = 2;
 /// The name of the disk.
 const NAME: &[u8] = b"disk\0";
 
-/// Errors, as the protocol spells them.
+/// Error numbers of the protocol.
 const NOT_FOUND: i32 = -2;
 const NOT_IMPLEMENTED: i32 = -38;
 const NOT_SUPPORTED: i32 = -95;
 
-/// What a disk was told.
+/// A request to a disk.
 pub(crate) enum Entry {
     Write {
         offset: u64,
         data: Vec<u8>,
     },
-    /// All that was written before is safe.
+    /// Makes all earlier writes durable.
     Flush,
 }
 
-/// Everything that a disk was told, in order.
+/// All requests to a disk, in order.
 pub(crate) type Log = Arc<Mutex<Vec<Entry>>>;
 
-/// A recording disk, until it is dropped.
+/// A recording disk. It is unmounted on drop.
 pub(crate) struct RecordingDisk {
     mountpoint: PathBuf,
     pub(crate) log: Log,
@@ -91,13 +91,13 @@ type Reply = Result<Vec<u8>, i32>;
 impl Server {
     /// Answers until the file system is unmounted.
     fn serve(mut self) {
-        let mut buffer = vec![0; MAX_WRITE + 4096];
+        let mut buffer = vec![0; MAX_WRITE_BYTES + 4096];
         while let Ok(length) = self.device.read(&mut buffer) {
             let request = &buffer[..length];
             let (opcode, unique, node) = (number(request, 4), long(request, 8), long(request, 16));
             let body = &request[40..];
             let reply = match opcode {
-                // FORGET, INTERRUPT and BATCH_FORGET want no answer.
+                // FORGET, INTERRUPT and BATCH_FORGET have no reply.
                 2 | 36 | 42 => continue,
                 _ => self.answer(opcode, node, body),
             };
@@ -135,14 +135,14 @@ impl Server {
             // RELEASE, FLUSH, READDIR, RELEASEDIR, DESTROY
             18 | 25 | 28 | 29 | 38 => Ok(Vec::new()),
             // INIT
-            26 => Ok(greeting()),
+            26 => Ok(init_reply()),
             // FALLOCATE
             43 => Err(NOT_SUPPORTED),
             _ => Err(NOT_IMPLEMENTED),
         }
     }
 
-    /// The attributes of a node, as the protocol lays them out.
+    /// Returns the attributes of a node, in the layout of the protocol.
     fn attributes(&self, node: u64) -> Vec<u8> {
         let (mode, size): (u32, u64) = if node == ROOT { (0o040_755, 0) } else { (0o100_600, self.size) };
         let mut bytes = words(&[node, size, size / 512, 0, 0, 0]);
@@ -166,8 +166,8 @@ impl Server {
     }
 }
 
-/// The answer to the kernel's first request: version 7.31, and large writes.
-fn greeting() -> Vec<u8> {
+/// Returns the reply to INIT: version 7.31, and large writes.
+fn init_reply() -> Vec<u8> {
     let (large_writes, many_pages) = (1 << 5, 1 << 22);
     let mut bytes = Vec::new();
     for field in [7_u32, 31, 128 * 1024, large_writes | many_pages] {
@@ -175,9 +175,9 @@ fn greeting() -> Vec<u8> {
     }
     bytes.extend(16_u16.to_ne_bytes());
     bytes.extend(12_u16.to_ne_bytes());
-    bytes.extend(u32::try_from(MAX_WRITE).expect("a short write").to_ne_bytes());
+    bytes.extend(u32::try_from(MAX_WRITE_BYTES).expect("a short write").to_ne_bytes());
     bytes.extend(1_u32.to_ne_bytes());
-    bytes.extend(u16::try_from(MAX_WRITE / 4096).expect("few pages").to_ne_bytes());
+    bytes.extend(u16::try_from(MAX_WRITE_BYTES / 4096).expect("few pages").to_ne_bytes());
     bytes.resize(64, 0);
     bytes
 }

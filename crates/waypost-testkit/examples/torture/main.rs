@@ -1,8 +1,8 @@
-//! Tortures the real binary for a given time and reports everything that was lost, doubled or stuck.
+//! Stress-tests the real binary for a given time, and reports lost writes, duplicate writes and stuck tasks.
 //!
-//! `cargo xtask torture` builds and runs it. Every part has a name, a seed and a share of the time. A violation keeps its
-//! evidence: the directory with the repositories and stores, and the recorded history.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it talks to the developer")]
+//! `cargo xtask torture` builds and runs it. Every part has a name, a seed and a share of the time. After a violation the
+//! evidence is kept: the directory with the repositories and stores, and the recorded history.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints for the developer")]
 
 mod disk;
 mod fuse;
@@ -29,7 +29,7 @@ Parts: storm, races, faults, kills, power, postgres, clock";
 /// A kind of torture.
 struct Part {
     name: &'static str,
-    /// Its share of the time, of all shares.
+    /// Its share of the time, relative to the sum of all shares.
     share: u32,
     run: fn(&Torture) -> Tally,
 }
@@ -61,7 +61,7 @@ impl Torture {
         Dice(self.seed)
     }
 
-    /// Returns the time that is left.
+    /// Returns the remaining time.
     fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -71,7 +71,7 @@ impl Torture {
     }
 }
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
     minutes: f64,
     seed: u64,
@@ -91,13 +91,14 @@ impl Options {
                 _ => return None,
             }
         }
-        let is_wanted = |part: &&Part| (only.is_empty() || only.contains(&part.name)) && !without.contains(&part.name);
-        let parts = PARTS.iter().filter(is_wanted).collect();
+        let is_selected =
+            |part: &&Part| (only.is_empty() || only.contains(&part.name)) && !without.contains(&part.name);
+        let parts = PARTS.iter().filter(is_selected).collect();
         Some(Options { minutes, seed: seed.unwrap_or_else(random_seed), parts })
     }
 }
 
-/// Returns a seed that no other run has.
+/// Returns a random seed.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(0) % 1_000_000_000
@@ -113,31 +114,31 @@ fn main() -> ExitCode {
     let way = examples.parent().expect("a build directory").join("way");
     let shares: u32 = options.parts.iter().map(|part| part.share).sum();
     println!("torture for {} minutes, seed {}", options.minutes, options.seed);
-    let mut done = Vec::new();
+    let mut results = Vec::new();
     for part in &options.parts {
         let time = Duration::from_secs_f64(options.minutes * 60.0 * f64::from(part.share) / f64::from(shares));
-        println!("{}: {time:.0?}; again with --only {} --seed {}", part.name, part.name, options.seed);
+        println!("{}: {time:.0?}; repeat it with --only {} --seed {}", part.name, part.name, options.seed);
         let checker = examples.join("check_history");
         let torture = Torture { way: way.clone(), checker, seed: options.seed, deadline: Instant::now() + time };
         let start = Instant::now();
         let mut tally = (part.run)(&torture);
         if tally.rounds == 0 && tally.violations.is_empty() {
-            tally.violation(format!("{}: the time was too short to try anything", part.name));
+            tally.violation(format!("{}: the time was too short for one round", part.name));
         }
         println!("{}: {tally} in {:.0?}", part.name, start.elapsed());
-        done.push((part.name, tally));
+        results.push((part.name, tally));
     }
-    summary(&done)
+    summary(&results)
 }
 
-/// Prints the closing table, and all violations once more.
-fn summary(done: &[(&str, Tally)]) -> ExitCode {
+/// Prints the summary table, and all violations again.
+fn summary(results: &[(&str, Tally)]) -> ExitCode {
     println!(
         "\n{:<10} {:>8} {:>8} {:>8} {:>13} {:>11}",
         "part", "rounds", "faults", "kills", "acknowledged", "violations"
     );
     let mut total = Tally::default();
-    for (name, tally) in done {
+    for (name, tally) in results {
         println!("{}", tally.row(name));
         total.merge(tally.clone());
     }

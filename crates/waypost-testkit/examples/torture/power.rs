@@ -1,7 +1,7 @@
-//! Power cuts: every write and flush of a file system is recorded, and images are made of what a disk may have kept.
+//! Power cuts: records every write and flush of a file system, and builds images that a disk may have after a cut.
 //!
-//! At a cut, everything before the last flush is there, and any part of what came after. Each image is mounted, which
-//! replays its journal; everything acknowledged before the cut must be there, and every command must work.
+//! An image has every write before the last flush, and any part of the later ones. Mounting it replays its journal. Then
+//! everything acknowledged before the cut must be present, and every command must work.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use crate::disk::{FILE_SYSTEMS, FileSystem, LoopDevice, missing, run};
 use crate::fuse::{Entry, Log, RecordingDisk};
 use crate::tally::Tally;
 
-/// What was acknowledged, and how long the log was then.
+/// An acknowledged write, and the length of the log at that moment.
 struct Acknowledged {
     position: usize,
     what: Promise,
 }
 
-/// What must be there from then on.
+/// An effect that must be present from then on.
 #[derive(Debug, Clone)]
 enum Promise {
     Issue(String),
@@ -32,7 +32,7 @@ enum Promise {
         text: String,
     },
     Completed(String),
-    /// A workspace that was saved, with the text that was in a file of it.
+    /// A snapshot of a workspace, with the text of one of its files.
     Snapshot {
         id: String,
         text: String,
@@ -43,7 +43,7 @@ pub(crate) fn power(torture: &Torture) -> Tally {
     let mut tally = Tally::default();
     if let Some(missing) = missing() {
         tally.violation(format!(
-            "power cuts need root, FUSE, loop devices and mkfs: {missing}; leave them out with --without power"
+            "power cuts need root, FUSE, loop devices and mkfs: {missing}; skip them with --without power"
         ));
         return tally;
     }
@@ -62,23 +62,23 @@ pub(crate) fn power(torture: &Torture) -> Tally {
     tally
 }
 
-/// Runs a workload on one file system, and looks at images of it.
+/// Runs a workload on one file system, and checks images of it.
 fn cut(torture: &Torture, kind: &FileSystem, time: Duration, dice: &mut Dice) -> Result<Tally, String> {
     let until = Instant::now() + time;
-    let place = Place::new(kind)?;
-    let (sandbox, log, acknowledged) = place.record(torture, kind, Instant::now() + time / 4, dice)?;
+    let recording = Recording::new(kind)?;
+    let (sandbox, log, acknowledged) = recording.record(torture, kind, Instant::now() + time / 4, dice)?;
     let mut tally = Tally { acknowledged: acknowledged.len() as u64, ..Tally::default() };
     let entries = std::mem::take(&mut *log.lock().expect("the log"));
     while tally.rounds == 0 || Instant::now() < until {
         tally.rounds += 1;
         tally.faults += 1;
         let position = cut_position(&entries, &acknowledged, dice);
-        let image = place.image(&entries[..position], dice)?;
+        let image = recording.image(&entries[..position], dice)?;
         let promises: Vec<&Promise> =
             acknowledged.iter().filter(|one| one.position <= position).map(|one| &one.what).collect();
         let before = tally.violations.len();
         let when = format!("{} cut at {position} of {}", kind.name, entries.len());
-        place.check(kind, &image, &sandbox, &promises, &when, &mut tally);
+        recording.check(kind, &image, &sandbox, &promises, &when, &mut tally);
         if tally.is_worth_keeping(before) {
             println!("evidence: {}", keep(&image));
         }
@@ -88,7 +88,7 @@ fn cut(torture: &Torture, kind: &FileSystem, time: Duration, dice: &mut Dice) ->
 
 /// Chooses a cut: at an acknowledgement, after a flush, or anywhere.
 fn cut_position(entries: &[Entry], acknowledged: &[Acknowledged], dice: &mut Dice) -> usize {
-    let anywhere = usize::try_from(dice.below(entries.len() as u64 + 1)).expect("a place in a list");
+    let anywhere = usize::try_from(dice.below(entries.len() as u64 + 1)).expect("an index");
     match dice.below(3) {
         0 => dice.pick(acknowledged).position,
         1 => {
@@ -101,22 +101,22 @@ fn cut_position(entries: &[Entry], acknowledged: &[Acknowledged], dice: &mut Dic
 }
 
 /// The directories and files of one recording.
-struct Place {
+struct Recording {
     dir: tempfile::TempDir,
     base: PathBuf,
-    /// Where the file system is seen, while it is recorded and afterwards.
+    /// The mount point of the file system, while it is recorded and afterwards.
     mountpoint: PathBuf,
 }
 
-impl Place {
-    fn new(kind: &FileSystem) -> Result<Place, String> {
+impl Recording {
+    fn new(kind: &FileSystem) -> Result<Recording, String> {
         let dir = waypost_testkit::temp_dir();
         let (base, mountpoint) = (dir.path().join("base"), dir.path().join("mnt"));
         for name in ["mnt", "fuse"] {
             std::fs::create_dir(dir.path().join(name)).map_err(|error| error.to_string())?;
         }
         kind.make(&base)?;
-        Ok(Place { dir, base, mountpoint })
+        Ok(Recording { dir, base, mountpoint })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -147,7 +147,7 @@ impl Place {
         author.work(until, dice);
         let acknowledged = author.acknowledged;
         mounted.sync()?;
-        // The directory of the sandbox goes with the image.
+        // The directory of the sandbox is part of the image.
         let sandbox = SandboxPath { sandbox, repo };
         drop(mounted);
         drop(device);
@@ -156,13 +156,13 @@ impl Place {
         Ok((sandbox, log, acknowledged))
     }
 
-    /// Makes the image that a disk may have kept of what it was told.
+    /// Builds an image that a disk may have after these requests.
     fn image(&self, entries: &[Entry], dice: &mut Dice) -> Result<PathBuf, String> {
         let image = self.path("image");
         copy(&self.base, &image)?;
         let file = std::fs::OpenOptions::new().write(true).open(&image).map_err(|error| error.to_string())?;
         let safe = entries.iter().rposition(|entry| matches!(entry, Entry::Flush)).map_or(0, |last| last + 1);
-        // Of what was not flushed nothing, everything, or some is kept.
+        // Keep none, all or some of the writes that were not flushed.
         let chance = *dice.pick(&[0, 100, 50, 80, 20]);
         for (number, entry) in entries.iter().enumerate() {
             if let Entry::Write { offset, data } = entry
@@ -174,7 +174,7 @@ impl Place {
         Ok(image)
     }
 
-    /// Mounts an image as after a restart, and looks for everything that was promised.
+    /// Mounts an image as after a restart, and checks every promise.
     fn check(
         &self,
         kind: &FileSystem,
@@ -200,11 +200,11 @@ impl Place {
     }
 }
 
-/// Keeps an image, and says where.
+/// Keeps an image. Returns its path.
 fn keep(image: &Path) -> String {
     let kept = std::env::temp_dir().join(format!("waypost-power-{}-{}", std::process::id(), image_number()));
     let copied = copy(image, &kept);
-    copied.map_or_else(|error| error, |()| format!("{} (as it is after the commands ran)", kept.display()))
+    copied.map_or_else(|error| error, |()| format!("{} (after the checks ran on it)", kept.display()))
 }
 
 fn image_number() -> u64 {
@@ -213,18 +213,18 @@ fn image_number() -> u64 {
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A sandbox on a file system that is not mounted all the time.
+/// A sandbox on a file system that is mounted only at times.
 struct SandboxPath {
     sandbox: Sandbox,
     repo: PathBuf,
 }
 
-/// Copies a file without filling its holes.
+/// Copies a sparse file.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     run(Command::new("cp").arg("--sparse=always").arg(from).arg(to)).map(drop)
 }
 
-/// Writes, and notes when it was acknowledged.
+/// Runs commands, and records when each was acknowledged.
 struct Author<'a> {
     sandbox: &'a Sandbox,
     repo: &'a Path,
@@ -235,7 +235,7 @@ struct Author<'a> {
 
 impl Author<'_> {
     fn work(&mut self, until: Instant, dice: &mut Dice) {
-        // The first workspace makes the mirror, so it comes early.
+        // The first workspace creates the mirror, so it comes early.
         self.workspace();
         while Instant::now() < until {
             match dice.below(8) {
@@ -246,7 +246,7 @@ impl Author<'_> {
         }
     }
 
-    /// Runs a command. Returns its data if it was acknowledged.
+    /// Runs a command. Returns its data if it succeeded.
     fn way(&mut self, args: &[&str]) -> Option<Value> {
         let mut command = self.sandbox.way_command(self.repo);
         let run = Run::of(&command.env_remove("WAYPOST_TEST_CLOCK").args(args).arg("--json").output().ok()?);
@@ -307,10 +307,10 @@ impl Author<'_> {
     }
 }
 
-/// Looks at a file system after a power cut.
+/// Checks a file system after a power cut.
 struct Survivor<'a> {
     sandbox: &'a SandboxPath,
-    /// The machine was started again, so it has another id.
+    /// A file with a new boot id, because the machine restarted.
     boot: &'a Path,
     when: &'a str,
 }
@@ -330,7 +330,7 @@ impl Survivor<'_> {
     fn way(&self, args: &[&str], tally: &mut Tally) -> Value {
         let run = self.run(&[args, &["--json"]].concat());
         if run.code != 0 {
-            tally.violation(format!("{}: {args:?} does not work: {}", self.when, run.whole()));
+            tally.violation(format!("{}: {args:?} fails: {}", self.when, run.whole()));
         }
         serde_json::from_str::<Value>(&run.stdout).map(|mut answer| answer["data"].take()).unwrap_or_default()
     }
@@ -365,7 +365,7 @@ impl Survivor<'_> {
     }
 }
 
-/// Tells whether the answers have what was promised.
+/// Returns whether the answers contain a promised effect.
 fn is_kept(promise: &Promise, issues: &Value, events: &Value, snapshots: &Value) -> bool {
     let any = |list: &Value, is_it: &dyn Fn(&Value) -> bool| list.as_array().into_iter().flatten().any(is_it);
     match promise {

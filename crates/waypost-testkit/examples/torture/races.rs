@@ -1,6 +1,6 @@
-//! Every pair of operations on one issue at the same time: edits, moves between ledgers, sync, and git.
+//! Runs every pair of operations on one issue at the same time: edits, moves between ledgers, sync, and git.
 //!
-//! Afterwards every acknowledged comment and label is in the one ledger that has the issue, and every command works.
+//! Afterwards exactly one ledger has the issue, with every acknowledged comment and label, and every command works.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::tally::Tally;
 
 const LEDGER: &str = ".waypost/issues.jsonl";
 
-/// How often each operation of a pair is run in a round.
+/// Number of runs of each operation of a pair in a round.
 const REPEATS: usize = 3;
 
-/// After so many rounds, new repositories are made.
+/// Number of rounds after which new repositories are created.
 const MAX_ROUNDS: usize = 25;
 
 /// An operation on one issue.
@@ -51,12 +51,12 @@ const EDITS: [Operation; 7] = [Comment, Label, Update, Close, Reopen, Claim, Rel
 const MOVES: [Operation; 5] = [Migrate, Propose, Withdraw, Accept, Sync];
 const OF_GIT: [Operation; 4] = [Checkout, Merge, Stash, Sync];
 
-/// What was acknowledged in a round, by the text that only it has.
+/// The acknowledged writes of a round, by their unique texts.
 #[derive(Default)]
 struct Written {
     comments: Vec<String>,
     labels: Vec<String>,
-    /// Everything that was tried as the notes, and whether any of it was acknowledged.
+    /// All attempted texts of the notes, and whether any was acknowledged.
     notes: BTreeSet<String>,
     is_noted: bool,
     wrong: Vec<String>,
@@ -83,25 +83,25 @@ pub(crate) fn races(torture: &Torture) -> Tally {
 fn pairs(moves: &[Operation], dice: &mut Dice) -> Vec<(Operation, Operation)> {
     let all: Vec<Operation> = EDITS.iter().chain(moves).copied().collect();
     let mut pairs: Vec<_> = all.iter().flat_map(|one| all.iter().map(move |other| (*one, *other))).collect();
-    // Each pair with a move counts twice: there the losses are.
+    // Pairs with a move come twice, because they are the most likely to lose data.
     pairs.extend(EDITS.iter().flat_map(|edit| moves.iter().map(move |one| (*edit, *one))));
     dice.shuffle(&mut pairs);
     pairs
 }
 
-/// Races between the ledgers of a contributor: a fork, its planning, and another project.
+/// Races between the ledgers of a contributor: a fork, its planning repository, and another project.
 fn between_ledgers(torture: &Torture, mut dice: Dice) -> Tally {
     let mut tally = Tally::default();
     while !torture.is_over() {
-        let yard = Yard::of_contributor(torture);
+        let repositories = RaceRepositories::of_contributor(torture);
         let before = tally.violations.len();
         for pair in pairs(&MOVES, &mut dice).into_iter().take(MAX_ROUNDS) {
             if torture.is_over() || tally.violations.len() > before {
                 break;
             }
-            yard.race(pair, &mut dice, &mut tally);
+            repositories.race(pair, &mut dice, &mut tally);
         }
-        yard.end(before, &mut tally);
+        repositories.finish(before, &mut tally);
     }
     tally
 }
@@ -110,31 +110,31 @@ fn between_ledgers(torture: &Torture, mut dice: Dice) -> Tally {
 fn in_git(torture: &Torture, mut dice: Dice) -> Tally {
     let mut tally = Tally::default();
     while !torture.is_over() {
-        let yard = Yard::of_git(torture, dice.percent(50));
+        let repositories = RaceRepositories::of_git(torture, dice.percent(50));
         let before = tally.violations.len();
         for pair in pairs(&OF_GIT, &mut dice).into_iter().take(MAX_ROUNDS) {
             if torture.is_over() || tally.violations.len() > before {
                 break;
             }
-            yard.race(pair, &mut dice, &mut tally);
+            repositories.race(pair, &mut dice, &mut tally);
         }
-        yard.end(before, &mut tally);
+        repositories.finish(before, &mut tally);
     }
     tally
 }
 
 /// Repositories that an issue moves between.
-struct Yard {
+struct RaceRepositories {
     sandbox: Sandbox,
     way: PathBuf,
-    /// Where commands are run. The first one is where moves begin.
+    /// The directories in which commands run. Moves start in the first one.
     homes: Vec<PathBuf>,
-    /// Git moves the ledger, and not Waypost.
+    /// Whether git changes the ledger, instead of moves by Waypost.
     is_git: bool,
 }
 
-impl Yard {
-    fn of_contributor(torture: &Torture) -> Yard {
+impl RaceRepositories {
+    fn of_contributor(torture: &Torture) -> RaceRepositories {
         let sandbox = Sandbox::new(torture.way());
         let upstream = sandbox.dir("upstream.git");
         sandbox.git(&upstream, ["init", "-q", "--bare", "-b", "main"]);
@@ -147,31 +147,33 @@ impl Yard {
         sandbox.git(&sandbox.path("."), ["clone", "-q", "upstream.git", "fork"]);
         let (fork, planning) = (sandbox.path("fork"), sandbox.path("planning"));
         let other = sandbox.git_repo("other");
-        let yard = Yard { sandbox, way: torture.way.clone(), homes: vec![fork, planning, other], is_git: false };
-        yard.set_up(0, &["init", "--contributor", "--planning", "../planning"]);
-        yard.set_up(2, &["config", "--add-repo", "../planning"]);
-        yard
+        let repositories =
+            RaceRepositories { sandbox, way: torture.way.clone(), homes: vec![fork, planning, other], is_git: false };
+        repositories.set_up(0, &["init", "--contributor", "--planning", "../planning"]);
+        repositories.set_up(2, &["config", "--add-repo", "../planning"]);
+        repositories
     }
 
-    fn of_git(torture: &Torture, is_slow: bool) -> Yard {
+    fn of_git(torture: &Torture, is_slow: bool) -> RaceRepositories {
         let sandbox = Sandbox::new(torture.way());
         let remote = sandbox.dir("remote.git");
         sandbox.git(&remote, ["init", "-q", "--bare", "-b", "main"]);
         let repo = sandbox.git_repo("repo");
         sandbox.git(&repo, ["remote", "add", "origin", "../remote.git"]);
-        let yard = Yard { sandbox, way: torture.way.clone(), homes: vec![repo.clone()], is_git: true };
-        yard.set_up(0, &["init"]);
-        yard.set_up(0, &["add", "first"]);
-        yard.git(&["add", "."]);
-        yard.git(&["commit", "-q", "-m", "ledger"]);
-        yard.git(&["push", "-q", "-u", "origin", "main"]);
+        let repositories =
+            RaceRepositories { sandbox, way: torture.way.clone(), homes: vec![repo.clone()], is_git: true };
+        repositories.set_up(0, &["init"]);
+        repositories.set_up(0, &["add", "first"]);
+        repositories.git(&["add", "."]);
+        repositories.git(&["commit", "-q", "-m", "ledger"]);
+        repositories.git(&["push", "-q", "-u", "origin", "main"]);
         if is_slow {
-            // Git reads the file, takes its time, and then writes it.
-            yard.git(&["config", "filter.slow.smudge", "sleep 0.05; cat"]);
-            yard.git(&["config", "filter.slow.clean", "cat"]);
-            yard.sandbox.write(repo.join(".git/info/attributes"), format!("{LEDGER} filter=slow\n"));
+            // Git waits between reading and writing the file.
+            repositories.git(&["config", "filter.slow.smudge", "sleep 0.05; cat"]);
+            repositories.git(&["config", "filter.slow.clean", "cat"]);
+            repositories.sandbox.write(repo.join(".git/info/attributes"), format!("{LEDGER} filter=slow\n"));
         }
-        yard
+        repositories
     }
 
     fn command(&self, home: usize, args: &[&str]) -> Command {
@@ -180,23 +182,23 @@ impl Yard {
         command
     }
 
-    /// Runs a command alone.
+    /// Runs a command outside a race.
     fn way(&self, home: usize, args: &[&str]) -> Run {
         Run::of(&self.command(home, args).output().expect("way"))
     }
 
-    /// Runs a command that makes ready for races.
+    /// Runs a command that prepares races, which must succeed.
     fn set_up(&self, home: usize, args: &[&str]) {
         let run = self.way(home, args);
         assert_eq!(run.code, 0, "{args:?}: {run:#?}");
     }
 
-    /// Runs git alone, which may fail. Returns what it printed.
+    /// Runs git outside a race. It may fail. Returns its output.
     fn git(&self, args: &[&str]) -> String {
         Run::of(&self.sandbox.command("git", &self.homes[0]).args(args).output().expect("git")).stdout
     }
 
-    /// Runs a pair of operations on a new issue at the same time, and looks at what became of it.
+    /// Runs a pair of operations on a new issue at the same time, and checks the result.
     fn race(&self, pair: (Operation, Operation), dice: &mut Dice, tally: &mut Tally) {
         tally.rounds += 1;
         let Some(issue) = self.prepare(pair, tally) else { return };
@@ -211,21 +213,21 @@ impl Yard {
         });
         tally.acknowledged += written.acknowledged;
         tally.faults += written.faults;
-        let told = format!("{:?} x {:?} on {issue}", pair.0, pair.1);
+        let description = format!("{:?} x {:?} on {issue}", pair.0, pair.1);
         for wrong in &written.wrong {
-            tally.violation(format!("{told}: {wrong}"));
+            tally.violation(format!("{description}: {wrong}"));
         }
         if self.is_git {
-            self.check_in_git(&issue, &written, &told, tally);
-            self.tidy();
+            self.check_in_git(&issue, &written, &description, tally);
+            self.reset_git();
         } else {
-            self.settle(pair, &issue);
-            self.check_ledgers(&issue, &written, &told, tally);
+            self.complete_moves(pair, &issue);
+            self.check_ledgers(&issue, &written, &description, tally);
         }
-        self.check_commands(&issue, &told, tally);
+        self.check_commands(&issue, &description, tally);
     }
 
-    /// Makes an issue, in the state in which the pair can act on it.
+    /// Creates an issue in a state in which the pair can change it.
     fn prepare(&self, pair: (Operation, Operation), tally: &mut Tally) -> Option<String> {
         let added = self.way(0, &["add", "racing", "--json"]);
         let answer: Value = serde_json::from_str(&added.stdout).unwrap_or_default();
@@ -301,7 +303,7 @@ impl Yard {
         written.note(operation, token, &args, &run);
     }
 
-    /// Runs a command, sometimes slowed down where windows are.
+    /// Runs a command. Sometimes slows it down at system calls where races are likely.
     fn run(&self, home: usize, args: &[&str], dice: &mut Dice, written: &mut Written) -> Run {
         let mut command = self.command(home, args);
         if dice.percent(40) {
@@ -316,23 +318,23 @@ impl Yard {
         Run::of(&command.stdin(Stdio::null()).output().expect("way"))
     }
 
-    /// Lets git change the ledger. It may refuse to.
+    /// Lets git change the ledger. Git may refuse.
     fn disturb(&self, commands: &[&[&str]]) {
         for args in commands {
             self.git(args);
         }
     }
 
-    /// Ends what a pair began, so that one ledger has the issue.
-    fn settle(&self, pair: (Operation, Operation), issue: &str) {
+    /// Completes unfinished moves, so that one ledger has the issue.
+    fn complete_moves(&self, pair: (Operation, Operation), issue: &str) {
         if self.copies(issue).iter().any(|(home, _)| *home == 2) {
             let _ = self.way(2, &["migrate", "--move-to", "../planning", "--filter", &format!("id={issue}")]);
         }
         if [pair.0, pair.1].contains(&Accept) {
-            self.deliver();
-            // What the planning said meanwhile is proposed once more, as sync tells its reader.
+            self.push_and_sync();
+            // Changes in the planning repository since then are proposed again, as sync advises.
             if self.copies(issue).len() > 1 && self.way(0, &["propose", issue]).code == 0 {
-                self.deliver();
+                self.push_and_sync();
             }
         }
         if self.copies(issue).len() > 1 {
@@ -340,8 +342,8 @@ impl Yard {
         }
     }
 
-    /// Commits the fork's ledger, and lets the planning know.
-    fn deliver(&self) {
+    /// Commits and pushes the ledger of the fork, and syncs the planning repository.
+    fn push_and_sync(&self) {
         self.git(&["commit", "-q", "-a", "-m", "accepted"]);
         self.git(&["push", "-q"]);
         let _ = self.way(0, &["sync"]);
@@ -360,20 +362,20 @@ impl Yard {
         self.homes.iter().enumerate().flat_map(in_home).collect()
     }
 
-    /// One ledger has the issue, with everything that was acknowledged.
-    fn check_ledgers(&self, issue: &str, written: &Written, told: &str, tally: &mut Tally) {
+    /// Checks that one ledger has the issue, with all acknowledged writes.
+    fn check_ledgers(&self, issue: &str, written: &Written, description: &str, tally: &mut Tally) {
         let copies = self.copies(issue);
         let [(_, record)] = copies.as_slice() else {
             let places: Vec<usize> = copies.iter().map(|(home, _)| *home).collect();
-            return tally.violation(format!("{told}: the issue is in {} ledgers: {places:?}", copies.len()));
+            return tally.violation(format!("{description}: the issue is in {} ledgers: {places:?}", copies.len()));
         };
         for lost in written.lost(record) {
-            tally.violation(format!("{told}: {lost} is lost: {record}"));
+            tally.violation(format!("{description}: {lost} is lost: {record}"));
         }
     }
 
-    /// What was acknowledged is in the ledger, in a commit, or in a stash.
-    fn check_in_git(&self, issue: &str, written: &Written, told: &str, tally: &mut Tally) {
+    /// Checks that every acknowledged write is in the ledger, a commit or a stash.
+    fn check_in_git(&self, issue: &str, written: &Written, description: &str, tally: &mut Tally) {
         let mut all = ledger(&self.homes[0]);
         let refs = self.git(&["for-each-ref", "--format=%(objectname)"]);
         let stashes = self.git(&["log", "-g", "--format=%H", "refs/stash"]);
@@ -382,12 +384,12 @@ impl Yard {
         }
         let tokens = written.comments.iter().chain(&written.labels).map(String::as_str).chain([issue]);
         for token in tokens.filter(|token| !all.contains(*token)) {
-            tally.violation(format!("{told}: {token} is lost"));
+            tally.violation(format!("{description}: {token} is lost"));
         }
     }
 
-    /// Brings git back to one branch with everything committed.
-    fn tidy(&self) {
+    /// Returns git to one branch with everything committed.
+    fn reset_git(&self) {
         if ledger(&self.homes[0]).contains("<<<<<<<") {
             let _ = self.way(0, &["resolve"]);
         }
@@ -398,12 +400,12 @@ impl Yard {
         self.git(&["checkout", "-q", "-f", "main"]);
     }
 
-    /// The next command of each kind works.
-    fn check_commands(&self, issue: &str, told: &str, tally: &mut Tally) {
+    /// Checks that each command works afterwards.
+    fn check_commands(&self, issue: &str, description: &str, tally: &mut Tally) {
         let home = self.copies(issue).first().map(|(home, _)| *home);
         let Some(home) = home else {
             if self.is_git {
-                tally.violation(format!("{told}: the issue has vanished from the ledger"));
+                tally.violation(format!("{description}: the issue is missing in the ledger"));
             }
             return;
         };
@@ -412,20 +414,20 @@ impl Yard {
             &["comment", issue, "afterwards"][..],
             &["label", "add", issue, "afterwards"],
             &["update", issue, "--notes", "afterwards"],
-            // The agent of a race may still hold it.
+            // An agent of the race may still hold the issue.
             &["close", issue, "--force"],
             &["reopen", issue, "--force"],
             &["doctor"],
         ] {
             let run = self.way(home, &[args, &["--role", "maintainer"]].concat());
             if run.code != 0 {
-                tally.violation(format!("{told}: afterwards {args:?} fails: {}", run.whole()));
+                tally.violation(format!("{description}: afterwards {args:?} fails: {}", run.whole()));
             }
         }
     }
 
-    /// Looks at the whole once more, and keeps it if something was found.
-    fn end(self, before: usize, tally: &mut Tally) {
+    /// Checks all repositories, and keeps them after a violation.
+    fn finish(self, before: usize, tally: &mut Tally) {
         if tally.violations.len() == before {
             for home in 0..self.homes.len() {
                 for args in [&["doctor"][..], &["list", "--all"], &["sync"]] {
@@ -455,7 +457,7 @@ impl Written {
         self.faults += other.faults;
     }
 
-    /// Notes how a command ended.
+    /// Records the result of a command.
     fn note(&mut self, operation: Operation, token: &str, args: &[&str], run: &Run) {
         if ![0, 3, 4, 5, 6, 7].contains(&run.code) || run.stderr.contains("panicked") {
             self.wrong.push(format!("{args:?}: {}", run.whole()));
@@ -472,11 +474,11 @@ impl Written {
         }
     }
 
-    /// Returns what was acknowledged and is not in a record.
+    /// Returns the acknowledged writes that a record lacks.
     fn lost(&self, record: &Value) -> Vec<String> {
         let has = |list: &Value, token: &String| list.as_array().into_iter().flatten().any(|one| one == token);
         let texts: Value = record["comments"].as_array().into_iter().flatten().map(|one| one["text"].clone()).collect();
-        // Of notes that were written at the same time, one is the field, and the others are kept as comments.
+        // Of concurrent updates of the notes, one is in the field, and the others become comments.
         let is_noted = record["notes"].as_str().is_some_and(|notes| self.notes.iter().any(|note| notes.contains(note)));
         let comments =
             self.comments.iter().filter(|token| !has(&texts, token)).map(|token| format!("the comment {token}"));

@@ -1,4 +1,4 @@
-//! Repositories in which single commands meet a fault, and the commands.
+//! The repositories for injecting faults into single commands, and the commands.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -13,34 +13,34 @@ use crate::tally::Tally;
 /// The ledger of a repository.
 const LEDGER: &str = ".waypost/issues.jsonl";
 
-/// What a command has done.
+/// The effect of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     Done,
     Absent,
-    /// On its way from one place to another; the next try ends that.
+    /// Partly moved from one ledger to another. Repeating the command completes it.
     Between,
-    /// In pieces, which no command may leave behind.
+    /// Partly done, which is never allowed.
     Half,
-    /// What was there before is gone.
+    /// Earlier data is lost.
     Lost,
 }
 
 /// A command that writes.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// Makes ready for it and returns its arguments. The token is a text that nothing else has.
+    /// Prepares the command and returns its arguments. The token is a unique text.
     pub(crate) prepare: fn(&Scene, &str) -> Vec<String>,
     pub(crate) effect: fn(&Scene, &str, &[String]) -> Effect,
 }
 
-/// A project with a remote, a planning beside it, and a store.
+/// A project with a remote, a planning repository, and a store.
 pub(crate) struct Scene {
     pub(crate) sandbox: Sandbox,
     pub(crate) repo: PathBuf,
     way: PathBuf,
     workspace: String,
-    /// How many snapshots there were before the command.
+    /// Number of snapshots before the command.
     snapshots: Cell<usize>,
 }
 
@@ -84,18 +84,18 @@ impl Scene {
         &self.way
     }
 
-    /// The file that `strace` writes.
+    /// Returns the file that `strace` writes.
     pub(crate) fn trace(&self) -> PathBuf {
         self.sandbox.path("trace")
     }
 
-    /// Removes the locks of a git that was killed on the remote's side, as the administrator of the remote would.
+    /// Removes the locks of a killed git in the remote repository, as its administrator would.
     pub(crate) fn repair_remote(&self) {
         let mut find = self.sandbox.command("find", &self.sandbox.path("remote.git"));
         let _ = find.args([".", "-name", "*.lock", "-delete"]).status().expect("find");
     }
 
-    /// Looks at the whole with the product's own eyes.
+    /// Runs the checks of `way` itself.
     pub(crate) fn check(&self, when: &str, tally: &mut Tally) {
         for args in [&["doctor"][..], &["db", "check"], &["list", "--all"], &["task", "list"], &["ws", "list"]] {
             let run = self.way_raw(args);
@@ -109,22 +109,22 @@ impl Scene {
         text(&self.way(&["add", &format!("issue {token}")])["id"])
     }
 
-    /// Makes an issue of a contributor's planning.
+    /// Creates an issue in the planning repository of a contributor.
     fn planned(&self, token: &str) -> String {
         text(&self.way(&["-C", "../fork", "add", token])["id"])
     }
 
-    /// Tells whether the fork and the planning have an issue.
+    /// Returns whether the fork and the planning repository have an issue.
     fn places(&self, issue: &str) -> (bool, bool) {
         (self.has("fork", issue), self.has("planning", issue))
     }
 
-    /// Returns the visibility of an issue of the planning.
+    /// Returns the visibility of an issue of the planning repository.
     fn visibility(&self, issue: &str) -> String {
         text(&self.way(&["-C", "../planning", "show", issue])["visibility"])
     }
 
-    /// Makes a workflow with one task and returns the task.
+    /// Creates a workflow with one task and returns the task.
     fn task(&self, token: &str) -> String {
         self.sandbox.write(self.repo.join(".git/plan.json"), r#"{"tasks": [{"name": "only", "max_attempts": 1000}]}"#);
         self.way(&["workflow", "create", token, "--plan", ".git/plan.json", "--start"]);
@@ -163,7 +163,7 @@ fn done(is_done: bool) -> Effect {
     if is_done { Effect::Done } else { Effect::Absent }
 }
 
-/// The effect on an issue that is there before and after.
+/// Returns the effect on an issue that exists before and after.
 fn on_issue(scene: &Scene, issue: &str, is_done: impl Fn(&Value) -> bool) -> Effect {
     let shown = scene.shown(issue);
     if shown["id"] == issue { done(is_done(&shown)) } else { Effect::Lost }
@@ -174,9 +174,9 @@ fn on_task(scene: &Scene, task: &str, is_done: impl Fn(&Value) -> bool) -> Effec
     if shown["id"] == task { done(is_done(&shown)) } else { Effect::Lost }
 }
 
-fn contains(list: &Value, key: Option<&str>, wanted: &str) -> bool {
+fn contains(list: &Value, key: Option<&str>, expected: &str) -> bool {
     let value = |one: &Value| key.map_or_else(|| one.clone(), |key| one[key].clone());
-    list.as_array().into_iter().flatten().any(|one| value(one) == wanted)
+    list.as_array().into_iter().flatten().any(|one| value(one) == expected)
 }
 
 /// Every command that writes.

@@ -1,4 +1,4 @@
-//! Workloads with one kind of disturbance each: killed and stopped processes, a restarting server, a wrong clock.
+//! Workloads with one kind of fault each: killed and suspended processes, a restarting server, a wrong clock.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use crate::Torture;
 use crate::tally::Tally;
 use crate::workload::{Faults, Workload, faketime};
 
-/// A round is no longer than this: a fresh store finds other defects than an old one.
+/// Maximum length of a round: a fresh store shows other defects than an old one.
 const MAX_ROUND: Duration = Duration::from_secs(40);
 
-/// How many workers there are at once.
+/// Number of parallel workers.
 const WORKERS: usize = 12;
 
-/// Runs rounds until the time is over. `round` gets the length of its storm.
+/// Runs rounds until the time is over. `round` gets the duration of its workload.
 fn rounds(torture: &Torture, mut round: impl FnMut(&Torture, Duration) -> Tally) -> Tally {
     let mut tally = Tally::default();
     let mut dice = torture.dice();
     while tally.rounds == 0 || torture.left() > Duration::from_secs(15) {
-        // Draining and checking take about as long as a lease and half a storm.
+        // Draining and checking take about as long as a lease and half a workload.
         let time = (torture.left() / 2).clamp(Duration::from_secs(4), MAX_ROUND);
         let seed = dice.fork().0;
         let of_round =
@@ -30,7 +30,7 @@ fn rounds(torture: &Torture, mut round: impl FnMut(&Torture, Duration) -> Tally)
     tally
 }
 
-/// Leases are short, so that what a killed worker held is worked on soon.
+/// Leases are short, so that another worker soon continues the task of a killed one.
 const LEASE: Duration = Duration::from_secs(5);
 
 pub(crate) fn storm(torture: &Torture) -> Tally {
@@ -40,7 +40,7 @@ pub(crate) fn storm(torture: &Torture) -> Tally {
     })
 }
 
-/// The server is restarted every few seconds, in an orderly way or as by a crash.
+/// Restarts the server every few seconds, in an orderly way or by a crash.
 pub(crate) fn postgres(torture: &Torture) -> Tally {
     let server = Postgres::start(&[]);
     let faults = Faults { killed: 4, stopped: 2, allowed: &[8], ..Faults::default() };
@@ -51,7 +51,7 @@ pub(crate) fn postgres(torture: &Torture) -> Tally {
     })
 }
 
-/// Restarts the server again and again. Returns how often.
+/// Restarts the server repeatedly. Returns the number of restarts.
 fn restart(server: &Postgres, mut dice: Dice, time: Duration) -> u64 {
     let start = std::time::Instant::now();
     let mut restarts = 0;
@@ -67,7 +67,7 @@ fn restart(server: &Postgres, mut dice: Dice, time: Duration) -> u64 {
     restarts
 }
 
-/// Every tenth command has a wrong clock.
+/// Gives every tenth command a wrong clock.
 pub(crate) fn clock(torture: &Torture) -> Tally {
     if faketime().is_none() {
         let mut tally = Tally::default();

@@ -1,7 +1,7 @@
-//! The n-th system call of every writing command fails, or its process is killed there.
+//! Makes the n-th system call of every writing command fail, or kills its process there.
 //!
-//! `strace` injects the fault. Afterwards the exit code must be true, nothing may be half done, and the same command must
-//! work.
+//! `strace` injects the fault. Afterwards the exit code must match the effect, nothing may be half done, and the same
+//! command must work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -16,19 +16,19 @@ use crate::Torture;
 use crate::scene::{CASES, Case, Effect, Scene};
 use crate::tally::Tally;
 
-/// No command takes longer, whatever fails.
+/// Maximum time of a command, with any fault.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// After so many rounds a scene is thrown away, with all that has piled up in it.
+/// Number of rounds after which a scene is replaced, because data piles up in it.
 const MAX_ROUNDS: u64 = 40;
 
-/// How many faults of a case are tried before it is another one's turn.
-const ROUNDS_PER_TURN: usize = 4;
+/// Number of faults of a case before the next case.
+const FAULTS_PER_TURN: usize = 4;
 
-/// How many scenes there are at once.
+/// Number of parallel scenes.
 const THREADS: u64 = 3;
 
-/// System calls, and the errors that they may return in real life.
+/// System calls, and the errors that they return in practice.
 const ERRORS: &[(&str, &[&str])] = &[
     ("openat", &["EIO", "EMFILE", "ENOSPC"]),
     ("read", &["EIO", "EINTR"]),
@@ -55,7 +55,7 @@ const ERRORS: &[(&str, &[&str])] = &[
 struct Fault {
     case: &'static Case,
     call: &'static str,
-    /// As `strace` wants it: `error=EIO` or `signal=KILL`.
+    /// In the syntax of `strace`: `error=EIO` or `signal=KILL`.
     how: String,
     number: usize,
 }
@@ -77,21 +77,21 @@ pub(crate) fn kills(torture: &Torture) -> Tally {
     })
 }
 
-/// Returns the ways in which a system call fails.
+/// A function that returns the ways in which a system call fails.
 type Ways = fn(&(&'static str, &[&str])) -> Vec<(&'static str, String)>;
 
-/// A case, and the faults of it that are still to be tried. None until it was watched once.
+/// A case and its remaining faults. None until it was traced once.
 type SweepStep = (&'static Case, Option<Vec<Fault>>);
 
 fn sweep(torture: &Torture, ways: Ways) -> Tally {
     let mut tally = Tally::default();
     if strace().is_none() {
-        tally.violation("strace is missing, or may not watch processes here; leave this part out with --without");
+        tally.violation("strace is missing, or may not trace processes here; skip this part with --without");
         return tally;
     }
-    let mut turns: Vec<SweepStep> = CASES.iter().map(|case| (case, None)).collect();
-    torture.dice().shuffle(&mut turns);
-    let (queue, results) = (Mutex::new(VecDeque::from(turns)), Mutex::new(tally));
+    let mut steps: Vec<SweepStep> = CASES.iter().map(|case| (case, None)).collect();
+    torture.dice().shuffle(&mut steps);
+    let (queue, results) = (Mutex::new(VecDeque::from(steps)), Mutex::new(tally));
     std::thread::scope(|scope| {
         for number in 0..THREADS {
             let (queue, results) = (&queue, &results);
@@ -108,9 +108,9 @@ fn sweep(torture: &Torture, ways: Ways) -> Tally {
     results.into_inner().expect("results")
 }
 
-/// Returns all faults of a case: it is watched once, to see which calls it makes.
+/// Returns all faults of a case. It traces the command once, to count its system calls.
 fn plan(scene: &Scene, case: &'static Case, ways: Ways, dice: &mut Dice, tally: &mut Tally) -> Vec<Fault> {
-    let args = (case.prepare)(scene, &format!("watched{}", dice.fork().0));
+    let args = (case.prepare)(scene, &format!("traced{}", dice.fork().0));
     let calls: Vec<&str> = ERRORS.iter().map(|(call, _)| *call).collect();
     let (run, _) = finish(traced(scene, &args, &[&format!("trace={}", calls.join(","))]));
     if run.code != 0 {
@@ -119,14 +119,14 @@ fn plan(scene: &Scene, case: &'static Case, ways: Ways, dice: &mut Dice, tally: 
     let counts = count(&std::fs::read_to_string(scene.trace()).unwrap_or_default());
     let mut all = Vec::new();
     for (call, how) in ERRORS.iter().flat_map(ways) {
-        let most = counts.get(call).copied().unwrap_or_default();
-        all.extend((1..=most).map(|number| Fault { case, call, how: how.clone(), number }));
+        let count = counts.get(call).copied().unwrap_or_default();
+        all.extend((1..=count).map(|number| Fault { case, call, how: how.clone(), number }));
     }
     dice.shuffle(&mut all);
     all
 }
 
-/// Counts the calls of the process that made the most of each.
+/// Returns, for each system call, the highest count of any process.
 fn count(trace: &str) -> BTreeMap<String, usize> {
     let mut of_process: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for line in trace.lines() {
@@ -135,18 +135,18 @@ fn count(trace: &str) -> BTreeMap<String, usize> {
         let Some((call, _)) = rest.trim_start().split_once('(') else { continue };
         *of_process.entry((process, call)).or_default() += 1;
     }
-    let mut most: BTreeMap<String, usize> = BTreeMap::new();
+    let mut highest: BTreeMap<String, usize> = BTreeMap::new();
     for ((_, call), number) in of_process {
-        let known = most.entry(call.to_owned()).or_default();
+        let known = highest.entry(call.to_owned()).or_default();
         *known = number.max(*known);
     }
-    most
+    highest
 }
 
 fn traced(scene: &Scene, args: &[String], expressions: &[&str]) -> Command {
     let mut command = scene.sandbox.command("strace", &scene.repo);
     command.env_remove("WAYPOST_TEST_CLOCK").args(["-f", "-o"]).arg(scene.trace());
-    // It is quicker, but then `strace` sends no signals.
+    // This is faster, but `strace` cannot send signals with it.
     if !expressions.iter().any(|expression| expression.contains("signal=")) {
         command.arg("--seccomp-bpf");
     }
@@ -157,7 +157,7 @@ fn traced(scene: &Scene, args: &[String], expressions: &[&str]) -> Command {
     command
 }
 
-/// Waits for a command, but not for ever. Returns how it ended and whether a signal killed it.
+/// Waits for a command, at most `COMMAND_TIMEOUT`. Returns its result and whether a signal killed it.
 fn finish(mut command: Command) -> (Run, bool) {
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().expect("strace and way");
@@ -173,13 +173,13 @@ fn finish(mut command: Command) -> (Run, bool) {
     let output = child.wait_with_output().expect("a child");
     let mut run = Run::of(&output);
     if is_late {
-        run.code = HANGS;
+        run.code = TIMED_OUT;
     }
     (run, output.status.signal() == Some(9) && !is_late)
 }
 
-/// Stands for the exit code of a command that did not end.
-const HANGS: i32 = -2;
+/// The exit code for a command that did not end in time.
+const TIMED_OUT: i32 = -2;
 
 /// A thread that tries faults.
 struct Sweeper<'a> {
@@ -191,12 +191,12 @@ struct Sweeper<'a> {
 }
 
 impl Sweeper<'_> {
-    /// Tries faults until the time is over, in scenes that are made anew now and then.
+    /// Tries faults until the time is over. Replaces the scene after `MAX_ROUNDS`.
     fn work(mut self) -> Tally {
         while !self.torture.is_over() && !self.queue.lock().expect("cases").is_empty() {
             let scene = Scene::new(self.torture);
             let (before, end) = (self.tally.violations.len(), self.tally.rounds + MAX_ROUNDS);
-            while self.tally.rounds < end && self.tally.violations.len() == before && self.turn(&scene) {}
+            while self.tally.rounds < end && self.tally.violations.len() == before && self.try_next_case(&scene) {}
             if self.tally.violations.len() == before {
                 scene.check("after the faults", &mut self.tally);
             }
@@ -207,13 +207,13 @@ impl Sweeper<'_> {
         self.tally
     }
 
-    /// Tries a few faults of the next case. Returns whether there was one, and time for it.
-    fn turn(&mut self, scene: &Scene) -> bool {
+    /// Tries a few faults of the next case. Returns whether there is time for more.
+    fn try_next_case(&mut self, scene: &Scene) -> bool {
         let next = self.queue.lock().expect("cases").pop_front();
         let Some((case, faults)) = next else { return false };
         let before = self.tally.violations.len();
         let mut faults = faults.unwrap_or_else(|| plan(scene, case, self.ways, &mut self.dice, &mut self.tally));
-        for _ in 0..ROUNDS_PER_TURN {
+        for _ in 0..FAULTS_PER_TURN {
             if self.tally.violations.len() > before || self.torture.is_over() {
                 break;
             }
@@ -235,36 +235,36 @@ fn round(scene: &Scene, fault: &Fault, dice: &mut Dice, tally: &mut Tally) {
     let (run, is_killed) = finish(traced(scene, &args, &[&format!("trace={}", fault.call), &fault.inject()]));
     tally.rounds += 1;
     tally.kills += u64::from(is_killed);
-    let is_met = std::fs::read_to_string(scene.trace()).is_ok_and(|trace| trace.contains("INJECTED")) || is_killed;
-    tally.faults += u64::from(is_met);
+    let is_injected = std::fs::read_to_string(scene.trace()).is_ok_and(|trace| trace.contains("INJECTED")) || is_killed;
+    tally.faults += u64::from(is_injected);
     tally.acknowledged += u64::from(run.code == 0);
-    let told = format!("{} with {}: {:?}: {}", case.name, fault.inject(), args, run.whole());
-    if is_not_ours(&run) {
+    let description = format!("{} with {}: {:?}: {}", case.name, fault.inject(), args, run.whole());
+    if is_outside_waypost(&run) {
         return;
     }
     let effect = (case.effect)(scene, &token, &args);
     if let Some(wrong) = judge(&run, is_killed, effect) {
-        return tally.violation(format!("{wrong}: {told}"));
+        return tally.violation(format!("{wrong}: {description}"));
     }
     if effect != Effect::Done {
         scene.repair_remote();
         let again = scene.way_raw(&args);
         let effect = (case.effect)(scene, &token, &args);
         if again.code != 0 || effect != Effect::Done {
-            tally.violation(format!("does not work afterwards ({effect:?}): {told}\nthen: {}", again.whole()));
+            tally.violation(format!("does not work afterwards ({effect:?}): {description}\nthen: {}", again.whole()));
         }
     }
 }
 
-/// The loader of programs is not ours. Neither is the standard library, which panics if a pipe cannot be read: a pipe has no
-/// disk behind it, so that happens only under `strace`.
-fn is_not_ours(run: &Run) -> bool {
+/// Returns whether the failure is not one of Waypost: the dynamic loader failed, or the standard library panicked because it
+/// could not read a pipe. A pipe has no disk, so that happens only under `strace`.
+fn is_outside_waypost(run: &Run) -> bool {
     let is_in = |file: &str| run.stderr.contains(&format!("library/std/src/{file}"));
     let is_pipe = run.code == 101 && (is_in("process.rs") || is_in("sys/process/"));
     is_pipe || run.code == 127 || run.stderr.contains("error while loading shared libraries")
 }
 
-/// Returns what is wrong with how a command ended, given what it did.
+/// Returns the violation, if the exit code does not match the effect.
 fn judge(run: &Run, is_killed: bool, effect: Effect) -> Option<&'static str> {
     let says = |text: &str| run.stderr.contains(text);
     match effect {
@@ -276,17 +276,17 @@ fn judge(run: &Run, is_killed: bool, effect: Effect) -> Option<&'static str> {
         return None;
     }
     match run.code {
-        HANGS => Some("does not end"),
+        TIMED_OUT => Some("does not end"),
         0 if effect != Effect::Done => Some("acknowledged, but missing"),
         0 => None,
         101 | 134 | 139 => Some("panic"),
         _ if says("panicked") => Some("panic"),
         1 => Some("internal error"),
-        // A file that the caller named is the caller's.
-        2 if !says("cannot read") => Some("alleged misuse"),
-        9 => Some("alleged damage"),
+        // The caller is responsible for a file that the caller named.
+        2 if !says("cannot read") => Some("false usage error"),
+        9 => Some("false report of damage"),
         _ if effect == Effect::Done && (says("nothing was") || says("cannot write the ledger")) => {
-            Some("done, although the error denies it")
+            Some("done, but the error denies it")
         }
         _ => None,
     }

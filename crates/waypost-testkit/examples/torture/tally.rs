@@ -1,17 +1,17 @@
-//! What a part counted, and what it found.
+//! The counters and the violations of a part.
 
 use std::fmt;
 
-/// The most violations that are kept: one defect shows itself again and again.
+/// Maximum number of recorded violations: one defect can cause many.
 const MAX_VIOLATIONS: usize = 200;
 
-/// The directories of so many violations are kept.
+/// Maximum number of violations whose directories are kept.
 const MAX_EVIDENCE: usize = 20;
 
-/// A violation is cut to this length; its evidence has all of it.
-const MAX_LENGTH: usize = 600;
+/// Maximum length of the text of a violation. The evidence has the rest.
+const MAX_TEXT_CHARS: usize = 600;
 
-/// What a part counted, and what it found.
+/// The counters and the violations of a part.
 #[derive(Default, Clone)]
 pub(crate) struct Tally {
     pub(crate) rounds: u64,
@@ -22,16 +22,16 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Notes a violation and says so at once.
+    /// Records and prints a violation.
     pub(crate) fn violation(&mut self, text: impl Into<String>) {
-        let text: String = text.into().chars().take(MAX_LENGTH).collect();
+        let text: String = text.into().chars().take(MAX_TEXT_CHARS).collect();
         if self.violations.len() < MAX_VIOLATIONS {
             println!("VIOLATION {text}");
             self.violations.push(text);
         }
     }
 
-    /// Tells whether the evidence of the violations since `before` is kept: that of the first few is enough.
+    /// Returns whether to keep the evidence of the violations since `before`: that of the first few is enough.
     pub(crate) fn is_worth_keeping(&self, before: usize) -> bool {
         self.violations.len() > before && before < MAX_EVIDENCE
     }
@@ -44,7 +44,7 @@ impl Tally {
         self.violations.extend(other.violations);
     }
 
-    /// Returns a line of the closing table.
+    /// Returns a line of the summary table.
     pub(crate) fn row(&self, name: &str) -> String {
         let Tally { rounds, faults, kills, acknowledged, violations } = self;
         format!("{name:<10} {rounds:>8} {faults:>8} {kills:>8} {acknowledged:>13} {:>11}", violations.len())

@@ -1,4 +1,4 @@
-//! Real processes at work on one store and one ledger, disturbed at random, with a history of all they did.
+//! Real processes on one store and one ledger, with random faults and a recorded history.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -16,34 +16,34 @@ use waypost_testkit::{Dice, Run, Sandbox, pass};
 use crate::Torture;
 use crate::tally::Tally;
 
-/// How many tasks a workflow of the workload has.
+/// Number of tasks of a workflow.
 const TASKS: usize = 20;
 
-/// How long healthy workers may get nothing done, after every lease has ended.
+/// Maximum time in which healthy workers finish no task, after every lease has expired.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long healthy workers may take for all tasks.
+/// Maximum time of healthy workers for all tasks.
 const MAX_DRAIN: Duration = Duration::from_mins(5);
 
-/// Faults of a workload.
+/// The faults of a workload.
 #[derive(Default, Clone)]
 pub(crate) struct Faults {
-    /// How many of a hundred commands are killed, and how many are stopped for a while.
+    /// Percentage of commands that are killed, and that are suspended for a while.
     pub(crate) killed: u64,
     pub(crate) stopped: u64,
-    /// Shifts of the clock, one of which every tenth command sees.
+    /// Shifts of the clock. Every tenth command gets one of them.
     pub(crate) shifts: &'static [&'static str],
-    /// Exit codes that the faults explain.
+    /// Exit codes that the faults can cause.
     pub(crate) allowed: &'static [i32],
 }
 
-/// One store, its workers, and the history of what they did.
+/// One store, its workers, and their history.
 pub(crate) struct Workload {
     pub(crate) sandbox: Sandbox,
     repo: PathBuf,
     store: Option<String>,
     faults: Faults,
-    /// How long a claim lasts.
+    /// The duration of a lease.
     lease: Duration,
     start: Instant,
     history: Mutex<File>,
@@ -54,7 +54,7 @@ pub(crate) struct Workload {
     counts: [AtomicU64; 3],
 }
 
-/// An answer: the exit code, None if the process was killed, and what it said.
+/// A reply: the exit code, None if the process was killed, and the answer.
 struct Reply {
     code: Option<i32>,
     answer: Value,
@@ -65,13 +65,13 @@ impl Reply {
         self.code == Some(0)
     }
 
-    /// It may have happened or not.
+    /// Returns whether the command may or may not have had an effect.
     fn is_unknown(&self) -> bool {
         self.code.is_none_or(|code| code == 8)
     }
 }
 
-/// A worker: its name and its luck.
+/// A worker: its name and its random numbers.
 struct Worker<'a> {
     load: &'a Workload,
     name: String,
@@ -103,8 +103,8 @@ impl Workload {
         }
     }
 
-    /// Lets workers work until the deadline while something disturbs them, which returns how often it did. Then lets
-    /// healthy ones finish everything, and checks the history.
+    /// Runs workers for a time while `disturb` injects faults and returns their number. Then healthy workers finish all
+    /// tasks, and the history is checked.
     pub(crate) fn run(
         self,
         torture: &Torture,
@@ -116,7 +116,7 @@ impl Workload {
         let until = Instant::now() + time;
         let names: Vec<String> = (0..workers).map(|number| format!("w{number}")).collect();
         for name in &names {
-            self.peace(&["agent", "register", name]);
+            self.run_without_faults(&["agent", "register", name]);
         }
         self.plan();
         std::thread::scope(|scope| {
@@ -148,12 +148,12 @@ impl Workload {
         command
     }
 
-    /// Runs a command without faults, which must succeed, and returns its data.
-    fn peace(&self, args: &[&str]) -> Value {
+    /// Runs a command without faults, and returns its data.
+    fn run_without_faults(&self, args: &[&str]) -> Value {
         let until = Instant::now() + Duration::from_mins(1);
         loop {
             let run = Run::of(&self.command(args).output().expect("way"));
-            // A server that is just being started again is not there for a moment.
+            // A restarting server is unavailable for a moment.
             if run.code == 8 && self.faults.allowed.contains(&8) && Instant::now() < until {
                 continue;
             }
@@ -162,7 +162,7 @@ impl Workload {
         }
     }
 
-    /// Makes a workflow whose tasks do not run out of attempts.
+    /// Creates a workflow whose tasks do not run out of attempts.
     fn plan(&self) {
         let mut workflows = self.workflows.lock().expect("workflows");
         let name = format!("flow{}", workflows.len());
@@ -170,7 +170,7 @@ impl Workload {
         let file = format!("{name}.json");
         let plan = json!({"tasks": (0..TASKS).map(task).collect::<Vec<_>>()});
         self.sandbox.write(self.repo.join(&file), plan.to_string());
-        self.peace(&["workflow", "create", &name, "--plan", &file, "--start", "--key", &name]);
+        self.run_without_faults(&["workflow", "create", &name, "--plan", &file, "--start", "--key", &name]);
         workflows.push(name);
     }
 
@@ -186,8 +186,8 @@ impl Workload {
     fn operate(&self, worker: &str, dice: Option<&mut Dice>, does: &Value, args: &[&str]) -> Reply {
         let op = self.next.fetch_add(1, Ordering::Relaxed);
         let mut command = self.command(args);
-        let fate = dice.map_or(Fate::Spared, |dice| self.fate(dice));
-        if let Fate::Shifted(shift) = fate {
+        let fault = dice.map_or(Fault::None, |dice| self.fault(dice));
+        if let Fault::Shifted(shift) = fault {
             let library = faketime().expect("libfaketime");
             command.env("LD_PRELOAD", library).env("FAKETIME", shift).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
@@ -195,54 +195,54 @@ impl Workload {
             &json!({"line": "start", "op": op, "time": self.now(), "process": worker, "args": args, "does": does}),
         );
         let mut child = command.spawn().expect("way");
-        // The child is ours to wait for, so its number cannot be another's yet.
+        // The process id is not reused before this process waits for its child.
         let pid = Pid::from_child(&child);
-        match fate {
-            Fate::Killed(after) => {
+        match fault {
+            Fault::Killed(after) => {
                 pass(after);
-                child.kill().expect("a process of our own");
+                child.kill().expect("a child process");
             }
-            Fate::Stopped(after, time) => {
+            Fault::Stopped(after, time) => {
                 pass(after);
                 let _ = kill_process(pid, Signal::STOP);
                 pass(time);
                 let _ = kill_process(pid, Signal::CONT);
             }
-            Fate::Spared | Fate::Shifted(_) => {}
+            Fault::None | Fault::Shifted(_) => {}
         }
         let output = child.wait_with_output().expect("way");
         let is_killed = output.status.signal() == Some(9);
         let code = (!is_killed).then(|| Run::of(&output).code);
-        let said = if code == Some(0) { &output.stdout } else { &output.stderr };
+        let printed = if code == Some(0) { &output.stdout } else { &output.stderr };
         let mut answer: Value =
-            serde_json::from_slice(said).unwrap_or_else(|_| json!({"data": String::from_utf8_lossy(said)}));
+            serde_json::from_slice(printed).unwrap_or_else(|_| json!({"data": String::from_utf8_lossy(printed)}));
         let answer = if code == Some(0) { answer["data"].take() } else { answer };
         self.record(&json!({"line": "end", "op": op, "time": self.now(), "code": code, "answer": answer}));
-        self.counts[0].fetch_add(u64::from(!matches!(fate, Fate::Spared)), Ordering::Relaxed);
+        self.counts[0].fetch_add(u64::from(!matches!(fault, Fault::None)), Ordering::Relaxed);
         self.counts[1].fetch_add(u64::from(is_killed), Ordering::Relaxed);
         self.counts[2].fetch_add(u64::from(code == Some(0)), Ordering::Relaxed);
         Reply { code, answer }
     }
 
-    fn fate(&self, dice: &mut Dice) -> Fate {
+    fn fault(&self, dice: &mut Dice) -> Fault {
         let drawn = dice.below(100);
         let after = Duration::from_micros(dice.below(80_000));
         if drawn < self.faults.killed {
-            return Fate::Killed(after);
+            return Fault::Killed(after);
         }
         if drawn < self.faults.killed + self.faults.stopped {
-            // One in five wakes up after its lease has ended.
+            // One in five resumes after its lease has expired.
             let long = if dice.percent(20) { self.lease + Duration::from_secs(1) } else { Duration::from_millis(300) };
-            return Fate::Stopped(after, long);
+            return Fault::Stopped(after, long);
         }
         if !self.faults.shifts.is_empty() && dice.percent(10) {
             let shift: &&str = dice.pick(self.faults.shifts);
-            return Fate::Shifted(shift);
+            return Fault::Shifted(shift);
         }
-        Fate::Spared
+        Fault::None
     }
 
-    /// Finishes every task with healthy workers. They go on as long as anything gets done.
+    /// Finishes every task with healthy workers. They continue as long as they make progress.
     fn drain(&self, tally: &mut Tally) {
         let limit = self.lease + DRAIN_TIMEOUT;
         let end = Instant::now() + MAX_DRAIN;
@@ -262,17 +262,17 @@ impl Workload {
             }
         });
         if !self.is_drained() {
-            tally.violation(format!("tasks are stuck: nothing was done for {limit:.0?} after the faults ended"));
+            tally.violation(format!("tasks are stuck: no progress for {limit:.0?} after the faults ended"));
         }
     }
 
     fn is_drained(&self) -> bool {
-        self.peace(&["workflow", "list", "--limit", "0"]).as_array().is_some_and(Vec::is_empty)
+        self.run_without_faults(&["workflow", "list", "--limit", "0"]).as_array().is_some_and(Vec::is_empty)
     }
 
-    /// Records everything that the commands say at the end.
+    /// Records the final state as the commands report it.
     fn record_state(&self) {
-        let list = |args: &[&str]| self.peace(args).as_array().cloned().unwrap_or_default();
+        let list = |args: &[&str]| self.run_without_faults(args).as_array().cloned().unwrap_or_default();
         let (mut tasks, mut checkpoints) = (Vec::new(), Vec::new());
         for workflow in self.workflows.lock().expect("workflows").iter() {
             tasks.extend(list(&["task", "list", "--workflow", workflow, "--limit", "0"]));
@@ -295,7 +295,7 @@ impl Workload {
         }));
     }
 
-    /// Lets the checker look at the history, and the product at itself.
+    /// Checks the history with the checker, and the store with `way` itself.
     fn check(&self, torture: &Torture, tally: &mut Tally) {
         let checked =
             Command::new(&torture.checker).arg(self.sandbox.path("history.jsonl")).output().expect("the checker");
@@ -304,7 +304,7 @@ impl Workload {
             tally.violation(line);
         }
         if checked.code != 0 && tally.violations.is_empty() {
-            tally.violation(format!("the checker ended with {}", checked.code));
+            tally.violation(format!("the checker ended with exit code {}", checked.code));
         }
         if !self.faults.shifts.is_empty() {
             let _ = self.command(&["doctor", "--fix"]).output().expect("way");
@@ -319,16 +319,16 @@ impl Workload {
     }
 }
 
-/// What happens to a command.
-enum Fate {
-    Spared,
+/// The fault of a command.
+enum Fault {
+    None,
     Killed(Duration),
     Stopped(Duration, Duration),
     Shifted(&'static str),
 }
 
 impl<'a> Worker<'a> {
-    /// A worker that no fault meets.
+    /// Creates a worker without faults.
     fn healthy(load: &'a Workload, name: String) -> Worker<'a> {
         Worker { load, name, others: Vec::new(), dice: Dice(u64::MAX), written: 0 }
     }
@@ -349,8 +349,8 @@ impl<'a> Worker<'a> {
         self.load.operate(&self.name, dice, does, args)
     }
 
-    /// Repeats an operation with its key until its outcome is known; the key makes it happen once.
-    fn insist(&mut self, does: &Value, args: &[&str]) -> Reply {
+    /// Retries an operation with its key until its outcome is known. The key makes it happen once.
+    fn retry_until_known(&mut self, does: &Value, args: &[&str]) -> Reply {
         let mut reply = self.operate(does, args);
         for _ in 0..5 {
             if !reply.is_unknown() {
@@ -361,20 +361,20 @@ impl<'a> Worker<'a> {
         reply
     }
 
-    /// Returns a text that nothing else has.
+    /// Returns a unique text.
     fn fresh(&mut self, what: &str) -> String {
         self.written += 1;
         format!("{what}-{}-{}", self.name, self.written)
     }
 
-    /// Claims a task, notes something, and ends the attempt.
+    /// Claims a task, records a checkpoint, and ends the attempt.
     fn task(&mut self) {
         let name = self.name.clone();
         let ttl = format!("{}s", self.load.lease.as_secs());
         let claim = ["task", "claim", "--agent", &name, "--ttl", &ttl, "--budget", "100"];
         let reply = self.operate(&json!({"kind": "claim", "agent": name}), &claim);
         if !reply.is_ok() {
-            // The first worker sees to it that there is something to do.
+            // The first worker creates new tasks.
             if reply.code == Some(6) && name == "w0" {
                 self.load.plan();
             }
@@ -390,7 +390,7 @@ impl<'a> Worker<'a> {
         let note = ["task", "checkpoint", task, "--type", "progress", "--summary", &text];
         if self.dice.percent(50) {
             let does = json!({"kind": "checkpoint", "task": task, "epoch": epoch, "text": text, "key": text});
-            self.insist(&does, &[&note[..], &held, &["--key", &text]].concat());
+            self.retry_until_known(&does, &[&note[..], &held, &["--key", &text]].concat());
         } else {
             let does = json!({"kind": "checkpoint", "task": task, "epoch": epoch, "text": text});
             self.operate(&does, &[&note[..], &held].concat());
@@ -413,7 +413,7 @@ impl<'a> Worker<'a> {
         let (name, text) = (self.name.clone(), self.fresh("message"));
         let to = self.dice.pick(&self.others).clone();
         let does = json!({"kind": "send", "from": name, "to": to, "text": text, "key": text});
-        self.insist(&does, &["msg", "send", &to, &text, "--agent", &name, "--key", &text]);
+        self.retry_until_known(&does, &["msg", "send", &to, &text, "--agent", &name, "--key", &text]);
     }
 
     fn read_message(&mut self) {
@@ -427,7 +427,7 @@ impl<'a> Worker<'a> {
     fn issue(&mut self) {
         let known = self.load.issues.lock().expect("issues").clone();
         let (issue, text) = (self.dice.below(known.len() as u64 + 1), self.fresh("text"));
-        let Some(issue) = known.get(usize::try_from(issue).expect("a place in a list")) else {
+        let Some(issue) = known.get(usize::try_from(issue).expect("an index")) else {
             let reply = self.operate(&json!({"kind": "add", "text": text}), &["add", &text]);
             if let Some(id) = reply.answer["id"].as_str().filter(|_| reply.is_ok()) {
                 self.load.issues.lock().expect("issues").push(id.to_owned());
