@@ -1,5 +1,5 @@
-//! What developers and CI run. It has no dependencies, so that it is there at once.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it talks to the developer")]
+//! The tasks of developers and CI. It has no dependencies, so that it builds quickly.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints for the developer")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -11,22 +11,22 @@ mod tools;
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [FILTER]    install what the tests need, check formatting, lints and docs, run all tests and a short torture
-  test --without PART  the same, where a part of the torture is impossible: power cuts need root
-  ci               test, then the README's first command and the benchmarks' bars
-  torture          kill, stop, fault, race and cut the power of the real binary for 30 minutes
-  bench            measure the bars of starting, as ratios to starting a trivial program
-  bench ledger     measure the bars of issues, with ledgers of up to 100,000
-  bench store      measure operations on stores of up to 1,000,000 tasks, also on PostgreSQL
-  bench server     measure operations over HTTP, with up to 150 clients, and the server's memory
-  bench workspace  measure the bars of workspaces, with a repository of 20,000 files
-  docs             write docs/commands.md and what tests expect of outputs anew, build the API docs
+  test [FILTER]    install the test tools, check formatting, lints and docs, run all tests and a short torture
+  test --without PART  the same without a part of the torture, e.g. power, which needs root
+  ci               test, then the first command of the README and the start-up benchmark
+  torture          run the real binary under kills, faults, races and power cuts for 30 minutes
+  bench            measure start-up, relative to a trivial program
+  bench ledger     measure commands on ledgers of up to 100,000 issues
+  bench store      measure operations on stores of up to 1,000,000 tasks, on SQLite and PostgreSQL
+  bench server     measure operations over HTTP with up to 150 clients, and the memory of the server
+  bench workspace  measure workspaces of a repository of 20,000 files
+  docs             regenerate docs/commands.md and the expected outputs of tests, build the API docs
 
 Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, races, faults, kills, power,
 postgres and clock
-Options of bench: --enforce makes a missed bar an error, --rounds N measures at most N times";
+Options of bench: --enforce fails on a missed bar, --rounds N measures at most N times";
 
-/// What went wrong, in words.
+/// A result with the error message as text.
 type Result<T = (), E = String> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
@@ -56,20 +56,20 @@ fn test_some(filter: &str) -> Result {
     run(tools::install().for_tests(cargo(["test", "--workspace", "--locked"])).arg(filter))
 }
 
-/// Checks everything, with a short torture at the end.
+/// Runs all checks and tests, and a short torture.
 fn test(options: &[&str]) -> Result {
     let tools = tools::install();
     check()?;
     run(&mut tools.for_tests(cargo(["test", "--workspace", "--locked"])))?;
     torture(&tools, &[SHORT_TORTURE, options].concat())?;
-    println!("Formatting, lints, documents, tests and a short torture: everything passed.");
+    println!("Passed: formatting, lints, documentation, tests and a short torture.");
     Ok(())
 }
 
-/// The torture that every test run contains: always the same faults, at other moments.
+/// The torture of every test run. The seed fixes the faults, but not their timing.
 const SHORT_TORTURE: &[&str] = &["--minutes", "2.5", "--seed", "1"];
 
-/// Builds what the tests have built already, and tortures it.
+/// Builds `way` and the torture, and runs it.
 fn torture(tools: &tools::Tools, options: &[&str]) -> Result {
     let programs = ["--bin", "way", "--example", "torture", "--example", "check_history"];
     run(cargo(["build", "--workspace", "--locked"]).args(programs))?;
@@ -77,12 +77,12 @@ fn torture(tools: &tools::Tools, options: &[&str]) -> Result {
     run(tools.for_tests(Command::new(torture)).args(options))
 }
 
-/// The directory that cargo builds in.
+/// Returns the target directory of cargo.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Everything that reads the code without running it, quickest first.
+/// Runs the static checks, the fastest first.
 fn check() -> Result {
     run(&mut cargo(["fmt", "--all", "--check"]))?;
     tidy::check(&root())?;
@@ -107,7 +107,7 @@ fn docs() -> Result {
     run(&mut cargo(["doc", "--workspace", "--no-deps", "--locked"]))
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
 }

@@ -1,17 +1,17 @@
-//! House rules that no compiler checks.
+//! Rules of this repository that no compiler checks.
 
 use std::path::{Path, PathBuf};
 
 use crate::Result;
 
-/// More crates than this are more than we can answer for. Raise it with a reason in the commit.
-const MOST_CRATES: usize = 260;
+/// Maximum number of crates in `Cargo.lock`. Raise it only with a reason in the commit.
+const MAX_CRATES: usize = 260;
 
-/// Crates we do not use, for their licences.
-const NEVER: &[&str] = &["fsqlite", "asupersync", "beads_rust", "mcp_agent_mail"];
+/// Crates whose licences do not allow their use.
+const FORBIDDEN_CRATES: &[&str] = &["fsqlite", "asupersync", "beads_rust", "mcp_agent_mail"];
 
-/// What may stand in the repository's root.
-const ROOT: &[&str] = &[
+/// The files and directories that the root of the repository may contain.
+const ROOT_ENTRIES: &[&str] = &[
     ".cargo",
     ".ci",
     ".git",
@@ -34,8 +34,10 @@ const ROOT: &[&str] = &[
     "xtask",
 ];
 
-/// Where programs are started: version control tools, and the commands of jobs.
+/// The files that start programs: version control tools, and the commands of jobs.
 const RUNNERS: &[&str] = &["crates/waypost-workspace/src/vcs/run.rs", "crates/waypost-workspace/src/jobs.rs"];
+
+const MAX_ARCHITECTURE_LINES: usize = 300;
 
 pub(crate) fn check(root: &Path) -> Result {
     let mut complaints = Vec::new();
@@ -49,28 +51,28 @@ pub(crate) fn check(root: &Path) -> Result {
         let text = read(file)?;
         let name = file.strip_prefix(root).unwrap_or(file).display();
         if !text.starts_with("//! ") {
-            complaints.push(format!("{name} does not say in its first line what it is for"));
+            complaints.push(format!("{name} does not start with a //! comment"));
         }
-        // Put together here, so that this file does not contain what it looks for.
+        // The words are concatenated, so that this file does not contain them.
         for (word, homes, why) in [
-            (["process::", "{Command"].concat(), RUNNERS, "programs are started in vcs/run.rs and jobs.rs"),
-            (["process::", "{Child, Command"].concat(), RUNNERS, "programs are started in vcs/run.rs and jobs.rs"),
-            (["process::", "Command"].concat(), RUNNERS, "programs are started in vcs/run.rs and jobs.rs"),
+            (["process::", "{Command"].concat(), RUNNERS, "only vcs/run.rs and jobs.rs start programs"),
+            (["process::", "{Child, Command"].concat(), RUNNERS, "only vcs/run.rs and jobs.rs start programs"),
+            (["process::", "Command"].concat(), RUNNERS, "only vcs/run.rs and jobs.rs start programs"),
             (
                 ["env::", "var"].concat(),
                 &["crates/waypost/src/environment.rs"],
-                "the environment is read in environment.rs",
+                "only environment.rs reads the environment",
             ),
         ] {
-            let is_product = file.components().any(|part| part.as_os_str() == "src") && !is_for_tests(file, root);
+            let is_product = file.components().any(|part| part.as_os_str() == "src") && !is_for_developers(file, root);
             if is_product && text.contains(&word) && !homes.iter().any(|home| file == &root.join(home)) {
                 complaints.push(format!("{name} contains {word}: {why}"));
             }
         }
         for (bad, why) in [
-            (["#[ig", "nore"].concat(), "a test that does not run proves nothing"),
+            (["#[ig", "nore"].concat(), "every test must run"),
             (["thread::sl", "eep"].concat(), "wait for a condition instead"),
-            (["#[al", "low("].concat(), "say #[expect(.., reason)]"),
+            (["#[al", "low("].concat(), "use #[expect(.., reason)]"),
         ] {
             if text.contains(&bad) {
                 complaints.push(format!("{name} contains {bad}: {why}"));
@@ -81,20 +83,20 @@ pub(crate) fn check(root: &Path) -> Result {
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
-/// Tells whether a file is for developers, and not part of the product.
-fn is_for_tests(file: &Path, root: &Path) -> bool {
+/// Returns whether a file is for developers and not part of the product.
+fn is_for_developers(file: &Path, root: &Path) -> bool {
     [root.join("xtask"), root.join("crates/waypost-testkit")].iter().any(|dir| file.starts_with(dir))
 }
 
 fn check_lock_file(root: &Path, complaints: &mut Vec<String>) -> Result {
     let lock = read(&root.join("Cargo.lock"))?;
     let names: Vec<&str> = lock.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).collect();
-    println!("Cargo.lock has {} crates, of at most {MOST_CRATES}", names.len());
-    if names.len() > MOST_CRATES {
-        complaints.push(format!("Cargo.lock has {} crates, more than {MOST_CRATES}", names.len()));
+    println!("Cargo.lock has {} crates of at most {MAX_CRATES}", names.len());
+    if names.len() > MAX_CRATES {
+        complaints.push(format!("Cargo.lock has {} crates, more than {MAX_CRATES}", names.len()));
     }
-    for name in names.iter().filter(|name| NEVER.iter().any(|never| name.starts_with(never))) {
-        complaints.push(format!("{name} may not be used, for its licence"));
+    for name in names.iter().filter(|name| FORBIDDEN_CRATES.iter().any(|forbidden| name.starts_with(forbidden))) {
+        complaints.push(format!("{name} is not allowed, because of its licence"));
     }
     Ok(())
 }
@@ -102,18 +104,18 @@ fn check_lock_file(root: &Path, complaints: &mut Vec<String>) -> Result {
 fn check_root(root: &Path, complaints: &mut Vec<String>) -> Result {
     for entry in std::fs::read_dir(root).map_err(|error| error.to_string())? {
         let name = entry.map_err(|error| error.to_string())?.file_name();
-        if !ROOT.iter().any(|known| name == *known) {
+        if !ROOT_ENTRIES.iter().any(|known| name == *known) {
             complaints.push(format!("{} does not belong in the root", name.display()));
         }
     }
     Ok(())
 }
 
-/// Every source file has its place in the code map, and the map names no file that is gone.
+/// Checks that ARCHITECTURE.md mentions every crate, and only files that exist.
 fn check_architecture(root: &Path, complaints: &mut Vec<String>) -> Result {
     let map = read(&root.join("ARCHITECTURE.md"))?;
-    if map.lines().count() > 300 {
-        complaints.push("ARCHITECTURE.md is longer than 300 lines".to_owned());
+    if map.lines().count() > MAX_ARCHITECTURE_LINES {
+        complaints.push(format!("ARCHITECTURE.md has more than {MAX_ARCHITECTURE_LINES} lines"));
     }
     for entry in std::fs::read_dir(root.join("crates")).map_err(|error| error.to_string())? {
         let path = entry.map_err(|error| error.to_string())?.path();
@@ -124,7 +126,7 @@ fn check_architecture(root: &Path, complaints: &mut Vec<String>) -> Result {
     }
     for word in map.split('`').skip(1).step_by(2).filter(|word| word.starts_with("crates/")) {
         if !root.join(word).exists() {
-            complaints.push(format!("ARCHITECTURE.md mentions {word}, which is not there"));
+            complaints.push(format!("ARCHITECTURE.md mentions {word}, which does not exist"));
         }
     }
     Ok(())

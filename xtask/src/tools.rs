@@ -1,25 +1,25 @@
-//! The programs that tests run for real, installed where they are missing.
+//! The external programs of tests. Missing ones are installed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::run;
 
-/// The version of jj that tests are run with. Built once and kept outside the checkout.
-const JJ: &str = "0.45.1";
-/// The version of schemathesis that tests are run with, from PyPI, likewise.
-const SCHEMATHESIS: &str = "4.32.5";
+/// The version of jj for tests. It is built once and kept outside the checkout.
+const JJ_VERSION: &str = "0.45.1";
+/// The version of schemathesis for tests, from PyPI.
+const SCHEMATHESIS_VERSION: &str = "4.32.5";
 
-/// The version of the official MCP client for Python that tests are run with.
-const MCP_CLIENT: &str = "2.3.0";
+/// The version of the official MCP client for Python for tests.
+const MCP_CLIENT_VERSION: &str = "2.3.0";
 
-/// The versions of the published suite that tells whether a server speaks MCP, from npm: the one that counts, and the one to
-/// come, which knows the newest protocol. And that of the Node they are run with: the machine's may be too old.
-const MCP_CONFORMANCE: &str = "0.1.16";
-const MCP_CONFORMANCE_NEXT: &str = "0.2.0-alpha.12";
-const NODE: &str = "22.23.3";
+/// The versions of the MCP conformance suite from npm: the published one, and the next one with the newest protocol. And the
+/// version of Node for them, because that of the machine may be too old.
+const MCP_CONFORMANCE_VERSION: &str = "0.1.16";
+const MCP_CONFORMANCE_NEXT_VERSION: &str = "0.2.0-alpha.12";
+const NODE_VERSION: &str = "22.23.3";
 
-/// Debian packages, each with the program it brings.
+/// Debian packages, each with a program of it.
 const PACKAGES: &[(&str, &str)] = &[
     ("git", "git"),
     ("mercurial", "hg"),
@@ -33,7 +33,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("python3-venv", "python3"),
 ];
 
-/// What was found or installed.
+/// The tools that were found or installed.
 pub(crate) struct Tools {
     jj: Option<PathBuf>,
     /// A Python with the MCP client.
@@ -45,7 +45,7 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Tells the tests where the tools are, and whether a missing one is a failure.
+    /// Sets the environment of tests: the paths of the tools, and whether a missing tool is a failure.
     pub(crate) fn for_tests(&self, mut command: Command) -> Command {
         if let Some(jj) = &self.jj {
             command.env("WAYPOST_TEST_JJ", jj);
@@ -66,10 +66,10 @@ impl Tools {
     }
 }
 
-/// Finds every tool, or installs it. What cannot be had is said loudly; tests that need it say so again.
+/// Finds or installs every tool. Prints a warning for each tool that it cannot install; tests that need it warn again.
 pub(crate) fn install() -> Tools {
     let mut missing: Vec<&str> =
-        PACKAGES.iter().filter(|(_, program)| !is_there(program)).map(|(package, _)| *package).collect();
+        PACKAGES.iter().filter(|(_, program)| !is_installed(program)).map(|(package, _)| *package).collect();
     if !has_postgres() {
         missing.push("postgresql");
     }
@@ -77,12 +77,14 @@ pub(crate) fn install() -> Tools {
         install_packages(&missing);
     }
     let (jj, mcp_python) = (find_jj(), find_mcp_python());
-    let complete = jj.is_some() && mcp_python.is_some() && is_there("git") && is_there("hg");
+    let complete = jj.is_some() && mcp_python.is_some() && is_installed("git") && is_installed("hg");
     if !complete {
-        eprintln!("WARNING: not every tool could be had; tests that need a missing one are SKIPPED");
+        eprintln!("WARNING: some tools could not be installed; tests that need them are SKIPPED");
     }
     if !has_postgres() {
-        eprintln!("WARNING: there is no PostgreSQL; tests that need it FAIL, unless WAYPOST_TEST_POSTGRES has a URL");
+        eprintln!(
+            "WARNING: PostgreSQL is not installed; tests that need it FAIL, unless WAYPOST_TEST_POSTGRES is a URL"
+        );
     }
     Tools { jj, mcp_python, schemathesis: find_schemathesis(), mcp_conformance: find_mcp_conformance(), complete }
 }
@@ -99,34 +101,36 @@ fn install_packages(packages: &[&str]) {
     }
 }
 
-/// Where what we build or install ourselves is kept, outside the checkout.
-fn kept(name: &str, version: &str) -> Option<PathBuf> {
+/// Returns the cache directory of a tool, outside the checkout.
+fn cache_dir(name: &str, version: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
     Some(cache.join("waypost-tools").join(format!("{name}-{version}")))
 }
 
-/// Returns a Python with the MCP client of its own.
+/// Returns the Python of an environment with the MCP client.
 fn find_mcp_python() -> Option<PathBuf> {
-    find_in_python("mcp", MCP_CLIENT).map(|root| root.join("bin/python"))
+    find_in_python("mcp", MCP_CLIENT_VERSION).map(|root| root.join("bin/python"))
 }
 
-/// Returns schemathesis in a Python environment of its own.
+/// Returns schemathesis in its own Python environment.
 fn find_schemathesis() -> Option<PathBuf> {
-    find_in_python("schemathesis", SCHEMATHESIS).map(|root| root.join("bin/schemathesis"))
+    find_in_python("schemathesis", SCHEMATHESIS_VERSION).map(|root| root.join("bin/schemathesis"))
 }
 
 /// Returns the Python environment of a package, installing it on first use.
 fn find_in_python(package: &str, version: &str) -> Option<PathBuf> {
-    let root = kept(package, version)?;
-    let whole = root.join("whole");
-    if !whole.is_file() {
-        println!("{package} for Python is installed once");
-        let wanted = format!("{package}=={version}");
+    let root = cache_dir(package, version)?;
+    let marker = root.join("whole");
+    if !marker.is_file() {
+        println!("installing {package} for Python, once");
+        let requirement = format!("{package}=={version}");
         let installed = run(Command::new("python3").args(["-m", "venv"]).arg(&root))
-            .and_then(|()| run(Command::new(root.join("bin/python")).args(["-m", "pip", "install", "-q", &wanted])))
-            // An installation that was interrupted is not taken for one.
-            .and_then(|()| std::fs::File::create(&whole).map(drop).map_err(|error| error.to_string()));
+            .and_then(|()| {
+                run(Command::new(root.join("bin/python")).args(["-m", "pip", "install", "-q", &requirement]))
+            })
+            // The marker shows that the installation was not interrupted.
+            .and_then(|()| std::fs::File::create(&marker).map(drop).map_err(|error| error.to_string()));
         if let Err(message) = installed {
             eprintln!("WARNING: {message}");
             return None;
@@ -135,26 +139,29 @@ fn find_in_python(package: &str, version: &str) -> Option<PathBuf> {
     Some(root)
 }
 
-/// Returns the conformance suites of MCP with a Node of their own, installing them on first use.
+/// Returns the directory of the MCP conformance suites and their Node, installing them on first use.
 fn find_mcp_conformance() -> Option<PathBuf> {
-    let root = kept("mcp-conformance", &format!("{MCP_CONFORMANCE}-{MCP_CONFORMANCE_NEXT}"))?;
-    let whole = root.join("whole");
-    if !whole.is_file() {
-        println!("the conformance suite of MCP is installed once");
+    let root = cache_dir("mcp-conformance", &format!("{MCP_CONFORMANCE_VERSION}-{MCP_CONFORMANCE_NEXT_VERSION}"))?;
+    let marker = root.join("whole");
+    if !marker.is_file() {
+        println!("installing the conformance suite of MCP, once");
         let package = "npm:@modelcontextprotocol/conformance";
-        let wanted = [
-            format!("conformance@{package}@{MCP_CONFORMANCE}"),
-            format!("conformance-next@{package}@{MCP_CONFORMANCE_NEXT}"),
-            format!("node@{NODE}"),
+        let requirement = [
+            format!("conformance@{package}@{MCP_CONFORMANCE_VERSION}"),
+            format!("conformance-next@{package}@{MCP_CONFORMANCE_NEXT_VERSION}"),
+            format!("node@{NODE_VERSION}"),
         ];
         let installed = std::fs::create_dir_all(&root).map_err(|error| error.to_string()).and_then(|()| {
             let mut command = Command::new("npm");
-            command.args(["install", "--no-audit", "--no-fund", "--save-exact", "--prefix"]).arg(&root).args(wanted);
+            command
+                .args(["install", "--no-audit", "--no-fund", "--save-exact", "--prefix"])
+                .arg(&root)
+                .args(requirement);
             run(&mut command)
         });
-        // An installation that was interrupted is not taken for one.
+        // The marker shows that the installation was not interrupted.
         let installed =
-            installed.and_then(|()| std::fs::File::create(&whole).map(drop).map_err(|error| error.to_string()));
+            installed.and_then(|()| std::fs::File::create(&marker).map(drop).map_err(|error| error.to_string()));
         if let Err(message) = installed {
             eprintln!("WARNING: {message}");
             return None;
@@ -163,14 +170,16 @@ fn find_mcp_conformance() -> Option<PathBuf> {
     Some(root)
 }
 
-/// Returns our own build of jj, making it on first use.
+/// Returns jj, building it on first use.
 fn find_jj() -> Option<PathBuf> {
-    let root = kept("jj", JJ)?;
+    let root = cache_dir("jj", JJ_VERSION)?;
     let jj = root.join("bin/jj");
     if !jj.is_file() {
-        println!("jj is built once, which takes some minutes");
+        println!("building jj, once; this takes some minutes");
         let mut command = Command::new("cargo");
-        command.args(["install", "jj-cli", "--version", JJ, "--locked", "--debug", "--bin", "jj", "--root"]).arg(&root);
+        command
+            .args(["install", "jj-cli", "--version", JJ_VERSION, "--locked", "--debug", "--bin", "jj", "--root"])
+            .arg(&root);
         if let Err(message) = run(&mut command) {
             eprintln!("WARNING: {message}");
             return None;
@@ -179,13 +188,13 @@ fn find_jj() -> Option<PathBuf> {
     Some(jj)
 }
 
-/// Debian keeps the server's programs apart, by version.
+/// Returns whether PostgreSQL is installed. Debian has its programs in a directory per version.
 fn has_postgres() -> bool {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    is_there("initdb") || versions.map(|version| version.path().join("bin/initdb")).any(|initdb| initdb.is_file())
+    is_installed("initdb") || versions.map(|version| version.path().join("bin/initdb")).any(|initdb| initdb.is_file())
 }
 
-fn is_there(program: &str) -> bool {
+fn is_installed(program: &str) -> bool {
     if program.starts_with('/') {
         return Path::new(program).is_file();
     }

@@ -1,6 +1,6 @@
-//! Cases that are measured together, and the table of what came out.
+//! Cases that are measured together, and the table of their results.
 //!
-//! Every round runs every case once, so that a busy moment meets all of them. Medians are compared.
+//! Every round runs every case once, so that load on the machine affects all of them. Medians are compared.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,87 +8,87 @@ use std::time::{Duration, Instant};
 use super::process::{cpu_time, peak_memory, wall_time};
 use crate::Result;
 
-/// How long one case may take in all, if nobody says. A slow one sits out some rounds, evenly.
-const BUDGET: Duration = Duration::from_secs(6);
+/// Default time budget of one case. A slow case skips some rounds.
+const DEFAULT_BUDGET: Duration = Duration::from_secs(6);
 
-/// How many rounds take processor time, with the cases that are not slow.
+/// Number of rounds that measure processor time.
 const CPU_ROUNDS: u32 = 5;
 
-/// Of a case that takes longer, processor time is taken once.
-const SLOW: Duration = Duration::from_millis(500);
+/// The processor time of a slower case is measured once.
+const SLOW_CASE: Duration = Duration::from_millis(500);
 
-/// All that is measured in one run.
+/// The cases of one run.
 #[derive(Default)]
 pub(super) struct Cases<'a>(Vec<Case<'a>>);
 
-/// Names a case that others are compared with.
+/// Identifies a case, for comparisons.
 #[derive(Clone, Copy)]
 pub(super) struct CaseId(usize);
 
-/// What a case is compared with.
-pub(super) struct Yardstick {
-    /// Cases whose times are added up, each so many times.
+/// The baseline of a case.
+pub(super) struct Baseline {
+    /// Cases whose times are added, each with a factor.
     pub(super) parts: Vec<(u32, CaseId)>,
-    /// A time that is added to them, where the bar is one.
+    /// A constant time that is added to them.
     pub(super) time: Duration,
-    /// How many times their sum it may take.
+    /// Maximum ratio of the case to the sum.
     pub(super) bar: Option<f64>,
 }
 
-/// Compares with one other case, under a bar.
-pub(super) fn at_most(bar: f64, other: CaseId) -> Yardstick {
-    Yardstick { parts: vec![(1, other)], time: Duration::ZERO, bar: Some(bar) }
+/// Compares with one other case, with a bar.
+pub(super) fn at_most(bar: f64, other: CaseId) -> Baseline {
+    Baseline { parts: vec![(1, other)], time: Duration::ZERO, bar: Some(bar) }
 }
 
-/// Compares with a time, which is the bar.
-pub(super) fn within(time: Duration) -> Yardstick {
-    Yardstick { parts: Vec::new(), time, bar: Some(1.0) }
+/// Compares with a maximum time.
+pub(super) fn within(time: Duration) -> Baseline {
+    Baseline { parts: Vec::new(), time, bar: Some(1.0) }
 }
 
-/// Compares with one other case, to know and not to judge.
-pub(super) fn beside(other: CaseId) -> Yardstick {
-    Yardstick { parts: vec![(1, other)], time: Duration::ZERO, bar: None }
+/// Compares with one other case, without a bar.
+pub(super) fn beside(other: CaseId) -> Baseline {
+    Baseline { parts: vec![(1, other)], time: Duration::ZERO, bar: None }
 }
 
 struct Case<'a> {
     name: String,
-    yardstick: Option<Yardstick>,
+    baseline: Option<Baseline>,
     work: Work<'a>,
-    /// What its runs took, with what came before them.
+    /// Total time of its runs, with their preparation.
     spent: Duration,
     times: Vec<Duration>,
     cpu_times: Vec<Duration>,
-    /// The most memory it had at once, in KiB.
+    /// Peak memory, in KiB.
     peak: Option<u64>,
 }
 
 enum Work<'a> {
-    /// A whole process. What happens before its command is returned is not timed.
+    /// A process. Preparing its command is not timed.
     Program(Box<dyn FnMut() -> Result<Command> + 'a>),
-    /// Something done in this process.
+    /// A function in this process.
     Inside(Box<dyn FnMut() -> Result + 'a>),
 }
 
 impl<'a> Cases<'a> {
-    /// Adds a program, which `command` prepares anew for every run.
+    /// Adds a program. `command` prepares every run.
     pub(super) fn program(
         &mut self,
         name: impl Into<String>,
-        yardstick: impl Into<Option<Yardstick>>,
+        baseline: impl Into<Option<Baseline>>,
         command: impl FnMut() -> Result<Command> + 'a,
     ) -> CaseId {
-        self.add(name.into(), yardstick.into(), Work::Program(Box::new(command)))
+        self.add(name.into(), baseline.into(), Work::Program(Box::new(command)))
     }
 
-    /// Adds something that this process does itself.
+    /// Adds a function that runs in this process.
     pub(super) fn inside(&mut self, name: impl Into<String>, work: impl FnMut() -> Result + 'a) -> CaseId {
         self.add(name.into(), None, Work::Inside(Box::new(work)))
     }
 
-    fn add(&mut self, name: String, yardstick: Option<Yardstick>, work: Work<'a>) -> CaseId {
+    fn add(&mut self, name: String, baseline: Option<Baseline>, work: Work<'a>) -> CaseId {
         self.0.push(Case {
             name,
-            yardstick,
+            baseline,
             work,
             spent: Duration::ZERO,
             times: Vec::new(),
@@ -98,12 +98,12 @@ impl<'a> Cases<'a> {
         CaseId(self.0.len() - 1)
     }
 
-    /// Runs everything once to warm up, then in rounds, then some more to see what it uses.
+    /// Runs every case once to warm up, then in rounds, then again to measure processor time and memory.
     pub(super) fn measure(&mut self, rounds: u32) -> Result {
-        self.measure_within(BUDGET, rounds)
+        self.measure_within(DEFAULT_BUDGET, rounds)
     }
 
-    /// The same with another time that one case may take in all.
+    /// Does the same with another time budget of one case.
     pub(super) fn measure_within(&mut self, budget: Duration, rounds: u32) -> Result {
         eprintln!("warming up {} cases", self.0.len());
         self.each(Case::warm_up)?;
@@ -111,7 +111,7 @@ impl<'a> Cases<'a> {
         for round in 0..rounds {
             self.each(|case| case.take_time(budget * round / rounds))?;
         }
-        eprintln!("looking at processor time and memory");
+        eprintln!("measuring processor time and memory");
         for _ in 0..CPU_ROUNDS {
             self.each(Case::take_cpu_time)?;
         }
@@ -133,8 +133,8 @@ impl<'a> Cases<'a> {
         for case in &self.0 {
             let cpu = median(&case.cpu_times).map(|cpu| format!("{:.2}", milliseconds(cpu)));
             let peak = case.peak.map(|kib| format!("{}.{}", kib / 1024, kib % 1024 * 10 / 1024));
-            let ratio = case.yardstick.as_ref().map(|yardstick| self.ratio(case, yardstick));
-            let bar = case.yardstick.as_ref().and_then(|yardstick| yardstick.bar);
+            let ratio = case.baseline.as_ref().map(|baseline| self.ratio(case, baseline));
+            let bar = case.baseline.as_ref().and_then(|baseline| baseline.bar);
             let is_missed = ratio.zip(bar).is_some_and(|(ratio, bar)| ratio > bar);
             let line = format!(
                 "{:<width$} {:>6} {:>9.3} {:>8} {:>8} {:>7} {:>4} {:<6}  {}",
@@ -143,10 +143,10 @@ impl<'a> Cases<'a> {
                 milliseconds(case.time()),
                 cpu.unwrap_or_default(),
                 peak.unwrap_or_default(),
-                ratio.map(shown).unwrap_or_default(),
+                ratio.map(format_ratio).unwrap_or_default(),
                 bar.map(|bar| bar.to_string()).unwrap_or_default(),
                 if is_missed { "MISSED" } else { "" },
-                case.yardstick.as_ref().map(|yardstick| self.name(yardstick)).unwrap_or_default(),
+                case.baseline.as_ref().map(|baseline| self.name(baseline)).unwrap_or_default(),
             );
             println!("{}", line.trim_end());
             if is_missed {
@@ -154,7 +154,7 @@ impl<'a> Cases<'a> {
             }
         }
         if self.0.iter().all(|case| case.peak.is_none()) {
-            println!("GNU time (Debian package time) is not installed: memory is not known");
+            println!("GNU time (Debian package time) is not installed: no memory measured");
         }
         if enforce && !missed.is_empty() {
             return Err(format!("bars missed: {}", missed.join("; ")));
@@ -162,23 +162,23 @@ impl<'a> Cases<'a> {
         Ok(())
     }
 
-    fn ratio(&self, case: &Case, yardstick: &Yardstick) -> f64 {
-        let whole: Duration = yardstick.parts.iter().map(|(times, part)| self.0[part.0].time() * *times).sum();
-        case.time().as_secs_f64() / (whole + yardstick.time).as_secs_f64()
+    fn ratio(&self, case: &Case, baseline: &Baseline) -> f64 {
+        let whole: Duration = baseline.parts.iter().map(|(times, part)| self.0[part.0].time() * *times).sum();
+        case.time().as_secs_f64() / (whole + baseline.time).as_secs_f64()
     }
 
-    fn name(&self, yardstick: &Yardstick) -> String {
-        let parts = yardstick.parts.iter().map(|(times, part)| match times {
+    fn name(&self, baseline: &Baseline) -> String {
+        let parts = baseline.parts.iter().map(|(times, part)| match times {
             1 => self.0[part.0].name.clone(),
             _ => format!("{times} x {}", self.0[part.0].name),
         });
-        let time = (!yardstick.time.is_zero()).then(|| format!("{:?}", yardstick.time));
+        let time = (!baseline.time.is_zero()).then(|| format!("{:?}", baseline.time));
         parts.chain(time).collect::<Vec<_>>().join(" + ")
     }
 }
 
 impl Case<'_> {
-    /// Runs it once, in the way that says the most if it fails.
+    /// Runs it once, in the way that gives the best error message.
     fn warm_up(&mut self) -> Result {
         match &mut self.work {
             Work::Program(command) => cpu_time(&mut command()?).map(drop),
@@ -186,7 +186,7 @@ impl Case<'_> {
         }
     }
 
-    /// Runs it once, unless it has spent more than it may have by now.
+    /// Runs it once, unless it has exceeded its budget so far.
     fn take_time(&mut self, allowance: Duration) -> Result {
         if self.spent > allowance {
             return Ok(());
@@ -202,9 +202,9 @@ impl Case<'_> {
     }
 
     fn take_cpu_time(&mut self) -> Result {
-        let is_wanted = self.cpu_times.is_empty() || self.time() < SLOW;
+        let is_needed = self.cpu_times.is_empty() || self.time() < SLOW_CASE;
         if let Work::Program(command) = &mut self.work
-            && is_wanted
+            && is_needed
         {
             self.cpu_times.extend(cpu_time(&mut command()?)?);
         }
@@ -223,8 +223,8 @@ impl Case<'_> {
     }
 }
 
-/// Returns a ratio with the digits that say something.
-pub(super) fn shown(ratio: f64) -> String {
+/// Formats a ratio with its significant digits.
+pub(super) fn format_ratio(ratio: f64) -> String {
     if ratio < 0.1 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
 }
 

@@ -1,7 +1,7 @@
-//! Issues for benchmarks: made up, but of the shape of real ledgers, and the same in every run.
+//! Generated issues for benchmarks, similar to real ledgers and the same in every run.
 //!
-//! Older issues are mostly closed, 55 % in all. Each waits for one or two older ones, mostly recent, so that there is
-//! no cycle. A line has about 1.1 KB, of which 600 bytes are description.
+//! Older issues are mostly closed, 55 % in total. Each issue depends on one or two older ones, mostly recent, so that
+//! there is no cycle. A line has about 1.1 KB, of which 600 bytes are description.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,9 +15,9 @@ const VERBS: &[&str] = &["Fix", "Add", "Rework", "Investigate", "Document"];
 const LABELS: &[&str] =
     &["backend", "frontend", "infra", "docs", "perf", "security", "flaky", "p-api", "p-cli", "debt"];
 const TYPES: &[&str] = &["task", "task", "task", "task", "task", "bug", "bug", "bug", "feature", "feature", "chore"];
-const DESCRIPTION: usize = 600;
+const DESCRIPTION_BYTES: usize = 600;
 
-/// One issue, with what other programs can be told of it too.
+/// One issue. Public fields are exported to other programs.
 pub(super) struct Issue {
     pub(super) id: String,
     pub(super) title: String,
@@ -29,11 +29,11 @@ pub(super) struct Issue {
     priority: usize,
     kind: &'static str,
     assignee: Option<u64>,
-    /// What it points at: the other's id, and whether it waits for it.
+    /// Its dependencies: the id of the other issue, and whether that one blocks it.
     dependencies: Vec<(String, bool)>,
 }
 
-/// Makes issues whose ids begin with `prefix`, sorted by id.
+/// Generates issues whose ids start with `prefix`, sorted by id.
 pub(super) fn issues(count: u64, prefix: &str) -> Vec<Issue> {
     let seed = prefix.bytes().fold(count, |seed, byte| seed * 256 + u64::from(byte));
     let mut random = Random(seed);
@@ -43,27 +43,27 @@ pub(super) fn issues(count: u64, prefix: &str) -> Vec<Issue> {
     issues
 }
 
-/// Returns their lines, as they stand in a ledger.
+/// Returns the lines of a ledger.
 pub(super) fn lines(issues: &[Issue]) -> String {
     let mut text = String::new();
     for issue in issues {
-        issue.write_line(&mut text).expect("a string takes everything");
+        issue.write_line(&mut text).expect("writing to a string cannot fail");
     }
     text
 }
 
 impl Issue {
-    /// Tells whether it still waits to be done.
+    /// Returns whether it is not closed.
     pub(super) fn is_open(&self) -> bool {
         self.status != "closed"
     }
 
-    /// Returns the ids of what it waits for.
+    /// Returns the ids of the issues that block it.
     pub(super) fn blockers(&self) -> impl Iterator<Item = &str> {
         self.dependencies.iter().filter(|(_, waits)| *waits).map(|(id, _)| id.as_str())
     }
 
-    /// Writes its line. No text in it has anything to escape but line breaks.
+    /// Writes its line. Only line breaks need escaping.
     fn write_line(&self, line: &mut String) -> std::fmt::Result {
         let Self { id, title, status, priority, kind, created, updated, .. } = self;
         let description = self.description.replace('\n', "\\n");
@@ -94,7 +94,7 @@ impl Issue {
 
 fn issue(number: u64, ids: &[String], random: &mut Random) -> Issue {
     let count = ids.len() as u64;
-    let id = ids[usize::try_from(number).expect("it is within a vector")].clone();
+    let id = ids[usize::try_from(number).expect("an index")].clone();
     let created = Moment { seconds: 37 * number, microseconds: random.below(1_000_000) };
     let updated = Moment { seconds: created.seconds + 1 + random.below(400_000), ..created };
     let status = if random.below(1000) < (1100 * (count - number) / count).min(980) {
@@ -109,7 +109,7 @@ fn issue(number: u64, ids: &[String], random: &mut Random) -> Issue {
     while (others.len() as u64) < wanted {
         let is_near = random.below(10) < 8;
         let back = if is_near { 1 + random.below(number.min(40)) } else { 1 + random.below(number) };
-        others.insert(&ids[usize::try_from(number - back).expect("it is within a vector")]);
+        others.insert(&ids[usize::try_from(number - back).expect("an index")]);
     }
     Issue {
         title: format!("{verb} {one} {two} in {three} (#{number})"),
@@ -126,7 +126,7 @@ fn issue(number: u64, ids: &[String], random: &mut Random) -> Issue {
     }
 }
 
-/// Returns distinct ids, in the order in which their issues are made.
+/// Returns distinct ids, in the order of the issues.
 fn ids(count: u64, prefix: &str, random: &mut Random) -> Vec<String> {
     let width = if count <= 20_000 { 4 } else { 5 };
     let mut seen = BTreeSet::new();
@@ -143,7 +143,7 @@ fn ids(count: u64, prefix: &str, random: &mut Random) -> Vec<String> {
 
 fn description(id: &str, random: &mut Random) -> String {
     let mut text = format!("Ref {id}. ");
-    while text.len() < DESCRIPTION {
+    while text.len() < DESCRIPTION_BYTES {
         let words = 6 + random.below(9);
         for at in 0..words {
             let word = random.pick(WORDS);
@@ -158,10 +158,10 @@ fn description(id: &str, random: &mut Random) -> String {
         text.push_str(". ");
         if random.below(100) < 15 {
             let (dir, file, line) = (random.pick(WORDS), random.pick(WORDS), 1 + random.below(900));
-            write!(text, "\n\n- `src/{dir}/{file}.rs:{line}`\n").expect("a string takes everything");
+            write!(text, "\n\n- `src/{dir}/{file}.rs:{line}`\n").expect("writing to a string cannot fail");
         }
     }
-    text.truncate(DESCRIPTION);
+    text.truncate(DESCRIPTION_BYTES);
     text
 }
 
@@ -173,7 +173,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Returns the moment without its fraction, as programs that count in seconds want it.
+    /// Formats the moment in whole seconds, in the basic format of ISO 8601.
     pub(super) fn to_second(self) -> String {
         let [month, day, hour, minute, second] = self.parts();
         format!("2026{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
@@ -199,7 +199,7 @@ impl std::fmt::Display for Moment {
     }
 }
 
-/// SplitMix64: a few lines, and the same numbers everywhere.
+/// SplitMix64: short, and the same numbers on every machine.
 struct Random(u64);
 
 impl Random {
@@ -215,7 +215,7 @@ impl Random {
     }
 
     fn index(&mut self, limit: usize) -> usize {
-        usize::try_from(self.below(limit as u64)).expect("it is below a usize")
+        usize::try_from(self.below(limit as u64)).expect("a number below a usize")
     }
 
     fn pick(&mut self, from: &[&'static str]) -> &'static str {
@@ -230,7 +230,7 @@ impl Random {
         chosen
     }
 
-    /// Returns an index, each as often as its weight says.
+    /// Returns an index with a probability by weight.
     fn weighted(&mut self, weights: &[u64]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (at, weight) in weights.iter().enumerate() {

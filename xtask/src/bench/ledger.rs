@@ -1,11 +1,11 @@
-//! What commands about issues cost: warm and cold, by the size of the ledger, and beside another program.
+//! The cost of commands on issues: with a warm and a cold index, by ledger size, and compared with Taskwarrior.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use super::cases::{CaseId, Cases, Yardstick, at_most, beside, within};
+use super::cases::{Baseline, CaseId, Cases, at_most, beside, within};
 use super::issues::{self, Issue};
 use super::options::Options;
 use super::scratch::{Scratch, create_dir, remove_files, write};
@@ -14,11 +14,11 @@ use crate::Result;
 
 const ROUNDS: u32 = 100;
 
-/// How long merging 1,000 issues may take, as a whole process.
+/// Maximum time of a process that merges 1,000 issues.
 const MERGE_BAR: Duration = Duration::from_millis(50);
 
-/// In nanoseconds.
-const LIBRARY_BAR: u32 = 50_000;
+/// Maximum time of `ready()` in the library.
+const LIBRARY_BAR_NANOS: u32 = 50_000;
 
 pub(super) fn measure(options: &Options) -> Result {
     let scratch = Scratch::prepare()?;
@@ -35,7 +35,7 @@ pub(super) fn measure(options: &Options) -> Result {
     if taskwarrior::is_installed() {
         add_taskwarrior(&mut cases, &scratch)?;
     } else {
-        eprintln!("taskwarrior (Debian package taskwarrior) is not installed: nothing is compared with it");
+        eprintln!("Taskwarrior (Debian package taskwarrior) is not installed: no comparison with it");
     }
     cases.measure(options.rounds.unwrap_or(ROUNDS))?;
     let reported = cases.report(options.enforce);
@@ -43,7 +43,7 @@ pub(super) fn measure(options: &Options) -> Result {
     reported
 }
 
-/// Adds questions to ledgers that nobody changed. Returns `way ready` at 10,000.
+/// Adds queries on unchanged ledgers. Returns `way ready` with 10,000 issues.
 fn add_queries<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch, trivial: CaseId) -> Result<CaseId> {
     let medium = Ledger::make(scratch, "ledger-10000", 10_000, "bx")?;
     let small = Ledger::make(scratch, "ledger-1000", 1000, "bx")?;
@@ -58,7 +58,7 @@ fn add_queries<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch, trivial: CaseId)
     Ok(ready)
 }
 
-/// Adds the first question after the index was lost.
+/// Adds the first query without an index.
 fn add_cold_index<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch, hydrate: PathBuf) -> Result {
     let Ledger { repo, file, .. } = Ledger::make(scratch, "ledger-10000-cold", 10_000, "bx")?;
     let dir = scratch.dir.clone();
@@ -69,13 +69,13 @@ fn add_cold_index<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch, hydrate: Path
         Ok(command)
     });
     cases.program("way ready, 10,000, no index", at_most(2.0, hydrate), move || {
-        forget_index(&repo)?;
+        delete_index(&repo)?;
         Ok(scratch.way(&repo, ["ready"]))
     });
     Ok(())
 }
 
-/// Adds the first question after somebody else changed one title.
+/// Adds the first query after another program changed one title.
 fn add_changed_line<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch, warm: CaseId) -> Result {
     let Ledger { repo, file, mut issues } = Ledger::make(scratch, "ledger-10000-changed", 10_000, "bx")?;
     let mut rest = issues.split_off(issues.len() / 2);
@@ -91,7 +91,7 @@ fn add_changed_line<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch, warm: CaseI
     Ok(())
 }
 
-/// Adds changes, beside the least that makes a change durable.
+/// Adds changes, compared with the minimal durable replacement of a file.
 fn add_writes<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch, trivial: CaseId) -> Result {
     let Ledger { repo, issues, .. } = Ledger::make(scratch, "ledger-1000-written", 1000, "bx")?;
     let dir = scratch.dir.join("replaced");
@@ -99,19 +99,19 @@ fn add_writes<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch, trivial: CaseId) 
     let text = issues::lines(&issues);
     let replace = cases.inside("durable replacement, 1,000", move || replace(&dir, &text));
     let parts = vec![(3, replace), (1, trivial)];
-    let least = || Yardstick { parts: parts.clone(), time: Duration::ZERO, bar: Some(1.0) };
+    let least = || Baseline { parts: parts.clone(), time: Duration::ZERO, bar: Some(1.0) };
 
     let add = repo.clone();
     cases.program("way add, 1,000", least(), move || Ok(scratch.way(&add, ["add", "Measure once more"])));
     let mut open = issues.into_iter().filter(Issue::is_open);
     cases.program("way close, 1,000", least(), move || {
-        let issue = open.next().ok_or("every issue is closed by now: measure fewer rounds")?;
+        let issue = open.next().ok_or("every issue is closed: use fewer rounds")?;
         Ok(scratch.way(&repo, ["close", &issue.id]))
     });
     Ok(())
 }
 
-/// Adds a merge of three versions, of which one side changed 30 issues and the other 40, 10 of them the same.
+/// Adds a three-way merge: one side changed 30 issues, the other 40, and 10 of them are the same.
 fn add_merge<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
     let Ledger { repo, mut issues, .. } = Ledger::make(scratch, "ledger-1000-merged", 1000, "bx")?;
     let version = |name: &str, issues: &[Issue]| write(&repo.join(name), &[&issues::lines(issues)]);
@@ -131,7 +131,7 @@ fn add_merge<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
     Ok(())
 }
 
-/// Adds a program that people know, and ours beside it.
+/// Adds Taskwarrior, and `way` compared with it.
 fn add_taskwarrior<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
     let ledger = Ledger::make(scratch, "ledger-1000-beside", 1000, "bx")?;
     let tasks = scratch.dir.join("taskwarrior");
@@ -146,7 +146,7 @@ fn add_taskwarrior<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
     Ok(())
 }
 
-/// Makes three repositories, the first of which reads the ledgers of the others too.
+/// Creates three repositories. The first one also reads the ledgers of the others.
 fn three_ledgers(scratch: &Scratch) -> Result<[PathBuf; 3]> {
     let make = |prefix| Ledger::make(scratch, &format!("library-{prefix}"), 10_000, prefix);
     let repos = [make("one")?.repo, make("two")?.repo, make("three")?.repo];
@@ -156,8 +156,8 @@ fn three_ledgers(scratch: &Scratch) -> Result<[PathBuf; 3]> {
     Ok(repos)
 }
 
-/// Measures the library's `ready()` over three ledgers that nobody changes. Its bar is a time and not a ratio: what is
-/// compared are a few looks at metadata.
+/// Measures `ready()` of the library on three unchanged ledgers. Its bar is a time and not a ratio, because it only reads the
+/// metadata of a few files.
 fn library_ready(scratch: &Scratch, repos: &[PathBuf], enforce: bool) -> Result {
     let poll = scratch.example("waypost", "poll")?;
     let output = scratch.command(&poll, &scratch.dir).arg("10000").args(repos).stdout(Stdio::piped()).output();
@@ -165,13 +165,13 @@ fn library_ready(scratch: &Scratch, repos: &[PathBuf], enforce: bool) -> Result 
     let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let nanos = answer.rsplit(' ').nth(1).and_then(|nanos| nanos.parse::<u32>().ok());
     let nanos = nanos.ok_or_else(|| format!("poll failed: {}", String::from_utf8_lossy(&output.stderr)))?;
-    let is_missed = nanos > LIBRARY_BAR;
+    let is_missed = nanos > LIBRARY_BAR_NANOS;
     let verdict = if is_missed { "  MISSED" } else { "" };
-    println!("\nlibrary, ready() of 3 x 10,000, nothing changed: {answer} (bar {LIBRARY_BAR} ns){verdict}");
+    println!("\nlibrary, ready() of 3 x 10,000, nothing changed: {answer} (bar {LIBRARY_BAR_NANOS} ns){verdict}");
     if enforce && is_missed { Err("bar missed: the library's ready()".to_owned()) } else { Ok(()) }
 }
 
-/// A ledger in a repository of its own, whose index is not there yet.
+/// A ledger in its own repository, without an index.
 struct Ledger {
     repo: PathBuf,
     file: PathBuf,
@@ -185,18 +185,18 @@ impl Ledger {
         let issues = issues::issues(count, prefix);
         let file = repo.join(".waypost/issues.jsonl");
         create_dir(&repo.join(".waypost"))?;
-        forget_index(&repo)?;
+        delete_index(&repo)?;
         write(&file, &[&issues::lines(&issues)])?;
         Ok(Self { repo, file, issues })
     }
 
-    /// Adds the questions that should cost the same whatever the size.
+    /// Adds the queries whose cost should not depend on the size.
     fn add_queries<'a>(
         &self,
         cases: &mut Cases<'a>,
         scratch: &'a Scratch,
         size: &str,
-        yardstick: impl Fn(usize) -> Yardstick,
+        baseline: impl Fn(usize) -> Baseline,
     ) -> [CaseId; 3] {
         let id = self.issues[self.issues.len() / 2].id.as_str();
         let queries = [
@@ -207,18 +207,18 @@ impl Ledger {
         let mut query = 0;
         queries.map(|(name, args)| {
             let (repo, args): (_, Vec<String>) = (self.repo.clone(), args.iter().map(ToString::to_string).collect());
-            let yardstick = yardstick(query);
+            let baseline = baseline(query);
             query += 1;
-            cases.program(format!("{name}, {size}"), yardstick, move || Ok(scratch.way(&repo, &args)))
+            cases.program(format!("{name}, {size}"), baseline, move || Ok(scratch.way(&repo, &args)))
         })
     }
 }
 
-fn forget_index(repo: &Path) -> Result {
+fn delete_index(repo: &Path) -> Result {
     remove_files(&repo.join(".git/waypost"), "index")
 }
 
-/// Does the least that replaces a file and survives a power cut.
+/// Replaces a file durably, with the minimal number of steps.
 fn replace(dir: &Path, text: &str) -> Result {
     let (new, old) = (dir.join("new"), dir.join("old"));
     write(&new, &[text])?;

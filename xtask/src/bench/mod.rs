@@ -1,4 +1,4 @@
-//! The bars, measured as ratios: a machine's speed divides out, its load mostly.
+//! Benchmarks with bars. Bars are ratios where possible, so that the speed of the machine cancels out.
 
 mod cases;
 mod issues;
@@ -18,7 +18,7 @@ pub(crate) use options::Options;
 use self::options::Subject;
 use crate::Result;
 
-/// Measures what was asked for and prints a table.
+/// Runs a benchmark and prints a table.
 pub(crate) fn measure(options: &Options) -> Result {
     match options.subject {
         Subject::Startup => startup::measure(options),

@@ -1,22 +1,22 @@
-//! What is asked of a benchmark.
+//! The options of a benchmark.
 
 use crate::{Result, USAGE};
 
-/// Which benchmark, how long, and how strict.
+/// The options of a benchmark.
 #[derive(Default)]
 pub(crate) struct Options {
-    /// What is measured.
+    /// The benchmark.
     pub(crate) subject: Subject,
-    /// A missed bar is an error.
+    /// Whether a missed bar is an error.
     pub(crate) enforce: bool,
-    /// At most so many times each case, instead of the benchmark's own number.
+    /// Maximum number of runs of each case, instead of the default of the benchmark.
     pub(crate) rounds: Option<u32>,
 }
 
-/// What can be measured.
+/// The benchmarks.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Subject {
-    /// What every command pays.
+    /// The start-up of every command.
     #[default]
     Startup,
     /// Ledgers of many issues.
@@ -42,7 +42,7 @@ impl Options {
                 "--enforce" => options.enforce = true,
                 "--rounds" => {
                     let rounds = args.next().and_then(|text| text.parse().ok()).filter(|rounds| *rounds > 0);
-                    options.rounds = Some(rounds.ok_or("--rounds wants a number, at least 1")?);
+                    options.rounds = Some(rounds.ok_or("--rounds needs a number of at least 1")?);
                 }
                 _ => return Err(USAGE.to_owned()),
             }

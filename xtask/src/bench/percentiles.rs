@@ -1,22 +1,22 @@
-//! A table of what happened many times: how often in a second, and how long the usual and the slow ones took.
+//! A table of repeated operations: rate, median and 99th percentile.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::cases::shown;
+use super::cases::format_ratio;
 use crate::Result;
 
-/// What a ratio must not miss.
+/// The limit of a ratio.
 #[derive(Clone, Copy)]
 pub(super) enum Bar {
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// One thing that was done many times.
+/// An operation that ran many times.
 pub(super) struct Row {
     pub(super) name: String,
-    /// From the beginning of the first to the end of the last, without what was not timed.
+    /// Total time from the first start to the last end, without untimed parts.
     pub(super) all: Duration,
     pub(super) times: Vec<Duration>,
     comparison: Option<Comparison>,
@@ -33,7 +33,7 @@ impl Row {
         Row { name, all: Duration::ZERO, times: Vec::new(), comparison: None }
     }
 
-    /// Reads a name, the nanoseconds of all, and those of each.
+    /// Parses a name, the total nanoseconds, and those of each run.
     pub(super) fn parse(line: &str) -> Result<Row> {
         let mut parts = line.split('\t');
         let name = parts.next().unwrap_or_default().to_owned();
@@ -49,8 +49,8 @@ impl Row {
         self.times.push(time);
     }
 
-    /// Adds what was done another time.
-    pub(super) fn join(&mut self, other: &Row) {
+    /// Adds the runs of another row.
+    pub(super) fn merge(&mut self, other: &Row) {
         self.all += other.all;
         self.times.extend(&other.times);
     }
@@ -59,7 +59,7 @@ impl Row {
         self.comparison = Some(Comparison { ratio, bar, against: against.to_owned() });
     }
 
-    /// Returns how many there were in a second.
+    /// Returns the runs per second.
     pub(super) fn rate(&self) -> f64 {
         f64::from(u32::try_from(self.times.len()).unwrap_or(u32::MAX)) / self.all.as_secs_f64()
     }
@@ -68,8 +68,8 @@ impl Row {
         self.percentile(50)
     }
 
-    /// Returns how long one in a hundred takes at least.
-    pub(super) fn slow(&self) -> Duration {
+    /// Returns the 99th percentile.
+    pub(super) fn p99(&self) -> Duration {
         self.percentile(99)
     }
 
@@ -107,7 +107,7 @@ impl Table {
         }
     }
 
-    /// Prints everything. A missed bar is an error if it is to be one.
+    /// Prints the table. If `enforce`, a missed bar is an error.
     pub(super) fn report(&self, enforce: bool) -> Result {
         let mut missed = Vec::new();
         let names = self.0.iter().flat_map(|(title, rows)| rows.iter().map(|row| &row.name).chain([title]));
@@ -137,7 +137,7 @@ fn line(row: &Row, width: usize) -> String {
     if row.times.is_empty() {
         line += &" ".repeat(30);
     } else {
-        let (median, slow) = (milliseconds(row.median()), milliseconds(row.slow()));
+        let (median, slow) = (milliseconds(row.median()), milliseconds(row.p99()));
         let _ = write!(line, " {:>9.1} {median:>9.3} {slow:>9.3}", row.rate());
     }
     if let Some(comparison) = &row.comparison {
@@ -147,7 +147,7 @@ fn line(row: &Row, width: usize) -> String {
             None => String::new(),
         };
         let missed = if comparison.is_missed() { "MISSED" } else { "" };
-        let _ = write!(line, " {:>7} {bar:>6} {missed:<6}  {}", shown(comparison.ratio), comparison.against);
+        let _ = write!(line, " {:>7} {bar:>6} {missed:<6}  {}", format_ratio(comparison.ratio), comparison.against);
     }
     line
 }

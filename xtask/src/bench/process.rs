@@ -1,8 +1,8 @@
-//! One process, from start to end: how long it took, and what it used.
+//! Measures one process: wall time, processor time and memory.
 //!
-//! The standard library does not tell what a process used, and asking the system directly would be unsafe code. So
-//! processor time is read from /proc and memory from GNU time; where one of them is missing it stays unknown. Watching
-//! /proc for memory was tried: on a busy machine a short process has ended before it is looked at.
+//! The standard library does not report the resources of a process, and a system call would need unsafe code. So processor
+//! time comes from /proc and memory from GNU time; if one is missing, the value is unknown. Polling /proc for memory does
+//! not work: on a busy machine a short process ends before the first poll.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// Runs a program and returns how long it took. Nothing else is looked at, because that would take time too.
+/// Runs a program and returns its wall time. It measures nothing else, because that would take time too.
 pub(super) fn wall_time(command: &mut Command) -> Result<Duration> {
     command.stderr(Stdio::null());
     let start = Instant::now();
@@ -21,11 +21,11 @@ pub(super) fn wall_time(command: &mut Command) -> Result<Duration> {
     Ok(time)
 }
 
-/// Runs a program and returns the user and system time of its main thread. If it fails, the error is what it said.
+/// Runs a program and returns the user and system time of its main thread. If it fails, the error has its output.
 pub(super) fn cpu_time(command: &mut Command) -> Result<Option<Duration>> {
     let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
     let mut said = String::new();
-    // This ends when the process does. Waiting for the process would take away what /proc knows of it.
+    // This ends when the process ends. Waiting for the process would remove its entry in /proc.
     let read = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
     while is_running(&child) {
         std::thread::yield_now();
@@ -36,7 +36,7 @@ pub(super) fn cpu_time(command: &mut Command) -> Result<Option<Duration>> {
     Ok(time.and_then(|text| text.split(' ').next()?.parse().ok()).map(Duration::from_nanos))
 }
 
-/// Runs a program and returns the most memory, in KiB, that it had at once. Only GNU time can tell, if it is there.
+/// Runs a program and returns its peak memory in KiB. None if GNU time is not installed.
 pub(super) fn peak_memory(command: &Command) -> Result<Option<u64>> {
     let mut time = Command::new("/usr/bin/time");
     time.args(["--format", "%M"]).arg(command.get_program()).args(command.get_args()).env_clear();
@@ -48,7 +48,7 @@ pub(super) fn peak_memory(command: &Command) -> Result<Option<u64>> {
     Ok(said.lines().last().and_then(|line| line.parse().ok()))
 }
 
-/// Tells whether a process has not ended. One that has keeps its times until it is waited for.
+/// Returns whether a process has not ended. An ended process keeps its times until its parent waits for it.
 fn is_running(child: &Child) -> bool {
     let status = std::fs::read_to_string(directory(child).join("status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))

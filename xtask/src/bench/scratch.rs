@@ -1,4 +1,4 @@
-//! Where benchmarks run: programs, a home and repositories below the target directory, kept from run to run.
+//! The directory of benchmarks: programs, a home and repositories in the target directory, kept between runs.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use crate::{Result, cargo, root, run};
 
-/// The directory of all benchmarks, and the programs in question.
+/// The directory of all benchmarks, and the measured programs.
 pub(super) struct Scratch {
     pub(super) dir: PathBuf,
-    /// What everything is compared with: a program that does nothing.
+    /// A program that does nothing, as the baseline.
     pub(super) trivial: PathBuf,
     way: PathBuf,
     release: PathBuf,
@@ -18,7 +18,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Builds the programs and makes the directories.
+    /// Builds the programs and creates the directories.
     pub(super) fn prepare() -> Result<Self> {
         run(&mut cargo(["build", "--release", "--locked", "--package", "waypost-cli"]))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
@@ -36,7 +36,7 @@ impl Scratch {
         command
     }
 
-    /// Returns a command that sees nothing of the developer's own settings and says nothing.
+    /// Returns a command without the settings of the developer and without output.
     pub(super) fn command(&self, program: &Path, dir: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null());
@@ -60,7 +60,7 @@ impl Scratch {
     }
 }
 
-/// Writes a file and waits for the disk, so that it does not write while something is measured.
+/// Writes and syncs a file, so that the disk is idle during measurements.
 pub(super) fn write(path: &Path, parts: &[&str]) -> Result {
     let written = std::fs::File::create(path).and_then(|mut file| {
         parts.iter().try_for_each(|part| file.write_all(part.as_bytes()))?;
@@ -69,11 +69,11 @@ pub(super) fn write(path: &Path, parts: &[&str]) -> Result {
     written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Removes the files in a directory whose names begin so.
-pub(super) fn remove_files(dir: &Path, beginning: &str) -> Result {
+/// Removes the files in a directory whose names start with a prefix.
+pub(super) fn remove_files(dir: &Path, prefix: &str) -> Result {
     let Ok(entries) = std::fs::read_dir(dir) else { return Ok(()) };
     for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(beginning) {
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
             std::fs::remove_file(entry.path()).map_err(|error| format!("{}: {error}", entry.path().display()))?;
         }
     }

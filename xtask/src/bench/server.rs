@@ -1,6 +1,6 @@
-//! What a server costs: operations over HTTP, many clients at once, memory; beside axum with one SQLite statement a request.
+//! The cost of a server: operations over HTTP, many clients, memory; compared with axum and one SQLite statement per request.
 //!
-//! Clients are threads of this process, each with a connection that it keeps.
+//! Clients are threads of this process, each with a persistent connection.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,25 +15,25 @@ use super::percentiles::{Bar, Row, Table};
 use super::scratch::{Scratch, create_dir, remove_files};
 use crate::Result;
 
-/// How many ask at once when one operation is measured, and how often each.
+/// Number of clients when one operation is measured, and calls per client.
 const CLIENTS: usize = 10;
 const ROUNDS: u32 = 200;
 
-/// The crowd: how many, how often each writes in a second, for how long, and how slow one in a hundred may be.
+/// The crowd: number of clients, time between two writes of a client, duration, and maximum 99th percentile.
 const CROWD: usize = 150;
-const EVERY: Duration = Duration::from_millis(100);
+const WRITE_INTERVAL: Duration = Duration::from_millis(100);
 const SECONDS: u32 = 60;
-const SLOW_BAR: Duration = Duration::from_millis(50);
+const P99_BAR: Duration = Duration::from_millis(50);
 
-/// How many connections there are when memory is looked at, and what it may be, in MiB.
+/// Number of connections when memory is measured, and the maximum memory in MiB.
 const CONNECTED: usize = 200;
-const IDLE_BAR: f64 = 30.0;
-const CONNECTED_BAR: f64 = 100.0;
+const IDLE_BAR_MIB: f64 = 30.0;
+const CONNECTED_BAR_MIB: f64 = 100.0;
 
-/// What the floor does.
+/// The name of the baseline.
 const FLOOR: &str = "axum, one SQLite statement";
 
-/// How many tasks one workflow has.
+/// Number of tasks of one workflow.
 const TASKS: usize = 500;
 
 pub(super) fn measure(options: &Options) -> Result {
@@ -45,35 +45,42 @@ pub(super) fn measure(options: &Options) -> Result {
 
     let server = Server::start(&scratch, "served")?;
     let idle = server.memory()?;
-    table.title(format!("Server, {CLIENTS} clients as fast as they can"));
+    table.title(format!("Server, {CLIENTS} clients at full speed"));
     let mut rows = operations(&server, rounds)?;
     for row in &mut rows {
         row.compare(row.rate() / floor.rate(), None, &floor.name);
     }
     table.extend(std::iter::once(floor).chain(rows));
 
-    table.title(format!("Server, {CROWD} clients with {} writes a second each, {seconds} s", 1000 / EVERY.as_millis()));
+    table.title(format!(
+        "Server, {CROWD} clients with {} writes per second each, {seconds} s",
+        1000 / WRITE_INTERVAL.as_millis()
+    ));
     server.fill("crowd", CROWD * (writes_in(seconds) as usize / 3 + 1))?;
-    let crowded = crowd("claims, checkpoints and finishes", seconds, |number, pace| one_of_many(&server, number, pace));
+    let crowded =
+        crowd("claims, checkpoints and finishes", seconds, |number, pace| crowd_client(&server, number, pace));
     let (mut row, failed) = crowded?;
-    let ratio = row.slow().as_secs_f64() / SLOW_BAR.as_secs_f64();
-    row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("p99 of {SLOW_BAR:?}"));
-    let mut wrong = Row::new("answered otherwise".to_owned());
-    wrong.compare(f64::from(failed), Some(Bar::AtMost(0.0)), "never");
+    let ratio = row.p99().as_secs_f64() / P99_BAR.as_secs_f64();
+    row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("p99 of {P99_BAR:?}"));
+    let mut wrong = Row::new("failed writes".to_owned());
+    wrong.compare(f64::from(failed), Some(Bar::AtMost(0.0)), "none");
     table.extend([floor_crowd, row, wrong]);
 
     table.title("Server, memory".to_owned());
     let connected = connected(&server)?;
-    let rows = [("idle", idle, IDLE_BAR), ("with 200 clients, after all that", connected, CONNECTED_BAR)];
+    let rows = [
+        ("idle", idle, IDLE_BAR_MIB),
+        ("with 200 clients, after the other measurements", connected, CONNECTED_BAR_MIB),
+    ];
     table.extend(rows.map(|(name, used, bar)| {
         let mut row = Row::new(name.to_owned());
-        row.compare(used / bar, Some(Bar::AtMost(1.0)), &format!("{bar} MiB; it is {used:.1}"));
+        row.compare(used / bar, Some(Bar::AtMost(1.0)), &format!("{bar} MiB; measured {used:.1}"));
         row
     }));
     table.report(options.enforce)
 }
 
-/// A server of ours.
+/// A running `way serve`.
 struct Server {
     child: Child,
     port: u16,
@@ -87,9 +94,9 @@ impl Server {
         let mut command = scratch.way(&repo, ["serve", "--port", "0", "--json"]);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
-        let said = first_line(&mut child)?;
+        let line = first_line(&mut child)?;
         let field = |name: &str| -> Result<&str> {
-            let from = said.split_once(&format!("\"{name}\":\"")).ok_or_else(|| format!("no {name} in {said}"))?.1;
+            let from = line.split_once(&format!("\"{name}\":\"")).ok_or_else(|| format!("no {name} in {line}"))?.1;
             Ok(from.split('"').next().unwrap_or_default())
         };
         let port = field("url")?.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or("no port")?;
@@ -106,16 +113,16 @@ impl Server {
         Client::connect(self.port, head)
     }
 
-    /// Returns how much memory it has, in MiB.
+    /// Returns its resident memory, in MiB.
     fn memory(&self) -> Result<f64> {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).map_err(|error| error.to_string())?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        kib.map(|kib| kib / 1024.0).ok_or_else(|| "the system does not say how much memory there is".to_owned())
+        kib.map(|kib| kib / 1024.0).ok_or_else(|| "/proc does not report the memory".to_owned())
     }
 
-    /// Makes workflows with at least so many tasks that can be claimed.
+    /// Creates workflows with at least this many claimable tasks.
     fn fill(&self, name: &str, tasks: usize) -> Result {
         let mut client = self.client("filler")?;
         for number in 0..tasks.div_ceil(TASKS) {
@@ -142,7 +149,7 @@ fn first_line(child: &mut Child) -> Result<String> {
     Ok(line)
 }
 
-/// A connection that is kept.
+/// A persistent connection.
 struct Client {
     stream: BufReader<TcpStream>,
     head: String,
@@ -155,7 +162,7 @@ impl Client {
         Ok(Client { stream: BufReader::new(stream), head })
     }
 
-    /// Posts something, and returns what was answered, if it was done.
+    /// Sends a POST request. Returns the body of a successful answer.
     fn post(&mut self, path: &str, body: &str) -> Result<String> {
         let request = format!("POST {path} HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n{body}", self.head, body.len());
         self.exchange(&request)
@@ -199,8 +206,8 @@ fn claimed(answer: &str) -> Result<(String, String)> {
     id.zip(epoch).ok_or_else(|| format!("no claim in {answer}"))
 }
 
-/// Lets several clients do something many times, and returns how long each took.
-fn many(name: &str, rounds: u32, work: impl Fn(usize, u32) -> Result<Duration> + Sync) -> Result<Row> {
+/// Lets several clients run an operation many times, and returns the times.
+fn measure_clients(name: &str, rounds: u32, work: impl Fn(usize, u32) -> Result<Duration> + Sync) -> Result<Row> {
     let times = Mutex::new(Vec::new());
     let begin = Instant::now();
     let ended: Vec<Result> = std::thread::scope(|scope| {
@@ -230,7 +237,7 @@ fn timed(work: impl FnOnce() -> Result<String>) -> Result<(String, Duration)> {
     Ok((answer, begin.elapsed()))
 }
 
-/// Measures the operations of an agent's life, one after the other.
+/// Measures the usual operations of an agent, one after the other.
 fn operations(server: &Server, rounds: u32) -> Result<Vec<Row>> {
     server.fill("operations", CLIENTS * rounds as usize)?;
     let clients: Vec<Mutex<Client>> =
@@ -244,11 +251,11 @@ fn operations(server: &Server, rounds: u32) -> Result<Vec<Row>> {
         })
     };
     let lock = |number: usize| held[number].lock().map_err(|error| error.to_string());
-    let next = many("next", rounds, |number, _| Ok(ask(number, "/api/v1/tasks/next?limit=1", None)?.1))?;
-    let list = many("list 50 tasks", rounds.min(20), |number, _| {
+    let next = measure_clients("next", rounds, |number, _| Ok(ask(number, "/api/v1/tasks/next?limit=1", None)?.1))?;
+    let list = measure_clients("list 50 tasks", rounds.min(20), |number, _| {
         Ok(ask(number, "/api/v1/tasks?workflow=operations-0&limit=50", None)?.1)
     })?;
-    let claim = many("claim, and finish what was claimed", rounds, |number, _| {
+    let claim = measure_clients("claim, and finish what was claimed", rounds, |number, _| {
         let (answer, time) = ask(number, "/api/v1/tasks/claim", Some("{\"budget\":500}"))?;
         let (id, epoch) = claimed(&answer)?;
         let finish = format!("{{\"epoch\":{epoch},\"outcome\":\"done\"}}");
@@ -260,44 +267,45 @@ fn operations(server: &Server, rounds: u32) -> Result<Vec<Row>> {
         let (answer, _) = ask(number, "/api/v1/tasks/claim", Some("{\"budget\":500}"))?;
         lock(number)?.push(claimed(&answer)?);
     }
-    let checkpoint = many("checkpoint", rounds, |number, round| {
+    let checkpoint = measure_clients("checkpoint", rounds, |number, round| {
         let (id, epoch) = lock(number)?.first().cloned().ok_or("nothing is held")?;
         let body = format!("{{\"epoch\":{epoch},\"kind\":\"progress\",\"summary\":\"Step {round} is done\"}}");
         Ok(ask(number, &format!("/api/v1/tasks/{id}/checkpoint"), Some(&body))?.1)
     })?;
-    let heartbeat = many("heartbeat", rounds, |number, _| Ok(ask(number, "/api/v1/heartbeat", Some("{}"))?.1))?;
+    let heartbeat =
+        measure_clients("heartbeat", rounds, |number, _| Ok(ask(number, "/api/v1/heartbeat", Some("{}"))?.1))?;
     Ok(vec![next, list, claim, checkpoint, heartbeat])
 }
 
 fn writes_in(seconds: u32) -> u32 {
-    seconds * u32::try_from(1000 / EVERY.as_millis()).unwrap_or(10)
+    seconds * u32::try_from(1000 / WRITE_INTERVAL.as_millis()).unwrap_or(10)
 }
 
-/// When one of many writes.
+/// The schedule of the writes of one client.
 struct Pace {
     writes: u32,
     begin: Instant,
-    /// Nobody ever says anything: a wait for it ends with its time.
+    /// Nothing is ever sent: a receive ends with its timeout.
     pause: (Sender<()>, Receiver<()>),
 }
 
 impl Pace {
     fn new(number: usize, writes: u32) -> Pace {
-        // Not all in the same moment.
-        let late = EVERY * u32::try_from(number).unwrap_or(0) / u32::try_from(CROWD).unwrap_or(1);
-        Pace { writes, begin: Instant::now() + late, pause: channel() }
+        // Spread the clients over one interval.
+        let offset = WRITE_INTERVAL * u32::try_from(number).unwrap_or(0) / u32::try_from(CROWD).unwrap_or(1);
+        Pace { writes, begin: Instant::now() + offset, pause: channel() }
     }
 
-    /// Says when it is time for each write.
+    /// Yields each write when it is due.
     fn beats(&self) -> impl Iterator<Item = u32> {
         (0..self.writes).inspect(move |write| {
-            let due = self.begin + EVERY * *write;
+            let due = self.begin + WRITE_INTERVAL * *write;
             let _ = self.pause.1.recv_timeout(due.saturating_duration_since(Instant::now()));
         })
     }
 }
 
-/// Lets many clients write at their own pace. Returns how long each write took, and how many were not done.
+/// Lets many clients write on schedule. Returns the times, and the number of failed writes.
 fn crowd(
     name: &str,
     seconds: u32,
@@ -328,7 +336,7 @@ fn crowd(
     Ok((row, failed.into_inner().map_err(|error| error.to_string())?))
 }
 
-fn one_of_many(server: &Server, number: usize, pace: &Pace) -> Result<(Vec<Duration>, u32)> {
+fn crowd_client(server: &Server, number: usize, pace: &Pace) -> Result<(Vec<Duration>, u32)> {
     let mut client = server.client(&format!("crowd{number}"))?;
     let (mut times, mut failed, mut held) = (Vec::new(), 0, None);
     for write in pace.beats() {
@@ -361,7 +369,7 @@ fn one_of_many(server: &Server, number: usize, pace: &Pace) -> Result<(Vec<Durat
     Ok((times, failed))
 }
 
-/// Returns how much memory the server has with many clients.
+/// Returns the memory of the server with many clients.
 fn connected(server: &Server) -> Result<f64> {
     let mut clients: Vec<Client> =
         (0..CONNECTED).map(|number| server.client(&format!("m{number}"))).collect::<Result<_>>()?;
@@ -371,18 +379,18 @@ fn connected(server: &Server) -> Result<f64> {
     server.memory()
 }
 
-/// Measures axum with one statement a request: some clients as fast as they can, and the crowd.
+/// Measures axum with one statement per request: some clients at full speed, and the crowd.
 fn floor(scratch: &Scratch, rounds: u32, seconds: u32) -> Result<(Row, Row)> {
     let program = scratch.example("waypost-server", "floor")?;
     let dir = scratch.dir.join("server");
     create_dir(&dir)?;
     remove_files(&dir, "floor.db")?;
     let mut child = start_floor(&program, &dir)?;
-    let port: u16 = first_line(&mut child)?.trim().parse().map_err(|_| "the floor says no port")?;
+    let port: u16 = first_line(&mut child)?.trim().parse().map_err(|_| "the baseline printed no port")?;
     let head = "Host: localhost\r\nContent-Type: text/plain\r\n".to_owned();
     let clients: Vec<Mutex<Client>> =
         (0..CLIENTS).map(|_| Client::connect(port, head.clone()).map(Mutex::new)).collect::<Result<_>>()?;
-    let row = many(FLOOR, rounds, |number, _| {
+    let row = measure_clients(FLOOR, rounds, |number, _| {
         let mut client = clients[number].lock().map_err(|error| error.to_string())?;
         Ok(timed(|| client.post("/", "{\"summary\":\"Step 1 is done\"}"))?.1)
     });

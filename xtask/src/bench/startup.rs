@@ -1,4 +1,4 @@
-//! What every command pays: starting, finding out where it is, opening the store.
+//! The start-up cost of every command: starting, resolving the place, opening the store.
 
 use super::cases::{Cases, at_most};
 use super::options::Options;

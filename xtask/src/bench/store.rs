@@ -1,6 +1,6 @@
-//! What operations on a store cost: in process, as whole commands, by the size of the store, and beside pgbench.
+//! The cost of operations on a store: in process, as commands, by store size, and compared with pgbench.
 //!
-//! What happens in process happens in an example of the library. PostgreSQL is a server of our own on this machine.
+//! An example of the library measures in process. The benchmark starts its own PostgreSQL server on this machine.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,30 +15,29 @@ use crate::Result;
 
 const ROUNDS: u32 = 200;
 
-/// How much slower a claim may be in a store of many tasks than in one of the first size.
+/// Maximum ratio of a claim in a large store to one in the smallest store.
 const GROWTH_BAR: f64 = 1.5;
 const SIZES: [&str; 3] = ["1000", "100000", "1000000"];
 
 const CONTEXT_BAR: Duration = Duration::from_millis(10);
 const CHECKPOINTS: &str = "5000";
 
-/// How much of pgbench's rate claims on many connections must reach.
+/// Minimum ratio of the rate of claims on many connections to the rate of pgbench.
 const CROWD_BAR: f64 = 0.7;
 const CONNECTIONS: &str = "10";
-/// How often the two take turns, and how long each goes on.
-const TURNS: usize = 3;
+/// Number of alternating runs, and the duration of each.
+const ALTERNATING_RUNS: usize = 3;
 const SECONDS: &str = "5";
-/// More than are claimed in that time.
+/// More tasks than can be claimed in that time.
 const CROWD_TASKS: &str = "20000";
 
-/// How many processes claim, checkpoint and finish on one store, how evenly they must be served, and how long one of
-/// them may wait.
+/// Number of processes that claim, checkpoint and finish on one store, minimum fairness, and maximum wait.
 const PROCESSES: usize = 150;
 const FAIRNESS_BAR: f64 = 0.9;
 const WAIT_BAR: Duration = Duration::from_secs(2);
 
-/// The number of the first task that can be claimed in a store that the example has filled.
-const FIRST: u32 = 3_000_001;
+/// The number of the first claimable task in a store that the example has filled.
+const FIRST_TASK: u32 = 3_000_001;
 
 pub(super) fn measure(options: &Options) -> Result {
     let scratch = Scratch::prepare()?;
@@ -58,7 +57,7 @@ pub(super) fn measure(options: &Options) -> Result {
             bench.add(&mut table, "PostgreSQL", &mut |_| server.schema())?;
             match pgbench() {
                 Some(pgbench) => bench.add_crowd(&mut table, &mut server, &pgbench)?,
-                None => missing = Err("pgbench IS NOT INSTALLED: claims were not compared with it"),
+                None => missing = Err("pgbench IS NOT INSTALLED: no comparison of claims with it"),
             }
         }
         Err(error) => {
@@ -85,7 +84,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Adds everything that both databases can be asked. `store` names one by what it is for.
+    /// Adds the measurements of both databases. `store` returns a store by its purpose.
     fn add(&self, table: &mut Table, database: &str, store: &mut dyn FnMut(&str) -> Result<String>) -> Result {
         table.title(format!("{database}, in process"));
         table.extend(self.run(&["run", &store("fresh-operations")?, &self.rounds.to_string()])?);
@@ -117,9 +116,9 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs what an agent types, one after the other in every round.
+    /// Runs the usual commands of an agent, one after the other in every round.
     fn commands(&self, store: &str) -> Result<Vec<Row>> {
-        // One more than are claimed, so that there is always a next one.
+        // More than are claimed, so that there is always a next one.
         let tasks = (self.rounds + 2).to_string();
         self.run(&["fill", store, &tasks, &tasks])?;
         let repo = &self.scratch.repository("repo")?;
@@ -128,7 +127,7 @@ impl Bench<'_> {
         };
         let names = ["trivial program", "way task claim", "way task checkpoint", "way task heartbeat", "way task next"];
         let mut rows = names.map(|name| Row::new(name.to_owned()));
-        for number in FIRST..=FIRST + self.rounds {
+        for number in FIRST_TASK..=FIRST_TASK + self.rounds {
             let task = &format!("tk_00000{number}");
             let commands = [
                 self.scratch.command(&self.scratch.trivial, repo),
@@ -139,8 +138,8 @@ impl Bench<'_> {
             ];
             for (row, mut command) in rows.iter_mut().zip(commands) {
                 let time = wall_time(&mut command).map_err(|error| format!("{}: {error}", row.name))?;
-                // The first time, the worktree becomes known.
-                if number != FIRST {
+                // The first round also registers the worktree.
+                if number != FIRST_TASK {
                     row.push(time);
                 }
             }
@@ -187,8 +186,8 @@ impl Bench<'_> {
         }
         let (sum, squares) = (served.iter().sum::<f64>(), served.iter().map(|count| count * count).sum::<f64>());
         let jain = sum * sum / (squares * f64::from(u32::try_from(PROCESSES).unwrap_or(u32::MAX)));
-        let mut fairness = Row::new("fairness, by Jain".to_owned());
-        fairness.compare(jain, Some(Bar::AtLeast(FAIRNESS_BAR)), "all alike");
+        let mut fairness = Row::new("fairness (Jain index)".to_owned());
+        fairness.compare(jain, Some(Bar::AtLeast(FAIRNESS_BAR)), "equal shares");
         let mut longest = Row::new("longest wait".to_owned());
         longest.push(all.times.iter().max().copied().unwrap_or_default());
         longest.compare(longest.all.as_secs_f64() / WAIT_BAR.as_secs_f64(), Some(Bar::AtMost(1.0)), "2 s");
@@ -196,12 +195,12 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Adds claims on many connections, beside pgbench that sends the same statements.
+    /// Adds claims on many connections, compared with pgbench and the same statements.
     fn add_crowd(&self, table: &mut Table, server: &mut Server, pgbench: &Path) -> Result {
-        table.title(format!("PostgreSQL, claims on {CONNECTIONS} connections, {TURNS} times in turn"));
+        table.title(format!("PostgreSQL, claims on {CONNECTIONS} connections, {ALTERNATING_RUNS} alternating runs"));
         let [mut ours, mut theirs] = ["claims", "pgbench, the same statements"].map(|name| Row::new(name.to_owned()));
         let (mut ratios, mut duplicates) = (Vec::new(), Row::new("claimed twice".to_owned()));
-        for _ in 0..TURNS {
+        for _ in 0..ALTERNATING_RUNS {
             let crowded = |server: &mut Server| -> Result<String> {
                 let schema = server.schema()?;
                 self.run(&["fill", &schema, CROWD_TASKS, CROWD_TASKS])?;
@@ -210,7 +209,7 @@ impl Bench<'_> {
             };
             let schema = crowded(server)?;
             let rows = self.run(&["crowd", &schema, CONNECTIONS, SECONDS])?;
-            let [claims, twice] = rows.as_slice() else { return Err("the example says something else".to_owned()) };
+            let [claims, twice] = rows.as_slice() else { return Err("unexpected output of the example".to_owned()) };
             duplicates.all += twice.all;
 
             let schema = crowded(server)?;
@@ -218,16 +217,16 @@ impl Bench<'_> {
             let mut command = Command::new(&self.program);
             let output = command.arg("script").arg(&schema).arg(&server.dir).output();
             let output = output.map_err(|error| error.to_string())?;
-            super::scratch::write(&script, &[&said(&output)?])?;
+            super::scratch::write(&script, &[&stdout_of(&output)?])?;
             let statements = self.pgbench(pgbench, server, &schema, &script)?;
             ratios.push(claims.rate() / statements.rate());
-            ours.join(claims);
-            theirs.join(&statements);
+            ours.merge(claims);
+            theirs.merge(&statements);
         }
         ratios.sort_by(f64::total_cmp);
-        ours.compare(ratios[TURNS / 2], Some(Bar::AtLeast(CROWD_BAR)), &theirs.name);
+        ours.compare(ratios[ALTERNATING_RUNS / 2], Some(Bar::AtLeast(CROWD_BAR)), &theirs.name);
         let twice = duplicates.all.as_nanos();
-        duplicates.compare(if twice == 0 { 0.0 } else { 1.0 }, Some(Bar::AtMost(0.0)), "never");
+        duplicates.compare(if twice == 0 { 0.0 } else { 1.0 }, Some(Bar::AtMost(0.0)), "none");
         table.extend([theirs, ours, duplicates]);
         Ok(())
     }
@@ -238,15 +237,15 @@ impl Bench<'_> {
         command.args(["--no-vacuum", "--protocol=prepared", "--define=k=0", "--log", "--log-prefix=transactions"]);
         command.args(["--client", CONNECTIONS, "--jobs", "2", "--time", SECONDS, "--username=postgres", "--host"]);
         command.arg(&server.dir).arg("--file").arg(script).arg("postgres").current_dir(&self.dir);
-        // It prepares all statements before it sends the first.
+        // pgbench prepares all statements before it sends the first.
         let schema = url.rsplit_once("?schema=").map_or("", |(_, schema)| schema);
         command.env("PGOPTIONS", format!("-c search_path=pg_catalog,{schema},pg_temp"));
         let output = command.output().map_err(|error| error.to_string())?;
-        let said = said(&output)?;
+        let printed = stdout_of(&output)?;
         let number = |beginning: &str| -> Option<f64> {
-            said.lines().find_map(|line| line.strip_prefix(beginning)?.split_whitespace().next()?.parse().ok())
+            printed.lines().find_map(|line| line.strip_prefix(beginning)?.split_whitespace().next()?.parse().ok())
         };
-        let rate = number("tps = ").ok_or_else(|| format!("pgbench says no rate: {said}"))?;
+        let rate = number("tps = ").ok_or_else(|| format!("pgbench printed no rate: {printed}"))?;
         let mut row = Row::new("pgbench".to_owned());
         for entry in std::fs::read_dir(&self.dir).map_err(|error| error.to_string())?.flatten() {
             if entry.file_name().to_string_lossy().starts_with("transactions.") {
@@ -260,14 +259,14 @@ impl Bench<'_> {
         Ok(row)
     }
 
-    /// Runs the example and reads the rows it prints.
+    /// Runs the example and parses the rows it prints.
     fn run(&self, args: &[&str]) -> Result<Vec<Row>> {
         let output = Command::new(&self.program).args(args).output().map_err(|error| error.to_string())?;
-        said(&output)?.lines().map(Row::parse).collect()
+        stdout_of(&output)?.lines().map(Row::parse).collect()
     }
 }
 
-/// A PostgreSQL server that ends when its pipe is closed.
+/// A PostgreSQL server that ends when its standard input is closed.
 struct Server {
     child: Child,
     answers: Lines<BufReader<ChildStdout>>,
@@ -314,8 +313,8 @@ fn pgbench() -> Option<PathBuf> {
     all.into_iter().rev().chain(std::env::split_paths(&path).map(|dir| dir.join("pgbench"))).find(|path| path.is_file())
 }
 
-/// Returns what a program printed, or what it said when it failed.
-fn said(output: &std::process::Output) -> Result<String> {
+/// Returns the standard output of a program, or its standard error if it failed.
+fn stdout_of(output: &std::process::Output) -> Result<String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -1,4 +1,4 @@
-//! Taskwarrior, a program for tasks that people know, with the same tasks.
+//! Taskwarrior, a well-known task manager, with the same tasks.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,16 +7,16 @@ use super::issues::Issue;
 use super::scratch::{Scratch, create_dir, remove_files, write};
 use crate::{Result, run};
 
-/// What it is told before anything else.
+/// The configuration of Taskwarrior.
 const SETTINGS: &str = "confirmation=off\nverbose=nothing\n";
 
-/// Tells whether there is a `task` that is not another program of this name, which would say more than a number.
+/// Returns whether `task` is Taskwarrior. Other programs of this name print more than a version number.
 pub(super) fn is_installed() -> bool {
     let output = Command::new("task").arg("--version").stdin(Stdio::null()).output();
     output.is_ok_and(|output| output.stdout.first().is_some_and(u8::is_ascii_digit))
 }
 
-/// Fills a directory with nothing but these issues.
+/// Replaces the tasks of a directory with these issues.
 pub(super) fn import(scratch: &Scratch, dir: &Path, issues: &[Issue]) -> Result {
     create_dir(dir)?;
     remove_files(dir, "")?;
@@ -34,7 +34,7 @@ pub(super) fn command(scratch: &Scratch, dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Writes an issue as a task to import. It has no priority: theirs has three levels.
+/// Writes an issue as a task for import, without a priority, because Taskwarrior has only three levels.
 fn task(issue: &Issue) -> String {
     let Issue { id, title, created, updated, .. } = issue;
     let list = |items: Vec<String>| items.join(",");
@@ -52,7 +52,7 @@ fn task(issue: &Issue) -> String {
     )
 }
 
-/// Makes an id of the kind they use out of one of ours, which has four characters after its prefix.
+/// Converts the id of an issue, which has four characters after its prefix, to a UUID.
 fn uuid(id: &str) -> String {
     let bytes = id.bytes().rev().take(4).fold(0, |number, byte| number << 8 | u32::from(byte));
     format!("{bytes:08x}-0000-4000-8000-000000000000")

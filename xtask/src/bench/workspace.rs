@@ -1,25 +1,25 @@
-//! What a workspace costs, beside the ways in which git itself makes one.
+//! The cost of a workspace, compared with worktrees and clones of git.
 //!
-//! The commands for it are measured through an example of the library, as whole processes.
+//! The benchmark runs an example of the library as a process.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::cases::{CaseId, Cases, at_most, beside, shown};
+use super::cases::{CaseId, Cases, at_most, beside, format_ratio};
 use super::options::Options;
 use super::scratch::{Scratch, create_dir};
 use crate::{Result, root, run};
 
-/// How long git takes for its first look at a tree depends on the part of a second in which it was made.
+/// The time of the first `git status` depends on the fraction of the second in which the tree was created.
 const ROUNDS: u32 = 9;
-/// How long one case may take in all: before each look at a tree, the tree is made.
-const BUDGET: Duration = Duration::from_mins(1);
+/// Time budget of one case. It includes creating a tree before each `git status`.
+const CASE_BUDGET: Duration = Duration::from_mins(1);
 
-/// How many are made at once, and in how much of git's time.
-const AT_ONCE: usize = 20;
-const AT_ONCE_BAR: f64 = 0.5;
+/// Number of parallel creations, and the maximum ratio to the time of git.
+const PARALLEL: usize = 20;
+const PARALLEL_BAR: f64 = 0.5;
 
 pub(super) fn measure(options: &Options) -> Result {
     let scratch = Scratch::prepare()?;
@@ -33,7 +33,7 @@ pub(super) fn measure(options: &Options) -> Result {
     bench.add_clones(&mut cases, worktree);
     bench.add_workspaces(&mut cases, worktree);
     bench.add_status(&mut cases);
-    cases.measure_within(BUDGET, options.rounds.unwrap_or(ROUNDS))?;
+    cases.measure_within(CASE_BUDGET, options.rounds.unwrap_or(ROUNDS))?;
     let reported = cases.report(options.enforce);
     bench.disk_cost()?;
     let at_once = bench.at_once(options.enforce);
@@ -47,9 +47,9 @@ struct Bench<'a> {
     /// The example of the library.
     program: PathBuf,
     source: PathBuf,
-    /// Everything that is made, on the same file system as the source.
+    /// The directory of created trees, on the same file system as the source.
     dir: PathBuf,
-    /// Makes names unique, over all runs.
+    /// The number of the last name, for unique names.
     number: Cell<u64>,
     can_mount: bool,
 }
@@ -59,14 +59,14 @@ impl<'a> Bench<'a> {
         let program = scratch.example("waypost-workspace", "workspace")?;
         let made = scratch.dir.join("workspace-source");
         if !made.join(".git").is_dir() {
-            eprintln!("making a repository of 20,000 files, once");
+            eprintln!("creating a repository of 20,000 files, once");
             let shared = std::env::var_os("WAYPOST_CORPUS").map_or_else(|| root().join("../shared"), PathBuf::from);
             run(Command::new("python3").arg(shared.join("bench/gen_repo.py")).arg(&made))?;
         }
         let place = if has_room(Path::new(IN_MEMORY)) {
             PathBuf::from(IN_MEMORY).join("waypost-bench")
         } else {
-            eprintln!("{IN_MEMORY} has not 12 GB: this measures the disk, too, and what was deleted there before");
+            eprintln!("{IN_MEMORY} has less than 12 GB: this also measures the disk");
             scratch.dir.join("workspace-place")
         };
         delete(&place)?;
@@ -76,16 +76,16 @@ impl<'a> Bench<'a> {
         let mut bench = Bench { scratch, program, source, dir, number: Cell::new(0), can_mount: false };
         bench.clear()?;
         create_dir(&bench.dir)?;
-        // Makes the mirror and the template, too.
+        // Also creates the mirror and the template.
         finish(bench.ours("make", "probe", &["overlay"]).stderr(Stdio::null())).map_or_else(
-            |_| eprintln!("mounts are not permitted here: overlays are not measured"),
+            |_| eprintln!("mounts are not permitted here: skipping overlays"),
             |()| bench.can_mount = true,
         );
         finish(&mut bench.ours("make", "probe-clone", &[]))?;
         Ok(bench)
     }
 
-    /// Adds what people use instead.
+    /// Adds clones of git, which are alternatives to workspaces.
     fn add_clones(&'a self, cases: &mut Cases<'a>, worktree: CaseId) {
         for how in ["--local", "--shared"] {
             cases.program(format!("git clone {how}"), beside(worktree), move || {
@@ -145,7 +145,7 @@ impl<'a> Bench<'a> {
         });
     }
 
-    /// Prints what each way takes on disk, in all.
+    /// Prints the disk usage of each strategy.
     fn disk_cost(&self) -> Result {
         println!("\ndisk cost, MB");
         let target = self.fresh("worktree")?;
@@ -171,7 +171,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Returns how many bytes of the file system are in use.
+    /// Returns the used bytes of the file system.
     fn used(&self) -> Result<f64> {
         finish(&mut Command::new("sync"))?;
         let output = Command::new("df").args(["-B1", "--output=used"]).arg(&self.dir).output();
@@ -180,32 +180,32 @@ impl<'a> Bench<'a> {
         text.lines().last().and_then(|line| line.trim().parse().ok()).ok_or_else(|| format!("df says {text:?}"))
     }
 
-    /// Makes many at once, in git's way and in ours. Every one of ours must succeed.
+    /// Creates many in parallel, with git and as workspaces. Every workspace must succeed.
     fn at_once(&self, enforce: bool) -> Result {
         self.clear()?;
         create_dir(&self.dir)?;
         finish(&mut self.ours("make", "probe", &[]))?;
-        let names: Vec<String> = (0..AT_ONCE).map(|_| self.name("at-once")).collect();
+        let names: Vec<String> = (0..PARALLEL).map(|_| self.name("at-once")).collect();
         let (theirs, failed) = time(names.iter().map(|name| self.worktree(&self.dir.join(name))))?;
         let (ours, ours_failed) = time(names.iter().map(|name| self.ours("make", name, &[])))?;
         let ratio = ours / theirs;
-        let is_missed = ratio > AT_ONCE_BAR || ours_failed > 0;
-        println!("\n{AT_ONCE} at once: git worktree add {theirs:.2} s ({failed} failed)");
+        let is_missed = ratio > PARALLEL_BAR || ours_failed > 0;
+        println!("\n{PARALLEL} in parallel: git worktree add {theirs:.2} s ({failed} failed)");
         println!(
-            "{AT_ONCE} at once: workspaces {ours:.2} s ({ours_failed} failed), ratio {} (bar {AT_ONCE_BAR}){}",
-            shown(ratio),
+            "{PARALLEL} in parallel: workspaces {ours:.2} s ({ours_failed} failed), ratio {} (bar {PARALLEL_BAR}){}",
+            format_ratio(ratio),
             if is_missed { "  MISSED" } else { "" }
         );
-        if enforce && is_missed { Err(format!("bar missed: {AT_ONCE} at once")) } else { Ok(()) }
+        if enforce && is_missed { Err(format!("bar missed: {PARALLEL} in parallel")) } else { Ok(()) }
     }
 
-    /// A name that nothing has. Creating files where many were just deleted is slow on some file systems.
+    /// Returns a new name. Creating files where many were just deleted is slow on some file systems.
     fn name(&self, kind: &str) -> String {
         self.number.set(self.number.get() + 1);
         format!("{kind}-{}", self.number.get())
     }
 
-    /// Removes what was made for a kind before, and returns a new path for it.
+    /// Removes the earlier trees of a kind, and returns a new path for it.
     fn fresh(&self, kind: &str) -> Result<PathBuf> {
         for path in made(kind, &self.dir)? {
             delete(&path)?;
@@ -223,10 +223,10 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Removes everything that was made.
+    /// Removes all created trees.
     fn clear(&self) -> Result {
         for path in std::fs::read_dir(self.dir.join("workspaces")).into_iter().flatten().flatten() {
-            // What is laid over something must be taken off first; nothing there is no error.
+            // Unmount overlays first. A missing mount is not an error.
             let _ = Command::new("umount").arg(path.path().join("workspace")).stderr(Stdio::null()).status();
         }
         if self.dir.exists() {
@@ -252,10 +252,10 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Where files are that no disk is waited for.
+/// A file system in memory, so that no disk is measured.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// Tells whether all that is made at once fits there.
+/// Returns whether all parallel trees fit there.
 fn has_room(place: &Path) -> bool {
     let output = Command::new("df").args(["-B1", "--output=avail"]).arg(place).output();
     let free = output.ok().and_then(|output| {
@@ -264,7 +264,7 @@ fn has_room(place: &Path) -> bool {
     free.is_some_and(|free| free > 12_000_000_000)
 }
 
-/// Lists what was made for a kind.
+/// Lists the created trees of a kind.
 fn made(kind: &str, dir: &Path) -> Result<Vec<PathBuf>> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Ok(Vec::new()) };
     let names = entries.map(|entry| entry.map(|entry| entry.path()).map_err(|error| error.to_string()));
@@ -276,7 +276,7 @@ fn made(kind: &str, dir: &Path) -> Result<Vec<PathBuf>> {
     names.filter(|path| path.as_ref().map_or(true, is_of_kind)).collect()
 }
 
-/// Runs all at once. Returns how long that took in seconds, and how many failed.
+/// Runs all commands in parallel. Returns the time in seconds, and the number of failures.
 fn time(commands: impl Iterator<Item = Command>) -> Result<(f64, usize)> {
     let start = Instant::now();
     let children: std::io::Result<Vec<Child>> =
@@ -295,7 +295,7 @@ fn finish(command: &mut Command) -> Result {
     }
 }
 
-/// Deletes a directory of the benchmark's own.
+/// Deletes a directory of the benchmark.
 fn delete(path: &Path) -> Result {
     finish(Command::new("rm").args(["-rf", "--one-file-system", "--"]).arg(path))
 }
