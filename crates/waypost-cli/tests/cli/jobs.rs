@@ -223,7 +223,7 @@ fn p12_a_workspace_that_cannot_be_removed_is_no_failure_of_its_job_but_is_said()
     shop.sandbox.write(shop.root().join("trash"), "in the way");
     let job = shop.job(&["--cleanup"], "true");
     assert_eq!(job["status"], "completed");
-    assert!(job["warnings"][0].as_str().unwrap().contains("could not be removed"), "{job}");
+    assert!(job["warnings"][0].as_str().unwrap().contains("cannot remove its workspace"), "{job}");
     let doctor = shop.way(["doctor"]).ok();
     assert!(doctor.stdout.contains("could not be removed"), "{}", doctor.stdout);
     fs::remove_file(shop.root().join("trash")).unwrap();

@@ -215,40 +215,40 @@ fn configuration_with_origins() {
         &sandbox,
         &sandbox.way(&repo, ["config", "list", "--all"]),
         &expect![[r#"
-            jobs.env                        -       further variables of your environment that jobs see
-            jobs.grace                      3s      how long a job that is asked to end may take
-            jobs.log_limit                  64MiB   how much of what a job prints is kept
-            jobs.timeout                    -       how long a job may run
-            ledger.home                     main    whose copy of the ledger counts: the main worktree's, or each worktree's own
-            prefix                          way     what the ids of new issues begin with
-            prune.auto                      off     whether a change of an issue prunes the ledger when it is large
-            ready.unresolved                block   whether an issue waits for one that is in no ledger
+            jobs.env                        -       further environment variables that jobs inherit
+            jobs.grace                      3s      time between asking a job to end and killing it
+            jobs.log_limit                  64MiB   maximum size of the kept output of a job
+            jobs.timeout                    -       maximum run time of a job
+            ledger.home                     main    which copy of the ledger is used: the main worktree's, or each worktree's own
+            prefix                          way     prefix of the ids of new issues
+            prune.auto                      off     whether a change to an issue prunes a large ledger
+            ready.unresolved                block   whether a dependency that is in no ledger blocks an issue
             repos.additional                -       further repositories whose ledgers are read
             repos.primary                   .       the repository whose ledger comes first
-            role                            -       your role in this repository, if it is not to be guessed
-            routing.auto.contributor        -       where a contributor's new issues go
-            routing.auto.maintainer         -       where a maintainer's new issues go
-            routing.default                 -       where new issues go otherwise
-            routing.mode                    -       how the ledger of a new issue is chosen
-            scope                           repo    who shares a store: a repository's worktrees, nobody, or all repositories
-            statuses.active                 -       further statuses of issues that may be ready
+            role                            -       your role in this repository [default: detected]
+            routing.auto.contributor        -       repository for the new issues of a contributor
+            routing.auto.maintainer         -       repository for the new issues of a maintainer
+            routing.default                 -       repository for all other new issues
+            routing.mode                    -       how Waypost chooses the ledger of a new issue
+            scope                           repo    who shares a store: the worktrees of a repository, one worktree, or all repositories
+            statuses.active                 -       further statuses of issues that can be ready
             statuses.done                   -       further statuses of issues that are finished
-            statuses.frozen                 -       further statuses of issues that are set aside
-            statuses.wip                    -       further statuses of issues that somebody works on
-            store.network                   refuse  whether a store may lie on a network file system
-            store.wait                      10s     how long to wait for other processes
-            sync.timeout                    2m      how long a remote may take to answer; 0s is for ever
-            workspaces.cleanup_on_complete  false   whether a workspace goes when its job has ended and nothing in it would be lost
-            workspaces.include              -       ignored files that workspaces get as well, as patterns
-            workspaces.keep_count           -       how many workspaces way ws gc leaves
-            workspaces.keep_for             7d      how old workspaces get before way ws gc removes them
-            workspaces.limit                -       how large a workspace may become
-            workspaces.path                 -       where jobs get their workspaces
-            workspaces.policy               stop    what happens beyond workspaces.total: no new job, or the oldest safe workspaces go
-            workspaces.pool                 0       how many workspaces way ws warm has in advance
-            workspaces.setup                -       the command that sets a workspace up; it runs once it is trusted
-            workspaces.strategy             -       how workspaces are made, if not as suits the repository
-            workspaces.total                -       how much all workspaces together may take
+            statuses.frozen                 -       further statuses of issues that are deferred
+            statuses.wip                    -       further statuses of issues in progress
+            store.network                   refuse  whether a store may be on a network file system
+            store.wait                      10s     maximum time to wait for other processes
+            sync.timeout                    2m      maximum time to wait for a remote; 0s is no limit
+            workspaces.cleanup_on_complete  false   whether to remove the workspace of an ended job, if no work would be lost
+            workspaces.include              -       patterns of ignored files that are copied into workspaces
+            workspaces.keep_count           -       number of workspaces that way ws gc keeps
+            workspaces.keep_for             7d      age at which way ws gc removes workspaces
+            workspaces.limit                -       maximum size of a workspace
+            workspaces.path                 -       directory of workspaces
+            workspaces.policy               stop    above workspaces.total: refuse new jobs, or remove the oldest workspaces that lose no work
+            workspaces.pool                 0       number of workspaces that way ws warm creates in advance
+            workspaces.setup                -       command that sets up a workspace; it runs only if you trust it
+            workspaces.strategy             -       how workspaces are created [default: depends on the repository]
+            workspaces.total                -       maximum size of all workspaces together
         "#]],
     );
 }
@@ -261,21 +261,21 @@ fn errors_for_people_and_for_programs() {
         &sandbox,
         &sandbox.way(&dir, ["status"]),
         &expect![[r#"
-        --- stderr
-        error: /sandbox/nowhere is not in a repository
-        hint: go into one, or make one here: way init
-        hint: or say which store to use: --global, --db PATH, or WAYPOST_DB=PATH
-        --- exit code 2
-    "#]],
+            --- stderr
+            error: /sandbox/nowhere is not in a repository
+            hint: change into one, or create one here: way init
+            hint: or name a store: --global, --db PATH, or WAYPOST_DB=PATH
+            --- exit code 2
+        "#]],
     );
     check(
         &sandbox,
         &sandbox.way(&dir, ["status", "--json"]),
         &expect![[r#"
-        --- stderr
-        {"schema":"waypost/1","error":{"code":"invalid","message":"/sandbox/nowhere is not in a repository","hints":["go into one, or make one here: way init","or say which store to use: --global, --db PATH, or WAYPOST_DB=PATH"]}}
-        --- exit code 2
-    "#]],
+            --- stderr
+            {"schema":"waypost/1","error":{"code":"invalid","message":"/sandbox/nowhere is not in a repository","hints":["change into one, or create one here: way init","or name a store: --global, --db PATH, or WAYPOST_DB=PATH"]}}
+            --- exit code 2
+        "#]],
     );
     let repo = sandbox.git_repo("repo");
     check(
