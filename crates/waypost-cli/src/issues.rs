@@ -149,7 +149,7 @@ impl CommandContext {
             match pruned {
                 Ok(pruned) if pruned.issues.is_empty() => {}
                 Ok(pruned) => self.ui.note(&format!("pruned {} closed issues", pruned.issues.len())),
-                Err(error) => self.ui.warn(&format!("cannot prune the ledger: {}", error.full_message())),
+                Err(error) => self.ui.warn(&format!("the ledger could not be pruned: {}", error.full_message())),
             }
         }
     }

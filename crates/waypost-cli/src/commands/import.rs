@@ -44,7 +44,7 @@ Databases of workflows:
   langgraph    database of SqliteSaver; each thread becomes a paused workflow with its checkpoints"
 )]
 pub(crate) struct Args {
-    /// Format: beads, github, backlog, taskmaster, taskwarrior, caw or langgraph [default for issues: detected]
+    /// Format: beads, github, backlog, taskmaster, taskwarrior, caw or langgraph [default: detected, for issues]
     #[arg(value_name = "FORMAT")]
     first: OsString,
     /// File or directory to import; - for standard input

@@ -7,11 +7,11 @@ use waypost_core::Result;
 use crate::CommandContext;
 use waypost::proposals::propose;
 
-/// Propose an issue of your planning repository to a project by copying it into the project's ledger, for you to commit
+/// Propose an issue of your planning repository to a project
 ///
-/// Writes the copy to the ledger in the current worktree. Both copies are marked as proposed and keep the same id. Proposing
-/// again merges the changes of both copies; if a maintainer accepted the issue meanwhile, the project's copy gets your
-/// changes.
+/// Copies the issue to the project's ledger in the current worktree, for you to commit. Both copies are marked as proposed
+/// and keep the same id. Proposing again merges the changes of both copies; if a maintainer accepted the issue meanwhile,
+/// the project's copy gets your changes.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it

@@ -55,7 +55,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             Err(error) => {
                 let (record, commit) = history::find_after_error(error, &ledger_cx.place, id_or_prefix)?;
                 cx.ui.warn(&format!(
-                    "{id_or_prefix} is no longer in the ledger; last seen in commit {}",
+                    "{id_or_prefix} is not in the ledger any more; last in commit {}",
                     commit.short_id()
                 ));
                 Page::gone(record)?

@@ -270,7 +270,7 @@ fn only_the_holder_sets_the_status_of_an_issue_in_an_editor() {
     let before = std::fs::read(repo.join(LEDGER)).unwrap();
     let refused = edit("ada", status, &[]).fails(4);
     assert!(refused.stderr.contains("is held by bob until") && refused.stderr.contains("--force"), "{refused:?}");
-    assert!(refused.stderr.contains("what you wrote is in"), "{refused:?}");
+    assert!(refused.stderr.contains("your text is saved in"), "{refused:?}");
     assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before, "nothing was written");
     let _ = edit("ada", "s/^title: .*/title: Fix it soon/", &[]).ok();
     let _ = edit("bob", status, &[]).ok();

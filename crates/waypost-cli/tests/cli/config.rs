@@ -188,7 +188,7 @@ fn b3_repositories_are_added_once_whatever_their_spelling() {
     let list = sandbox.way(&sandbox.dir("repo/a/b"), ["config", "--list-repos", "--json"]).data();
     assert_eq!(list[1]["path"], planning.to_str().unwrap());
     let run = sandbox.way(&repo, ["config", "--add-repo", "missing"]);
-    assert!(run.code == 0 && run.stderr.contains("is not there yet"), "{run:?}");
+    assert!(run.code == 0 && run.stderr.contains("does not exist yet"), "{run:?}");
 }
 
 #[test]

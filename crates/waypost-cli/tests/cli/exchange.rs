@@ -151,10 +151,10 @@ fn records_of_beads_keep_ids_and_bytes_and_bring_others_along() {
     let theirs = "{\"id\": \"z\", \"title\": \"Z\", \"theirs\": 1.50}\n{\"_type\":\"memory\",\"key\":\"k\"}\n{\"id\":\"m\",\"title\":\"theirs\",\"updated_at\":\"2026-02-01T00:00:00Z\"}\n{\"id\":\"a\",\"title\":\"A\",\"dependencies\":[{\"depends_on_id\":\"nowhere\",\"type\":\"eats\"}]}\nnoise\n";
     let run = fed(&sandbox, &repo, &["import", "beads", "-"], theirs.as_bytes());
     expect![[r#"
-        2 added, 0 updated, 1 skipped, 1 not carried
-        1 record that is no issue came along
+        2 added, 0 updated, 1 skipped, 1 not imported
+        1 record that is not an issue imported
 
-        Not carried
+        Not imported
         line 5  unreadable: expected ident at line 1 column 2
     "#]]
     .assert_eq(&run.whole());
@@ -347,7 +347,7 @@ fn what_cannot_be_imported_is_said_and_nothing_is_written() {
         ("empty", 2, "the format of empty is unknown"),
         ("both", 3, "has files of several tools: backlog, taskmaster, beads"),
         ("nowhere.json", 2, "cannot read nowhere.json"),
-        ("github", 2, "no file was named"),
+        ("github", 2, "no file given"),
         ("githup page.txt", 2, "did you mean github?"),
         ("github page.txt", 2, "page.txt: no readable item"),
         ("github latin.json", 2, "latin.json: not UTF-8"),
@@ -356,7 +356,7 @@ fn what_cannot_be_imported_is_said_and_nothing_is_written() {
         ("taskmaster both/issues.jsonl", 2, "no tasks"),
         ("backlog page.txt", 2, "no front matter"),
         ("beads page.txt", 2, "no line is a record"),
-        ("taskwarrior -", 6, "there is nothing to import in it"),
+        ("taskwarrior -", 6, "the source contains nothing to import"),
     ] {
         let args: Vec<&str> = ["import"].into_iter().chain(args.split_whitespace()).collect();
         let run = sandbox.way(&repo, &args).fails(code);
@@ -365,7 +365,7 @@ fn what_cannot_be_imported_is_said_and_nothing_is_written() {
     }
     let run = fed(&sandbox, &repo, &["import", "-", "--dry-run"], GITHUB.as_bytes());
     expect![[r#"
-        2 added, 0 updated, 0 skipped, 0 not carried
+        2 added, 0 updated, 0 skipped, 0 not imported
         --- stderr
         note: nothing was written
     "#]]
@@ -492,7 +492,7 @@ fn records_go_out_as_they_are_and_a_file_is_not_overwritten() {
     assert_eq!(run.stdout, format!("Wrote 4 issues to {}\n", file.display()));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), LEDGERS);
     let run = export(&output).fails(7);
-    assert!(run.stderr.contains("exists already") && run.stderr.contains("--force"), "{}", run.stderr);
+    assert!(run.stderr.contains("already exists") && run.stderr.contains("--force"), "{}", run.stderr);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), LEDGERS);
     let data = export(&[&["--force", "--json"], &output[..]].concat()).data();
     assert_eq!((&data["issues"], &data["format"]), (&json!(2), &json!("json")));

@@ -526,7 +526,7 @@ fn without_version_control_the_ledger_tells_what_it_knows() {
         -  2026-01-01T00:00:00.000Z  me
           added
         --- stderr
-        note: without version control only the ledger is left to ask
+        note: without version control, only the creation and closing of the issue are known
     "#]]
     .assert_eq(&sandbox.way(&repo, ["log", "a-1"]).whole());
     let _ = sandbox.way(&repo, ["show", "a-2"]).fails(3);

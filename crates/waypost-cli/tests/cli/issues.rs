@@ -158,9 +158,9 @@ fn a_batch_with_one_wrong_line_writes_nothing_and_says_which() {
             r#"[{"op":"close","id":"r-1"},{"op":"claim","id":"r-4"}]"#,
             "change 2: issue r-4 is closed and cannot be claimed",
         ),
-        ("[{\"op\":\"close\"", "the file is not a JSON list of changes"),
+        ("[{\"op\":\"close\"", "the file is not a valid JSON list of changes"),
         ("dep add r-1 r-2\ndep add r-2 r-1\n", "line 2: they would wait for each other: r-2 → r-1 → r-2"),
-        ("label list\n", "line 1: it changes nothing"),
+        ("label list\n", "line 1: the command changes nothing"),
         ("close --help\n", "line 1: unexpected argument '--help' found"),
     ] {
         let run = fed(&sandbox, &repo, &["batch", "-"], plan);
@@ -296,8 +296,8 @@ fn an_editor_changes_what_was_changed_and_nothing_else() {
     assert_eq!(issue["labels"], serde_json::json!(["old", "new"]));
 
     let run = edit("sed -i 's/^priority: .*/priority: high/' \"$1\"").fails(2);
-    assert!(run.stderr.contains("line 3") && run.stderr.contains("what you wrote is in"), "{}", run.stderr);
-    let kept = run.stderr.split("what you wrote is in ").nth(1).unwrap().lines().next().unwrap();
+    assert!(run.stderr.contains("line 3") && run.stderr.contains("your text is saved in"), "{}", run.stderr);
+    let kept = run.stderr.split("your text is saved in ").nth(1).unwrap().lines().next().unwrap();
     assert!(std::fs::read_to_string(kept).unwrap().contains("priority: high"));
     let run = edit("exit 3").fails(2);
     assert!(run.stderr.contains("the editor"), "{}", run.stderr);

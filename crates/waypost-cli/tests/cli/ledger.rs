@@ -453,7 +453,7 @@ fn issues_as_people_see_them() {
     .assert_eq(&whole(&["close", "way-1", "-r", "done"]));
     expect![[r#"
         --- stderr
-        note: no issue fits
+        note: no matching issues
     "#]]
     .assert_eq(&whole(&["list", "--text", "nothing like it"]));
 }

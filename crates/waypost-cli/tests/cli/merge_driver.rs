@@ -274,7 +274,7 @@ fn b28_resolve_heals_what_a_merge_without_the_driver_left() {
         check_merged(&sandbox, &clone, [&one, &two, &main, &topic]);
         // The file is healed, but git does not know.
         let said = way(&sandbox, &clone, 31, &["resolve"]).ok();
-        assert!(said.stdout.ends_with(&format!("To go on: git add {LEDGER}\n")), "{said:#?}");
+        assert!(said.stdout.ends_with(&format!("To continue: git add {LEDGER}\n")), "{said:#?}");
         let staged = way(&sandbox, &clone, 31, &["resolve", "--stage", "--json"]).data();
         assert_eq!((&staged["merged"], &staged["staged"], &staged["next"]), (&Value::Null, &true.into(), &Value::Null));
         git(&sandbox, &clone, &["commit", "-q", "--no-edit"]);
@@ -383,7 +383,7 @@ fn b28_mercurial_merges_with_the_recipe_of_the_documentation() {
         let run = run(&mut command(&sandbox, "hg", &repo), &["merge", "-q", "--tool", tool]);
         assert_eq!(run.code, 1, "{run:#?}");
         let said = way(&sandbox, &repo, 30, &["resolve"]).ok();
-        assert!(said.stdout.ends_with(&format!("To go on: hg resolve --mark {LEDGER}\n")), "{said:#?}");
+        assert!(said.stdout.ends_with(&format!("To continue: hg resolve --mark {LEDGER}\n")), "{said:#?}");
         if tool != ":merge" {
             check_merged(&sandbox, &repo, [&one, &two, &main, &topic]);
         }

@@ -31,16 +31,16 @@ fn place_of_a_fresh_repository() {
         &expect![[r#"
             repository       /sandbox/repo                           repo, git
             worktree         /sandbox/repo                           main worktree, on main
-            store            /sandbox/repo/.git/waypost/state.db     default: one store per repository, shared by its worktrees; not there yet
-            index            /sandbox/repo/.git/waypost/index.db     default: private to this clone; not there yet
-            ledger           /sandbox/repo/.waypost/issues.jsonl     default: the main worktree's; not there yet
-            config, shared   /sandbox/repo/.waypost/config.toml      default: tracked with the repository; not there yet
-            config, private  /sandbox/repo/.git/waypost/config.toml  default: private to this clone; not there yet
-            config, user     /sandbox/home/.waypost/config.toml      default: yours, for all repositories; not there yet
-            home             /sandbox/home/.waypost                  default: ~/.waypost; not there yet
-            workspaces       /sandbox/home/.waypost/workspaces       default: ~/.waypost; not there yet
-            mirrors          /sandbox/home/.waypost/mirrors          default: ~/.waypost; not there yet
-            token            /sandbox/home/.waypost/token            default: ~/.waypost; not there yet
+            store            /sandbox/repo/.git/waypost/state.db     default: one store per repository, shared by its worktrees; does not exist yet
+            index            /sandbox/repo/.git/waypost/index.db     default: private to this clone; does not exist yet
+            ledger           /sandbox/repo/.waypost/issues.jsonl     default: the main worktree's; does not exist yet
+            config, shared   /sandbox/repo/.waypost/config.toml      default: tracked with the repository; does not exist yet
+            config, private  /sandbox/repo/.git/waypost/config.toml  default: private to this clone; does not exist yet
+            config, user     /sandbox/home/.waypost/config.toml      default: your settings for all repositories; does not exist yet
+            home             /sandbox/home/.waypost                  default: ~/.waypost; does not exist yet
+            workspaces       /sandbox/home/.waypost/workspaces       default: ~/.waypost; does not exist yet
+            mirrors          /sandbox/home/.waypost/mirrors          default: ~/.waypost; does not exist yet
+            token            /sandbox/home/.waypost/token            default: ~/.waypost; does not exist yet
             role             maintainer                                         default: there is no remote
             new issues       /sandbox/repo                           the repository you are in
         "#]],
@@ -54,7 +54,7 @@ fn place_as_json() {
         &sandbox,
         &sandbox.way(&repo, ["where", "--json"]),
         &expect![[r#"
-            {"schema":"waypost/1","data":{"repository":{"id":"rp_000000000001","name":"repo","vcs":"git","path":"/sandbox/repo","shared_dir":"/sandbox/repo/.git","private_dir":"/sandbox/repo/.git/waypost","remote_url":null,"default_branch":null},"worktree":{"id":"wt_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","main":true},"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","exists":true},"index":{"path":"/sandbox/repo/.git/waypost/index.db","source":"default","because":"private to this clone","exists":false},"ledger":{"path":"/sandbox/repo/.waypost/issues.jsonl","source":"default","because":"the main worktree's","exists":false},"config_shared":{"path":"/sandbox/repo/.waypost/config.toml","source":"default","because":"tracked with the repository","exists":false},"config_private":{"path":"/sandbox/repo/.git/waypost/config.toml","source":"default","because":"private to this clone","exists":false},"config_user":{"path":"/sandbox/home/.waypost/config.toml","source":"default","because":"yours, for all repositories","exists":false},"home":{"path":"/sandbox/home/.waypost","source":"default","because":"~/.waypost","exists":false},"workspaces":{"path":"/sandbox/home/.waypost/workspaces","source":"default","because":"~/.waypost","exists":false},"mirrors":{"path":"/sandbox/home/.waypost/mirrors","source":"default","because":"~/.waypost","exists":false},"token":{"path":"/sandbox/home/.waypost/token","source":"default","because":"~/.waypost","exists":false},"role":{"role":"maintainer","source":"default","because":"there is no remote"},"repos":{"read":["/sandbox/repo"],"unreachable":[]},"route":{"path":"/sandbox/repo","because":"the repository you are in","primary_protected":false}},"warnings":[]}
+            {"schema":"waypost/1","data":{"repository":{"id":"rp_000000000001","name":"repo","vcs":"git","path":"/sandbox/repo","shared_dir":"/sandbox/repo/.git","private_dir":"/sandbox/repo/.git/waypost","remote_url":null,"default_branch":null},"worktree":{"id":"wt_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","main":true},"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","exists":true},"index":{"path":"/sandbox/repo/.git/waypost/index.db","source":"default","because":"private to this clone","exists":false},"ledger":{"path":"/sandbox/repo/.waypost/issues.jsonl","source":"default","because":"the main worktree's","exists":false},"config_shared":{"path":"/sandbox/repo/.waypost/config.toml","source":"default","because":"tracked with the repository","exists":false},"config_private":{"path":"/sandbox/repo/.git/waypost/config.toml","source":"default","because":"private to this clone","exists":false},"config_user":{"path":"/sandbox/home/.waypost/config.toml","source":"default","because":"your settings for all repositories","exists":false},"home":{"path":"/sandbox/home/.waypost","source":"default","because":"~/.waypost","exists":false},"workspaces":{"path":"/sandbox/home/.waypost/workspaces","source":"default","because":"~/.waypost","exists":false},"mirrors":{"path":"/sandbox/home/.waypost/mirrors","source":"default","because":"~/.waypost","exists":false},"token":{"path":"/sandbox/home/.waypost/token","source":"default","because":"~/.waypost","exists":false},"role":{"role":"maintainer","source":"default","because":"there is no remote"},"repos":{"read":["/sandbox/repo"],"unreachable":[]},"route":{"path":"/sandbox/repo","because":"the repository you are in","primary_protected":false}},"warnings":[]}
         "#]],
     );
 }
@@ -125,10 +125,10 @@ fn init_and_init_again() {
         &sandbox,
         &sandbox.way(&repo, ["init"]),
         &expect![[r#"
-            Made /sandbox/repo/.waypost/config.toml
-            Made /sandbox/repo/.waypost/.gitignore
-            Made /sandbox/repo/.waypost/.gitattributes
-            The store is /sandbox/repo/.git/waypost/state.db
+            Created /sandbox/repo/.waypost/config.toml
+            Created /sandbox/repo/.waypost/.gitignore
+            Created /sandbox/repo/.waypost/.gitattributes
+            Store: /sandbox/repo/.git/waypost/state.db
             Commit .waypost to share it with your team.
         "#]],
     );
@@ -136,8 +136,8 @@ fn init_and_init_again() {
         &sandbox,
         &sandbox.way(&repo, ["init"]),
         &expect![[r#"
-        The store is /sandbox/repo/.git/waypost/state.db
-    "#]],
+            Store: /sandbox/repo/.git/waypost/state.db
+        "#]],
     );
 }
 

@@ -454,7 +454,7 @@ fn a_proposal_that_the_project_drops_is_planning_again() {
 
     let said = sync();
     assert!(
-        said.contains(&format!("{deleted} was dropped: deleted: a duplicate; it is your planning again")),
+        said.contains(&format!("{deleted} was dropped: deleted: a duplicate; it is local to your planning again")),
         "{said}"
     );
     assert!(said.contains(&format!("{gone} was dropped: taken out by commit ")), "{said}");

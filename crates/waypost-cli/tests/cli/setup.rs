@@ -224,12 +224,12 @@ fn hooks_of_others_stay_where_they_are() {
 #[test]
 fn a_file_that_cannot_be_understood_stops_everything() {
     for (agent, name, content, says) in [
-        ("claude-code", ".claude/settings.json", "{ // mine\n}", "it is not JSON"),
+        ("claude-code", ".claude/settings.json", "{ // mine\n}", "not valid JSON"),
         ("claude-code", ".mcp.json", "{\"mcpServers\": []}", "mcpServers is not an object"),
         ("claude-code", ".claude/settings.json", "{\"hooks\": {\"Stop\": {}}}", "hooks.Stop is not a list"),
-        ("codex", ".codex/config.toml", "model = ", "it is not TOML"),
-        ("codex", ".codex/config.toml", "mcp_servers = { other = { command = \"x\" } }\n", "it is not TOML"),
-        ("generic", "AGENTS.md", "<!-- waypost:begin -->\nno end\n", "do not stand there once each"),
+        ("codex", ".codex/config.toml", "model = ", "not valid TOML"),
+        ("codex", ".codex/config.toml", "mcp_servers = { other = { command = \"x\" } }\n", "not valid TOML"),
+        ("generic", "AGENTS.md", "<!-- waypost:begin -->\nno end\n", "must each appear once"),
         ("gemini", "GEMINI.md", "\u{fffd}", ""),
     ] {
         let (sandbox, repo) = repository();
@@ -328,7 +328,7 @@ fn hooks_name_the_session_prime_it_and_keep_its_leases() {
     let started: Value = serde_json::from_str(&started).unwrap();
     let context = started["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     assert!(context.starts_with("You are claude-code-1a2b3c4d."), "{context}");
-    assert!(context.ends_with("Say it with every command as --agent, and with every tool as agent.\n"), "{context}");
+    assert!(context.ends_with("Pass it to every command as --agent, and to every tool as agent.\n"), "{context}");
     assert!(context.contains("## Next tasks"), "{context}");
     assert_eq!(team.data("agent list"), json!([]), "looking makes nobody known");
     assert_eq!(hook(&team, "compact --for claude-code", &session).ok().stdout, "", "it holds nothing");

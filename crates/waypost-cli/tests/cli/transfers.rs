@@ -271,7 +271,7 @@ fn a_contributors_later_edits_stay_in_the_planning_until_the_project_has_them() 
     );
     assert!(canonical.get("visibility").is_none(), "{canonical}");
     let said = at(&sandbox, &fork, 6, &["sync"]);
-    assert!(said.contains(&format!("{id} was accepted: it is the project's now")), "{said}");
+    assert!(said.contains(&format!("{id} was accepted and is now an issue of the project")), "{said}");
     assert!(copies(&planning, &id).is_empty());
     let _ = sandbox.way(&fork, ["propose", &id]).fails(4);
 }
