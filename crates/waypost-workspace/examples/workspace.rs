@@ -1,4 +1,4 @@
-//! Makes workspaces from the command line, as whole processes do. `cargo xtask bench workspace` measures it.
+//! Makes workspaces from the command line. `cargo xtask bench workspace` measures it as a whole process.
 //!
 //! `workspace make|warm|take|remove SOURCE DIRECTORY NAME [STRATEGY [BASE]]`, with workspaces and mirrors in DIRECTORY.
 #![expect(clippy::print_stdout, reason = "it is a program")]
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Where this program writes down what it made, in the place of a store.
+/// The file in which this program records a workspace, instead of a store.
 fn note(dir: &Path, name: &str) -> std::path::PathBuf {
     dir.join(format!("{name}.json"))
 }

@@ -1,10 +1,10 @@
-//! A source that would like to run something, and a job that would.
+//! Sources and jobs that try to make Waypost run their programs.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 use waypost_workspace::workspaces::{give_back, push, restore, snapshot, take, warm};
 
-/// Arms a repository: whatever git would run for it leaves a file behind.
+/// Arms a repository: every program that git would run for it leaves a file behind.
 fn arm(scene: &Scene, repo: &Path, canary: &Path) {
     let touch = format!("touch {}", canary.display());
     for hook in [
@@ -52,7 +52,7 @@ fn touched(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn t18_nothing_of_a_hostile_source_runs() {
+fn t18_no_program_of_a_hostile_source_runs() {
     hermetic(|scene| {
         let repo = scene.repo();
         scene.write(&repo.join(".gitattributes"), "* filter=evil merge=evil\n");
@@ -60,7 +60,7 @@ fn t18_nothing_of_a_hostile_source_runs() {
         scene.git(&repo, &["commit", "-q", "-m", "attributes"]);
         let canaries = scene.sandbox.dir("canaries");
         arm(scene, &repo, &canaries.join("x"));
-        // They are live: plain git runs them.
+        // The traps work: plain git runs them.
         let elsewhere = scene.sandbox.path("plain");
         scene.git(&repo, &["worktree", "add", "-q", "--detach", elsewhere.to_str().unwrap()]);
         scene.git(&repo, &["worktree", "remove", "--force", elsewhere.to_str().unwrap()]);
@@ -69,7 +69,7 @@ fn t18_nothing_of_a_hostile_source_runs() {
         scene.git(&repo, &["checkout", "-q", "file"]);
         let live = touched(&canaries);
         for expected in ["x-smudge", "x-clean", "x-post-checkout", "x-fsmonitor", "x-reference-transaction"] {
-            assert!(live.iter().any(|name| name == expected), "{expected} is not live: {live:?}");
+            assert!(live.iter().any(|name| name == expected), "the trap {expected} does not work: {live:?}");
         }
         for name in live {
             fs::remove_file(canaries.join(name)).unwrap();
@@ -92,7 +92,7 @@ fn t18_nothing_of_a_hostile_source_runs() {
 }
 
 #[test]
-fn t18_nothing_that_a_job_left_in_its_git_directory_runs() {
+fn t18_no_program_that_a_job_left_in_its_git_directory_runs() {
     hermetic(|scene| {
         let repo = scene.repo();
         let canaries = scene.sandbox.dir("canaries");
@@ -101,11 +101,11 @@ fn t18_nothing_that_a_job_left_in_its_git_directory_runs() {
         arm(scene, &root, &canaries.join("x"));
         scene.write(&root.join(".gitattributes"), "* filter=evil merge=evil\n");
         scene.write(&root.join("new"), "new\n");
-        // A repository in it that would run something when its state is asked for.
+        // A nested repository that would run a program when git reads its status.
         scene.git(&root, &["init", "-q", "inner"]);
         arm(scene, &root.join("inner"), &canaries.join("inner"));
         scene.write(&root.join("inner/.gitattributes"), "* filter=evil\n");
-        // They are live.
+        // The traps work.
         scene.git(&root, &["add", "new"]);
         let live = touched(&canaries);
         assert!(live.contains(&"x-clean".to_owned()), "{live:?}");

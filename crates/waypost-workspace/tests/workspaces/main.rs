@@ -1,7 +1,7 @@
-//! Workspaces, with the real tools.
+//! Tests of workspaces with the real tools.
 //!
-//! Every test runs in a process of its own, which sees nothing of this machine but its programs: the library reads the
-//! environment that it is started in.
+//! Every test runs in its own process with a clean environment, because the library passes its environment to the
+//! tools. Only the machine's programs are visible there.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod hostile;
@@ -27,15 +27,15 @@ use waypost_workspace::workspaces::{
 };
 use waypost_workspace::{Checkout, Environment, Own, detect};
 
-/// Says that we are in the process of one test.
+/// Set in the process of a single test.
 const INSIDE: &str = "WAYPOST_TEST_INSIDE";
 
-/// Runs a test in a process of its own.
+/// Runs a test in its own process.
 fn hermetic(test: impl FnOnce(&Scene)) {
     hermetic_under(&[], test);
 }
 
-/// The same, with the process started by another program, if that is permitted.
+/// The same, with the process started by another program. Skipped if that program is not permitted.
 fn hermetic_under(program: &[&str], test: impl FnOnce(&Scene)) {
     if std::env::var_os(INSIDE).is_some() {
         test(&Scene { sandbox: Sandbox::new("") });
@@ -59,22 +59,22 @@ fn hermetic_under(program: &[&str], test: impl FnOnce(&Scene)) {
         }
     }
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{said}", String::from_utf8_lossy(&output.stdout));
-    for line in said.lines() {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{stderr}", String::from_utf8_lossy(&output.stdout));
+    for line in stderr.lines() {
         if let Some((_, why)) = line.strip_prefix("SKIPPED").and_then(|line| line.split_once(": ")) {
             waypost_testkit::skipped(why);
         }
     }
 }
 
-/// A home with repositories and workspaces.
+/// A home directory with repositories and workspaces.
 struct Scene {
     sandbox: Sandbox,
 }
 
 impl Scene {
-    /// A repository with a few kinds of files, two branches, and a bare remote.
+    /// A repository with several kinds of files, two branches, and a bare remote.
     fn repo(&self) -> PathBuf {
         let repo = self.sandbox.git_repo("repo");
         for (path, content) in
@@ -159,12 +159,12 @@ fn identity(made: &Made) -> Identity {
     made.identity.unwrap()
 }
 
-/// What would be lost, in words.
+/// Describes the work that a removal would lose.
 fn at_risk(plan: &Plan) -> Vec<String> {
     examine(plan).unwrap().at_risk()
 }
 
-/// The slot of the pool that a workspace becomes.
+/// The pool slot that a workspace becomes when it is given back.
 fn slot_of(plan: &Plan) -> Plan {
     returned(plan, &name("slot")).unwrap()
 }
@@ -173,7 +173,7 @@ fn remove_safely(plan: &Plan, made: &Made) -> Result<()> {
     remove(plan, identity(made), Work::MustBeSafe)
 }
 
-/// Everything below a directory: kinds, modes and contents, by path.
+/// Everything below a directory: types, modes and contents, by path.
 fn everything(dir: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut dirs = vec![dir.to_owned()];

@@ -1,22 +1,22 @@
-//! Many workspaces at once.
+//! Concurrent and interrupted makes.
 
 use super::*;
 use std::os::unix::process::CommandExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use waypost_workspace::workspaces::abandon;
 
-/// Makes so many at once while git is used in the main checkout, which must not notice.
-fn at_once(scene: &Scene, count: usize, strategy: Strategy) {
+/// Makes `count` workspaces concurrently, while git commands run in the main checkout, which must not be affected.
+fn make_concurrently(scene: &Scene, count: usize, strategy: Strategy) {
     let repo = scene.repo();
     let before = everything(&repo);
     let is_over = AtomicBool::new(false);
     let plans: Vec<Plan> = (0..count).map(|number| scene.plan_by(&repo, &format!("job{number}"), strategy)).collect();
     std::thread::scope(|scope| {
-        let bystander = scope.spawn(|| {
+        let user = scope.spawn(|| {
             let mut rounds = 0;
             let commands = [&["status", "--porcelain"][..], &["log", "-1"], &["branch"], &["worktree", "list"]];
-            // Git's own list of worktrees is in disorder for a moment while one is added, and who reads it fails. It is
-            // why jobs get clones unless they ask for worktrees.
+            // Git's list of worktrees is inconsistent for a moment while one is added, and commands that read it fail.
+            // This is why clones are the default for jobs.
             let commands = &commands[..if strategy == Strategy::Worktree { 2 } else { 4 }];
             while !is_over.load(Ordering::Relaxed) || rounds < 5 {
                 for args in commands {
@@ -29,7 +29,7 @@ fn at_once(scene: &Scene, count: usize, strategy: Strategy) {
         let makers: Vec<_> = plans.iter().map(|plan| scope.spawn(|| make(plan, &Means::default()))).collect();
         let made: Vec<_> = makers.into_iter().map(|maker| maker.join().unwrap()).collect();
         is_over.store(true, Ordering::Relaxed);
-        bystander.join().unwrap();
+        user.join().unwrap();
         for (plan, made) in plans.iter().zip(made) {
             let made = made.unwrap();
             assert_eq!(scene.git(&plan.workspace, &["status", "--porcelain"]), "");
@@ -46,27 +46,27 @@ fn at_once(scene: &Scene, count: usize, strategy: Strategy) {
 }
 
 #[test]
-fn p2_twenty_clones_at_once_all_succeed_and_the_source_is_the_same() {
-    hermetic(|scene| at_once(scene, 20, Strategy::Clone));
+fn p2_twenty_concurrent_clones_succeed_and_do_not_change_the_source() {
+    hermetic(|scene| make_concurrently(scene, 20, Strategy::Clone));
 }
 
 #[test]
-fn p2_fifty_clones_at_once_all_succeed_and_the_source_is_the_same() {
-    hermetic(|scene| at_once(scene, 50, Strategy::Clone));
+fn p2_fifty_concurrent_clones_succeed_and_do_not_change_the_source() {
+    hermetic(|scene| make_concurrently(scene, 50, Strategy::Clone));
 }
 
 #[test]
-fn twenty_worktrees_at_once_all_succeed() {
-    hermetic(|scene| at_once(scene, 20, Strategy::Worktree));
+fn twenty_concurrent_worktrees_succeed() {
+    hermetic(|scene| make_concurrently(scene, 20, Strategy::Worktree));
 }
 
 #[test]
-fn a_maker_that_left_only_a_part_is_taken_back_whole() {
+fn abandoning_a_plan_removes_every_partial_state() {
     hermetic(|scene| {
         let repo = scene.repo();
         let plan = scene.plan(&repo, "job");
         let (done, _) = scene.make(&repo, "done");
-        // What is there in the order in which it appears.
+        // The parts of a workspace in the order in which they appear.
         let parts: [&dyn Fn(); 4] = [
             &|| fs::create_dir(plan.home()).unwrap(),
             &|| scene.write(&plan.home().join("plan.json"), &serde_json::to_string(&plan).unwrap()),
@@ -89,13 +89,13 @@ fn a_maker_that_left_only_a_part_is_taken_back_whole() {
 }
 
 #[test]
-fn a_worktree_that_git_was_killed_over_is_taken_back() {
+fn abandoning_a_plan_removes_a_worktree_that_git_left_locked() {
     hermetic(|scene| {
         let repo = scene.repo();
         let before = scene.git(&repo, &["for-each-ref"]);
         let plan = scene.plan_by(&repo, "job", Strategy::Worktree);
         make(&plan, &Means::default()).unwrap();
-        // Git takes this lock while it adds a worktree.
+        // Git holds this lock while it adds a worktree.
         scene.write(&repo.join(".git/worktrees/workspace/locked"), "initializing\n");
         abandon(&plan).unwrap();
         assert_eq!(scene.git(&repo, &["worktree", "list"]).lines().count(), 1);
@@ -105,7 +105,7 @@ fn a_worktree_that_git_was_killed_over_is_taken_back() {
 }
 
 #[test]
-fn fault_48_a_maker_that_is_killed_leaves_nothing_that_its_plan_does_not_name() {
+fn fault_48_a_killed_make_leaves_nothing_that_its_plan_does_not_name() {
     const ROUNDS: u64 = 30;
     if let Some(plan) = std::env::var_os("WAYPOST_TEST_PLAN") {
         // The process that is killed.
@@ -129,12 +129,12 @@ fn fault_48_a_maker_that_is_killed_leaves_nothing_that_its_plan_does_not_name() 
             let mut maker = scene.sandbox.command(std::env::current_exe().unwrap(), &scene.sandbox.path(""));
             maker.args(["--exact", &name]).env(INSIDE, "1").env("WAYPOST_TEST_PLAN", &row);
             let mut maker = maker.stdout(std::process::Stdio::null()).process_group(0).spawn().unwrap();
-            // Later in every round, up to the end.
+            // Later in every round, until it completes.
             let deadline = std::time::Instant::now() + std::time::Duration::from_millis(round * 4);
             while std::time::Instant::now() < deadline {
                 std::thread::yield_now();
             }
-            // With the git that it runs, which would else go on for a moment.
+            // Kill the group: the git that it runs would continue for a moment.
             let group = format!("-{}", maker.id());
             Command::new("kill").args(["-KILL", "--", &group]).output().unwrap();
             survivors += usize::from(maker.wait().unwrap().success());
@@ -145,7 +145,7 @@ fn fault_48_a_maker_that_is_killed_leaves_nothing_that_its_plan_does_not_name() 
                 assert_eq!(keep, "", "round {round}");
             }
         }
-        assert!(survivors < usize::try_from(ROUNDS).unwrap(), "nobody was killed");
+        assert!(survivors < usize::try_from(ROUNDS).unwrap(), "no process was killed");
         let (plan, _) = scene.make(&repo, "whole");
         assert_eq!(files(&plan.workspace), files(&repo));
     });

@@ -1,4 +1,4 @@
-//! Workspaces that wait to be taken.
+//! The pool of workspaces made in advance.
 
 use super::*;
 use waypost_workspace::workspaces::{Slot, abandon, give_back, pool, take, warm};
@@ -14,7 +14,7 @@ fn taken(scene: &Scene, repo: &Path, id: &str) -> (Plan, Option<Made>) {
 }
 
 #[test]
-fn what_was_warmed_is_taken_once_and_is_like_a_new_one() {
+fn a_slot_is_taken_once_and_equals_a_new_workspace() {
     hermetic(|scene| {
         let repo = scene.repo();
         assert_eq!(taken(scene, &repo, "early").1, None);
@@ -41,7 +41,7 @@ fn what_was_warmed_is_taken_once_and_is_like_a_new_one() {
 }
 
 #[test]
-fn p19_what_was_given_back_has_no_file_of_the_earlier_job() {
+fn p19_a_reused_workspace_has_no_file_of_the_earlier_job() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, made) = scene.make(&repo, "job");
@@ -54,14 +54,14 @@ fn p19_what_was_given_back_has_no_file_of_the_earlier_job() {
         scene.git(root, &["commit", "-q", "--allow-empty", "-m", "secret"]);
         scene.git(root, &["branch", "secret"]);
         scene.git(root, &["update-index", "--assume-unchanged", "file"]);
-        // Another content of the same size and time: git itself does not notice.
+        // Other content with the same size and time: git itself does not notice.
         let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
         let set_time = || fs::File::options().write(true).open(root.join("run")).unwrap().set_modified(past).unwrap();
         set_time();
         scene.git(root, &["status", "--porcelain"]);
         scene.write(&root.join("run"), "secret!!!\n");
         set_time();
-        assert_eq!(scene.git(root, &["diff", "--name-only", "--", "run"]), "", "git is fooled");
+        assert_eq!(scene.git(root, &["diff", "--name-only", "--", "run"]), "", "git does not notice the change");
         let slot = give_back(&plan, identity(&made), &slot_of(&plan)).unwrap();
         assert!(!plan.home().exists());
         assert_eq!(pool(&plan).unwrap(), [slot]);
@@ -75,7 +75,7 @@ fn p19_what_was_given_back_has_no_file_of_the_earlier_job() {
 }
 
 #[test]
-fn a_slot_somebody_lives_in_is_not_taken() {
+fn a_slot_that_a_process_uses_is_not_taken() {
     hermetic(|scene| {
         let repo = scene.repo();
         let slot = warmed(scene, &repo, "slot");
@@ -89,7 +89,7 @@ fn a_slot_somebody_lives_in_is_not_taken() {
 }
 
 #[test]
-fn what_could_still_be_changed_from_outside_is_not_taken_back() {
+fn a_workspace_that_could_be_changed_from_outside_is_not_reused() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, made) = scene.make(&repo, "job");
@@ -113,7 +113,7 @@ fn what_could_still_be_changed_from_outside_is_not_taken_back() {
 }
 
 #[test]
-fn twenty_who_take_at_once_get_one_each() {
+fn twenty_concurrent_takers_share_no_slot() {
     hermetic(|scene| {
         let repo = scene.repo();
         for number in 0..10 {
@@ -132,7 +132,7 @@ fn twenty_who_take_at_once_get_one_each() {
 }
 
 #[test]
-fn a_slot_that_was_moved_and_no_more_is_taken_back_with_its_plan() {
+fn abandoning_a_plan_removes_a_slot_that_was_only_moved() {
     hermetic(|scene| {
         let repo = scene.repo();
         let slot = warmed(scene, &repo, "slot");

@@ -1,10 +1,10 @@
-//! What a job did, and where it goes.
+//! Pushing a job's work, and detecting that it was merged.
 
 use super::*;
 use waypost_workspace::workspaces::{Merged, merged, push};
 
 #[test]
-fn p28_a_branch_is_pushed_to_the_real_remote_and_only_forward() {
+fn p28_a_branch_is_pushed_to_the_real_remote_without_force() {
     hermetic(|scene| {
         let repo = scene.repo();
         let before = everything(&repo);
@@ -12,7 +12,7 @@ fn p28_a_branch_is_pushed_to_the_real_remote_and_only_forward() {
         let root = &plan.workspace;
         scene.write(&root.join("file"), "work\n");
         scene.git(root, &["commit", "-q", "-a", "-m", "work"]);
-        // A job may say what it likes about where things go.
+        // The job's own configuration must not redirect the push.
         scene.git(root, &["config", "remote.origin.url", "/nowhere"]);
         scene.git(root, &["config", "remote.waypost.receivepack", "touch /tmp/never; git-receive-pack"]);
         scene.git(root, &["config", "url./nowhere.insteadOf", scene.sandbox.path("remote.git").to_str().unwrap()]);
@@ -33,7 +33,7 @@ fn p28_a_branch_is_pushed_to_the_real_remote_and_only_forward() {
 }
 
 #[test]
-fn merged_work_is_known_also_as_one_other_commit() {
+fn merged_work_is_detected_even_if_it_was_squashed() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, _) = scene.make(&repo, "job");
@@ -48,25 +48,25 @@ fn merged_work_is_known_also_as_one_other_commit() {
         assert_eq!(found(), Merged::No);
         push(&plan, "topic", Own::default(), None).unwrap();
         assert_eq!(found(), Merged::No);
-        // Somebody merges it elsewhere, as one commit, after another one.
-        let theirs = scene.sandbox.path("theirs");
+        // A reviewer merges it in another clone, squashed, after another commit.
+        let reviewer = scene.sandbox.path("reviewer");
         let remote = scene.sandbox.path("remote.git");
-        scene.git(&repo, &["clone", "-q", remote.to_str().unwrap(), theirs.to_str().unwrap()]);
-        scene.write(&theirs.join("between"), "between\n");
-        scene.git(&theirs, &["add", "."]);
-        scene.git(&theirs, &["commit", "-q", "-m", "between"]);
-        scene.git(&theirs, &["merge", "-q", "--squash", "origin/topic"]);
-        scene.git(&theirs, &["commit", "-q", "-m", "squashed"]);
-        scene.git(&theirs, &["push", "-q", "origin", "main"]);
+        scene.git(&repo, &["clone", "-q", remote.to_str().unwrap(), reviewer.to_str().unwrap()]);
+        scene.write(&reviewer.join("between"), "between\n");
+        scene.git(&reviewer, &["add", "."]);
+        scene.git(&reviewer, &["commit", "-q", "-m", "between"]);
+        scene.git(&reviewer, &["merge", "-q", "--squash", "origin/topic"]);
+        scene.git(&reviewer, &["commit", "-q", "-m", "squashed"]);
+        scene.git(&reviewer, &["push", "-q", "origin", "main"]);
         assert_eq!(found(), Merged::Squashed);
-        scene.git(&theirs, &["merge", "-q", "-m", "whole", "origin/topic"]);
-        scene.git(&theirs, &["push", "-q", "origin", "main"]);
+        scene.git(&reviewer, &["merge", "-q", "-m", "whole", "origin/topic"]);
+        scene.git(&reviewer, &["push", "-q", "origin", "main"]);
         assert_eq!(found(), Merged::Whole);
     });
 }
 
 #[test]
-fn without_a_remote_nothing_is_pushed_anywhere() {
+fn without_a_remote_a_push_fails() {
     hermetic(|scene| {
         let repo = scene.sandbox.git_repo("alone");
         let (plan, _) = scene.make(&repo, "job");

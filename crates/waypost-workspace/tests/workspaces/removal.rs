@@ -1,4 +1,4 @@
-//! Nothing is lost, and nothing else is deleted.
+//! Removal loses no work, and deletes nothing outside of the workspace.
 
 use super::*;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -87,7 +87,7 @@ fn p27_work_that_would_be_lost_is_found_and_keeps_the_workspace() {
 }
 
 #[test]
-fn looking_for_work_changes_nothing() {
+fn examining_a_workspace_changes_nothing() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, _) = scene.make(&repo, "job");
@@ -100,24 +100,24 @@ fn looking_for_work_changes_nothing() {
 }
 
 #[test]
-fn a_workspace_somebody_lives_in_is_not_removed() {
+fn a_workspace_that_a_process_uses_is_not_removed() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, made) = scene.make(&repo, "job");
-        let mut living = scene.sandbox.command("cat", &plan.workspace.join("src"));
-        let mut living = living.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut process = scene.sandbox.command("cat", &plan.workspace.join("src"));
+        let mut process = process.stdin(std::process::Stdio::piped()).spawn().unwrap();
         let found = examine(&plan).unwrap().living;
-        assert_eq!(found.iter().map(|process| process.id).collect::<Vec<_>>(), [living.id()]);
+        assert_eq!(found.iter().map(|process| process.id).collect::<Vec<_>>(), [process.id()]);
         remove(&plan, identity(&made), Work::MayGo).unwrap_err();
         assert!(plan.workspace.join("file").exists());
-        drop(living.stdin.take());
-        living.wait().unwrap();
+        drop(process.stdin.take());
+        process.wait().unwrap();
         remove(&plan, identity(&made), Work::MayGo).unwrap();
     });
 }
 
 #[test]
-fn t15_another_directory_or_a_link_in_its_place_is_left_alone() {
+fn t15_a_directory_or_link_that_replaced_the_workspace_is_not_removed() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, made) = scene.make(&repo, "job");
@@ -135,7 +135,7 @@ fn t15_another_directory_or_a_link_in_its_place_is_left_alone() {
 }
 
 #[test]
-fn t17_a_git_directory_that_leads_elsewhere_is_not_followed() {
+fn t17_a_git_directory_that_points_elsewhere_is_not_followed() {
     hermetic(|scene| {
         let repo = scene.repo();
         let before = everything(&repo);
@@ -164,7 +164,7 @@ fn t17_a_git_directory_that_leads_elsewhere_is_not_followed() {
 }
 
 #[test]
-fn t16_links_hard_links_and_odd_rights_harm_nothing_outside() {
+fn t16_links_hard_links_and_missing_permissions_harm_nothing_outside() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, made) = scene.make(&repo, "job");
@@ -191,7 +191,7 @@ fn t16_links_hard_links_and_odd_rights_harm_nothing_outside() {
 }
 
 #[test]
-fn t15_swapping_directories_for_links_while_it_is_removed_harms_nothing_outside() {
+fn t15_swapping_directories_for_links_during_a_removal_harms_nothing_outside() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     const PAIRS: usize = 100;
     hermetic(|scene| {
@@ -205,7 +205,7 @@ fn t15_swapping_directories_for_links_while_it_is_removed_harms_nothing_outside(
         let mut round = 0;
         while swaps < 10_000 {
             let (plan, made) = scene.make(&repo, &format!("job{round}"));
-            // Every directory has a link to the canary beside it, and all the time they exchange their names.
+            // Every directory has a link to the canary beside it, and a thread keeps swapping their names.
             let target = plan.workspace.join("target");
             for pair in 0..PAIRS {
                 scene.write(&target.join(format!("{pair}-dir/file")), "");
@@ -228,7 +228,7 @@ fn t15_swapping_directories_for_links_while_it_is_removed_harms_nothing_outside(
                     }
                     swaps
                 });
-                // It may fail, since somebody works against it; it may not do harm.
+                // The removal may fail because of the swaps, but must not delete anything outside.
                 let _ = remove(&plan, identity(&made), Work::MayGo);
                 let _ = sweep_trash(&scene.workspaces());
                 is_over.store(true, Ordering::Relaxed);
@@ -261,7 +261,7 @@ fn fault_49_an_interrupted_removal_is_resumed() {
 }
 
 #[test]
-fn p12_what_cannot_be_deleted_is_an_error_that_says_what() {
+fn p12_the_error_names_the_entry_that_could_not_be_deleted() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, made) = scene.make(&repo, "job");
@@ -274,11 +274,12 @@ fn p12_what_cannot_be_deleted_is_an_error_that_says_what() {
         scene.write(&mount.join("precious"), "precious\n");
         let error = remove(&plan, identity(&made), Work::MayGo).unwrap_err();
         let inside = plan.trash().join("workspace/target");
-        let (survives, said) = (inside.join("precious").exists() || mount.join("precious").exists(), error.to_string());
+        let (survives, message) =
+            (inside.join("precious").exists() || mount.join("precious").exists(), error.to_string());
         for place in [&mount, &inside] {
             let _ = Command::new("umount").arg(place).output().unwrap();
         }
-        assert!(survives && said.contains("target"), "{said}");
+        assert!(survives && message.contains("target"), "{message}");
         remove(&plan, identity(&made), Work::MayGo).unwrap();
         assert!(!plan.trash().exists());
     });

@@ -1,14 +1,14 @@
-//! What else a workspace gets.
+//! Setting up a workspace: ignored files and the set-up command.
 
 use super::*;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 use waypost_workspace::workspaces::{Trust, Trusted, include, set_up};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 #[test]
-fn ignored_files_come_along_only_if_asked_for_and_through_no_link() {
+fn ignored_files_are_copied_only_on_request_and_through_no_link() {
     hermetic(|scene| {
         let repo = scene.repo();
         scene.write(&repo.join(".env"), "secret\n");
@@ -27,7 +27,7 @@ fn ignored_files_come_along_only_if_asked_for_and_through_no_link() {
         assert_eq!(at_risk(&plan), [""; 0]);
         assert_eq!(everything(&repo), before);
 
-        // A tree with a link where the ignored file would go.
+        // A tree with a link in place of the directory of the ignored files.
         let outside = scene.sandbox.dir("outside");
         scene.git(&repo, &["checkout", "-q", "-b", "hostile"]);
         let hostile = scene.sandbox.path("hostile");
@@ -49,19 +49,19 @@ fn a_set_up_command_runs_in_the_workspace_and_its_log_is_kept() {
         let repo = scene.repo();
         let (plan, _) = scene.make(&repo, "job");
         let trust = Trust::at(&scene.sandbox.path("own/trusted.json"));
-        let command = "echo said; echo complained >&2; pwd > where; echo \"$JOB\" >> where; exit 3";
+        let command = "echo output; echo error >&2; pwd > where; echo \"$JOB\" >> where; exit 3";
         trust.check(&repo, command).unwrap_err();
         let trusted = trust.add(&repo, command).unwrap();
-        let done = set_up(&plan, &trusted, &[("JOB".to_owned(), "job".to_owned())], PATIENCE).unwrap();
+        let done = set_up(&plan, &trusted, &[("JOB".to_owned(), "job".to_owned())], TIMEOUT).unwrap();
         assert_eq!((done.code, done.is_late), (Some(3), false));
-        assert_eq!(fs::read_to_string(&done.log).unwrap(), "said\ncomplained\n");
+        assert_eq!(fs::read_to_string(&done.log).unwrap(), "output\nerror\n");
         let expected = format!("{}\njob\n", plan.workspace.display());
         assert_eq!(fs::read_to_string(plan.workspace.join("where")).unwrap(), expected);
     });
 }
 
 #[test]
-fn a_set_up_command_that_takes_too_long_ends_with_all_it_started() {
+fn a_set_up_command_is_killed_on_timeout_with_all_its_children() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, _) = scene.make(&repo, "job");
@@ -69,7 +69,7 @@ fn a_set_up_command_that_takes_too_long_ends_with_all_it_started() {
         let done = set_up(&plan, &endless, &[], Duration::from_millis(200)).unwrap();
         assert_eq!((done.code, done.is_late), (None, true));
         let forked = Trusted::of_user("sleep 1000 & exit 0");
-        assert_eq!(set_up(&plan, &forked, &[], PATIENCE).unwrap().code, Some(0));
+        assert_eq!(set_up(&plan, &forked, &[], TIMEOUT).unwrap().code, Some(0));
         while !examine(&plan).unwrap().living.is_empty() {
             std::thread::yield_now();
         }

@@ -1,9 +1,9 @@
-//! What is saved is what comes back.
+//! A restored snapshot equals the saved state.
 
 use super::*;
 use waypost_workspace::workspaces::{export, restore, snapshot, snapshots};
 
-/// Does a bit of everything in a workspace.
+/// Makes every kind of change in a workspace.
 fn work(scene: &Scene, root: &Path) {
     let git = |args: &[&str]| scene.git(root, args);
     scene.write(&root.join("src/main.rs"), "fn main() { committed() }\n");
@@ -17,7 +17,7 @@ fn work(scene: &Scene, root: &Path) {
     scene.write(&root.join("target/ignored"), "ignored\n");
 }
 
-/// The files of a worktree. Git knows no empty directories.
+/// The files of a worktree. Git does not track empty directories.
 fn contents(root: &Path) -> BTreeMap<PathBuf, String> {
     files(root).into_iter().filter(|(_, content)| !content.starts_with("40")).collect()
 }
@@ -34,7 +34,7 @@ fn p22_a_ruined_workspace_is_restored_with_untracked_files() {
         let mut after = everything(&plan.home());
         after.retain(|path, _| !path.starts_with(plan.workspace.join(".git/objects")));
         let kept = whole.iter().filter(|(path, _)| !path.starts_with(plan.workspace.join(".git/objects")));
-        assert!(kept.eq(after.iter()), "saving touches neither files nor index nor refs");
+        assert!(kept.eq(after.iter()), "a snapshot changes neither files nor index nor refs");
         let as_saved = contents(&plan.workspace);
 
         for place in ["src", "new dir"] {
@@ -53,8 +53,12 @@ fn p22_a_ruined_workspace_is_restored_with_untracked_files() {
         let ruin = restored.before.unwrap();
         restore(&plan, &ruin.id, Some(&name("s3"))).unwrap();
         assert_eq!(fs::read_to_string(plan.workspace.join("rubbish/file")).unwrap(), "rubbish\n");
-        assert_eq!(restore(&plan, &ruin.id, Some(&name("s4"))).unwrap().before, None, "nothing is saved twice");
-        // What is staged is a part of it.
+        assert_eq!(
+            restore(&plan, &ruin.id, Some(&name("s4"))).unwrap().before,
+            None,
+            "an identical state is not saved again"
+        );
+        // The staged state is part of a snapshot.
         scene.git(&plan.workspace, &["reset", "-q", "--hard"]);
         restore(&plan, &name("s1"), None).unwrap();
         scene.git(&plan.workspace, &["reset", "-q", "--", "staged"]);
@@ -68,7 +72,7 @@ fn p22_a_ruined_workspace_is_restored_with_untracked_files() {
 }
 
 #[test]
-fn a_snapshot_outlives_its_workspace_and_comes_back_in_a_new_one() {
+fn a_snapshot_outlives_its_workspace_and_is_restored_in_a_new_one() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, made) = scene.make(&repo, "job");
@@ -97,7 +101,7 @@ fn a_snapshot_outlives_its_workspace_and_comes_back_in_a_new_one() {
 }
 
 #[test]
-fn a_snapshot_is_not_overwritten_and_says_what_it_does_not_have() {
+fn a_snapshot_is_not_overwritten_and_lists_what_it_left_out() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, _) = scene.make(&repo, "job");
@@ -110,7 +114,11 @@ fn a_snapshot_is_not_overwritten_and_says_what_it_does_not_have() {
         snapshot(&plan, &name("s1")).unwrap_err();
         scene.write(&plan.workspace.join("file"), "changed\n");
         restore(&plan, &saved.id, Some(&name("s2"))).unwrap();
-        assert_eq!(fs::read_to_string(inner.join("file")).unwrap(), "inner\n", "what it does not have, it leaves");
+        assert_eq!(
+            fs::read_to_string(inner.join("file")).unwrap(),
+            "inner\n",
+            "a restore does not touch what the snapshot left out"
+        );
         restore(&plan, &name("s9"), Some(&name("s3"))).unwrap_err();
     });
 }
