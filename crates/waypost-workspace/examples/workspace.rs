@@ -7,8 +7,8 @@ use std::error::Error;
 use std::path::Path;
 
 use waypost_core::path_text;
-use waypost_workspace::workspaces::{self, Made, Means, Name, Places, Plan, Request, Source, Strategy};
-use waypost_workspace::{Environment, Own, detect};
+use waypost_workspace::workspaces::{self, Made, MakeOptions, Name, Places, Plan, Request, Source, Strategy};
+use waypost_workspace::{Environment, NetworkOptions, detect};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -35,17 +35,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         base: rest.get(1).copied(),
         branch: None,
         strategy,
-        own: Own::default(),
+        network: NetworkOptions::default(),
     })?;
-    let means = Means::default();
+    let options = MakeOptions::default();
     let made = match *verb {
         "warm" => {
-            let slot = workspaces::warm(&plan, &means)?;
+            let slot = workspaces::warm(&plan, &options)?;
             println!("{}", path_text::to_text(&slot.plan.workspace));
             return Ok(());
         }
-        "make" => workspaces::make(&plan, &means)?,
-        "take" => workspaces::take(&plan, &means)?.ok_or("the pool is empty")?,
+        "make" => workspaces::make(&plan, &options)?,
+        "take" => workspaces::take(&plan, &options)?.ok_or("the pool is empty")?,
         _ => return Err("make, warm, take or remove?".into()),
     };
     waypost_fs::replace(&note(dir, name.as_str()), &serde_json::to_vec(&(&plan, &made))?, 0o600)?;

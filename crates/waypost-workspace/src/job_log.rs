@@ -122,7 +122,7 @@ impl Part {
 }
 
 /// Reads a job's output from an offset, at most `max` bytes. The part is empty at the end.
-pub fn read_on(log: &Path, from: u64, max: u64) -> Part {
+pub fn read_from(log: &Path, from: u64, max: u64) -> Part {
     for _ in 0..MAX_READ_ATTEMPTS {
         let offsets = Offsets::read(log);
         let part = read_at(log, &offsets, from, max);
@@ -168,9 +168,9 @@ fn read_at(log: &Path, offsets: &Offsets, from: u64, max: u64) -> Option<Part> {
 pub fn tail(log: &Path, max: u64) -> Part {
     let kept: u64 =
         [older(log), log.to_owned()].iter().map(|path| fs::metadata(path).map_or(0, |file| file.len())).sum();
-    let first = read_on(log, 0, 0).from;
+    let first = read_from(log, 0, 0).from;
     let from = first + kept.saturating_sub(max);
-    let mut part = read_on(log, from, max);
+    let mut part = read_from(log, from, max);
     let line = part.bytes.iter().position(|byte| *byte == b'\n').filter(|line| line + 1 < part.bytes.len());
     if let (true, Some(line)) = (from > first, line) {
         part.bytes.drain(..=line);
@@ -210,27 +210,27 @@ mod tests {
             whole.extend_from_slice(line.as_bytes());
             if number % 100 == 0 {
                 // A reader that keeps up misses nothing.
-                let part = read_on(&path, read.len() as u64, u64::MAX);
+                let part = read_from(&path, read.len() as u64, u64::MAX);
                 assert_eq!(part.from, read.len() as u64);
                 read.extend(part.bytes);
                 assert_eq!(read, whole);
             }
             if number == 1_000 {
-                let before = read_on(&path, 0, u64::MAX);
+                let before = read_from(&path, 0, u64::MAX);
                 log = Log::open(&path, 0).unwrap();
-                assert_eq!(read_on(&path, 0, u64::MAX), before);
+                assert_eq!(read_from(&path, 0, u64::MAX), before);
             }
         }
-        let late = read_on(&path, 7, u64::MAX);
+        let late = read_from(&path, 7, u64::MAX);
         assert!(late.from > 7, "{}", late.from);
         let from = usize::try_from(late.from).unwrap();
         assert_eq!(late.bytes, whole[from..]);
-        assert_eq!(read_on(&path, late.from + 3, 5).bytes, whole[from + 3..from + 8]);
-        assert_eq!(read_on(&path, late.next(), 5), Part { from: late.next(), bytes: Vec::new() });
+        assert_eq!(read_from(&path, late.from + 3, 5).bytes, whole[from + 3..from + 8]);
+        assert_eq!(read_from(&path, late.next(), 5), Part { from: late.next(), bytes: Vec::new() });
         let end = tail(&path, 20);
         assert_eq!((end.next(), end.bytes), (whole.len() as u64, b"line 1999\n".to_vec()));
         assert_eq!(tail(&path, u64::MAX), late);
-        assert_eq!(read_on(&dir.path().join("none"), 3, 9), Part { from: 3, bytes: Vec::new() });
+        assert_eq!(read_from(&dir.path().join("none"), 3, 9), Part { from: 3, bytes: Vec::new() });
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
             });
             let mut next = 0;
             while next < all {
-                let part = read_on(&path, next, 5_000);
+                let part = read_from(&path, next, 5_000);
                 assert!(part.from >= next);
                 for (number, found) in (part.from..).zip(&part.bytes) {
                     assert_eq!(*found, byte(number), "{number}");

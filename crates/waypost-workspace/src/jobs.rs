@@ -118,7 +118,7 @@ fn mark_of(process: &ProcessIdentity) -> String {
 }
 
 /// Kills the tools that a killed process left behind. They would continue its work.
-pub fn end_tools(process: &ProcessIdentity) {
+pub fn kill_tools_of(process: &ProcessIdentity) {
     if boot_id().unwrap_or_default() != process.boot_id {
         return;
     }
@@ -149,7 +149,7 @@ fn has_variable(pid: u32, variable: &str) -> bool {
 }
 
 /// Sends SIGTERM to a process, if it still runs. Returns whether it was sent.
-pub fn ask_to_end(process: &ProcessIdentity) -> bool {
+pub fn terminate(process: &ProcessIdentity) -> bool {
     let Some(pid) = Some(process).filter(|process| is_running(process)).and_then(|process| raw_pid(process.pid)) else {
         return false;
     };
@@ -264,7 +264,7 @@ impl Running {
 }
 
 /// Kills all processes of a job whose supervisor is gone. Returns how many there were.
-pub fn end_remains(job: &str, grace_period: Duration) -> usize {
+pub fn kill_remaining(job: &str, grace_period: Duration) -> usize {
     let found = processes_of(job);
     signal_all(&found, Signal::TERM);
     let until = Instant::now() + grace_period;

@@ -14,7 +14,7 @@ pub mod workspaces;
 pub mod worktrees;
 
 pub use vcs::{
-    Checkout, Environment, Listed, Own, adopt_repository_id, detect, ensure_repository_id, ensure_worktree_id,
-    git_version, history, init_git, is_adopted, is_same_place, merge_driver, renew_ids, repository_id, restore_ids,
-    run_editor, run_step, upstream, worktree_id,
+    Checkout, Environment, ListedWorktree, NetworkOptions, adopt_repository_id, detect, ensure_repository_id,
+    ensure_worktree_id, git_version, history, init_git, is_adopted, is_same_place, merge_driver, renew_ids,
+    repository_id, restore_ids, run_editor, run_step, upstream, worktree_id,
 };

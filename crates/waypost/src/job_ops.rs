@@ -187,7 +187,7 @@ pub(crate) fn read_log(session: &mut Session, arguments: Value) -> Result<Value>
     let (job, file) = jobs::job_and_log(session, &wanted.job)?;
     let mut part = match (wanted.from, wanted.tail) {
         (Some(_), Some(_)) => return Err(Error::invalid("either from a byte on, or the end of it")),
-        (Some(from), None) => job_log::read_on(&file, from, USUAL),
+        (Some(from), None) => job_log::read_from(&file, from, USUAL),
         (None, tail) => job_log::tail(&file, tail.unwrap_or(USUAL).min(MOST)),
     };
     if !job.status.is_final() || part.bytes.len() as u64 == USUAL {

@@ -9,7 +9,7 @@ use waypost_core::model::{Repository, Worktree};
 use waypost_core::op::ListWorktrees;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result, path_text};
-use waypost_workspace::{Environment, Listed, detect, repository_id, worktree_id};
+use waypost_workspace::{Environment, ListedWorktree, detect, repository_id, worktree_id};
 
 use crate::session::Session;
 
@@ -74,7 +74,7 @@ impl State {
 pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
     let known = session.read(ListWorktrees {})?;
     let here = session.worktree().clone();
-    let mut listed: Vec<(Option<WorktreeId>, Listed)> = Vec::new();
+    let mut listed: Vec<(Option<WorktreeId>, ListedWorktree)> = Vec::new();
     let ours = session.repository().clone();
     if let Some(checkout) = &session.place.checkout {
         for entry in checkout.worktrees() {
@@ -163,7 +163,7 @@ fn is_here(repository: &Repository) -> bool {
     found.is_some_and(|found| repository_id(&found.private_dir).ok().flatten().as_ref() == Some(&repository.id))
 }
 
-fn surveyed_from(row: Worktree, found: Option<Listed>, repository: String, here: &Worktree) -> Surveyed {
+fn surveyed_from(row: Worktree, found: Option<ListedWorktree>, repository: String, here: &Worktree) -> Surveyed {
     let (state, path, branch) = match found {
         _ if row.id == here.id => (State::Here, here.path.clone(), here.branch.clone()),
         Some(found) => (State::Present, found.path, found.branch),

@@ -6,7 +6,7 @@ use waypost_core::ledger::conflict;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::merge::merge;
 use waypost_core::{Error, Result};
-use waypost_workspace::Own;
+use waypost_workspace::NetworkOptions;
 use waypost_workspace::sync::{self, Request};
 use waypost_workspace::upstream;
 
@@ -48,7 +48,7 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn F
         path,
         push: options.push,
         is_rehearsal: options.is_rehearsal,
-        own: own(variables, options.timeout),
+        network: own(variables, options.timeout),
     };
     let ledger = sync::Ledger {
         read: &|| {
@@ -68,9 +68,9 @@ pub fn fetch_project(repo: &Repo, variables: &Variables, options: Options) -> Re
 }
 
 /// Returns the user's network settings.
-pub(crate) fn own(variables: &Variables, timeout: Option<Duration>) -> Own {
-    Own {
-        limit: timeout,
+pub(crate) fn own(variables: &Variables, timeout: Option<Duration>) -> NetworkOptions {
+    NetworkOptions {
+        timeout,
         ssh: ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| variables.get(name).is_some()),
         askpass: variables.get("GIT_ASKPASS").is_some(),
     }

@@ -209,7 +209,7 @@ impl Worker {
                 is_stopped = true;
                 for id in &running {
                     if let Some(supervisor) = jobs::show(session, id.as_str())?.job.supervisor {
-                        processes::ask_to_end(&supervisor);
+                        processes::terminate(&supervisor);
                     }
                 }
             }

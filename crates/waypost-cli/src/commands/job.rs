@@ -551,7 +551,7 @@ impl Log {
     fn read_on(&self, session: &mut Session, job: &str, at: u64) -> Result<(Vec<u8>, u64)> {
         match self {
             Log::Here(file) => {
-                let part: Part = job_log::read_on(file, at, 1 << 20);
+                let part: Part = job_log::read_from(file, at, 1 << 20);
                 let next = part.next();
                 Ok((part.bytes, next))
             }

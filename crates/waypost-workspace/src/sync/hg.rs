@@ -168,7 +168,7 @@ impl HgSync<'_> {
     fn network_tool(&self) -> Result<Tool> {
         let settings = self.remote.iter().flatten().map(|setting| format!("--config={setting}"));
         let root = self.work.request.root;
-        let own = self.work.request.own;
+        let own = self.work.request.network;
         let tool = if self.is_sapling { sl_network(root, own)? } else { hg_network(root, own) };
         Ok(tool.args(settings))
     }

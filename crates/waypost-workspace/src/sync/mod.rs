@@ -18,7 +18,7 @@ use waypost_core::{Error, Kind, Result};
 use waypost_fs::{FileLock, create_private_dir};
 
 use crate::vcs::checkout::Checkout;
-use crate::vcs::run::{Own, Tool};
+use crate::vcs::run::{NetworkOptions, Tool};
 
 /// How often sync starts over because the branch or the remote changed meanwhile.
 const MAX_ATTEMPTS: usize = 5;
@@ -46,7 +46,7 @@ pub struct Request<'a> {
     /// Whether this is a dry run, which changes nothing and records the commands.
     pub is_rehearsal: bool,
     /// The user's network settings.
-    pub own: Own,
+    pub network: NetworkOptions,
 }
 
 /// Computes the new content of the ledger from the current one.

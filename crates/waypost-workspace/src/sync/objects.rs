@@ -81,7 +81,7 @@ impl<'a> Objects<'a> {
 
     /// A git command that may use the network.
     pub(super) fn network(&self) -> Tool {
-        self.git.network(self.work.request.own)
+        self.git.network(self.work.request.network)
     }
 
     /// Returns the commit that a name points to.
@@ -212,7 +212,7 @@ impl<'a> Objects<'a> {
     /// Fetches a branch into a ref. Returns its commit; none if there is no such branch.
     pub(super) fn fetch(&self, remote: &Remote, fetched_ref: &str) -> Result<Option<String>> {
         let refspec = format!("+{}:{fetched_ref}", remote.branch);
-        let fetch = self.git.fetch(self.work.request.own, &remote.name, &refspec);
+        let fetch = self.git.fetch(self.work.request.network, &remote.name, &refspec);
         let error = match self.work.change(fetch, "") {
             Ok(_) if self.work.request.is_rehearsal => return Ok(None),
             Ok(_) => return self.resolve(fetched_ref),

@@ -68,7 +68,7 @@ impl Checkout {
 
 /// A worktree in the version control system's own list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedWorktree {
     /// Its name there.
     pub name: String,
     /// Its root. May not exist any more.

@@ -9,7 +9,7 @@ use waypost_core::ledger::role::Remote;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text, url_text};
 
-use super::checkout::{Checkout, Listed};
+use super::checkout::{Checkout, ListedWorktree};
 use super::config_file::ConfigFile;
 use super::environment::Environment;
 use super::probe::found;
@@ -102,8 +102,8 @@ pub(crate) fn names_remote(common_dir: &Path, branch: &str) -> Result<bool> {
 }
 
 /// Lists the main worktree and the linked ones.
-pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<Listed> {
-    let mut listed: Vec<Listed> = std::fs::read_dir(common_dir.join("worktrees"))
+pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<ListedWorktree> {
+    let mut listed: Vec<ListedWorktree> = std::fs::read_dir(common_dir.join("worktrees"))
         .into_iter()
         .flatten()
         .filter_map(|entry| {
@@ -112,7 +112,7 @@ pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<List
             // In a copied repository the entries point to the worktrees of the original.
             let is_foreign =
                 follow_git_file(&path.join(".git")).is_ok_and(|back| canonical(&back).ok() != canonical(&git_dir).ok());
-            (!is_foreign).then(|| Listed {
+            (!is_foreign).then(|| ListedWorktree {
                 name: path_text::name_of(&git_dir),
                 path,
                 branch: branch(&git_dir),
@@ -124,7 +124,7 @@ pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<List
     if let Some(root) = main_root {
         listed.insert(
             0,
-            Listed {
+            ListedWorktree {
                 name: path_text::name_of(root),
                 path: root.to_owned(),
                 branch: branch(common_dir),

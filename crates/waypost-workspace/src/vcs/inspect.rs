@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use waypost_core::ledger::role::Remote;
 use waypost_core::model::Vcs;
 
-use super::checkout::{Checkout, Listed};
+use super::checkout::{Checkout, ListedWorktree};
 use super::{git_layout, jj_layout};
 
 impl Checkout {
@@ -47,7 +47,7 @@ impl Checkout {
     /// Lists the worktrees that the version control system has on record, and this one.
     ///
     /// Mercurial and Sapling do not keep such a list.
-    pub fn worktrees(&self) -> Vec<Listed> {
+    pub fn worktrees(&self) -> Vec<ListedWorktree> {
         let mut listed = match self.vcs {
             Vcs::Git => git_layout::worktrees(&self.shared_dir, self.main_root.as_deref()),
             Vcs::Jj => jj_layout::workspaces(&self.shared_dir),
@@ -56,7 +56,7 @@ impl Checkout {
         if let Some(root) = &self.root
             && !listed.iter().any(|listed| listed.path == *root)
         {
-            listed.push(Listed {
+            listed.push(ListedWorktree {
                 name: self.name.clone(),
                 path: root.clone(),
                 branch: self.branch.clone(),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
 
-use super::checkout::{Checkout, Listed};
+use super::checkout::{Checkout, ListedWorktree};
 use super::config_file::ConfigFile;
 use super::probe::found;
 use super::{git_layout, identity};
@@ -61,11 +61,11 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
 }
 
 /// Lists the workspaces that jj has on record.
-pub(crate) fn workspaces(shared_dir: &Path) -> Vec<Listed> {
+pub(crate) fn workspaces(shared_dir: &Path) -> Vec<ListedWorktree> {
     let Ok(index) = std::fs::read(shared_dir.join("workspace_store/index")) else {
         return Vec::new();
     };
-    let mut listed: Vec<Listed> = fields(&index)
+    let mut listed: Vec<ListedWorktree> = fields(&index)
         .filter(|(number, _)| *number == 1)
         .filter_map(|(_, workspace)| {
             let text = |tag| fields(workspace).find(|(number, _)| *number == tag).map(|(_, bytes)| bytes);
@@ -75,7 +75,12 @@ pub(crate) fn workspaces(shared_dir: &Path) -> Vec<Listed> {
                 Ok(Some(checkout)) => checkout.worktree_private_dir,
                 _ => path.join(".jj/waypost"),
             };
-            Some(Listed { name: String::from_utf8_lossy(text(1)?).into_owned(), path, branch: None, private_dir })
+            Some(ListedWorktree {
+                name: String::from_utf8_lossy(text(1)?).into_owned(),
+                path,
+                branch: None,
+                private_dir,
+            })
         })
         .collect();
     listed.sort_by(|one, other| one.name.cmp(&other.name));

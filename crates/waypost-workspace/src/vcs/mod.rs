@@ -18,7 +18,7 @@ pub(crate) mod run;
 mod sl_layout;
 pub mod upstream;
 
-pub use checkout::{Checkout, Listed};
+pub use checkout::{Checkout, ListedWorktree};
 pub use detect::detect;
 pub use environment::Environment;
 pub use identity::{
@@ -26,4 +26,4 @@ pub use identity::{
     worktree_id,
 };
 pub use probe::is_same_place;
-pub use run::{Own, git_version, init_git, run_editor, run_step};
+pub use run::{NetworkOptions, git_version, init_git, run_editor, run_step};

@@ -69,9 +69,9 @@ const LFS_FILTERS: &[&str] = &[
 
 /// The user's own settings for commands that use the network.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Own {
+pub struct NetworkOptions {
     /// The timeout of a command that uses the network [default: no limit].
-    pub limit: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// Whether the environment names an ssh command.
     pub ssh: bool,
     /// Whether the environment names a program that provides passwords.
@@ -166,8 +166,8 @@ impl Git {
     }
 
     /// A git command that may use the network. It prompts for nothing, and runs no program that the repository names.
-    pub(crate) fn network(&self, own: Own) -> Tool {
-        self.harden_network(self.command(), own)
+    pub(crate) fn network(&self, network: NetworkOptions) -> Tool {
+        self.harden_network(self.command(), network)
     }
 
     /// Hardens every git that a tool starts.
@@ -186,22 +186,22 @@ impl Git {
     }
 
     /// Hardens how every git that a tool starts uses the network.
-    pub(crate) fn harden_network(&self, tool: Tool, own: Own) -> Tool {
+    pub(crate) fn harden_network(&self, tool: Tool, network: NetworkOptions) -> Tool {
         let tool = tool.env("GIT_ALLOW_PROTOCOL", ALLOWED_PROTOCOLS).env("GIT_PROXY_COMMAND", "");
         // An implicit fetch would run the program that the repository names.
-        let mut tool = tool.env("GIT_NO_LAZY_FETCH", "1").timeout(own.limit);
+        let mut tool = tool.env("GIT_NO_LAZY_FETCH", "1").timeout(network.timeout);
         // The user's own ssh command may prompt for a passphrase. Only the terminal's foreground process group can.
-        tool.has_own_group = !own.ssh && self.ssh.is_none();
-        if !own.ssh {
+        tool.has_own_group = !network.ssh && self.ssh.is_none();
+        if !network.ssh {
             // Overrides the repository's core.sshCommand.
             tool = tool.env("GIT_SSH_COMMAND", self.ssh.as_deref().unwrap_or("ssh -oBatchMode=yes"));
         }
-        if own.askpass { tool } else { tool.env("GIT_ASKPASS", "").env("SSH_ASKPASS_REQUIRE", "never") }
+        if network.askpass { tool } else { tool.env("GIT_ASKPASS", "").env("SSH_ASKPASS_REQUIRE", "never") }
     }
 
     /// A git command that fetches one refspec and nothing else.
-    pub(crate) fn fetch(&self, own: Own, remote: &str, refspec: &str) -> Tool {
-        self.network(own).args([
+    pub(crate) fn fetch(&self, network: NetworkOptions, remote: &str, refspec: &str) -> Tool {
+        self.network(network).args([
             "fetch",
             "--quiet",
             "--no-tags",
@@ -295,8 +295,8 @@ pub(crate) fn hg(dir: &Path) -> Tool {
 }
 
 /// A Mercurial command that may use the network.
-pub(crate) fn hg_network(dir: &Path, own: Own) -> Tool {
-    hg(dir).env("SSH_ASKPASS_REQUIRE", "never").timeout(own.limit)
+pub(crate) fn hg_network(dir: &Path, network: NetworkOptions) -> Tool {
+    hg(dir).env("SSH_ASKPASS_REQUIRE", "never").timeout(network.timeout)
 }
 
 /// A Sapling command, in the mode for scripts. Sapling descends from Mercurial and obeys most of its variables.
@@ -313,10 +313,10 @@ pub(crate) fn sl(root: &Path) -> Result<Tool> {
 }
 
 /// A Sapling command that may use the network.
-pub(crate) fn sl_network(root: &Path, own: Own) -> Result<Tool> {
-    let tool = sl(root)?.env("SSH_ASKPASS_REQUIRE", "never").timeout(own.limit);
+pub(crate) fn sl_network(root: &Path, network: NetworkOptions) -> Result<Tool> {
+    let tool = sl(root)?.env("SSH_ASKPASS_REQUIRE", "never").timeout(network.timeout);
     Ok(match git_of_sl(root)? {
-        Some(git) => git.harden_network(tool, own),
+        Some(git) => git.harden_network(tool, network),
         None => tool,
     })
 }

@@ -12,7 +12,7 @@ use waypost_fs::create_private_dir;
 use super::checkout::Checkout;
 use super::hg_layout;
 use super::history::{History, has_commit, of_mercurial, offline, on_branch};
-use super::run::{Git, Own, Tool, UPLOAD_PACK, hg, hg_network, sl, sl_network};
+use super::run::{Git, NetworkOptions, Tool, UPLOAD_PACK, hg, hg_network, sl, sl_network};
 
 /// The names of git remotes that may be the project, in order of precedence.
 const PROJECT_REMOTES: &[&str] = &["upstream", "origin"];
@@ -90,11 +90,11 @@ pub struct Fetched {
 }
 
 /// Fetches the project's default branch. None if there is no remote. A dry run only returns the commands.
-pub fn fetch(checkout: &Checkout, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
+pub fn fetch(checkout: &Checkout, network: NetworkOptions, is_rehearsal: bool) -> Result<Option<Fetched>> {
     match (checkout.vcs, &checkout.root) {
-        (Vcs::Hg, Some(root)) => fetch_mercurial(checkout, root, own, is_rehearsal),
-        (Vcs::Sl, Some(root)) => fetch_sapling(checkout, root, own, is_rehearsal),
-        (Vcs::Git | Vcs::Jj | Vcs::Hg | Vcs::Sl | Vcs::None, _) => fetch_git(checkout, own, is_rehearsal),
+        (Vcs::Hg, Some(root)) => fetch_mercurial(checkout, root, network, is_rehearsal),
+        (Vcs::Sl, Some(root)) => fetch_sapling(checkout, root, network, is_rehearsal),
+        (Vcs::Git | Vcs::Jj | Vcs::Hg | Vcs::Sl | Vcs::None, _) => fetch_git(checkout, network, is_rehearsal),
     }
 }
 
@@ -116,7 +116,7 @@ fn open_git(checkout: &Checkout) -> Result<Option<Upstream>> {
     Ok(None)
 }
 
-fn fetch_git(checkout: &Checkout, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
+fn fetch_git(checkout: &Checkout, network: NetworkOptions, is_rehearsal: bool) -> Result<Option<Fetched>> {
     let Some(git_dir) = &checkout.git_dir else { return Ok(None) };
     let git = Git::of_repository(git_dir)?;
     let remotes = git.command().arg("remote").stdout()?;
@@ -125,7 +125,7 @@ fn fetch_git(checkout: &Checkout, own: Own, is_rehearsal: bool) -> Result<Option
     };
     let mut branch = known_branch(&git, remote)?;
     if branch.is_none() {
-        let ask = git.network(own).args(["ls-remote", "--symref", UPLOAD_PACK, "--", remote, "HEAD"]);
+        let ask = git.network(network).args(["ls-remote", "--symref", UPLOAD_PACK, "--", remote, "HEAD"]);
         if is_rehearsal {
             return Ok(Some(Fetched { name: (*remote).to_owned(), commands: vec![ask.line()] }));
         }
@@ -135,7 +135,7 @@ fn fetch_git(checkout: &Checkout, own: Own, is_rehearsal: bool) -> Result<Option
     }
     // The remote has no commits.
     let Some(branch) = branch else { return Ok(None) };
-    let fetch = git.fetch(own, remote, &format!("+refs/heads/{branch}:refs/remotes/{remote}/{branch}"));
+    let fetch = git.fetch(network, remote, &format!("+refs/heads/{branch}:refs/remotes/{remote}/{branch}"));
     let mut fetched = Fetched { name: format!("{remote}/{branch}"), commands: Vec::new() };
     if is_rehearsal {
         fetched.commands.push(fetch.line());
@@ -180,11 +180,17 @@ fn open_mercurial(checkout: &Checkout, root: &Path) -> Result<Option<Upstream>> 
     Ok(Some(Upstream { source: Source::Mercurial(root.to_owned()), revision: revision.to_owned() }))
 }
 
-fn fetch_mercurial(checkout: &Checkout, root: &Path, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
+fn fetch_mercurial(
+    checkout: &Checkout,
+    root: &Path,
+    network: NetworkOptions,
+    is_rehearsal: bool,
+) -> Result<Option<Fetched>> {
     let Some((remote, settings)) = project_path(checkout, root)? else { return Ok(None) };
-    let network = || hg_network(root, own).args(&settings);
-    let identify = |branch: &str| network().args(["identify", "--template={id}", &format!("--rev={branch}"), remote]);
-    let pull = |tip: &str| network().args(["pull", "--quiet", &format!("--rev={tip}"), remote]);
+    let network_tool = || hg_network(root, network).args(&settings);
+    let identify =
+        |branch: &str| network_tool().args(["identify", "--template={id}", &format!("--rev={branch}"), remote]);
+    let pull = |tip: &str| network_tool().args(["pull", "--quiet", &format!("--rev={tip}"), remote]);
     if is_rehearsal {
         let asked = MERCURIAL_HEADS.iter().map(|branch| identify(branch).line());
         let commands = asked.chain([pull("COMMIT").line()]).collect();
@@ -205,7 +211,7 @@ fn fetch_mercurial(checkout: &Checkout, root: &Path, own: Own, is_rehearsal: boo
         return Ok(Some(Fetched { name: format!("{remote}/{branch}"), commands: Vec::new() }));
     }
     // The remote answers but has no commits.
-    network().args(["identify", remote]).stdout().map(|_| None).map_err(|error| unreachable(remote, &error))
+    network_tool().args(["identify", remote]).stdout().map(|_| None).map_err(|error| unreachable(remote, &error))
 }
 
 /// Finds the remote bookmark in a list: a lookup by name would make Sapling pull a name that it does not know.
@@ -233,9 +239,14 @@ fn open_sapling(checkout: &Checkout, root: &Path) -> Result<Option<Upstream>> {
     Ok(None)
 }
 
-fn fetch_sapling(checkout: &Checkout, root: &Path, own: Own, is_rehearsal: bool) -> Result<Option<Fetched>> {
+fn fetch_sapling(
+    checkout: &Checkout,
+    root: &Path,
+    network: NetworkOptions,
+    is_rehearsal: bool,
+) -> Result<Option<Fetched>> {
     let Some((remote, settings)) = project_path(checkout, root)? else { return Ok(None) };
-    let pull = sl_network(root, own)?.args(settings).args(["pull", "--quiet", remote]);
+    let pull = sl_network(root, network)?.args(settings).args(["pull", "--quiet", remote]);
     let mut fetched = Fetched { name: remote.to_owned(), commands: Vec::new() };
     if is_rehearsal {
         fetched.commands.push(pull.line());

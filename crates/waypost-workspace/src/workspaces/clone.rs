@@ -5,13 +5,13 @@ use waypost_fs::copy_tree;
 
 use super::git_dir::{bring_to_base, write_with_index};
 use super::mirror::Mirror;
-use super::model::{Files, Means, Plan, Strategy};
+use super::model::{Files, MakeOptions, Plan, Strategy};
 use super::template::Template;
 use super::{held_mirror, overlay, template};
 
 /// Fills the workspace's directory, which exists and is empty.
-pub(super) fn fill(plan: &Plan, means: &Means<'_>) -> Result<Files> {
-    let (mirror, template) = prepare(plan, means)?;
+pub(super) fn fill(plan: &Plan, options: &MakeOptions<'_>) -> Result<Files> {
+    let (mirror, template) = prepare(plan, options)?;
     let filled = match plan.strategy {
         Strategy::Overlay => overlay::fill(plan, &mirror, &template),
         _ => from_template(plan, &mirror, &template),
@@ -24,9 +24,9 @@ pub(super) fn fill(plan: &Plan, means: &Means<'_>) -> Result<Files> {
 }
 
 /// Prepares the mirror, its commits and a template.
-fn prepare(plan: &Plan, means: &Means<'_>) -> Result<(Mirror, Template)> {
+fn prepare(plan: &Plan, options: &MakeOptions<'_>) -> Result<(Mirror, Template)> {
     let held = held_mirror::hold(Mirror::of(plan)?, plan)?;
-    held.keep(plan, means.own, means.url)?;
+    held.keep(plan, options.network, options.url)?;
     let template = template::find_or_create(&held, plan.base()?, &plan.name)?;
     Ok((Mirror::of(plan)?, template))
 }

@@ -9,7 +9,7 @@ use waypost_fs::{Usage, measure_tree};
 use super::beside::{Linked, beside};
 use super::copies::is_copied;
 use super::model::{Plan, Strategy};
-use super::open_processes::{Process, living_in};
+use super::open_processes::{Process, processes_in};
 use super::overlay::enter;
 use super::plan::source;
 use super::reflog::abandoned;
@@ -121,7 +121,7 @@ pub fn examine(plan: &Plan) -> Result<Findings> {
     };
     if plan.strategy != Strategy::InPlace {
         examine_beside(plan, &mut findings)?;
-        findings.living = living_in(&plan.home())?;
+        findings.living = processes_in(&plan.home())?;
     }
     Ok(findings)
 }

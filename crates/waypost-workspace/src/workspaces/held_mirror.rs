@@ -11,7 +11,7 @@ use super::mirror::{FETCH, Mirror, check_source, check_url, keep, write_settings
 use super::model::{Name, Plan};
 use super::repair::{ensure_usable, ensure_usable_locked};
 use crate::vcs::config_file::ConfigFile;
-use crate::vcs::run::{Git, Own, UPLOAD_PACK};
+use crate::vcs::run::{Git, NetworkOptions, UPLOAD_PACK};
 
 /// The maximum time to wait for another process that clones or fetches the same repository, which may be large.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(30);
@@ -93,7 +93,7 @@ impl HeldMirror {
     }
 
     /// Fetches the commits of a plan, and keeps them with refs.
-    pub(super) fn keep(&self, plan: &Plan, own: Own, url: Option<&str>) -> Result<()> {
+    pub(super) fn keep(&self, plan: &Plan, network: NetworkOptions, url: Option<&str>) -> Result<()> {
         let base = plan.base()?;
         let mirror = &self.mirror;
         let reference = keep(&plan.name, "base");
@@ -103,7 +103,7 @@ impl HeldMirror {
                     check_source(git_dir)?;
                     mirror.fetch_from(git_dir, base, &reference)?;
                 }
-                None => self.fetch_remote(plan, base, &reference, own, url)?,
+                None => self.fetch_remote(plan, base, &reference, network, url)?,
             }
         }
         if let (Some((_, commit)), Some(git_dir)) = (&plan.upstream, &plan.git_dir) {
@@ -115,7 +115,14 @@ impl HeldMirror {
         Ok(())
     }
 
-    fn fetch_remote(&self, plan: &Plan, base: &str, reference: &str, own: Own, url: Option<&str>) -> Result<()> {
+    fn fetch_remote(
+        &self,
+        plan: &Plan,
+        base: &str,
+        reference: &str,
+        network: NetworkOptions,
+        url: Option<&str>,
+    ) -> Result<()> {
         let url =
             url.or(plan.origin.as_deref()).ok_or_else(|| Error::not_found("the URL of the repository is unknown"))?;
         check_url(url)?;
@@ -123,12 +130,12 @@ impl HeldMirror {
             .with_setting("fetch.unpackLimit", "1")
             .with_setting("remote.waypost.url", url);
         let revision = plan.base_ref.as_deref().unwrap_or(base);
-        let fetch = git.network(own).args(FETCH).args(["--", "waypost", &format!("+{revision}:{reference}")]);
+        let fetch = git.network(network).args(FETCH).args(["--", "waypost", &format!("+{revision}:{reference}")]);
         fetch.stdout()?;
         // The branch may have moved since planning. The commit is one of its ancestors, or is fetched by its id.
         if self.mirror.point(reference, base)? {
             return Ok(());
         }
-        git.network(own).args(FETCH).args(["--", "waypost", &format!("+{base}:{reference}")]).stdout().map(drop)
+        git.network(network).args(FETCH).args(["--", "waypost", &format!("+{base}:{reference}")]).stdout().map(drop)
     }
 }

@@ -10,19 +10,19 @@ use waypost_fs::{FileIdentity, copy_tree, create_private_dir};
 
 use super::abandon::abandon;
 use super::dirs::make_dir;
-use super::model::{Files, Made, Means, Plan, Strategy};
+use super::model::{Files, Made, MakeOptions, Plan, Strategy};
 use super::plan::source;
 use super::{clone, plan_file};
 use crate::worktrees::{self, Add};
 
 /// Makes a planned workspace. On failure, everything that was made is removed.
-pub fn make(plan: &Plan, means: &Means<'_>) -> Result<Made> {
+pub fn make(plan: &Plan, options: &MakeOptions<'_>) -> Result<Made> {
     if plan.strategy == Strategy::InPlace {
         let notes = vec!["no isolation: this is the checkout itself".to_owned()];
         return Ok(Made { identity: None, base: None, strategy: plan.strategy, files: Files::InPlace, notes });
     }
     let identity = make_home(plan)?;
-    let files = fill(plan, means).inspect_err(|_| {
+    let files = fill(plan, options).inspect_err(|_| {
         // The first error is the one to report. The caller's record still names anything that could not be removed.
         if let Err(error) = abandon(plan) {
             log::debug!("cannot remove workspace {}: {}", plan.name, error.full_message());
@@ -47,11 +47,11 @@ fn make_home(plan: &Plan) -> Result<FileIdentity> {
     Ok(identity)
 }
 
-fn fill(plan: &Plan, means: &Means<'_>) -> Result<Files> {
+fn fill(plan: &Plan, options: &MakeOptions<'_>) -> Result<Files> {
     match plan.strategy {
         Strategy::Clone | Strategy::Overlay => {
             make_dir(&plan.workspace)?;
-            clone::fill(plan, means)
+            clone::fill(plan, options)
         }
         Strategy::Worktree | Strategy::Jj => {
             let checkout = source(plan)?;

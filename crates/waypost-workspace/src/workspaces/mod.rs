@@ -36,8 +36,10 @@ pub use copies::{copies, replace_copy, save_copy};
 pub use examine::{Findings, WorktreeFindings, examine, measure};
 pub use make::make;
 pub use mirror::path_for_checkout as mirror_of;
-pub use model::{Files, Identity, Made, Means, Name, Places, Plan, Request, Restored, Snapshot, Source, Strategy};
-pub use open_processes::{Process, living_in};
+pub use model::{
+    Files, Identity, Made, MakeOptions, Name, Places, Plan, Request, Restored, Snapshot, Source, Strategy,
+};
+pub use open_processes::{Process, processes_in};
 pub use overlay::enter;
 pub use plan::plan;
 pub use pool::{Slot, give_back, list as pool, list_of as pool_of, pooled, returned, take, warm};

@@ -9,7 +9,7 @@ pub use waypost_core::model::{Identity, Strategy};
 use waypost_core::{Error, Result, path_text};
 
 use crate::vcs::checkout::Checkout;
-use crate::vcs::run::Own;
+use crate::vcs::run::NetworkOptions;
 
 /// The directories of workspaces and mirrors.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,7 @@ pub struct Request<'a> {
     /// How to make it [default: depends on the source].
     pub strategy: Option<Strategy>,
     /// The user's network settings.
-    pub own: Own,
+    pub network: NetworkOptions,
 }
 
 /// The plan of a workspace. It is recorded before anything is made, and names everything that will be made.
@@ -165,9 +165,9 @@ impl Plan {
 
 /// Options for making a workspace. It has no `Debug`, because a URL may contain a secret.
 #[derive(Clone, Copy, Default)]
-pub struct Means<'a> {
+pub struct MakeOptions<'a> {
     /// The user's network settings.
-    pub own: Own,
+    pub network: NetworkOptions,
     /// The URL of a remote source, with secrets. It is used and not stored.
     pub url: Option<&'a str>,
 }

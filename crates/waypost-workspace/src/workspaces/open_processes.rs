@@ -20,7 +20,7 @@ pub struct Process {
 }
 
 /// Lists the processes that use a directory or anything below it. Processes of other users are not visible.
-pub fn living_in(dir: &Path) -> Result<Vec<Process>> {
+pub fn processes_in(dir: &Path) -> Result<Vec<Process>> {
     let Ok(dir) = std::fs::canonicalize(dir) else { return Ok(Vec::new()) };
     let processes = match std::fs::read_dir("/proc") {
         Ok(processes) => processes,
@@ -57,9 +57,9 @@ mod tests {
     fn a_process_uses_a_directory_while_it_has_a_file_open() {
         let dir = tempfile::tempdir().unwrap();
         let file = std::fs::File::create(dir.path().join("file")).unwrap();
-        let living = living_in(dir.path()).unwrap();
+        let living = processes_in(dir.path()).unwrap();
         assert!(living.iter().any(|process| process.id == std::process::id()), "{living:?}");
         drop(file);
-        assert_eq!(living_in(dir.path()).unwrap(), []);
+        assert_eq!(processes_in(dir.path()).unwrap(), []);
     }
 }

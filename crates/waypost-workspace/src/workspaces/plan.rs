@@ -141,7 +141,7 @@ fn from_remote(plan: &mut Plan, request: &Request<'_>, url: &str) -> Result<()> 
     mirror::check_url(url)?;
     let git = Git::without_repository()?.with_setting("remote.waypost.url", url);
     let revision_name = request.base.unwrap_or("HEAD");
-    let listed = git.network(request.own).args(["ls-remote", "--quiet", "--", "waypost"]).stdout()?;
+    let listed = git.network(request.network).args(["ls-remote", "--quiet", "--", "waypost"]).stdout()?;
     let refs = listed.lines().filter_map(|line| line.split_once('\t'));
     let candidates =
         [revision_name.to_owned(), format!("refs/heads/{revision_name}"), format!("refs/tags/{revision_name}")];

@@ -17,11 +17,11 @@ use super::dirs::{private_dir, remove_if_there};
 use super::examine::nested;
 use super::make::make;
 use super::mirror::Mirror;
-use super::model::{Files, Identity, Made, Means, Name, Plan, Strategy};
-use super::open_processes::{Process, living_in};
+use super::model::{Files, Identity, Made, MakeOptions, Name, Plan, Strategy};
+use super::open_processes::{Process, processes_in};
 use super::plan::real;
 use super::{git_dir, held_mirror, plan_file};
-use crate::vcs::run::{Git, Own};
+use crate::vcs::run::{Git, NetworkOptions};
 
 /// The maximum time to wait for another process that uses the pool.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(2);
@@ -39,10 +39,10 @@ pub struct Slot {
 }
 
 /// Makes a workspace for the pool, from an ordinary plan.
-pub fn warm(plan: &Plan, means: &Means<'_>) -> Result<Slot> {
+pub fn warm(plan: &Plan, options: &MakeOptions<'_>) -> Result<Slot> {
     let pool = pool_of(plan)?;
     let plan = in_pool(plan, &pool);
-    make(&plan, means)?;
+    make(&plan, options)?;
     mark_ready(&plan.home())?;
     Ok(Slot { plan, living: Vec::new() })
 }
@@ -69,7 +69,7 @@ fn list_in(pool: &Path) -> Result<Vec<Slot>> {
         // An incomplete slot has no plan or is not ready; the record of the process that makes it names it.
         let Some(slot) = plan_file::read(&entry.path()) else { continue };
         if slot.home() == entry.path() && slot.home().join(READY_FILE).is_file() {
-            slots.push(Slot { living: living_in(&slot.home())?, plan: slot });
+            slots.push(Slot { living: processes_in(&slot.home())?, plan: slot });
         }
     }
     slots.sort_by(|one, other| one.plan.name.cmp(&other.plan.name));
@@ -79,7 +79,7 @@ fn list_in(pool: &Path) -> Result<Vec<Slot>> {
 /// Takes a workspace out of the pool for a plan: updated to its commit, without files of another job.
 ///
 /// None if the pool has no unused slot. The caller has recorded the plan before.
-pub fn take(plan: &Plan, means: &Means<'_>) -> Result<Option<Made>> {
+pub fn take(plan: &Plan, options: &MakeOptions<'_>) -> Result<Option<Made>> {
     if plan.strategy != Strategy::Clone {
         return Ok(None);
     }
@@ -89,7 +89,7 @@ pub fn take(plan: &Plan, means: &Means<'_>) -> Result<Option<Made>> {
     let taken = (|| {
         {
             let held = held_mirror::hold(Mirror::of(plan)?, plan)?;
-            held.keep(plan, means.own, means.url)?;
+            held.keep(plan, options.network, options.url)?;
         }
         renew_git_dir(plan, plan.workspace.join(".git/index"))?;
         clean(plan)
@@ -127,7 +127,7 @@ pub fn give_back(plan: &Plan, identity: Identity, next: &Plan) -> Result<Slot> {
     if plan.strategy != Strategy::Clone {
         return Err(Error::refused("only a clone can be given back to the pool"));
     }
-    let living = living_in(&plan.home())?;
+    let living = processes_in(&plan.home())?;
     if let Some(first) = living.first() {
         return Err(Error::refused(format!(
             "process {} ({}) lives in {}",
@@ -145,7 +145,7 @@ pub fn give_back(plan: &Plan, identity: Identity, next: &Plan) -> Result<Slot> {
     }
     {
         let held = held_mirror::hold(Mirror::of(next)?, next)?;
-        held.keep(next, Own::default(), None)?;
+        held.keep(next, NetworkOptions::default(), None)?;
     }
     create_private_dir(&next.workspaces).map_err(|error| cannot_move(&plan.home(), error))?;
     plan_file::write(next, &plan.home())?;

@@ -12,7 +12,7 @@ use super::overlay::enter;
 use super::plan::resolve;
 use super::repair::ensure_usable;
 use crate::vcs::git_layout;
-use crate::vcs::run::{self, Git, Own, Tool, UPLOAD_PACK};
+use crate::vcs::run::{self, Git, NetworkOptions, Tool, UPLOAD_PACK};
 
 /// Whether the work of a workspace is in the default branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ pub fn head(plan: &Plan) -> Result<String> {
 ///
 /// The push is never forced. `url` is the remote's URL with secrets, if the source's own configuration does not have
 /// it.
-pub fn push(plan: &Plan, branch: &str, own: Own, url: Option<&str>) -> Result<String> {
+pub fn push(plan: &Plan, branch: &str, network: NetworkOptions, url: Option<&str>) -> Result<String> {
     enter(plan)?;
     let workspace = Git::of_workspace(&plan.workspace)?;
     let commit = resolve(&workspace, "HEAD")?;
@@ -80,7 +80,7 @@ pub fn push(plan: &Plan, branch: &str, own: Own, url: Option<&str>) -> Result<St
         return Err(Error::invalid(format!("{branch:?} cannot be a branch")));
     }
     let git = with_remote(plan, url, true)?;
-    let push = borrowing(git.network(own), plan).args([
+    let push = borrowing(git.network(network), plan).args([
         "push",
         "--quiet",
         "--no-verify",
@@ -98,7 +98,7 @@ pub fn push(plan: &Plan, branch: &str, own: Own, url: Option<&str>) -> Result<St
 }
 
 /// Fetches the default branch and returns whether it contains a workspace's work.
-pub fn merged(plan: &Plan, own: Own, url: Option<&str>) -> Result<Merged> {
+pub fn merged(plan: &Plan, network: NetworkOptions, url: Option<&str>) -> Result<Merged> {
     enter(plan)?;
     let workspace = Git::of_workspace(&plan.workspace)?;
     let (head, base) = (resolve(&workspace, "HEAD")?, plan.base()?);
@@ -109,7 +109,7 @@ pub fn merged(plan: &Plan, own: Own, url: Option<&str>) -> Result<Merged> {
     let branch = plan.upstream.as_ref().map_or("HEAD".to_owned(), |(name, _)| format!("refs/heads/{name}"));
     let reference = mirror::keep(&plan.name, "upstream");
     let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", UPLOAD_PACK, "--"];
-    git.network(own).args(fetch).args(["waypost", &format!("+{branch}:{reference}")]).stdout()?;
+    git.network(network).args(fetch).args(["waypost", &format!("+{branch}:{reference}")]).stdout()?;
     let upstream = resolve(&git, &reference)?;
     let is_ancestor = borrowing(git.command(), plan).args(["merge-base", "--is-ancestor", &head, &upstream]);
     if is_ancestor.succeeds()? {

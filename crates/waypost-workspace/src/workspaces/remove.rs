@@ -14,7 +14,7 @@ use waypost_fs::FileIdentity;
 use super::abandon::forget;
 use super::examine::examine;
 use super::model::{Identity, Plan, Strategy};
-use super::open_processes::living_in;
+use super::open_processes::processes_in;
 use super::plan::source;
 use super::trash::{delete, delete_trash};
 use super::{copies, overlay};
@@ -76,7 +76,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn check(plan: &Plan, work: Work) -> Result<()> {
-    let processes = living_in(&plan.home())?;
+    let processes = processes_in(&plan.home())?;
     if let Some(first) = processes.first() {
         return Err(Error::refused(format!(
             "process {} ({}) lives in {}",

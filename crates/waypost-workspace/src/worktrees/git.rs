@@ -12,12 +12,12 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
 use super::{Add, Findings, Saved, dirty, unpushed};
-use crate::vcs::checkout::{Checkout, Listed};
+use crate::vcs::checkout::{Checkout, ListedWorktree};
 use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
 use crate::vcs::run::{Git, Tool};
 
 /// Finds the worktree that has a branch.
-pub(super) fn find(checkout: &Checkout, branch: &str) -> Result<Option<Listed>> {
+pub(super) fn find(checkout: &Checkout, branch: &str) -> Result<Option<ListedWorktree>> {
     let listed = checkout.worktrees();
     if let Some(found) = listed.iter().find(|listed| listed.branch.as_deref() == Some(branch)) {
         return Ok(Some(found.clone()));

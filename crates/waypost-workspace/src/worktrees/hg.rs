@@ -9,7 +9,7 @@ use waypost_fs::{FileIdentity, remove_tree};
 
 use super::git::{TemporaryDir, change_times, is_same_file, temporary};
 use super::{Add, Findings, Saved, dirty, unpushed};
-use crate::vcs::checkout::{Checkout, Listed};
+use crate::vcs::checkout::{Checkout, ListedWorktree};
 use crate::vcs::hg_layout;
 use crate::vcs::run::hg;
 
@@ -24,10 +24,10 @@ const KEPT_IN_SHARE: &[(&str, &str, &str)] = &[
 ];
 
 /// Finds a share at a path. Mercurial has no list of shares, but a share names its repository.
-pub(super) fn find(checkout: &Checkout, target: &Path) -> Option<Listed> {
+pub(super) fn find(checkout: &Checkout, target: &Path) -> Option<ListedWorktree> {
     let found = hg_layout::open(&std::fs::canonicalize(target).ok()?).ok()??;
     let root = found.root.filter(|_| found.shared_dir == checkout.shared_dir)?;
-    Some(Listed { name: found.name, path: root, branch: found.branch, private_dir: found.worktree_private_dir })
+    Some(ListedWorktree { name: found.name, path: root, branch: found.branch, private_dir: found.worktree_private_dir })
 }
 
 pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Result<()> {

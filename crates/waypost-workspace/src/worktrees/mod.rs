@@ -16,7 +16,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, create_private_dir};
 
-use crate::vcs::checkout::{Checkout, Listed};
+use crate::vcs::checkout::{Checkout, ListedWorktree};
 
 pub use git::exclude;
 pub(crate) use git::{PlainIndex, commit_everything};
@@ -190,7 +190,7 @@ fn default_path(checkout: &Checkout, branch: &str) -> Result<PathBuf> {
     }
 }
 
-fn check_existing(existing: Listed, request: Add<'_>, target: &Path) -> Result<Added> {
+fn check_existing(existing: ListedWorktree, request: Add<'_>, target: &Path) -> Result<Added> {
     if !existing.path.is_dir() {
         return Err(Error::conflict(format!(
             "{} has a worktree at {}, which is gone",

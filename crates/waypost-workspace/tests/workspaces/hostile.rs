@@ -78,11 +78,11 @@ fn t18_no_program_of_a_hostile_source_runs() {
         let (plan, made) = scene.make(&repo, "job");
         examine(&plan).unwrap();
         remove_safely(&plan, &made).unwrap();
-        warm(&scene.plan(&repo, "slot"), &Means::default()).unwrap();
-        take(&scene.plan(&repo, "taken"), &Means::default()).unwrap().unwrap();
+        warm(&scene.plan(&repo, "slot"), &MakeOptions::default()).unwrap();
+        take(&scene.plan(&repo, "taken"), &MakeOptions::default()).unwrap().unwrap();
         for (id, strategy) in [("worktree", Strategy::Worktree), ("overlay", Strategy::Overlay)] {
             let plan = scene.plan_by(&repo, id, strategy);
-            if let Ok(made) = make(&plan, &Means::default()) {
+            if let Ok(made) = make(&plan, &MakeOptions::default()) {
                 remove(&plan, identity(&made), Work::MayGo).unwrap();
             }
         }
@@ -116,12 +116,12 @@ fn t18_no_program_that_a_job_left_in_its_git_directory_runs() {
         snapshot(&plan, &name("s1")).unwrap();
         scene.write(&root.join("new"), "newer\n");
         restore(&plan, &name("s1"), Some(&name("s2"))).unwrap();
-        push(&plan, "topic", Own::default(), None).unwrap();
-        waypost_workspace::workspaces::merged(&plan, Own::default(), None).unwrap();
+        push(&plan, "topic", NetworkOptions::default(), None).unwrap();
+        waypost_workspace::workspaces::merged(&plan, NetworkOptions::default(), None).unwrap();
         give_back(&plan, identity(&made), &slot_of(&plan)).unwrap_err();
         remove_dir(&root.join("inner"));
         give_back(&plan, identity(&made), &slot_of(&plan)).unwrap();
-        take(&scene.plan(&repo, "next"), &Means::default()).unwrap().unwrap();
+        take(&scene.plan(&repo, "next"), &MakeOptions::default()).unwrap().unwrap();
         assert_eq!(touched(&canaries), [""; 0]);
     });
 }

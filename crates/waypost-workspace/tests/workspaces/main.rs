@@ -23,9 +23,10 @@ use std::process::Command;
 use waypost_core::{Error, Result};
 use waypost_testkit::Sandbox;
 use waypost_workspace::workspaces::{
-    Identity, Made, Means, Name, Places, Plan, Request, Source, Strategy, Work, examine, make, plan, remove, returned,
+    Identity, Made, MakeOptions, Name, Places, Plan, Request, Source, Strategy, Work, examine, make, plan, remove,
+    returned,
 };
-use waypost_workspace::{Checkout, Environment, Own, detect};
+use waypost_workspace::{Checkout, Environment, NetworkOptions, detect};
 
 /// Set in the process of a single test.
 const INSIDE: &str = "WAYPOST_TEST_INSIDE";
@@ -136,13 +137,13 @@ impl Scene {
             base,
             branch: None,
             strategy,
-            own: Own::default(),
+            network: NetworkOptions::default(),
         })
     }
 
     fn make(&self, repo: &Path, name: &str) -> (Plan, Made) {
         let plan = self.plan(repo, name);
-        let made = make(&plan, &Means::default()).unwrap();
+        let made = make(&plan, &MakeOptions::default()).unwrap();
         (plan, made)
     }
 }

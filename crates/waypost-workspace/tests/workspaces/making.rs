@@ -70,7 +70,7 @@ fn any_commit_can_be_the_base_even_one_newer_than_the_mirror() {
         for base in ["HEAD", "other", "main~1", "origin/main"] {
             let id = base.to_lowercase().replace(['~', '/'], "-");
             let plan = scene.try_plan(&repo, &id, Some(base), None).unwrap();
-            make(&plan, &Means::default()).unwrap();
+            make(&plan, &MakeOptions::default()).unwrap();
             assert_eq!(scene.git(&plan.workspace, &["rev-parse", "HEAD"]), scene.git(&repo, &["rev-parse", base]));
             assert_eq!(scene.git(&plan.workspace, &["status", "--porcelain", "--ignored"]), "", "{base}");
             let tracked = scene.git(&repo, &["ls-tree", "-r", "--name-only", base]);
@@ -93,7 +93,7 @@ fn p20_garbage_collection_and_deleted_branches_in_the_source_break_no_workspace(
         let (plan, _) = scene.make(&repo, "early");
         scene.git(&repo, &["commit", "-q", "--amend", "-m", "amended"]);
         let late = scene.plan(&repo, "late");
-        make(&late, &Means::default()).unwrap();
+        make(&late, &MakeOptions::default()).unwrap();
         scene.git(&repo, &["checkout", "-q", "main"]);
         scene.git(&repo, &["branch", "-q", "-D", "passing", "other"]);
         scene.git(&repo, &["reflog", "expire", "--expire=now", "--all"]);
@@ -118,7 +118,7 @@ fn a_worktree_is_made_and_removed_with_its_record() {
         let repo = scene.repo();
         let before = everything(&repo.join(".git/refs"));
         let plan = scene.plan_by(&repo, "jb_1", Strategy::Worktree);
-        let made = make(&plan, &Means::default()).unwrap();
+        let made = make(&plan, &MakeOptions::default()).unwrap();
         assert_eq!(files(&plan.workspace), files(&repo));
         assert_eq!(scene.git(&plan.workspace, &["branch", "--show-current"]), "waypost/jb_1");
         assert_eq!(at_risk(&plan), [""; 0]);
@@ -141,7 +141,7 @@ fn a_jj_workspace_is_made_and_removed_with_its_record() {
             scene.write(&repo.join("file"), "content\n");
             scene.sandbox.jj(&repo, ["commit", "-m", "first"]);
             let plan = scene.plan_by(&repo, &format!("job{colocated}"), Strategy::Jj);
-            let made = make(&plan, &Means::default()).unwrap();
+            let made = make(&plan, &MakeOptions::default()).unwrap();
             assert_eq!(fs::read_to_string(plan.workspace.join("file")).unwrap(), "content\n");
             scene.write(&plan.workspace.join("new"), "new\n");
             remove(&plan, identity(&made), Work::MayGo).unwrap();
@@ -160,7 +160,7 @@ fn a_mercurial_share_is_made() {
         let Some(repo) = scene.sandbox.hg_repo("repo") else { return };
         let plan = scene.try_plan(&repo, "job", None, None).unwrap();
         assert_eq!(plan.strategy, Strategy::Worktree);
-        let made = make(&plan, &Means::default()).unwrap();
+        let made = make(&plan, &MakeOptions::default()).unwrap();
         assert_eq!(fs::read_to_string(plan.workspace.join("file")).unwrap(), "content\n");
         remove_safely(&plan, &made).unwrap();
         assert!(!plan.home().exists() && repo.join("file").exists());
@@ -176,7 +176,7 @@ fn a_directory_without_version_control_is_copied_without_its_store() {
         scene.write(&dir.join("a/file"), "content\n");
         let plan = scene.try_plan(&dir, "job", None, None).unwrap();
         assert_eq!(plan.strategy, Strategy::Copy);
-        let made = make(&plan, &Means::default()).unwrap();
+        let made = make(&plan, &MakeOptions::default()).unwrap();
         let names: Vec<_> = files(&plan.workspace).into_keys().collect();
         assert_eq!(names, [".waypost", ".waypost/issues.jsonl", "a", "a/file"].map(PathBuf::from));
         remove_safely(&plan, &made).unwrap_err();
@@ -192,7 +192,16 @@ fn a_directory_without_version_control_is_copied_without_its_store() {
 }
 
 fn plan_error(places: Places<'_>, name: &Name, source: Source<'_>) -> Error {
-    plan(&Request { places, name, source, base: None, branch: None, strategy: None, own: Own::default() }).unwrap_err()
+    plan(&Request {
+        places,
+        name,
+        source,
+        base: None,
+        branch: None,
+        strategy: None,
+        network: NetworkOptions::default(),
+    })
+    .unwrap_err()
 }
 
 #[test]
@@ -201,7 +210,7 @@ fn p11_the_in_place_strategy_makes_and_removes_nothing() {
         let repo = scene.repo();
         let before = everything(&repo);
         let plan = scene.plan_by(&repo, "job", Strategy::InPlace);
-        let made = make(&plan, &Means::default()).unwrap();
+        let made = make(&plan, &MakeOptions::default()).unwrap();
         assert_eq!((plan.workspace.as_path(), made.identity), (repo.as_path(), None));
         remove(&plan, Identity { device: 1, inode: 1 }, Work::MayGo).unwrap_err();
         abandon(&plan).unwrap();
@@ -225,7 +234,7 @@ fn an_overlay_without_the_right_to_mount_is_refused_and_leaves_nothing() {
     hermetic_under(&["unshare", "--user", "--map-user=1000"], |scene| {
         let repo = scene.repo();
         let plan = scene.plan_by(&repo, "job", Strategy::Overlay);
-        let error = make(&plan, &Means::default()).unwrap_err();
+        let error = make(&plan, &MakeOptions::default()).unwrap_err();
         assert_eq!(error.kind().code(), "refused", "{error}");
         assert!(!plan.home().exists());
         scene.make(&repo, "clone");
@@ -235,7 +244,7 @@ fn an_overlay_without_the_right_to_mount_is_refused_and_leaves_nothing() {
 fn overlay(scene: &Scene) {
     let repo = scene.repo();
     let plan = scene.plan_by(&repo, "job", Strategy::Overlay);
-    let made = match make(&plan, &Means::default()) {
+    let made = match make(&plan, &MakeOptions::default()) {
         Ok(made) => made,
         Err(error) => {
             assert_eq!(error.kind().code(), "refused", "{error}");
@@ -253,7 +262,7 @@ fn overlay(scene: &Scene) {
         scene.git(&repo, &["add", "."]);
         scene.git(&repo, &["commit", "-q", "-m", "later"]);
         let plan = scene.plan_by(&repo, "other", Strategy::Overlay);
-        let made = make(&plan, &Means::default()).unwrap();
+        let made = make(&plan, &MakeOptions::default()).unwrap();
         (plan, made)
     };
     assert_eq!(files(&other.workspace), files(&repo), "another overlay of the same template does not see the changes");
@@ -276,11 +285,11 @@ fn a_remote_repository_is_cloned_by_its_url() {
         let url = format!("file://{}", scene.sandbox.path("remote.git").display());
         let plan = scene.request(Source::Remote(&url), "job", Some("main"), None).unwrap();
         assert_eq!(plan.base_ref.as_deref(), Some("refs/heads/main"));
-        make(&plan, &Means { url: Some(&url), ..Means::default() }).unwrap();
+        make(&plan, &MakeOptions { url: Some(&url), ..MakeOptions::default() }).unwrap();
         assert_eq!(files(&plan.workspace), files(&repo));
         let commit = scene.git(&repo, &["rev-parse", "other"]);
         let plan = scene.request(Source::Remote(&url), "second", Some(&commit), None).unwrap();
-        make(&plan, &Means::default()).unwrap();
+        make(&plan, &MakeOptions::default()).unwrap();
         assert_eq!(scene.git(&plan.workspace, &["rev-parse", "HEAD"]), commit);
         scene.request(Source::Remote(&url), "third", Some("nothing"), None).unwrap_err();
         scene.request(Source::Remote("ext::sh -c id"), "third", None, None).unwrap_err();
@@ -356,7 +365,7 @@ fn p24_a_failed_make_leaves_nothing_behind() {
         let repo = scene.repo();
         let mut plan = scene.plan(&repo, "job");
         plan.base = Some("1234567890123456789012345678901234567890".to_owned());
-        make(&plan, &Means::default()).unwrap_err();
+        make(&plan, &MakeOptions::default()).unwrap_err();
         assert!(!plan.home().exists());
         assert_eq!(fs::read_dir(scene.workspaces().join("trash")).unwrap().count(), 0);
         let refs = scene.git(plan.mirror.as_deref().unwrap(), &["for-each-ref", "refs/waypost/keep"]);
@@ -364,7 +373,7 @@ fn p24_a_failed_make_leaves_nothing_behind() {
         let gone = scene.plan(&repo, "gone");
         fs::rename(&repo, scene.sandbox.path("moved")).unwrap();
         fs::rename(scene.mirrors(), scene.sandbox.path("old-mirrors")).unwrap();
-        make(&gone, &Means::default()).unwrap_err();
+        make(&gone, &MakeOptions::default()).unwrap_err();
         assert!(!gone.home().exists());
     });
 }
@@ -376,7 +385,7 @@ fn a_serialized_plan_abandons_only_its_own_workspace() {
         let (plan, _) = scene.make(&repo, "job");
         let read: Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
         assert_eq!(read, plan);
-        make(&plan, &Means::default()).unwrap_err();
+        make(&plan, &MakeOptions::default()).unwrap_err();
         assert!(plan.workspace.join("file").exists(), "a second make does not remove the first workspace");
         scene.try_plan(&repo, "job", None, None).unwrap_err();
         let mut other = plan.clone();

@@ -26,7 +26,7 @@ fn make_concurrently(scene: &Scene, count: usize, strategy: Strategy) {
                 rounds += 1;
             }
         });
-        let makers: Vec<_> = plans.iter().map(|plan| scope.spawn(|| make(plan, &Means::default()))).collect();
+        let makers: Vec<_> = plans.iter().map(|plan| scope.spawn(|| make(plan, &MakeOptions::default()))).collect();
         let made: Vec<_> = makers.into_iter().map(|maker| maker.join().unwrap()).collect();
         is_over.store(true, Ordering::Relaxed);
         user.join().unwrap();
@@ -94,7 +94,7 @@ fn abandoning_a_plan_removes_a_worktree_that_git_left_locked() {
         let repo = scene.repo();
         let before = scene.git(&repo, &["for-each-ref"]);
         let plan = scene.plan_by(&repo, "job", Strategy::Worktree);
-        make(&plan, &Means::default()).unwrap();
+        make(&plan, &MakeOptions::default()).unwrap();
         // Git holds this lock while it adds a worktree.
         scene.write(&repo.join(".git/worktrees/workspace/locked"), "initializing\n");
         abandon(&plan).unwrap();
@@ -110,7 +110,7 @@ fn fault_48_a_killed_make_leaves_nothing_that_its_plan_does_not_name() {
     if let Some(plan) = std::env::var_os("WAYPOST_TEST_PLAN") {
         // The process that is killed.
         let plan: Plan = serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
-        make(&plan, &Means::default()).unwrap();
+        make(&plan, &MakeOptions::default()).unwrap();
         return;
     }
     hermetic(|scene| {

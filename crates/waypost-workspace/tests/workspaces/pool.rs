@@ -4,12 +4,12 @@ use super::*;
 use waypost_workspace::workspaces::{Slot, abandon, give_back, pool, take, warm};
 
 fn warmed(scene: &Scene, repo: &Path, id: &str) -> Slot {
-    warm(&scene.plan(repo, id), &Means::default()).unwrap()
+    warm(&scene.plan(repo, id), &MakeOptions::default()).unwrap()
 }
 
 fn taken(scene: &Scene, repo: &Path, id: &str) -> (Plan, Option<Made>) {
     let plan = scene.plan(repo, id);
-    let made = take(&plan, &Means::default()).unwrap();
+    let made = take(&plan, &MakeOptions::default()).unwrap();
     (plan, made)
 }
 
@@ -121,7 +121,7 @@ fn twenty_concurrent_takers_share_no_slot() {
         }
         let plans: Vec<Plan> = (0..20).map(|number| scene.plan(&repo, &format!("job{number}"))).collect();
         let made: Vec<Option<Made>> = std::thread::scope(|scope| {
-            let takers: Vec<_> = plans.iter().map(|plan| scope.spawn(|| take(plan, &Means::default()))).collect();
+            let takers: Vec<_> = plans.iter().map(|plan| scope.spawn(|| take(plan, &MakeOptions::default()))).collect();
             takers.into_iter().map(|taker| taker.join().unwrap().unwrap()).collect()
         });
         assert_eq!(made.iter().flatten().count(), 10);

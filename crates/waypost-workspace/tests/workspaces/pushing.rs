@@ -17,14 +17,14 @@ fn p28_a_branch_is_pushed_to_the_real_remote_without_force() {
         scene.git(root, &["config", "remote.waypost.receivepack", "touch /tmp/never; git-receive-pack"]);
         scene.git(root, &["config", "url./nowhere.insteadOf", scene.sandbox.path("remote.git").to_str().unwrap()]);
         assert_eq!(examine(&plan).unwrap().unpushed, 1);
-        let commit = push(&plan, "topic", Own::default(), None).unwrap();
+        let commit = push(&plan, "topic", NetworkOptions::default(), None).unwrap();
         assert_eq!(scene.git(&scene.sandbox.path("remote.git"), &["rev-parse", "topic"]), commit);
         assert_eq!(at_risk(&plan), [""; 0]);
         scene.git(root, &["reset", "-q", "--hard", "HEAD~1"]);
         scene.git(root, &["commit", "-q", "--allow-empty", "-m", "other"]);
-        push(&plan, "topic", Own::default(), None).unwrap_err();
+        push(&plan, "topic", NetworkOptions::default(), None).unwrap_err();
         for bad in ["-f", "a b", "../x", ""] {
-            push(&plan, bad, Own::default(), None).unwrap_err();
+            push(&plan, bad, NetworkOptions::default(), None).unwrap_err();
         }
         assert_eq!(scene.git(&scene.sandbox.path("remote.git"), &["rev-parse", "topic"]), commit);
         assert_eq!(everything(&repo), before);
@@ -38,7 +38,7 @@ fn merged_work_is_detected_even_if_it_was_squashed() {
         let repo = scene.repo();
         let (plan, _) = scene.make(&repo, "job");
         let root = &plan.workspace;
-        let found = || merged(&plan, Own::default(), None).unwrap();
+        let found = || merged(&plan, NetworkOptions::default(), None).unwrap();
         assert_eq!(found(), Merged::Nothing);
         for step in ["one", "two"] {
             scene.write(&root.join(step), step);
@@ -46,7 +46,7 @@ fn merged_work_is_detected_even_if_it_was_squashed() {
             scene.git(root, &["commit", "-q", "-m", step]);
         }
         assert_eq!(found(), Merged::No);
-        push(&plan, "topic", Own::default(), None).unwrap();
+        push(&plan, "topic", NetworkOptions::default(), None).unwrap();
         assert_eq!(found(), Merged::No);
         // A reviewer merges it in another clone, squashed, after another commit.
         let reviewer = scene.sandbox.path("reviewer");
@@ -71,7 +71,7 @@ fn without_a_remote_a_push_fails() {
         let repo = scene.sandbox.git_repo("alone");
         let (plan, _) = scene.make(&repo, "job");
         let before = everything(&repo);
-        push(&plan, "topic", Own::default(), None).unwrap_err();
+        push(&plan, "topic", NetworkOptions::default(), None).unwrap_err();
         assert_eq!(everything(&repo), before);
     });
 }

@@ -37,7 +37,7 @@ fn ignored_files_are_copied_only_on_request_and_through_no_link() {
         scene.git(&hostile, &["commit", "-q", "-m", "link"]);
         let base = scene.git(&hostile, &["rev-parse", "HEAD"]);
         let plan = scene.try_plan(&repo, "hostile", Some(&base), None).unwrap();
-        make(&plan, &Means::default()).unwrap();
+        make(&plan, &MakeOptions::default()).unwrap();
         include(&plan, &["target/*".to_owned()]).unwrap_err();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     });

@@ -189,7 +189,7 @@ pub fn show(session: &mut Session, job: &str) -> Result<JobView> {
 pub fn cancel(session: &mut Session, job: &str, reason: Option<String>) -> Result<JobView> {
     let cancelled = session.write(CancelJob { job: job.to_owned(), reason })?;
     if let Some(supervisor) = &cancelled.job.supervisor {
-        processes::ask_to_end(supervisor);
+        processes::terminate(supervisor);
     }
     Ok(cancelled)
 }
@@ -223,7 +223,7 @@ fn reap_if_orphaned(session: &mut Session, job: &Job) -> Result<()> {
     if (now.status, &now.supervisor, &now.settings) != (job.status, &job.supervisor, &job.settings) {
         return Ok(());
     }
-    let ended = processes::end_remains(job.id.as_str(), ORPHAN_GRACE);
+    let ended = processes::kill_remaining(job.id.as_str(), ORPHAN_GRACE);
     log::debug!("job {} lost its supervisor; ended {ended} of its processes", job.id);
     let mut operation = finish_operation(&job.id);
     operation.abandoned = true;

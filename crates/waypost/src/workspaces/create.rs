@@ -6,7 +6,9 @@ use waypost_core::id::{RepositoryId, WorkspaceId};
 use waypost_core::model::{Job, Strategy, Workspace, WorkspaceStatus};
 use waypost_core::op::ListRepositories;
 use waypost_core::{Error, Result};
-use waypost_workspace::workspaces::{self as tools, Made, Means, Name, Places, Plan, Request, Source, Trust, Trusted};
+use waypost_workspace::workspaces::{
+    self as tools, Made, MakeOptions, Name, Places, Plan, Request, Source, Trust, Trusted,
+};
 use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, job_log, repository_id};
 
 use super::places::{machine, mirrors, own, root};
@@ -73,12 +75,19 @@ pub fn create(session: &mut Session, request: &WorkspaceRequest<'_>, report: &mu
     let strategy = request.strategy.or(configured.filter(suits));
     let own = own(session);
     let places = Places { workspaces: &root, mirrors: &mirrors };
-    let plan_request =
-        Request { places, name: &name, source: origin, base: request.base, branch: request.branch, strategy, own };
+    let plan_request = Request {
+        places,
+        name: &name,
+        source: origin,
+        base: request.base,
+        branch: request.branch,
+        strategy,
+        network: own,
+    };
     let plan = tools::plan(&plan_request)?;
     report(&format!("creating a workspace by {}", plan.strategy));
     record(session, &id, request.job, &machine, &plan)?;
-    let means = Means { own, url: url.as_deref() };
+    let means = MakeOptions { network: own, url: url.as_deref() };
     let repository = request.job.map_or_else(|| session.repository().id.clone(), |job| job.repository_id.clone());
     let made = fill(session, &plan, &means, &repository, report);
     let (made, is_pooled) = match made {
@@ -134,7 +143,7 @@ fn source(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<(Opti
 fn fill(
     session: &Session,
     plan: &Plan,
-    means: &Means<'_>,
+    means: &MakeOptions<'_>,
     repository: &RepositoryId,
     report: &mut dyn FnMut(&str),
 ) -> Result<(Made, bool)> {

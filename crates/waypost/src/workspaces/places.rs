@@ -6,7 +6,7 @@ use std::time::Duration;
 use waypost_core::id::WorkspaceId;
 use waypost_core::{Error, Result};
 use waypost_fs::FileLock;
-use waypost_workspace::{Own, workspaces as tools};
+use waypost_workspace::{NetworkOptions, workspaces as tools};
 
 use crate::session::Session;
 use crate::sync;
@@ -64,6 +64,6 @@ pub(super) fn mirrors(session: &Session) -> Result<PathBuf> {
 }
 
 /// Returns the user's settings for network access.
-pub(super) fn own(session: &Session) -> Own {
+pub(super) fn own(session: &Session) -> NetworkOptions {
     sync::own(&session.place.variables, sync::timeout(&session.place))
 }

@@ -4,7 +4,7 @@ use waypost_core::Result;
 use waypost_core::id::WorkspaceId;
 use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
 use waypost_fs::FileIdentity;
-use waypost_workspace::workspaces::{self as tools, Means, Name, Places, Plan, Request, Slot, Source, Work};
+use waypost_workspace::workspaces::{self as tools, MakeOptions, Name, Places, Plan, Request, Slot, Source, Work};
 
 use super::places::{machine, mirror, mirrors, own, root};
 use super::records::{IN_POOL, REMOVING, change, plan_of, record};
@@ -26,7 +26,7 @@ pub fn warm(session: &mut Session, number: usize, report: &mut dyn FnMut(&str)) 
         report(&format!("warming workspace {} of {number}", slots.len() + 1));
         let slot = tools::pooled(&plan)?;
         record(session, &id, None, &machine, &slot)?;
-        let made = tools::warm(&plan, &Means { own, url: None });
+        let made = tools::warm(&plan, &MakeOptions { network: own, url: None });
         if let Err(error) = made {
             let gone = tools::abandon(&slot);
             change(session, &id, |change| {
@@ -49,7 +49,7 @@ fn plan_slot(session: &Session, id: &WorkspaceId) -> Result<Plan> {
         base: None,
         branch: None,
         strategy: Some(Strategy::Clone),
-        own: own(session),
+        network: own(session),
     })
 }
 

@@ -163,7 +163,7 @@ fn recover(workspace: &Workspace) -> Option<(WorkspaceStatus, &'static str)> {
     match workspace.status {
         WorkspaceStatus::Creating => {
             // A git process that its creator started would go on and create files again.
-            jobs::end_tools(&record.maker);
+            jobs::kill_tools_of(&record.maker);
             match tools::abandon(&plan) {
                 Ok(()) => Some((WorkspaceStatus::Removed, "its creation was interrupted")),
                 Err(error) => {

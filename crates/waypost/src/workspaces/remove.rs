@@ -88,7 +88,7 @@ pub fn remove(session: &mut Session, workspace: &Workspace, force: Force) -> Res
         Err(error) if force != Force::No => {
             let findings = Findings {
                 other: vec![error.full_message()],
-                living: tools::living_in(&plan.home())?,
+                living: tools::processes_in(&plan.home())?,
                 ..Findings::default()
             };
             (Examined { objections: findings.at_risk(), findings }, false)
