@@ -1,7 +1,7 @@
-//! Databases of other programs, read and never written.
+//! Reading SQLite databases of other programs. They are never written.
 //!
-//! A file from elsewhere may be damaged, or made to do harm: its schema is not trusted, only real tables are read, and no
-//! more than there is room for. Where a log lies beside it, a copy is read, because SQLite would work on the log.
+//! A file from elsewhere may be damaged or hostile: its schema is not trusted, only real tables are read, and the size of
+//! files, values and tables is limited. If the database has a log, a copy is read, because SQLite would change the log.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -12,20 +12,20 @@ use rusqlite::{Connection, OpenFlags};
 use waypost_core::tables::{Datum, Row, Tables};
 use waypost_core::{Error, Result};
 
-/// What the first bytes of every SQLite database are.
+/// The first bytes of every SQLite database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// More than this is not read into memory.
-const LARGEST: u64 = 2 * 1024 * 1024 * 1024;
-/// A value that is larger is left out.
-const LARGEST_VALUE: i64 = 64 * 1024 * 1024;
-/// More rows than this are no list of work.
-const MOST_ROWS: usize = 5_000_000;
+/// Larger files are refused, because all rows are read into memory.
+const MAX_FILE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+/// Larger values are read as NULL.
+const MAX_VALUE_BYTES: i64 = 64 * 1024 * 1024;
+/// Tables with more rows are refused.
+const MAX_ROWS: usize = 5_000_000;
 
-/// Reads tables of a database, each with the columns it must have. A table that is not there has no rows, unless it is
-/// the first one.
+/// Reads tables of a database, each with its required columns. A missing table has no rows, but the first table must
+/// exist.
 ///
-/// Where a copy is needed, it is made in `scratch` and taken away again.
-pub fn read(path: &Path, scratch: &Path, wanted: &[(&str, &[&str])]) -> Result<Tables> {
+/// A copy, if one is needed, is made in `scratch` and removed afterwards.
+pub fn read(path: &Path, scratch: &Path, required: &[(&str, &[&str])]) -> Result<Tables> {
     check(path)?;
     let copy = Copy::of(path, scratch)?;
     let connection = match &copy {
@@ -45,7 +45,7 @@ pub fn read(path: &Path, scratch: &Path, wanted: &[(&str, &[&str])]) -> Result<T
         )
         .map_err(damaged)?;
     let mut tables = Tables::new();
-    for (number, (table, needed)) in wanted.iter().enumerate() {
+    for (number, (table, needed)) in required.iter().enumerate() {
         let columns = columns(&connection, table).map_err(damaged)?;
         if columns.is_empty() && number > 0 {
             continue;
@@ -63,7 +63,7 @@ pub fn read(path: &Path, scratch: &Path, wanted: &[(&str, &[&str])]) -> Result<T
     Ok(tables)
 }
 
-/// Refuses what is not a database, before SQLite looks at it.
+/// Refuses a file that is not a database, before SQLite opens it.
 fn check(path: &Path) -> Result<()> {
     let cannot = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::not_found(format!("there is no file {}", path.display())),
@@ -73,8 +73,8 @@ fn check(path: &Path) -> Result<()> {
     if !metadata.is_file() {
         return Err(Error::invalid(format!("{} is not a file", path.display())));
     }
-    if metadata.len() > LARGEST {
-        return Err(Error::invalid(format!("{} is larger than {LARGEST} bytes", path.display())));
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(Error::invalid(format!("{} is larger than {MAX_FILE_BYTES} bytes", path.display())));
     }
     let mut magic = [0; MAGIC.len()];
     let mut file = std::fs::File::open(path).map_err(cannot)?;
@@ -84,7 +84,7 @@ fn check(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Nothing is locked, and nothing is made beside the file.
+/// Returns a URI with which SQLite locks nothing and creates no files beside the database.
 fn uri(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let bytes = path.as_os_str().as_bytes();
@@ -98,7 +98,7 @@ fn uri(path: &Path) -> String {
     format!("file:{escaped}?immutable=1")
 }
 
-/// The columns of a real table; none if it is a view, a virtual table, or not there.
+/// Returns the columns of a real table. None if it is a view, a virtual table, or missing.
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<BTreeSet<String>> {
     let is_real: i64 = connection.query_row(
         "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0",
@@ -108,7 +108,7 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<BTreeSet<St
     if is_real != 1 {
         return Ok(BTreeSet::new());
     }
-    // Hidden and generated columns are left out: they would have to be computed.
+    // Hidden and generated columns are left out: SQLite would have to compute them.
     let mut statement = connection.prepare("SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0")?;
     statement.query_map([table], |row| row.get(0))?.collect()
 }
@@ -120,15 +120,15 @@ fn rows(connection: &Connection, table: &str, columns: &BTreeSet<String>) -> rus
         .iter()
         .map(|name| {
             let name = quoted(name);
-            format!("CASE WHEN length(CAST({name} AS BLOB)) <= {LARGEST_VALUE} THEN {name} END")
+            format!("CASE WHEN length(CAST({name} AS BLOB)) <= {MAX_VALUE_BYTES} THEN {name} END")
         })
         .collect();
     let mut statement = connection.prepare(&format!("SELECT {} FROM {}", selected.join(", "), quoted(table)))?;
     let mut cursor = statement.query([])?;
     let mut rows = Vec::new();
     while let Some(row) = cursor.next()? {
-        if rows.len() >= MOST_ROWS {
-            return Ok(Err(Error::invalid(format!("the table {table} has more than {MOST_ROWS} rows"))));
+        if rows.len() >= MAX_ROWS {
+            return Ok(Err(Error::invalid(format!("the table {table} has more than {MAX_ROWS} rows"))));
         }
         let mut read = Row::new();
         for (number, name) in columns.iter().enumerate() {
@@ -146,13 +146,13 @@ fn rows(connection: &Connection, table: &str, columns: &BTreeSet<String>) -> rus
     Ok(Ok(rows))
 }
 
-/// A copy of a database with its log, gone when it is dropped.
+/// A copy of a database with its log, removed when dropped.
 struct Copy {
     dir: PathBuf,
 }
 
 impl Copy {
-    /// Makes one, if there is a log.
+    /// Copies the database if it has a log.
     fn of(path: &Path, scratch: &Path) -> Result<Option<Copy>> {
         let beside = |end: &str| {
             let mut name = path.as_os_str().to_owned();
@@ -166,7 +166,7 @@ impl Copy {
         }
         let dir = scratch.join(format!("import-{}", std::process::id()));
         waypost_fs::create_private_dir(&dir)
-            .map_err(|error| Error::unavailable(format!("cannot make {}", dir.display())).because(error))?;
+            .map_err(|error| Error::unavailable(format!("cannot create {}", dir.display())).because(error))?;
         let copy = Copy { dir };
         for (from, end) in std::iter::once((path.to_owned(), "")).chain(logs.map(|end| (beside(end), end))) {
             if from.exists() {

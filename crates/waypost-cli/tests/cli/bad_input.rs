@@ -171,7 +171,7 @@ fn a_directory_that_cannot_be_entered_is_an_error() {
     sandbox.give_away(&closed);
     set_mode(&closed, 0o500);
     let run = sandbox.way_unprivileged(&repo, ["--db", "../closed/deep/x.db", "status"]).fails(8);
-    assert!(run.stderr.contains("cannot make the store"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot create the store"), "{}", run.stderr);
     assert_eq!(count(&closed), 0);
 }
 
@@ -183,7 +183,7 @@ fn a_read_only_checkout_is_looked_at_without_a_store() {
     set_mode(&repo.join(".git"), 0o500);
     let _ = sandbox.way_unprivileged(&repo, ["where"]).ok();
     let run = sandbox.way_unprivileged(&repo, ["status"]).fails(8);
-    assert!(run.stderr.contains("cannot make the store"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot create the store"), "{}", run.stderr);
     // A store elsewhere can be read and, since a record names its worktree, not written.
     let _ = sandbox.way_unprivileged(&repo, ["--db", "../home/x.db", "status"]).ok();
     let run = sandbox.way_unprivileged(&repo, ["--db", "../home/x.db", "db", "probe"]).fails(8);

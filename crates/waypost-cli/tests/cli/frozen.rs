@@ -22,7 +22,7 @@ const COMMANDS: [&[&str]; 2] = [&["task", "list"], &["task", "claim", "one"]];
 fn is_given_up(run: Run, since: Instant) {
     let took = since.elapsed();
     let run = run.fails(8);
-    assert!(run.stderr.contains("the server said nothing for"), "{}", run.stderr);
+    assert!(run.stderr.contains("the server did not answer for"), "{}", run.stderr);
     assert!(took < WAIT + MAX_DELAY, "it took {took:?}: {}", run.stderr);
 }
 

@@ -223,6 +223,6 @@ fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
     let way = machine(&format!("postgres://me@{}/way", silent.local_addr().unwrap()));
     let since = Instant::now();
     let run = way(&["status", "--config", "store.wait=1s"]).fails(8);
-    assert!(run.stderr.contains("the server said nothing for 1s"), "{}", run.stderr);
+    assert!(run.stderr.contains("the server did not answer for 1s"), "{}", run.stderr);
     assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());
 }

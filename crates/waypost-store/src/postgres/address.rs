@@ -1,8 +1,8 @@
-//! Which server, database and schema a URL means, and how safe the way there is.
+//! The server, database and schema of a URL, and the security of the connection.
 //!
-//! Off this machine the server must prove who it is, and the connection is encrypted, whatever `sslmode` says; only
-//! `sslmode=disable`, written out, turns that off, for networks that are safe by other means. On this machine, over a
-//! Unix socket or the loopback, the connection is plain unless `sslmode` asks for more.
+//! A connection to another machine is encrypted, and the server's certificate is verified, whatever `sslmode` says; only
+//! an explicit `sslmode=disable` turns that off, for networks that are secured by other means. On this machine, over a
+//! Unix socket or the loopback, the connection is plain unless `sslmode` requires more.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use waypost_core::{Error, Result, url_text};
 
-/// How long to wait for a server that does not answer the knock.
-const KNOCK: Duration = Duration::from_secs(10);
+/// The maximum time to connect, if the URL does not set one.
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long sent bytes may stay unacknowledged before the connection counts as lost.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
-/// The identifiers of PostgreSQL are cut here.
-const LONGEST_NAME: usize = 63;
-/// Where a server on this machine listens if the URL does not say.
-const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+const TCP_TIMEOUT: Duration = Duration::from_secs(15);
+/// PostgreSQL truncates longer identifiers.
+const MAX_NAME_BYTES: usize = 63;
+/// The directories with the sockets of local servers, used if the URL names no host.
+const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// Where a store is. Has the password, so it cannot be printed.
+/// The address of a store. It contains the password, so it cannot be printed.
 pub(super) struct Address {
     pub(super) config: Config,
     pub(super) schema: String,
@@ -30,12 +30,12 @@ pub(super) struct Address {
     shown: String,
 }
 
-/// What is asked of the connection.
+/// The security of the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Security {
-    /// Nothing: it does not leave this machine, or the URL says so.
+    /// Not encrypted: the connection stays on this machine, or the URL disables encryption.
     Plain,
-    /// The server proves who it is, to these authorities or to those the system trusts.
+    /// Encrypted. The server's certificate is verified with these authorities, or with the system's.
     Verified { authorities: Option<PathBuf> },
 }
 
@@ -47,7 +47,7 @@ impl Address {
 
     pub(super) fn parse(url: &str, patience: Duration) -> Result<Address> {
         let shown = url_text::without_password(url);
-        // What the driver says of a bad URL may quote it, so only its shortest words are kept.
+        // The driver's message may quote the URL with its password, so only the source of the error is kept.
         let invalid = |why: &str| Error::invalid(format!("{shown} is not a URL of a store: {why}"));
         let (rest, own) = split(url).map_err(|why| invalid(&why))?;
         let mut config = Config::from_str(&rest).map_err(|error| {
@@ -56,7 +56,7 @@ impl Address {
         let schema = own.schema.unwrap_or_else(|| "waypost".to_owned());
         check_schema(&schema).map_err(|why| invalid(&why))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            config.host_path(SOCKETS.iter().find(|dir| Path::new(dir).is_dir()).unwrap_or(&SOCKETS[1]));
+            config.host_path(SOCKET_DIRS.iter().find(|dir| Path::new(dir).is_dir()).unwrap_or(&SOCKET_DIRS[1]));
         }
         let is_local =
             config.get_hosts().iter().all(is_this_machine) && config.get_hostaddrs().iter().all(IpAddr::is_loopback);
@@ -70,37 +70,37 @@ impl Address {
         };
         config.ssl_mode(if security == Security::Plain { SslMode::Disable } else { SslMode::Require });
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(KNOCK.min(patience.max(Duration::from_secs(1))));
+            config.connect_timeout(DEFAULT_CONNECT_TIMEOUT.min(patience.max(Duration::from_secs(1))));
         }
         if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(UNACKNOWLEDGED);
+            config.tcp_user_timeout(TCP_TIMEOUT);
         }
-        config.keepalives(true).keepalives_idle(UNACKNOWLEDGED).keepalives_interval(Duration::from_secs(5));
+        config.keepalives(true).keepalives_idle(TCP_TIMEOUT).keepalives_interval(Duration::from_secs(5));
         config.keepalives_retries(3);
         if config.get_application_name().is_none() {
-            // Whoever waits for us is told this name.
+            // The error of a process that waits for the lock shows this name.
             config.application_name(format!("way, process {}", std::process::id()));
         }
         if config.get_hosts().len() > 1 {
-            // Of several servers only the one that takes writes knows the truth.
+            // Of several servers only the primary has current data.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         Ok(Address { config, schema, security, shown })
     }
 
-    /// Returns the URL as it may be shown.
+    /// Returns the URL without the password.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// Returns a name in our schema, as SQL.
+    /// Returns a name in the store's schema, as SQL.
     pub(super) fn qualified(&self, name: &str) -> String {
         format!("\"{}\".{name}", self.schema)
     }
 
-    /// Returns the number of the lock that writers of this schema take.
+    /// Returns the number of the advisory lock that writers of this schema acquire.
     pub(super) fn lock(&self) -> i64 {
-        // FNV-1a: the same in every version of this program.
+        // FNV-1a, because the result must be the same in every version of this program.
         let text = format!("waypost {}", self.schema);
         let hash = text
             .bytes()
@@ -108,13 +108,13 @@ impl Address {
         hash.cast_signed()
     }
 
-    /// Returns the channel on which writers of this schema tell of their writes.
+    /// Returns the channel on which writers of this schema send notifications.
     pub(super) fn channel(&self) -> String {
         format!("waypost_{:016x}", self.lock())
     }
 }
 
-/// The parameters that the driver does not know, or knows differently.
+/// The URL parameters that Waypost handles, because the driver does not know them or treats them differently.
 #[derive(Default)]
 struct Own {
     schema: Option<String>,
@@ -122,9 +122,9 @@ struct Own {
     sslrootcert: Option<PathBuf>,
 }
 
-/// Takes our parameters off a URL.
+/// Removes Waypost's parameters from a URL.
 fn split(url: &str) -> Result<(String, Own), String> {
-    // As the driver reads it: the password ends at the first `@`, whatever is in it.
+    // The driver, too, ends the password at the first `@`.
     let after_user = url.find('@').map_or(0, |at| at + 1);
     let Some(mark) = url[after_user..].find('?').map(|at| after_user + at) else {
         return Ok((url.to_owned(), Own::default()));
@@ -162,11 +162,11 @@ fn decode(text: &str) -> Result<String, String> {
 
 fn check_schema(name: &str) -> Result<(), String> {
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    let is_plain = name.bytes().all(is_word) && !name.is_empty() && name.len() <= LONGEST_NAME;
+    let is_plain = name.bytes().all(is_word) && !name.is_empty() && name.len() <= MAX_NAME_BYTES;
     if is_plain && !name.starts_with("pg_") && name != "information_schema" {
         Ok(())
     } else {
-        Err(format!("{name:?} is not a name for a schema: letters a-z, digits and _"))
+        Err(format!("{name:?} is not a valid schema name: use letters a-z, digits and _"))
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn t37_another_machine_must_prove_who_it_is() {
+    fn t37_the_certificate_of_another_machine_is_verified() {
         for mode in ["", "?sslmode=prefer", "?sslmode=require", "?sslmode=verify-full", "?sslrootcert=system"] {
             let url = format!("postgres://me@db.example.org/way{mode}");
             assert_eq!(security(&url), Security::Verified { authorities: None }, "{url}");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_trusted_unless_more_is_asked() {
+    fn a_local_connection_is_plain_unless_sslmode_requires_more() {
         for host in ["localhost", "127.0.0.1:5433", "[::1]", "%2Ftmp%2Fsockets", ""] {
             assert_eq!(security(&format!("postgres://me@{host}/way")), Security::Plain, "{host}");
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_named_in_the_url() {
+    fn the_url_names_the_schema() {
         assert_eq!(parse("postgres://me@localhost/way").unwrap().schema, "waypost");
         let other = parse("postgres://me@localhost/way?schema=team_2").unwrap();
         assert_eq!(other.schema, "team_2");
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn p29_no_complaint_about_a_url_has_its_password() {
+    fn p29_no_error_about_a_url_contains_its_password() {
         for bad in ["sslmode=no", "port=x", "nonsense=1", "schema=A", "password=secret&port=x"] {
             let error = parse(&format!("postgres://me:secret@localhost/way?{bad}")).err().expect(bad);
             assert!(!error.full_message().contains("secret"), "{}", error.full_message());

@@ -1,11 +1,11 @@
-//! The driver, asked one thing after the other, and never waited for without end.
+//! A blocking client around the asynchronous driver, with pipelining and timeouts.
 //!
-//! What is only to be done is not waited for at all: it goes to the server together with the next question, and whoever
-//! waits for that answer hears of it, too, if something went wrong before. Several questions can go together.
+//! Writes are pipelined: they go to the server together with the next query, and an error surfaces on the next call that
+//! waits. Several queries can share a round trip.
 //!
-//! A server may take the connection and then say nothing: it was stopped, its disk hangs, or something else listens
-//! there. Neither the system nor the driver notices that. A statement may also take long on a server that works. So at the
-//! request's deadline a second connection finds out whether the server still answers, and then again every second.
+//! A server may accept the connection and never answer: it is suspended, its disk hangs, or another program listens on the
+//! port. Neither the system nor the driver detects that, and a slow statement looks the same. So at the request's deadline
+//! a second connection probes whether the server still answers, and then again every second.
 
 use std::fmt;
 use std::future::{Future, poll_fn, ready};
@@ -29,36 +29,36 @@ use waypost_fs::check_threads;
 
 use crate::cell::Cell;
 
-/// A statement in line, or on its way to an answer.
+/// A statement that is queued or sent, and will return its rows.
 pub(super) type Started = Pin<Box<dyn Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send>>;
 
-/// How long a server may take to hear that we leave.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// The maximum time to close a connection.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Asks the server something on a new connection. Returns whether it answers, also if it refuses.
+/// Probes the server on a new connection. Returns whether it answers, even with an error.
 type Probe = Box<dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send>;
 
-/// How long after the deadline the first probe starts: the server's own lock timeout ends at the deadline, and its answer
+/// The delay of the first probe after the deadline: the server's own lock timeout ends at the deadline, and its answer
 /// takes some time to arrive.
 const PROBE_DELAY: Duration = Duration::from_millis(250);
-/// How long a server may take to answer a probe.
+/// The maximum time for the answer to a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long to wait for the answer of a living server before probing again.
+/// The time between two probes of a server that answers them.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why there is no answer.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// The driver says why.
+    /// An error of the driver or the server.
     Driver(tokio_postgres::Error),
-    /// Nothing came for so long.
+    /// The server did not answer for this time.
     Silence(Duration),
-    /// This machine lacks what a connection takes: descriptors or threads.
+    /// This machine has no free descriptor or thread for a connection.
     System(std::io::Error),
 }
 
 impl Failed {
-    /// Returns what the driver says, if it says anything.
+    /// Returns the error of the driver, if there is one.
     pub(super) fn driver(&self) -> Option<&tokio_postgres::Error> {
         match self {
             Failed::Driver(error) => Some(error),
@@ -83,7 +83,7 @@ impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failed::Driver(error) => error.fmt(f),
-            Failed::Silence(limit) => write!(f, "the server said nothing for {limit:?}"),
+            Failed::Silence(limit) => write!(f, "the server did not answer for {limit:?}"),
             Failed::System(error) => error.fmt(f),
         }
     }
@@ -98,24 +98,24 @@ impl From<tokio_postgres::Error> for Failed {
 /// A connection.
 pub(super) struct Client {
     runtime: Runtime,
-    /// What we ask. None once we leave.
-    asked: Option<Arc<tokio_postgres::Client>>,
-    /// What was started since the last answer and nobody waits for, in order.
-    left: Vec<Started>,
-    /// Reads and writes what the client wants, while somebody waits for an answer.
+    /// The driver's client. None while the connection is closed.
+    driver: Option<Arc<tokio_postgres::Client>>,
+    /// Statements whose results were not awaited yet, in order.
+    pending: Vec<Started>,
+    /// The task that reads and writes the socket. It runs while a call waits for an answer.
     connection: JoinHandle<()>,
     notifications: UnboundedReceiver<()>,
     probe: Probe,
-    /// When the server has to prove that it lives, if an answer is missing. None if that is too far away to be told.
+    /// From then on a missing answer starts probes. None if it is too far away to be represented.
     pub(super) deadline: Option<Instant>,
-    /// How long an answer may take although the server lives.
+    /// The maximum time for an answer, even if the server answers probes.
     pub(super) limit: Duration,
-    /// Whether an answer was waited for in vain.
+    /// Whether a request timed out.
     pub(super) is_silent: bool,
 }
 
 impl Client {
-    /// Connects, within a time.
+    /// Connects within a time limit.
     pub(super) fn connect<T>(config: &Config, tls: T, limit: Duration) -> Result<Client, Failed>
     where
         T: MakeTlsConnect<Socket> + Clone + Send + 'static,
@@ -132,16 +132,16 @@ impl Client {
         let connection = runtime.spawn(async move {
             while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
                 if matches!(message, AsyncMessage::Notification(_)) {
-                    // Whoever is not there any more needs none.
+                    // Without a receiver the notification is not needed.
                     let _ = sender.send(());
                 }
             }
         });
-        let asked = Some(Arc::new(client));
+        let driver = Some(Arc::new(client));
         Ok(Client {
             runtime,
-            asked,
-            left: Vec::new(),
+            driver,
+            pending: Vec::new(),
             connection,
             notifications,
             probe,
@@ -166,64 +166,64 @@ impl Client {
         self.wait_for(client.prepare_typed(sql, types))
     }
 
-    /// Puts a statement in line for the server. It leaves with whatever is waited for next.
+    /// Queues a prepared statement. The next call that waits sends it.
     pub(super) fn start(&self, statement: Statement, parameters: Vec<Cell>) -> Result<Started, Failed> {
         let client = self.client();
-        self.in_line(async move {
+        self.queue(async move {
             let parameters: Vec<_> = parameters.iter().map(|cell| cell as _).collect();
             client.query(&statement, &parameters).await
         })
     }
 
-    /// The same with a statement that the server does not know.
+    /// Queues a statement that is not prepared.
     pub(super) fn start_typed(&self, sql: String, parameters: Vec<(Cell, Type)>) -> Result<Started, Failed> {
         let client = self.client();
-        self.in_line(async move {
+        self.queue(async move {
             let parameters: Vec<_> = parameters.iter().map(|(cell, kind)| (cell as _, kind.clone())).collect();
             client.query_typed(&sql, &parameters).await
         })
     }
 
-    fn in_line(
+    fn queue(
         &self,
-        asked: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send + 'static,
+        statement: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send + 'static,
     ) -> Result<Started, Failed> {
-        let mut started: Started = Box::pin(asked);
+        let mut started: Started = Box::pin(statement);
         let _within = self.runtime.enter();
         match started.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => Ok(started),
             Poll::Ready(Ok(rows)) => Ok(Box::pin(ready(Ok(rows)))),
-            // It never left: the server does not know of it, and would let a commit pass.
+            // It was not queued: the server will never see it, and a commit would succeed without it.
             Poll::Ready(Err(error)) => Err(Failed::Driver(error)),
         }
     }
 
-    /// Waits for the answers.
+    /// Sends statements and waits for their rows.
     pub(super) fn finish(&mut self, all: Vec<Started>) -> Result<Vec<Vec<Row>>, Failed> {
         self.wait_for(async {
-            let mut answers = Vec::with_capacity(all.len());
+            let mut results = Vec::with_capacity(all.len());
             for started in all {
-                answers.push(started.await?);
+                results.push(started.await?);
             }
-            Ok(answers)
+            Ok(results)
         })
     }
 
-    /// Does not wait for the answer. If it is an error, whoever waits next for another is told.
-    pub(super) fn leave(&mut self, started: Started) {
-        self.left.push(started);
+    /// Adds a statement whose result is not awaited now. The next call that waits reports its error.
+    pub(super) fn add_pending(&mut self, started: Started) {
+        self.pending.push(started);
     }
 
-    /// Forgets what was left, and whether it failed.
-    pub(super) fn forget_left(&mut self) {
-        self.left.clear();
+    /// Discards pending statements and their errors.
+    pub(super) fn discard_pending(&mut self) {
+        self.pending.clear();
     }
 
-    /// Waits for an answer, and for those to all that was left before. The first error is the cause of the others.
+    /// Waits for an answer and for all pending statements. The first error is the cause of the others.
     fn wait_for<T>(&mut self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Failed> {
-        let left = std::mem::take(&mut self.left);
+        let pending = std::mem::take(&mut self.pending);
         let before = async {
-            for started in left {
+            for started in pending {
                 started.await?;
             }
             Ok(())
@@ -234,14 +234,14 @@ impl Client {
         };
         let answer = self.runtime.block_on(self.while_alive(both));
         if matches!(answer, Err(Failed::Silence(_))) {
-            // A server that has been waited for in vain is not waited for again to roll back.
+            // After a timeout the rollback must not wait for the server again.
             self.limit = Duration::ZERO;
             self.is_silent = true;
         }
         answer
     }
 
-    /// Waits for an answer: until the deadline in any case, and after that as long as the server answers others.
+    /// Waits for an answer: until the deadline in any case, and after that as long as the server answers probes.
     async fn while_alive<T>(
         &self,
         answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -268,32 +268,32 @@ impl Client {
         }
     }
 
-    /// Waits for a notification, at most so long. Returns false if the connection is gone. Several are as good as one.
-    pub(super) fn hear(&mut self, at_most: Duration) -> bool {
-        let heard = self.runtime.block_on(async { timeout(at_most, self.notifications.recv()).await });
+    /// Waits for a notification, and removes further ones. Returns false if the connection was lost.
+    pub(super) fn wait_for_notification(&mut self, at_most: Duration) -> bool {
+        let received = self.runtime.block_on(async { timeout(at_most, self.notifications.recv()).await });
         while self.notifications.try_recv().is_ok() {}
-        !matches!(heard, Ok(None)) && !self.connection.is_finished()
+        !matches!(received, Ok(None)) && !self.connection.is_finished()
     }
 
     fn client(&self) -> Arc<tokio_postgres::Client> {
-        Arc::clone(self.asked.as_ref().expect("it is there until we leave"))
+        Arc::clone(self.driver.as_ref().expect("it is there until the connection is closed"))
     }
 }
 
 impl Drop for Client {
-    /// Says farewell, so that the server need not find out.
+    /// Closes the connection properly, so that the server ends its session at once.
     fn drop(&mut self) {
-        self.left.clear();
-        self.asked = None;
-        // The driver says it after the last answer, and a silent server sends none.
+        self.pending.clear();
+        self.driver = None;
+        // The driver closes it after the last answer, which a silent server does not send.
         if !self.is_silent {
             let connection = &mut self.connection;
-            let _ = self.runtime.block_on(async { timeout(FAREWELL, connection).await });
+            let _ = self.runtime.block_on(async { timeout(CLOSE_TIMEOUT, connection).await });
         }
     }
 }
 
-/// Refuses to look up a host name if no thread can be started: the runtime does that in one, and panics without.
+/// Returns an error if a host name must be resolved and no thread can be started: the runtime would panic.
 fn check_lookup(config: &Config) -> std::io::Result<()> {
     let has_name = |host: &Host| matches!(host, Host::Tcp(name) if name.parse::<IpAddr>().is_err());
     if config.get_hosts().iter().any(has_name) { check_threads(1) } else { Ok(()) }
@@ -310,18 +310,18 @@ where
         let (config, tls) = (config.clone(), tls.clone());
         Box::pin(async move {
             if check_lookup(&config).is_err() {
-                // This machine lacks something, and that says nothing about the server.
+                // This machine lacks a thread, which says nothing about the server.
                 return true;
             }
             // A pooler accepts connections for a server that does not answer, so connecting is not enough.
-            let asked = async {
+            let probed = async {
                 let (client, connection) = config.connect(tls).await?;
                 tokio::select! {
                     answer = client.simple_query("SELECT 1") => answer.map(drop),
                     closed = connection => closed,
                 }
             };
-            match timeout(PROBE_TIMEOUT, asked).await {
+            match timeout(PROBE_TIMEOUT, probed).await {
                 Ok(Ok(())) => true,
                 Ok(Err(error)) => error.code().is_some(),
                 Err(_) => false,
@@ -356,17 +356,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_falls_silent_is_given_up() {
+    fn a_request_to_a_server_that_stops_answering_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut config = Config::new();
         config.user("me").host("127.0.0.1").port(listener.local_addr().unwrap().port());
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut asked = [0; 1024];
-            assert!(stream.read(&mut asked).unwrap() > 0);
-            // That no password is needed, and that it is ready; and then no more.
+            let mut request = [0; 1024];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            // No password is required, and the server is ready; after that it sends nothing.
             stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
-            while stream.read(&mut asked).unwrap_or(0) > 0 {}
+            while stream.read(&mut request).unwrap_or(0) > 0 {}
         });
         let mut client = Client::connect(&config, NoTls, Duration::from_mins(1)).unwrap();
         client.limit = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! One connection, and the texts that begin and end transactions on it in one round trip each.
+//! One connection. Transactions on it begin and end with one round trip each.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,56 +17,57 @@ use crate::cell::Cell;
 use crate::sql::{self, Query};
 
 /// PostgreSQL 13.
-const OLDEST_SERVER: u32 = 130_000;
-/// PostgreSQL 14 looks whether a client is still there while it works for it.
-const CAN_CHECK_CLIENT: u32 = 140_000;
-/// Every statement is written to go along an index, and takes a few rows from it. A table that grew since the server last
-/// looked at it seems small to the planner, which would then read and sort all of it. What is turned off costs so much in
-/// its eyes that it would compile the statement first, or plan it anew each time, which takes longer than running it.
-const ALONG_INDEXES: &str = "SET LOCAL enable_seqscan TO off; SET LOCAL enable_bitmapscan TO off;
+const MIN_SERVER_VERSION: u32 = 130_000;
+/// Since PostgreSQL 14, the server can check during a statement whether the client is still connected.
+const CLIENT_CHECK_VERSION: u32 = 140_000;
+/// Planner settings that force the use of indexes. Every statement reads a few rows along an index, but with outdated
+/// statistics the planner considers a table small and would read and sort all of it. The disabled plan nodes get such high
+/// costs that the server would compile statements just in time, or plan them again each time, which takes longer than
+/// running them: so both are disabled, too.
+const PLANNER_SETTINGS: &str = "SET LOCAL enable_seqscan TO off; SET LOCAL enable_bitmapscan TO off;
     SET LOCAL enable_sort TO off; SET LOCAL enable_hashjoin TO off; SET LOCAL enable_mergejoin TO off;
     SET LOCAL enable_material TO off;
     SET LOCAL jit TO off; SET LOCAL plan_cache_mode TO force_generic_plan;";
 const CHECK_CLIENT: &str = "SET LOCAL client_connection_check_interval TO '1s';";
-/// How long a transaction may do nothing before the server ends it. Ours never wait for anything but the server, so this
-/// is how long a stopped process can keep the others waiting.
-const IDLE: Duration = Duration::from_secs(10);
-/// How much longer a statement may take than waiting for a lock.
-const WORK: Duration = Duration::from_secs(15);
+/// The server ends a transaction that is idle for longer. Waypost's transactions only wait for the server, so this is
+/// how long a stopped process can block the others.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time that a statement may take in addition to waiting for a lock.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long connecting may take at least: a server that is far away answers that late.
+/// The least time for connecting: a distant server needs it.
 const MIN_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How much longer than the server allows itself an answer may take to come.
-const GRACE: Duration = Duration::from_secs(5);
+/// The time that an answer may take in addition to the server's own timeouts.
+const NETWORK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Names the server: its system identifier, which a new cluster does not share, and its timeline, which is another after
-/// every promotion and every restore to a point in time. The name of the log's file has the timeline at once, and the
-/// control file only after the next checkpoint.
+/// An expression that identifies the server: its system identifier, which differs in a new cluster, and its timeline,
+/// which changes with every promotion and every point-in-time restore. The name of the log file contains the timeline at
+/// once, the control file only after the next checkpoint.
 const SERVER_NAME: &str = "(SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/' ||
     CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE
         pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) END";
-/// The name of a server whose identifier cannot be read.
-const NO_NAME: &str = "NULL";
+/// The expression for a server whose identifier cannot be read.
+const NO_SERVER_NAME: &str = "NULL";
 
 /// The first column of [`sql::STATE_GET`] in the answer to the begin of a transaction. Its columns are the last ones.
 const STATE_COLUMN: usize = 6;
 /// The only text among the columns of [`sql::STATE_GET`].
 const TEXT_COLUMN: &str = "boot";
 
-/// Why there is no connection.
+/// The reason why a connection could not be opened.
 pub(super) enum Failure {
-    /// The driver says why.
+    /// An error of the driver.
     Driver(Failed),
-    /// We say why.
-    Ours(Error),
+    /// An error of this program, for example about an unsuitable server.
+    Other(Error),
 }
 
 impl Failure {
     pub(super) fn into_error(self, address: &Address) -> Error {
         match self {
             Failure::Driver(error) => error::at(address, "cannot reach", &error),
-            Failure::Ours(error) => error,
+            Failure::Other(error) => error,
         }
     }
 }
@@ -75,66 +76,67 @@ pub(super) struct Connection {
     pub(super) client: Client,
     pub(super) server: Server,
     statements: HashMap<&'static str, Prepared>,
-    /// The server's process behind this connection in the last transaction.
+    /// The server process behind this connection in the last transaction.
     process: Option<String>,
-    /// In how many transactions it was that one.
-    met: u32,
-    /// Whether the transaction under way is done again if it fails.
-    is_repeated: bool,
-    /// Whether that process changes, so that nothing can be left with it.
+    /// The number of transactions in a row with that process.
+    transactions: u32,
+    /// Whether the current transaction is retried if it fails.
+    is_retried: bool,
+    /// Whether the server process changes between transactions, so that prepared statements cannot be used.
     is_pooled: bool,
 }
 
-/// What was found out about a server.
+/// Facts about a server.
 pub(super) struct Server {
     pub(super) version: u32,
     acknowledges_early: bool,
-    /// The expression that names it.
+    /// The expression that identifies it.
     name: &'static str,
 }
 
-/// A statement with its parameters written as PostgreSQL wants them.
+/// A statement in PostgreSQL's syntax.
 #[derive(Clone)]
 enum Prepared {
-    /// Sent as text. One round trip, where preparing it would take two: most commands send a statement once.
+    /// Sent as text. That takes one round trip, while preparing takes two: most commands send a statement once.
     Text(String),
-    /// Known to the server by name.
+    /// Prepared on the server.
     Named(Statement),
 }
 
 impl Connection {
-    /// Connects within a time, but a second at least, and looks at who is there.
-    pub(super) fn open(address: &Address, at_most: Duration) -> Result<Connection, Failure> {
-        let mut client = client(address, at_most.max(MIN_CONNECT_TIMEOUT))?;
-        client.limit = answer_limit(at_most);
-        let question = |name: &str| {
+    /// Connects within the timeout, but at least [`MIN_CONNECT_TIMEOUT`], and checks that the server is suitable.
+    pub(super) fn open(address: &Address, timeout: Duration) -> Result<Connection, Failure> {
+        let mut client = client(address, timeout.max(MIN_CONNECT_TIMEOUT))?;
+        client.limit = answer_timeout(timeout);
+        let query = |name: &str| {
             format!(
                 "SELECT current_setting('server_version_num'), current_setting('synchronous_commit'),
                     current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(), {name}"
             )
         };
-        let (rows, name) = match client.simple_query(&question(SERVER_NAME)) {
+        let (rows, name) = match client.simple_query(&query(SERVER_NAME)) {
             // Some managed services do not permit these functions.
-            Err(failed) if is_unsupported(&failed) => (client.simple_query(&question(NO_NAME)), NO_NAME),
-            asked => (asked, SERVER_NAME),
+            Err(failed) if is_unsupported(&failed) => (client.simple_query(&query(NO_SERVER_NAME)), NO_SERVER_NAME),
+            result => (result, SERVER_NAME),
         };
         let rows = rows.map_err(Failure::Driver)?;
         let server = last_row(&rows)
-            .ok_or_else(|| Error::internal("the server does not say what it is"))
-            .and_then(|row| Server::examine(row, name, address))
-            .map_err(Failure::Ours)?;
+            .ok_or_else(|| Error::internal("the server does not report its version"))
+            .and_then(|row| Server::check(row, name, address))
+            .map_err(Failure::Other)?;
         Ok(Connection {
             client,
             server,
             statements: HashMap::new(),
             process: None,
-            met: 0,
-            is_repeated: false,
+            transactions: 0,
+            is_retried: false,
             is_pooled: false,
         })
     }
 
-    /// Begins a transaction: its settings, its turn and its time, in one round trip. The deadline is that of the request.
+    /// Begins a transaction: sets its settings, acquires the lock and reads the time, in one round trip. The deadline is
+    /// that of the request.
     pub(super) fn begin(
         &mut self,
         address: &Address,
@@ -142,14 +144,14 @@ impl Connection {
         patience: Duration,
         deadline: Option<Instant>,
     ) -> Result<Begun, Failed> {
-        self.is_repeated = effect == Effect::Write;
-        self.client.limit = answer_limit(patience);
+        self.is_retried = effect == Effect::Write;
+        self.client.limit = answer_timeout(patience);
         self.client.deadline = deadline;
-        let rows = self.client.simple_query(&self.beginning(address, effect, patience))?;
+        let rows = self.client.simple_query(&self.begin_statement(address, effect, patience))?;
         let row = last_row(&rows);
         let text = |column: usize| row.and_then(|row| row.get(column));
         let number = |column: usize| text(column).and_then(|text| text.parse::<i64>().ok());
-        // The clock is read after our turn has come.
+        // The server reads the clock after it has granted the lock.
         let now = Timestamp::from_millis(number(0).unwrap_or_default());
         let known_server = text(3).map(str::to_owned);
         let server = text(4).map(str::to_owned);
@@ -161,14 +163,14 @@ impl Connection {
         };
         let state = (STATE_COLUMN..columns.len()).map(cell).collect();
         let process = text(1).map(str::to_owned);
-        self.meet(process.as_deref());
+        self.note_process(process.as_deref());
         Ok(Begun { now, version, is_here, known_server, server, state })
     }
 
-    fn beginning(&self, address: &Address, effect: Effect, patience: Duration) -> String {
+    fn begin_statement(&self, address: &Address, effect: Effect, patience: Duration) -> String {
         let mode = match effect {
             Effect::Read => "REPEATABLE READ READ ONLY",
-            // Each statement sees what was committed before it, so all of them see what those before us did.
+            // Each statement sees all earlier commits, so it sees those of the writers that held the lock before.
             Effect::Write => "READ COMMITTED READ WRITE",
         };
         let lock = match effect {
@@ -185,18 +187,18 @@ impl Connection {
         )
     }
 
-    /// Returns the settings that hold until the transaction ends. The session may be somebody else's after that.
+    /// Returns the settings of a transaction. They end with it, because another client may use the session afterwards.
     pub(super) fn settings(&self, address: &Address, patience: Duration) -> String {
         let millis = |duration: Duration| duration.as_millis().clamp(1, i32::MAX.cast_unsigned().into());
         let mut settings = format!(
             "SET LOCAL search_path TO pg_catalog, \"{}\", pg_temp; SET LOCAL lock_timeout TO {};
-            SET LOCAL statement_timeout TO {}; SET LOCAL idle_in_transaction_session_timeout TO {};{ALONG_INDEXES}",
+            SET LOCAL statement_timeout TO {}; SET LOCAL idle_in_transaction_session_timeout TO {};{PLANNER_SETTINGS}",
             address.schema,
             millis(patience),
-            millis(patience.saturating_add(WORK)),
-            millis(IDLE)
+            millis(patience.saturating_add(STATEMENT_TIMEOUT)),
+            millis(IDLE_TIMEOUT)
         );
-        if self.server.version >= CAN_CHECK_CLIENT {
+        if self.server.version >= CLIENT_CHECK_VERSION {
             settings += CHECK_CLIENT;
         }
         if self.server.acknowledges_early {
@@ -205,35 +207,35 @@ impl Connection {
         settings
     }
 
-    /// Notes which process of the server works for us. If it is another one, prepared statements are not there.
-    fn meet(&mut self, process: Option<&str>) {
+    /// Notes which server process runs the transaction. Another process does not have the prepared statements.
+    fn note_process(&mut self, process: Option<&str>) {
         let is_another = self.process.as_deref().is_some_and(|known| Some(known) != process);
         if is_another {
             self.is_pooled = true;
             self.statements.clear();
-            self.met = 0;
+            self.transactions = 0;
         }
-        self.met = self.met.saturating_add(1);
+        self.transactions = self.transactions.saturating_add(1);
         self.process = process.map(str::to_owned);
     }
 
-    /// Asks several things at once, and returns the rows of each answer.
-    pub(super) fn query(&mut self, questions: &[Query]) -> Result<Vec<Vec<tokio_postgres::Row>>, Failed> {
-        let all = questions.iter().map(|(sql, parameters)| self.start(sql, parameters)).collect::<Result<_, _>>()?;
-        let answers = self.client.finish(all);
-        self.learn(answers)
+    /// Runs several queries in one round trip, and returns the rows of each.
+    pub(super) fn query(&mut self, queries: &[Query]) -> Result<Vec<Vec<tokio_postgres::Row>>, Failed> {
+        let started = queries.iter().map(|(sql, parameters)| self.start(sql, parameters)).collect::<Result<_, _>>()?;
+        let results = self.client.finish(started);
+        self.note_conflict(results)
     }
 
-    /// Runs a statement that returns no rows. If it fails, whatever is waited for next does.
+    /// Runs a statement that returns no rows, without waiting for it. If it fails, the next call that waits fails.
     pub(super) fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<(), Failed> {
         let started = self.start(sql, parameters)?;
-        self.client.leave(started);
+        self.client.add_pending(started);
         Ok(())
     }
 
-    /// Forgets what was run and has not been waited for: it is about to be undone.
-    pub(super) fn forget_left(&mut self) {
-        self.client.forget_left();
+    /// Discards the results of pending statements, which are about to be rolled back.
+    pub(super) fn discard_pending(&mut self) {
+        self.client.discard_pending();
     }
 
     fn start(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Started, Failed> {
@@ -245,48 +247,48 @@ impl Connection {
         }
     }
 
-    /// Returns a statement in the form in which it is best sent now.
+    /// Returns a statement in the form that is cheapest to send now.
     fn prepare(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Prepared, Failed> {
-        // A name stays with the server's process, and if that is lent to others, they have the same names.
-        let may_name = !self.is_pooled && self.met >= 2 && self.is_repeated;
+        // A prepared statement stays with the server process. In a pool, other clients use the same names there.
+        let may_prepare = !self.is_pooled && self.transactions >= 2 && self.is_retried;
         let prepared = match self.statements.get(sql) {
             None => Prepared::Text(with_dollars(sql)),
-            Some(Prepared::Text(text)) if may_name => {
+            Some(Prepared::Text(text)) if may_prepare => {
                 let types: Vec<_> = parameters.iter().map(type_of).collect();
                 let named = self.client.prepare_typed(text, &types);
-                Prepared::Named(self.learn(named)?)
+                Prepared::Named(self.note_conflict(named)?)
             }
-            Some(known) => return Ok(known.clone()),
+            Some(prepared) => return Ok(prepared.clone()),
         };
         self.statements.insert(sql, prepared.clone());
         Ok(prepared)
     }
 
-    /// Learns from an error that the connection is lent to several: they left names with the process, or it has not ours.
-    fn learn<T>(&mut self, answer: Result<T, Failed>) -> Result<T, Failed> {
-        if answer.as_ref().is_err_and(error::is_about_names) {
+    /// Notes that the connection is pooled if a prepared statement is missing or its name is already used.
+    fn note_conflict<T>(&mut self, result: Result<T, Failed>) -> Result<T, Failed> {
+        if result.as_ref().is_err_and(error::is_statement_conflict) {
             self.is_pooled = true;
             self.statements.clear();
         }
-        answer
+        result
     }
 
-    /// Makes everything last, and tells those who wait if there was a write.
+    /// Commits, and notifies listeners if the transaction wrote.
     pub(super) fn commit(&mut self, notify: Option<&str>) -> Result<(), Failed> {
         let committed = match notify {
-            // If something that was sent before has failed, the first fails, and the second is not looked at.
+            // If an earlier statement failed, NOTIFY fails, and the server does not run COMMIT.
             Some(channel) => self.client.batch_execute(&format!("NOTIFY {channel}; COMMIT")),
             None => self.client.batch_execute("COMMIT"),
         };
-        self.learn(committed)
+        self.note_conflict(committed)
     }
 
     pub(super) fn roll_back(&mut self) -> Result<(), Failed> {
-        self.forget_left();
+        self.discard_pending();
         self.client.batch_execute("ROLLBACK")
     }
 
-    /// Returns who has the turn that did not come to us, if the server tells.
+    /// Returns which client holds the lock of the store, if the server reports it.
     pub(super) fn holder(&mut self, address: &Address) -> Option<String> {
         self.roll_back().ok()?;
         let lock = address.lock();
@@ -302,53 +304,53 @@ impl Connection {
             ))
             .ok()?;
         let row = last_row(&rows)?;
-        Some(format!("{} on {} has it since {} s", row.get(0)?, row.get(1)?, row.get(2)?))
+        Some(format!("{} on {} has held it for {} s", row.get(0)?, row.get(1)?, row.get(2)?))
     }
 }
 
 impl Server {
-    fn examine(row: &SimpleQueryRow, name: &'static str, address: &Address) -> Result<Server> {
+    fn check(row: &SimpleQueryRow, name: &'static str, address: &Address) -> Result<Server> {
         let refused = |why: &str| Error::unavailable(format!("the store {} cannot be used: {why}", address.shown()));
         let version = row.get(0).and_then(|text| text.parse().ok()).unwrap_or(0);
-        if version < OLDEST_SERVER {
-            return Err(refused(&format!("it is PostgreSQL {}, and 13 or newer is needed", version / 10_000)));
+        if version < MIN_SERVER_VERSION {
+            return Err(refused(&format!("it is PostgreSQL {}, and 13 or newer is required", version / 10_000)));
         }
         if row.get(2) != Some("UTF8") {
             return Err(refused(&format!("its encoding is {}", row.get(2).unwrap_or_default()))
-                .hint("make a database with: createdb --encoding UTF8 --template template0 NAME"));
+                .hint("create a database with: createdb --encoding UTF8 --template template0 NAME"));
         }
         if row.get(3) == Some("t") {
-            // It may be behind, and a lease that is seen too late is held twice.
+            // A standby may be stale, and with a stale lease two agents would hold the same task.
             return Err(refused("it is a standby").hint("name the primary server"));
         }
         Ok(Server { version, acknowledges_early: row.get(1) == Some("off"), name })
     }
 }
 
-/// Returns how long an answer may take if the server lives, which itself gives up before that.
-fn answer_limit(patience: Duration) -> Duration {
-    patience.saturating_add(WORK).saturating_add(GRACE)
+/// Returns the maximum time for an answer. The server's own timeouts end before that.
+fn answer_timeout(patience: Duration) -> Duration {
+    patience.saturating_add(STATEMENT_TIMEOUT).saturating_add(NETWORK_TIMEOUT)
 }
 
-fn client(address: &Address, at_most: Duration) -> Result<Client, Failure> {
-    let limit = address.config.get_connect_timeout().copied().unwrap_or(WORK).min(at_most);
+fn client(address: &Address, timeout: Duration) -> Result<Client, Failure> {
+    let limit = address.config.get_connect_timeout().copied().unwrap_or(STATEMENT_TIMEOUT).min(timeout);
     match &address.security {
         Security::Plain => Client::connect(&address.config, NoTls, limit).map_err(Failure::Driver),
         Security::Verified { authorities } => {
-            let connector = tls::connector(authorities.as_deref()).map_err(Failure::Ours)?;
+            let connector = tls::connector(authorities.as_deref()).map_err(Failure::Other)?;
             Client::connect(&address.config, connector, limit).map_err(Failure::Driver)
         }
     }
 }
 
-/// Returns whether the server does not have a function, or does not permit the role to call it.
+/// Returns whether the server lacks a function, or does not permit the role to call it.
 fn is_unsupported(failed: &Failed) -> bool {
     failed.code().is_some_and(|code| {
         [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::UNDEFINED_FUNCTION, SqlState::FEATURE_NOT_SUPPORTED].contains(code)
     })
 }
 
-/// Returns the type of a parameter; nothing has the type that the statement wants there.
+/// Returns the type of a parameter. For NULL the server infers it from the statement.
 fn type_of(cell: &Cell) -> Type {
     match cell {
         Cell::Null => Type::UNKNOWN,
@@ -358,7 +360,7 @@ fn type_of(cell: &Cell) -> Type {
     }
 }
 
-/// Writes `?1` as `$1`, and the list `json_each(?1)` with PostgreSQL's function for it.
+/// Translates `?1` to `$1`, and the list `json_each(?1)` to PostgreSQL's function for it.
 fn with_dollars(sql: &str) -> String {
     sql.replace('?', "$").replace("json_each($1)", "jsonb_array_elements_text($1::jsonb) AS listed(value)")
 }

@@ -1,4 +1,4 @@
-//! Bringing a schema up to date, all of it or nothing, also when many processes open it at once.
+//! Migrating a schema in one transaction, also when many processes open it at once.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::client::Failed;
 use super::connection::{Connection, last_row};
 use super::error;
 
-/// The migrations in order; the n-th brings a schema to version n. One that has shipped is never edited.
+/// The migrations in order; the n-th migrates a schema to version n. A released migration is never edited.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_foundation.sql"),
     include_str!("migrations/0002_work.sql"),
@@ -23,11 +23,11 @@ const MIGRATIONS: &[&str] = &[
 #[expect(clippy::cast_possible_wrap, reason = "a handful of migrations")]
 pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// Says in the schema whose it is.
+/// Marks a schema as a Waypost store.
 const APPLICATION: &str = "waypost";
 
-/// Makes the schema ours and current. Asks once, and changes nothing, if it is.
-pub(super) fn bring_up_to_date(connection: &mut Connection, address: &Address, patience: Duration) -> Result<()> {
+/// Creates the schema or applies missing migrations. For a current schema this is one query.
+pub(super) fn migrate(connection: &mut Connection, address: &Address, patience: Duration) -> Result<()> {
     match version(connection, address)? {
         Some(version) if version > SCHEMA_VERSION => Err(too_new(version, address)),
         Some(SCHEMA_VERSION) => Ok(()),
@@ -35,7 +35,7 @@ pub(super) fn bring_up_to_date(connection: &mut Connection, address: &Address, p
     }
 }
 
-/// Refuses a schema that another program changed since we opened it.
+/// Refuses a schema whose version another program changed since it was opened.
 pub(super) fn check(begun: &Begun, address: &Address) -> Result<()> {
     if begun.version == SCHEMA_VERSION { Ok(()) } else { Err(too_new(begun.version, address)) }
 }
@@ -48,26 +48,26 @@ fn too_new(version: i64, address: &Address) -> Error {
     .hint("a newer way wrote it: upgrade this one")
 }
 
-/// Reads the version, if the schema has one, after making sure that it is ours.
+/// Reads the version, if the schema has one, and checks that it is a Waypost store.
 fn version(connection: &mut Connection, address: &Address) -> Result<Option<i64>> {
     let about = address.qualified("about");
     let rows = match connection.client.simple_query(&format!("SELECT version, application FROM {about}")) {
         Ok(rows) => rows,
         Err(failed) if failed.code() == Some(&SqlState::UNDEFINED_TABLE) => return Ok(None),
-        Err(failed) if failed.code() == Some(&SqlState::UNDEFINED_COLUMN) => return Err(not_ours(address)),
+        Err(failed) if failed.code() == Some(&SqlState::UNDEFINED_COLUMN) => return Err(not_a_store(address)),
         Err(failed) => return Err(error::at(address, "cannot read", &failed)),
     };
-    let row = last_row(&rows).filter(|row| row.get(1) == Some(APPLICATION)).ok_or_else(|| not_ours(address))?;
-    let version = row.get(0).and_then(|text| text.parse().ok()).ok_or_else(|| not_ours(address))?;
+    let row = last_row(&rows).filter(|row| row.get(1) == Some(APPLICATION)).ok_or_else(|| not_a_store(address))?;
+    let version = row.get(0).and_then(|text| text.parse().ok()).ok_or_else(|| not_a_store(address))?;
     Ok(Some(version))
 }
 
-fn not_ours(address: &Address) -> Error {
+fn not_a_store(address: &Address) -> Error {
     Error::invalid(format!("the schema {} of {} is not a Waypost store", address.schema, address.shown()))
         .hint("name another one with schema=NAME in the URL")
 }
 
-/// Applies what is missing, in one transaction, while no other program writes.
+/// Applies the missing migrations in one transaction, while no other process writes.
 fn apply(connection: &mut Connection, address: &Address, patience: Duration, migrations: &[&str]) -> Result<()> {
     let applied = try_to_apply(connection, address, patience, migrations);
     if applied.is_err() {
@@ -77,7 +77,7 @@ fn apply(connection: &mut Connection, address: &Address, patience: Duration, mig
 }
 
 fn try_to_apply(connection: &mut Connection, address: &Address, patience: Duration, migrations: &[&str]) -> Result<()> {
-    let failed = |failed: Failed| error::at(address, "cannot bring up to date", &failed);
+    let failed = |failed: Failed| error::at(address, "cannot migrate", &failed);
     let Address { schema, .. } = address;
     let settings = connection.settings(address, patience);
     let lock = address.lock();
@@ -91,13 +91,13 @@ fn try_to_apply(connection: &mut Connection, address: &Address, patience: Durati
         .map_err(failed)?;
     let is = |column: usize| last_row(&rows).and_then(|row| row.get(column)) == Some("t");
     let (has_schema, has_about, has_tables) = (is(0), is(1), is(2));
-    // Once more, now that nobody else changes it.
+    // Read again under the lock, so that no other process can change it.
     let version = match (has_about, has_tables) {
         (true, _) => version(connection, address)?.unwrap_or_default(),
-        (false, true) => return Err(not_ours(address)),
+        (false, true) => return Err(not_a_store(address)),
         (false, false) => 0,
     };
-    // The first schema of the path is the one that things are made in.
+    // New tables are created in the first schema of the path.
     let mut steps = vec![format!("SET LOCAL search_path TO \"{schema}\", pg_catalog, pg_temp")];
     if !has_schema {
         steps.push(format!("CREATE SCHEMA \"{schema}\""));
@@ -112,10 +112,10 @@ fn try_to_apply(connection: &mut Connection, address: &Address, patience: Durati
     }
     steps.push("COMMIT".to_owned());
     connection.client.batch_execute(&steps.join(";\n")).map_err(|failed| {
-        let error = error::at(address, "cannot bring up to date", &failed);
+        let error = error::at(address, "cannot migrate", &failed);
         if has_schema || failed.code() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
             return error;
         }
-        error.hint(format!("let an administrator run: CREATE SCHEMA {schema} AUTHORIZATION the_role"))
+        error.hint(format!("ask an administrator to run: CREATE SCHEMA {schema} AUTHORIZATION the_role"))
     })
 }

@@ -1,9 +1,9 @@
 //! The store as a schema of a PostgreSQL database.
 //!
-//! Writers take turns here too: the first thing a write does is to wait for a lock of the schema, which the server hands
-//! out in order and takes back when the transaction ends, however it ends. So no rule can be broken by two writes that
-//! did not see each other, and the history has no gaps. Nothing is kept in the server's session, which may be another one
-//! in the next transaction where connections are pooled.
+//! Writers are serialized: a write transaction first acquires an advisory lock of the schema, which the server grants in
+//! order and releases when the transaction ends in any way. So two concurrent writes cannot break a rule together, and
+//! the history has no gaps. No state is kept in the server's session, because with pooled connections the next
+//! transaction may run in another one.
 
 mod address;
 mod begun;
@@ -12,6 +12,7 @@ mod connection;
 mod error;
 mod migrate;
 mod statement_cache;
+
 mod tls;
 mod tx;
 mod upkeep;
@@ -35,20 +36,22 @@ use crate::tx::SqlTx;
 pub use migrate::SCHEMA_VERSION;
 pub use upkeep::Info;
 
-/// How long to wait before asking again a server that is not there: at first, and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+/// The pause before the first retry when a server is unavailable. It doubles with each retry.
+const MIN_RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// The longest pause between two retries.
+const MAX_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// After this time of waiting for a server, the user is told.
-const NOTE_DELAY: Duration = Duration::from_secs(1);
+/// After waiting this long for a server, a warning is logged.
+const WARNING_DELAY: Duration = Duration::from_secs(1);
 
-/// How long a server that did not answer in time is not asked again. A command may have further requests, and a server many
-/// that wait: they share one deadline.
+/// The time after a timeout in which requests fail at once. Further requests of the same command, or others that wait in
+/// the same server process, would otherwise each wait for the whole timeout.
 const SILENCE_PAUSE: Duration = Duration::from_millis(500);
 
-/// How to open a store.
+/// Options for opening a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long to wait for others before giving up.
+    /// The maximum time to wait for other writers or for the server.
     pub patience: Duration,
 }
 
@@ -62,24 +65,24 @@ impl Default for Options {
 pub struct PostgresStore {
     address: Address,
     patience: Duration,
-    /// The attempts at the request under way, which share one timeout.
+    /// The attempts at the current request, which share one timeout.
     request: Option<Attempts>,
-    /// None after it was lost; the next transaction makes another.
+    /// None after it was lost; the next transaction opens another.
     connection: Option<Connection>,
-    /// When the server did not answer in time.
+    /// The time of the last timeout.
     silent_at: Option<Instant>,
-    /// The one that hears of others' writes, once somebody waits for them.
+    /// The connection that receives notifications of writes, once a caller waits for them.
     listener: Option<wait::Listener>,
-    /// Says what time it is instead of the server.
+    /// Replaces the server's clock.
     clock: Option<Box<dyn Clock + Send>>,
-    /// Whether it may be another server than the one that the store knows.
+    /// Whether the server may differ from the one that the store knows.
     accepts_any_server: bool,
 }
 
 impl PostgresStore {
-    /// Opens the store at a URL, making its schema first if there is none.
+    /// Opens the store at a URL, and creates its schema if it is missing.
     ///
-    /// Parameters of the URL that are ours: `schema`, `sslmode`, `sslrootcert`.
+    /// Waypost itself handles the URL parameters `schema`, `sslmode` and `sslrootcert`.
     pub fn open(url: &str, options: Options) -> Result<PostgresStore> {
         let address = Address::parse(url, options.patience)?;
         let patience = options.patience;
@@ -96,7 +99,7 @@ impl PostgresStore {
         let mut attempts = Attempts::new(patience);
         loop {
             let mut connection = store.connect(error::is_restarting, &mut attempts)?;
-            match migrate::bring_up_to_date(&mut connection, &store.address, attempts.left()) {
+            match migrate::migrate(&mut connection, &store.address, attempts.left()) {
                 Err(error) if error.is_transient() && attempts.pause() => {}
                 done => {
                     store.connection = Some(connection);
@@ -106,36 +109,36 @@ impl PostgresStore {
         }
     }
 
-    /// The same store at a time that is given. All who use a store must agree on it, so this is for those who use one
-    /// alone: simulations.
+    /// Replaces the store's clock. All users of a store must share one clock, so this is only for simulations that use a
+    /// store alone.
     #[must_use]
     pub fn at_time_of(self, clock: Box<dyn Clock + Send>) -> PostgresStore {
         PostgresStore { clock: Some(clock), ..self }
     }
 
-    /// The same store, also on a server that took over from the one it knows and may lack acknowledged writes. For the
-    /// operation by which a person accepts that.
+    /// Permits a server that took over from the one that the store knows and may lack acknowledged writes. For the command
+    /// with which a person accepts the failover.
     #[must_use]
     pub fn accepting_any_server(self) -> PostgresStore {
         PostgresStore { accepts_any_server: true, ..self }
     }
 
-    /// Returns the URL as it may be shown: without a password.
+    /// Returns the URL without the password.
     pub fn url(&self) -> &str {
         self.address.shown()
     }
 
-    /// Sets how long to wait for others, and returns how long it was.
+    /// Sets the maximum time to wait for other writers or the server, and returns the previous one.
     pub fn set_patience(&mut self, patience: Duration) -> Duration {
         std::mem::replace(&mut self.patience, patience)
     }
 
-    /// Connects; while the server is away in a way that is worth waiting for, again and again.
-    fn connect(&mut self, is_worth_waiting: fn(&Failed) -> bool, attempts: &mut Attempts) -> Result<Connection> {
+    /// Connects, and retries errors that `is_retriable` accepts.
+    fn connect(&mut self, is_retriable: fn(&Failed) -> bool, attempts: &mut Attempts) -> Result<Connection> {
         loop {
             match Connection::open(&self.address, attempts.left()) {
-                Err(connection::Failure::Driver(error)) if is_worth_waiting(&error) && attempts.pause() => {
-                    if attempts.is_first_after(NOTE_DELAY) {
+                Err(connection::Failure::Driver(error)) if is_retriable(&error) && attempts.pause() => {
+                    if attempts.is_first_after(WARNING_DELAY) {
                         log::warn!("{}", error::at(&self.address, "waiting for", &error).full_message());
                     }
                 }
@@ -150,7 +153,7 @@ impl PostgresStore {
         }
     }
 
-    /// Begins a transaction, on a new connection if the old one was lost while nobody used it.
+    /// Begins a transaction, on a new connection if the old one was lost.
     fn begin(&mut self, effect: Effect) -> Result<Begun> {
         let begun = self.try_to_begin(effect);
         if begun.is_err() {
@@ -178,7 +181,7 @@ impl PostgresStore {
                 let holder = if error::is_lock_timeout(&failed) { connection.holder(&self.address) } else { None };
                 return Err(error::begin(&self.address, &failed, effect, self.patience, holder));
             }
-            // Nothing has happened yet, so it can be done again.
+            // The transaction has not begun, so it can be retried.
             self.drop_connection();
             if !attempts.pause() {
                 return Err(error::at(&self.address, "cannot reach", &failed));
@@ -186,15 +189,15 @@ impl PostgresStore {
         }
     }
 
-    /// Refuses what another program changed, and a server that took over. Each transaction looks, because a pool may have
-    /// given it another connection than the last one.
+    /// Refuses a schema that another program changed, and a server that took over. Each transaction checks, because a pool
+    /// may give it another connection than the last one.
     fn check(&self, begun: &Begun) -> Result<()> {
         migrate::check(begun, &self.address)?;
         let is_known = begun.known_server.is_none() || begun.known_server == begun.server;
         if is_known || self.accepts_any_server { Ok(()) } else { Err(error::failover(&self.address, begun)) }
     }
 
-    /// Ends a transaction without effect. A connection on which that fails is of no use any more.
+    /// Rolls back a transaction. Drops the connection if that fails.
     fn roll_back(&mut self) {
         if self.connection.as_mut().is_some_and(|connection| connection.roll_back().is_err()) {
             self.drop_connection();
@@ -207,7 +210,7 @@ impl PostgresStore {
         }
     }
 
-    /// Returns whether the server did not answer in time a moment ago.
+    /// Returns whether a request timed out a moment ago.
     fn is_silent(&self) -> bool {
         self.silent_at.is_some_and(|silent_at| silent_at.elapsed() < SILENCE_PAUSE)
     }
@@ -219,12 +222,12 @@ impl PostgresStore {
             None => self.reading(&begun),
         };
         let mut tx = tx::PostgresTx::new(self, effect, clock, begun);
-        tx.learn_server()?;
+        tx.record_new_server()?;
         Ok(Box::new(SqlTx::new(tx)))
     }
 
-    /// Returns what the server's clock shows. On the same machine the boot clock is the same for both; another machine's
-    /// wall clock is a second one.
+    /// Returns the reading of the server's clock. On the same machine both share the boot clock; a server on another
+    /// machine makes this machine's wall clock a second source.
     fn reading(&self, begun: &Begun) -> Reading {
         let is_here = begun.is_here && self.address.is_socket();
         let boot = if is_here { boot_clock() } else { None };
@@ -263,13 +266,13 @@ impl Store for PostgresStore {
     }
 }
 
-/// Attempts at one thing, with a longer pause after each, until one deadline that all of them share.
+/// Attempts at one request, with exponential pauses, until one shared deadline.
 #[derive(Clone)]
 struct Attempts {
     timeout: Duration,
     started: Instant,
     is_late: bool,
-    /// None if it is too far away to be told.
+    /// None if it is too far away to be represented.
     deadline: Option<Instant>,
     next_pause: Duration,
     is_first: bool,
@@ -279,15 +282,15 @@ impl Attempts {
     fn new(timeout: Duration) -> Attempts {
         let started = Instant::now();
         let deadline = started.checked_add(timeout);
-        Attempts { timeout, started, is_late: false, deadline, next_pause: PAUSE.0, is_first: true }
+        Attempts { timeout, started, is_late: false, deadline, next_pause: MIN_RETRY_PAUSE, is_first: true }
     }
 
-    /// Tells once that the attempts have taken longer than this.
+    /// Returns true once, when the attempts have taken longer than `delay`.
     fn is_first_after(&mut self, delay: Duration) -> bool {
         !std::mem::replace(&mut self.is_late, self.started.elapsed() > delay) && self.is_late
     }
 
-    /// Returns how much time the next attempt has. The first has all of it.
+    /// Returns the time for the next attempt. The first has the whole timeout.
     fn left(&self) -> Duration {
         match self.deadline {
             Some(deadline) if !self.is_first => deadline.saturating_duration_since(Instant::now()),
@@ -295,7 +298,7 @@ impl Attempts {
         }
     }
 
-    /// Waits a little before the next attempt. Returns false at once if the time is up.
+    /// Pauses before the next attempt. Returns false at once if the time is up.
     fn pause(&mut self) -> bool {
         self.is_first = false;
         let left = self.left();
@@ -303,14 +306,14 @@ impl Attempts {
             return false;
         }
         pause(self.next_pause.min(left));
-        self.next_pause = (self.next_pause * 2).min(PAUSE.1);
+        self.next_pause = (self.next_pause * 2).min(MAX_RETRY_PAUSE);
         true
     }
 }
 
-/// Waits. Nobody tells when a server is back, so there is nothing to wait for but time.
-fn pause(at_most: Duration) {
-    let timeout = Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: i64::from(at_most.subsec_nanos()) };
-    // Interrupted is as good as over: the caller looks again.
+/// Waits for a time. There is no event to wait for: an unavailable server does not announce its return.
+fn pause(duration: Duration) {
+    let timeout = Timespec { tv_sec: duration.as_secs().cast_signed(), tv_nsec: i64::from(duration.subsec_nanos()) };
+    // After an interruption the caller tries again earlier, which is harmless.
     let _ = poll(&mut [], Some(&timeout));
 }

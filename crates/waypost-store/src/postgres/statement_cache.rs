@@ -1,33 +1,33 @@
-//! What a transaction has read, so that it does not ask twice.
+//! A cache of the rows that a transaction has read.
 //!
-//! Nobody else can change it: who writes has the turn until the transaction ends, and who reads sees one state.
+//! No other transaction can change them: a writer holds the lock until it ends, and a reader sees one snapshot.
 
 use crate::cell::{Cell, Row};
 use crate::sql::Query;
 
-/// Answers, by statement and parameters.
+/// Rows by statement and parameters.
 #[derive(Default)]
-pub(super) struct Known(Vec<Answer>);
+pub(super) struct StatementCache(Vec<Entry>);
 
-struct Answer {
-    question: Query,
+struct Entry {
+    query: Query,
     rows: Vec<Vec<Cell>>,
 }
 
-impl Known {
+impl StatementCache {
     pub(super) fn get(&self, sql: &str, parameters: &[Cell]) -> Option<Vec<Row>> {
-        let known = self.0.iter().find(|known| known.question.0 == sql && known.question.1 == parameters)?;
-        Some(known.rows.iter().cloned().map(Row::new).collect())
+        let entry = self.0.iter().find(|entry| entry.query.0 == sql && entry.query.1 == parameters)?;
+        Some(entry.rows.iter().cloned().map(Row::new).collect())
     }
 
-    pub(super) fn keep(&mut self, question: Query, rows: &[Vec<Cell>]) {
-        self.0.push(Answer { question, rows: rows.to_vec() });
+    pub(super) fn insert(&mut self, query: Query, rows: &[Vec<Cell>]) {
+        self.0.push(Entry { query, rows: rows.to_vec() });
     }
 
-    /// Forgets all that a write may change: every answer that has to do with its table.
-    pub(super) fn forget(&mut self, write: &str) {
+    /// Removes every entry that a write may change: those whose statement names the written table.
+    pub(super) fn invalidate(&mut self, write: &str) {
         let table = words(write).find(|word| !["INSERT", "INTO", "UPDATE", "DELETE", "FROM"].contains(word));
-        self.0.retain(|known| !words(known.question.0).any(|word| Some(word) == table));
+        self.0.retain(|entry| !words(entry.query.0).any(|word| Some(word) == table));
     }
 }
 
@@ -42,21 +42,21 @@ mod tests {
     use crate::sql;
 
     #[test]
-    fn what_a_write_may_change_is_forgotten_and_nothing_else() {
-        let mut known = Known::default();
-        known.keep((sql::WORKFLOW_GET, cells!["wf"].to_vec()), &[]);
-        known.keep((sql::LEASE_GET, cells!["tk"].to_vec()), &[]);
-        known.keep((sql::DUE_COUNT, cells![1_u32].to_vec()), &[]);
-        known.keep((sql::DEPENDENCY_LIST, cells!["wf"].to_vec()), &[]);
-        known.forget(sql::TASK_PUT);
-        assert!(known.get(sql::WORKFLOW_GET, cells!["wf"]).is_some());
-        assert!(known.get(sql::WORKFLOW_GET, cells!["another"]).is_none());
-        assert!(known.get(sql::LEASE_GET, cells!["tk"]).is_some());
-        assert!(known.get(sql::DUE_COUNT, cells![1_u32]).is_none(), "it counts tasks, too");
-        assert!(known.get(sql::DEPENDENCY_LIST, cells!["wf"]).is_none(), "it asks for the tasks of a workflow");
-        known.forget(sql::WORKTREE_TOUCH);
-        assert!(known.get(sql::LEASE_GET, cells!["tk"]).is_some());
-        known.forget(sql::LEASE_PUT);
-        assert!(known.get(sql::LEASE_GET, cells!["tk"]).is_none());
+    fn a_write_invalidates_the_queries_of_its_table_and_no_others() {
+        let mut cache = StatementCache::default();
+        cache.insert((sql::WORKFLOW_GET, cells!["wf"].to_vec()), &[]);
+        cache.insert((sql::LEASE_GET, cells!["tk"].to_vec()), &[]);
+        cache.insert((sql::DUE_COUNT, cells![1_u32].to_vec()), &[]);
+        cache.insert((sql::DEPENDENCY_LIST, cells!["wf"].to_vec()), &[]);
+        cache.invalidate(sql::TASK_PUT);
+        assert!(cache.get(sql::WORKFLOW_GET, cells!["wf"]).is_some());
+        assert!(cache.get(sql::WORKFLOW_GET, cells!["another"]).is_none());
+        assert!(cache.get(sql::LEASE_GET, cells!["tk"]).is_some());
+        assert!(cache.get(sql::DUE_COUNT, cells![1_u32]).is_none(), "it counts tasks");
+        assert!(cache.get(sql::DEPENDENCY_LIST, cells!["wf"]).is_none(), "it reads the tasks of a workflow");
+        cache.invalidate(sql::WORKTREE_TOUCH);
+        assert!(cache.get(sql::LEASE_GET, cells!["tk"]).is_some());
+        cache.invalidate(sql::LEASE_PUT);
+        assert!(cache.get(sql::LEASE_GET, cells!["tk"]).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Encrypted connections to servers that prove who they are.
+//! Encrypted connections to servers with a verified certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use waypost_core::{Error, Result};
 
-/// Makes what the driver needs: certificates are checked against these authorities, or the system's.
+/// Returns a connector that verifies certificates against these authorities, or against the system's.
 pub(super) fn connector(authorities: Option<&Path>) -> Result<MakeRustlsConnect> {
     let roots = match authorities {
         Some(file) => from_file(file)?,
@@ -18,7 +18,7 @@ pub(super) fn connector(authorities: Option<&Path>) -> Result<MakeRustlsConnect>
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::internal("there is no TLS").because(error))?
+        .map_err(|error| Error::internal("TLS is not available").because(error))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
@@ -33,16 +33,16 @@ fn from_file(file: &Path) -> Result<RootCertStore> {
         let certificate = certificate.map_err(|error| cannot(&error))?;
         roots.add(certificate).map_err(|error| cannot(&error))?;
     }
-    if roots.is_empty() { Err(cannot(&"there is none in it")) } else { Ok(roots) }
+    if roots.is_empty() { Err(cannot(&"it contains none")) } else { Ok(roots) }
 }
 
 fn from_system() -> Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Systems carry odd old certificates; one that cannot be read vouches for nobody.
+    // Systems ship old certificates that cannot be parsed; those are ignored.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        let why = found.errors.first().map_or_else(|| "it has none".to_owned(), ToString::to_string);
+        let why = found.errors.first().map_or_else(|| "no certificates found".to_owned(), ToString::to_string);
         return Err(Error::unavailable("this system trusts no certificate authority")
             .because(why)
             .hint("install ca-certificates, or name a file of certificates with sslrootcert=FILE in the URL"));

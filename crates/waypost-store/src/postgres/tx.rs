@@ -1,4 +1,4 @@
-//! A transaction of PostgreSQL.
+//! A transaction on PostgreSQL.
 
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use waypost_core::clock::Reading;
@@ -6,39 +6,39 @@ use waypost_core::{Error, Result};
 
 use super::begun::{Begun, Effect};
 use super::client::Failed;
-use super::statement_cache::Known;
+use super::statement_cache::StatementCache;
 use super::{PostgresStore, error};
 use crate::cell::{Cell, Row};
 use crate::database::{Database, Savepoint};
 use crate::sql::{self, Query};
 
-/// How many rows of an answer are kept.
-const MANY: usize = 16;
+/// Larger results are not cached.
+const MAX_CACHED_ROWS: usize = 16;
 
-/// Remembers the server that the store is on.
+/// Records the server of the store.
 const SERVER_PUT: &str = "UPDATE about SET server = ?1";
 
 pub(super) struct PostgresTx<'a> {
     store: &'a mut PostgresStore,
     effect: Effect,
     clock: Reading,
-    /// The server as the store knows it, and as it is.
+    /// The server that the store knows, and the current one.
     servers: (Option<String>, Option<String>),
-    known: Known,
+    cache: StatementCache,
     has_written: bool,
     is_over: bool,
 }
 
 impl<'a> PostgresTx<'a> {
     pub(super) fn new(store: &'a mut PostgresStore, effect: Effect, clock: Reading, begun: Begun) -> PostgresTx<'a> {
-        let mut known = Known::default();
-        known.keep((sql::STATE_GET, Vec::new()), &[begun.state]);
+        let mut cache = StatementCache::default();
+        cache.insert((sql::STATE_GET, Vec::new()), &[begun.state]);
         let servers = (begun.known_server, begun.server);
-        PostgresTx { store, effect, clock, servers, known, has_written: false, is_over: false }
+        PostgresTx { store, effect, clock, servers, cache, has_written: false, is_over: false }
     }
 
-    /// Remembers the server, if the store knows none yet.
-    pub(super) fn learn_server(&mut self) -> Result<()> {
+    /// Records the server, if the store knows none yet.
+    pub(super) fn record_new_server(&mut self) -> Result<()> {
         match &self.servers {
             (None, Some(_)) if self.effect == Effect::Write => self.put_server(),
             _ => Ok(()),
@@ -50,18 +50,18 @@ impl<'a> PostgresTx<'a> {
         self.run(SERVER_PUT, &[server])
     }
 
-    /// Asks several things at once.
-    fn ask(&mut self, questions: &[Query]) -> Result<Vec<Vec<Vec<Cell>>>> {
+    /// Runs several queries in one round trip.
+    fn query_all(&mut self, queries: &[Query]) -> Result<Vec<Vec<Vec<Cell>>>> {
         let PostgresStore { connection, address, .. } = &mut *self.store;
         let connection = connection.as_mut().ok_or_else(lost)?;
-        // What was run before may have failed, too.
+        // The error may belong to a write that was sent before.
         let what = if self.has_written { "cannot write" } else { "cannot read" };
         let cells = |row: &tokio_postgres::Row| (0..row.len()).map(|column| row.try_get(column)).collect();
         connection
-            .query(questions)
-            .and_then(|answers| {
-                let answers = answers.iter().map(|rows| rows.iter().map(cells).collect());
-                answers.collect::<Result<_, tokio_postgres::Error>>().map_err(Failed::Driver)
+            .query(queries)
+            .and_then(|results| {
+                let results = results.iter().map(|rows| rows.iter().map(cells).collect());
+                results.collect::<Result<_, tokio_postgres::Error>>().map_err(Failed::Driver)
             })
             .map_err(|failed| error::at(address, what, &failed))
     }
@@ -73,14 +73,14 @@ fn lost() -> Error {
 
 impl Database for PostgresTx<'_> {
     fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
-        if let Some(rows) = self.known.get(sql, parameters) {
+        if let Some(rows) = self.cache.get(sql, parameters) {
             return Ok(rows);
         }
-        let question = (sql, parameters.to_vec());
-        let rows = self.ask(std::slice::from_ref(&question))?.pop().unwrap_or_default();
-        // Longer answers are rarely wanted again, and would only take room.
-        if rows.len() <= MANY {
-            self.known.keep(question, &rows);
+        let query = (sql, parameters.to_vec());
+        let rows = self.query_all(std::slice::from_ref(&query))?.pop().unwrap_or_default();
+        // A transaction rarely repeats a query with many rows.
+        if rows.len() <= MAX_CACHED_ROWS {
+            self.cache.insert(query, &rows);
         }
         Ok(rows.into_iter().map(Row::new).collect())
     }
@@ -89,19 +89,19 @@ impl Database for PostgresTx<'_> {
         true
     }
 
-    fn prefetch(&mut self, mut questions: Vec<Query>) -> Result<()> {
-        questions.retain(|(sql, parameters)| self.known.get(sql, parameters).is_none());
-        if questions.is_empty() {
+    fn prefetch(&mut self, mut queries: Vec<Query>) -> Result<()> {
+        queries.retain(|(sql, parameters)| self.cache.get(sql, parameters).is_none());
+        if queries.is_empty() {
             return Ok(());
         }
-        for (question, rows) in self.ask(&questions)?.iter().zip(questions).map(|(rows, question)| (question, rows)) {
-            self.known.keep(question, rows);
+        for (rows, query) in self.query_all(&queries)?.iter().zip(queries) {
+            self.cache.insert(query, rows);
         }
         Ok(())
     }
 
     fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()> {
-        self.known.forget(sql);
+        self.cache.invalidate(sql);
         self.has_written = true;
         let PostgresStore { connection, address, .. } = &mut *self.store;
         let connection = connection.as_mut().ok_or_else(lost)?;
@@ -112,10 +112,10 @@ impl Database for PostgresTx<'_> {
         let PostgresStore { connection, address, .. } = &mut *self.store;
         let connection = connection.as_mut().ok_or_else(lost)?;
         if step == Savepoint::RollBack {
-            connection.forget_left();
-            self.known = Known::default();
+            connection.discard_pending();
+            self.cache = StatementCache::default();
         }
-        // It is waited for: what fails after it can be undone, and what failed before it cannot.
+        // Waits for the answer: the savepoint can undo a later failure, but not one of an earlier write.
         let marked = connection.query(&[(step.sql(), Vec::new())]).map(drop);
         marked.map_err(|failed| error::at(address, "cannot write", &failed))
     }
@@ -135,7 +135,7 @@ impl Database for PostgresTx<'_> {
         let connection = connection.as_mut().ok_or_else(lost)?;
         let channel = (self.effect == Effect::Write && self.has_written).then(|| address.channel());
         let committed = connection.commit(channel.as_deref()).map_err(|failed| error::commit(address, &failed));
-        // After a failure it is rolled back, which also tells whether the connection is still good.
+        // After a failure the drop rolls back, which also finds out whether the connection still works.
         self.is_over = committed.is_ok();
         committed
     }

@@ -1,4 +1,4 @@
-//! What a schema is and how large.
+//! Facts about a schema.
 
 use waypost_core::Result;
 
@@ -8,7 +8,7 @@ use super::connection::last_row;
 use super::{PostgresStore, error};
 use crate::cell::Cell;
 
-/// The tables of a schema, and how much room they take.
+/// The tables of a schema with their sizes.
 const TABLES: &str = "
     SELECT relname::text, pg_total_relation_size(oid) FROM pg_class
     WHERE relkind = 'r' AND relnamespace = to_regnamespace(?1) ORDER BY relname::text COLLATE \"C\"";
@@ -22,16 +22,16 @@ pub struct Info {
     pub schema: String,
     /// The version of the server.
     pub server_version: String,
-    /// The settings that its promises rest on, as PostgreSQL names them.
+    /// The settings that durability depends on, with PostgreSQL's names.
     pub settings: Vec<(&'static str, String)>,
     /// Bytes of its tables and indexes.
     pub bytes: u64,
-    /// How many rows each table has, by table name.
+    /// The number of rows of each table, by table name.
     pub rows: Vec<(String, u64)>,
 }
 
 impl PostgresStore {
-    /// Returns the server that the store is on, as system identifier and timeline, where they can be read.
+    /// Returns the server of the store, as system identifier and timeline, where they can be read.
     pub fn server(&mut self) -> Result<Option<String>> {
         let begun = self.begin(Effect::Read)?;
         self.roll_back();
@@ -72,7 +72,7 @@ impl PostgresStore {
             if ["about", "store_state"].contains(&name.as_str()) {
                 continue;
             }
-            // A name from our own schema, quoted: identifiers cannot be bound.
+            // A name from the schema, quoted: identifiers cannot be bound.
             let count = format!("SELECT count(*) FROM {}", address.qualified(&format!("\"{name}\"")));
             let counted = client.simple_query(&count).map_err(failed)?;
             let counted = last_row(&counted).and_then(|row| row.get(0)).and_then(|text| text.parse().ok());

@@ -1,7 +1,7 @@
-//! Waiting for somebody else's write.
+//! Waiting for a write of another process.
 //!
-//! The server's notifications are a hint: one is lost with the connection that should have brought it, and a pooled
-//! connection brings none. So it is looked at every few seconds in any case.
+//! The server's notifications are only a hint: they are lost with the connection, and a pooled connection delivers none.
+//! So the store is also polled every few seconds.
 
 use std::time::{Duration, Instant};
 
@@ -11,31 +11,31 @@ use super::address::Address;
 use super::connection::Connection;
 use super::{PostgresStore, pause};
 
-/// How often to look although nothing was heard.
-const LOOK: Duration = Duration::from_secs(2);
+/// How often to read the store without a notification.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A connection that hears of writes.
+/// A connection that receives notifications of writes.
 pub(super) struct Listener(Connection);
 
-/// Waits until there is an event after `last`, or until time is up.
+/// Waits until there is an event after `last`, or until the time is up.
 pub(super) fn wait(store: &mut PostgresStore, last: u64, at_most: Duration) -> Result<()> {
     let end = Instant::now().checked_add(at_most);
     loop {
         if store.listener.is_none() {
             store.listener = Listener::open(&store.address);
         }
-        // Looked at after we began to listen: what was written before that is seen here, what is written after it is heard.
+        // Read after the listener is set up, so that no write between the two is missed.
         if engine::query(store, |tx| tx.event_last())? > last {
             return Ok(());
         }
-        let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
+        let left = end.map_or(POLL_INTERVAL, |end| end.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return Ok(());
         }
-        let left = left.min(LOOK);
+        let left = left.min(POLL_INTERVAL);
         match &mut store.listener {
             Some(listener) => {
-                if !listener.hear(left) {
+                if !listener.wait(left) {
                     store.listener = None;
                 }
             }
@@ -45,15 +45,15 @@ pub(super) fn wait(store: &mut PostgresStore, last: u64, at_most: Duration) -> R
 }
 
 impl Listener {
-    /// Begins to listen. Where that does not work, waiting goes without.
+    /// Starts to listen. Returns None if that fails: the caller polls instead.
     fn open(address: &Address) -> Option<Listener> {
-        let mut connection = Connection::open(address, LOOK).ok()?;
+        let mut connection = Connection::open(address, POLL_INTERVAL).ok()?;
         connection.client.batch_execute(&format!("LISTEN {}", address.channel())).ok()?;
         Some(Listener(connection))
     }
 
-    /// Waits for a notification, at most so long. Returns false if the connection is gone.
-    fn hear(&mut self, at_most: Duration) -> bool {
-        self.0.client.hear(at_most)
+    /// Waits for a notification. Returns false if the connection was lost.
+    fn wait(&mut self, at_most: Duration) -> bool {
+        self.0.client.wait_for_notification(at_most)
     }
 }

@@ -1,9 +1,10 @@
-//! A second look at a file that SQLite calls damaged.
+//! A second check of a file that SQLite reports as damaged.
 //!
-//! SQLite reports a read that failed with EIO as damage, and such a store may be whole. So all pages are copied into memory,
-//! by the one interface that reports a failed read as a failed read, and the copy is checked, which reads no file.
+//! SQLite reports a read that failed with EIO as damage, although the store may be intact. So all pages are copied into
+//! memory with the backup interface, which reports a failed read as such, and the copy is checked without reading the
+//! file.
 //!
-//! The copy goes through SQLite and not through a descriptor of our own: closing that would drop the locks that other
+//! The copy is made by SQLite, not through another descriptor: closing that would release the locks that other
 //! connections of this process hold.
 
 use std::path::Path;
@@ -13,31 +14,31 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-/// How long to wait for a program that keeps the file locked.
+/// The maximum time to wait for a program that holds a lock on the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the second look found.
+/// The result of the second check.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// Every page could be read, and they do not fit together.
+    /// Every page can be read, and the content is inconsistent.
     Damaged,
-    /// Every page could be read, and all is well: it was a read that failed.
-    Whole,
-    /// The file cannot be read, so nothing is known about its content.
+    /// Every page can be read, and the content is consistent: the first read failed.
+    Intact,
+    /// The file cannot be read, so the state of its content is unknown.
     Unreadable(rusqlite::Error),
 }
 
-/// Reads the whole file again, and checks what was read.
+/// Reads the whole file again, and checks its content.
 pub(super) fn examine(path: &Path) -> Verdict {
     match read_and_check(path) {
-        Ok(verdict) if verdict == "ok" => Verdict::Whole,
+        Ok(verdict) if verdict == "ok" => Verdict::Intact,
         Ok(_) => Verdict::Damaged,
         Err(error) if is_damage(&error) => Verdict::Damaged,
         Err(error) => Verdict::Unreadable(error),
     }
 }
 
-/// Returns whether SQLite says that the file is damaged, which may also mean that a read failed.
+/// Returns whether SQLite reports damage, which may also mean that a read failed.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
@@ -49,7 +50,7 @@ fn read_and_check(path: &Path) -> rusqlite::Result<String> {
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let file = Connection::open_with_flags(path, flags)?;
     file.busy_timeout(LOCK_TIMEOUT)?;
-    // Nothing is written to a file that may be damaged.
+    // A file that may be damaged must not be written.
     file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     let mut copy = Connection::open_in_memory()?;
     match Backup::new(&file, &mut copy)?.step(-1)? {
@@ -65,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes a file with write-ahead logging and some rows, closed again.
+    /// Creates a database with write-ahead logging and some rows.
     fn database(path: &Path) {
         let connection = Connection::open(path).unwrap();
         connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
@@ -85,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_from_a_file_that_is_whole_or_cannot_be_read() {
+    fn damaged_intact_and_unreadable_files_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
         assert!(matches!(examine(&path), Verdict::Unreadable(_)));
         database(&path);
-        assert!(matches!(examine(&path), Verdict::Whole), "{:?}", examine(&path));
+        assert!(matches!(examine(&path), Verdict::Intact), "{:?}", examine(&path));
         for offset in [0, 4096 * 3 + 64] {
             let damaged = dir.path().join(format!("damaged-{offset}"));
             std::fs::copy(&path, &damaged).unwrap();
@@ -106,8 +107,8 @@ mod tests {
         database(&path);
         let connection = Connection::open(&path).unwrap();
         connection.execute_batch("INSERT INTO t VALUES ('x')").unwrap();
-        assert!(matches!(examine(&path), Verdict::Whole));
-        // Its locks are still there, and so is its log.
+        assert!(matches!(examine(&path), Verdict::Intact));
+        // The check released none of its locks, and its log is still there.
         connection.execute_batch("INSERT INTO t VALUES ('y')").unwrap();
     }
 }

@@ -1,7 +1,7 @@
-//! What SQLite's errors mean for the person in front of the screen.
+//! Translation of SQLite's errors into errors with hints for the user.
 //!
-//! Busy, full, read-only, unreadable and damaged are different things. Only damage that a second look confirms is called
-//! damage.
+//! Busy, full, read-only, unreadable and damaged are different conditions. Damage is reported only after a second check
+//! confirms it.
 
 use std::path::Path;
 
@@ -10,36 +10,36 @@ use waypost_core::{Error, Kind};
 
 use super::confirm::{self, Verdict};
 
-/// Turns SQLite's errors into ours: `what` failed for the store at `path`.
+/// Returns a function that translates SQLite's errors: `what` failed for the store at `path`.
 pub(super) fn at<'a>(path: &'a Path, what: &'a str) -> impl Fn(rusqlite::Error) -> Error + 'a {
     move |error| {
         if confirm::is_damage(&error) {
             return verdict(path, what, &error);
         }
         let (kind, hint) = classify(&error);
-        let mut ours = Error::new(kind, message(path, what)).because(&error);
+        let mut translated = Error::new(kind, message(path, what)).because(&error);
         if let Some(hint) = hint {
-            ours = ours.hint(hint);
+            translated = translated.hint(hint);
         }
-        // Nothing of it happened, and there may be room a moment later.
-        if error.sqlite_error_code() == Some(ErrorCode::DiskFull) { ours.transient() } else { ours }
+        // The transaction had no effect, and space may be available soon.
+        if error.sqlite_error_code() == Some(ErrorCode::DiskFull) { translated.transient() } else { translated }
     }
 }
 
-/// Looks again before a store is called damaged: only then is there advice that gives its content up.
+/// Reads the store again before it is reported as damaged, because that hint tells the user to give up its content.
 fn verdict(path: &Path, what: &str, error: &rusqlite::Error) -> Error {
     match confirm::examine(path) {
-        Verdict::Damaged => Error::damaged(message(path, what))
-            .because(error)
-            .hint("move it away together with its -wal and -shm files, then start anew or put a backup there"),
-        Verdict::Whole => failed_read(path, what),
+        Verdict::Damaged => Error::damaged(message(path, what)).because(error).hint(
+            "move it away together with its -wal and -shm files, then start with an empty store or restore a backup",
+        ),
+        Verdict::Intact => failed_read(path, what),
         Verdict::Unreadable(error) => Error::unavailable(message(path, what))
             .because(error)
             .hint("its file cannot be read: check the disk and the system log, then try again"),
     }
 }
 
-/// Says that a read failed although the file is whole.
+/// Returns the error for a failed read of an intact file.
 pub(super) fn failed_read(path: &Path, what: &str) -> Error {
     Error::unavailable(message(path, what))
         .because("a read of its file failed")
@@ -54,7 +54,7 @@ fn classify(error: &rusqlite::Error) -> (Kind, Option<&'static str>) {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     let Some(code) = error.sqlite_error_code() else {
         return match error {
-            // The row is there but is not what we write: wrong type, bad id, bad JSON.
+            // The row has content that Waypost does not write: wrong type, invalid id, invalid JSON.
             FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..) => {
                 (Kind::Damaged, Some("way doctor says more"))
             }

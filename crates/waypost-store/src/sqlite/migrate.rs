@@ -1,4 +1,4 @@
-//! Bringing a file's schema up to date, all of it or nothing.
+//! Migrating a file's schema, in one transaction.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use waypost_core::{Error, Result};
 
 use super::error;
 
-/// "WayP", in the file's header: says whose file it is.
+/// "WayP", in the file's header: marks the file as a Waypost store.
 pub(super) const APPLICATION_ID: i32 = 0x5761_7950;
 
-/// The migrations in order; the n-th brings a file to version n. One that has shipped is never edited.
+/// The migrations in order; the n-th migrates a file to version n. A released migration is never edited.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_foundation.sql"),
     include_str!("migrations/0002_work.sql"),
@@ -22,16 +22,16 @@ const MIGRATIONS: &[&str] = &[
 #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "a handful of migrations")]
 pub const SCHEMA_VERSION: i32 = MIGRATIONS.len() as i32;
 
-/// What a file says of itself.
+/// The state of a file's schema.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Ours, and as we want it.
+    /// A Waypost store with the current schema.
     Current,
-    /// Ours or empty, but not yet as we want it.
+    /// A Waypost store with an older schema, or an empty file.
     Behind,
 }
 
-/// Reads whose file it is and whether it is up to date.
+/// Checks that the file is a Waypost store, and reads the state of its schema.
 pub(super) fn state(connection: &Connection, path: &Path) -> Result<State> {
     let (application, version, mode, has_tables) = connection
         .query_row(
@@ -44,7 +44,7 @@ pub(super) fn state(connection: &Connection, path: &Path) -> Result<State> {
     let is_read_only = connection.is_readonly("main").unwrap_or(false);
     match (application, has_tables) {
         (APPLICATION_ID, _) if version > SCHEMA_VERSION => Err(too_new(version, path)),
-        // A copy on a read-only medium need not be changed to be read.
+        // A copy on a read-only medium can be read in any journal mode.
         (APPLICATION_ID, _) if version == SCHEMA_VERSION && is_read_only => Ok(State::Current),
         (APPLICATION_ID, _) if version == SCHEMA_VERSION && mode == "wal" => Ok(State::Current),
         (APPLICATION_ID, _) | (0, false) => Ok(State::Behind),
@@ -53,7 +53,7 @@ pub(super) fn state(connection: &Connection, path: &Path) -> Result<State> {
     }
 }
 
-/// Refuses to write into a schema that is no longer ours. Inside a transaction it stays what it is.
+/// Refuses to write if another process changed the schema version. It cannot change during a transaction.
 pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<()> {
     let version: i32 =
         connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(error::at(path, "cannot read"))?;
@@ -68,13 +68,13 @@ fn too_new(version: i32, path: &Path) -> Error {
     .hint("a newer way wrote it: upgrade this one")
 }
 
-/// Applies what is missing, in one transaction. The caller holds the gate.
+/// Applies the missing migrations in one transaction. The caller holds the gate.
 pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<()> {
     apply(connection, path, MIGRATIONS)
 }
 
 fn apply(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<()> {
-    let failed = || error::at(path, "cannot bring up to date");
+    let failed = || error::at(path, "cannot migrate");
     let transaction =
         rusqlite::Transaction::new_unchecked(connection, rusqlite::TransactionBehavior::Immediate).map_err(failed())?;
     let version: i32 =

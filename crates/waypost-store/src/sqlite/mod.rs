@@ -1,8 +1,8 @@
 //! The store as one SQLite file.
 //!
-//! Every promise rests on four settings: write-ahead log, `synchronous=FULL`, `BEGIN IMMEDIATE`, and a lock
-//! file in front of it. SQLite alone lets whoever just committed win again, so that of many writers some
-//! starve; a queue before the gate keeps their order.
+//! Durability and isolation rest on four settings: write-ahead log, `synchronous=FULL`, `BEGIN IMMEDIATE`, and a lock file
+//! in front of the database, the gate. Under contention SQLite alone favours the process that has just committed, so that
+//! others starve; the queue before the gate keeps writers in order.
 
 mod confirm;
 mod error;
@@ -31,25 +31,25 @@ use crate::tx::SqlTx;
 pub use migrate::SCHEMA_VERSION;
 pub use upkeep::{Damage, Info};
 
-/// From here on the log is written back: 64 pages, about 15 writes, which are read in a tenth of a millisecond.
-const LONG_LOG: u64 = 64 * 4096;
-/// Whoever has written so often keeps the file open.
-const OFTEN: u32 = 64;
-/// From here on the log of those is written back, in pages.
-const LONG_LOG_OF_OFTEN: u32 = 256;
+/// A longer log is checkpointed: 64 pages are about 15 writes, which a new process reads in a tenth of a millisecond.
+const MAX_LOG_BYTES: u64 = 64 * 4096;
+/// A store with this many commits belongs to a process that keeps it open.
+const LONG_LIVED_COMMITS: u32 = 64;
+/// The length of the log, in pages, at which SQLite checkpoints it in a process that keeps the store open.
+const LONG_LIVED_LOG_PAGES: u32 = 256;
 
 /// How often a write starts over because the file was replaced while it waited for the gate.
 const MAX_REPLACEMENTS: u32 = 5;
 
-/// How to open a store.
+/// Options for opening a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long to wait for others before giving up.
+    /// The maximum time to wait for other processes.
     pub patience: Duration,
     /// Open it even where locks may not work.
     pub allow_network: bool,
-    /// Make the file if there is none. A process that already used the store says no: a missing file means that the
-    /// store was moved or deleted, and an empty one in its place would hide that.
+    /// Create the file if it is missing. A process that already used the store sets this to false: the store was moved or
+    /// deleted, and a new empty file would hide that.
     pub create: bool,
 }
 
@@ -71,14 +71,14 @@ pub struct SqliteStore {
     options: Options,
     patience: Duration,
     clock: Box<dyn Clock + Send>,
-    /// How many transactions that wrote it has seen.
+    /// The number of commits that wrote through this connection.
     commits: Cell<u32>,
 }
 
 impl SqliteStore {
-    /// Opens the store, making it first if there is none.
+    /// Opens the store, and creates it if it is missing.
     ///
-    /// Either the whole store is there afterwards or, on an error, nothing that was not there before.
+    /// On an error no part of a new store is left behind.
     pub fn open(path: &Path, options: Options, clock: Box<dyn Clock + Send>) -> Result<SqliteStore> {
         open::open(path, options, clock)
     }
@@ -88,43 +88,41 @@ impl SqliteStore {
         &self.path
     }
 
-    /// Sets how long to wait for others, and returns how long it was.
+    /// Sets the maximum time to wait for other processes, and returns the previous one.
     pub fn set_patience(&mut self, patience: Duration) -> Duration {
-        // SQLite refuses nothing here; if it did, the old wait would go on to hold.
+        // This does not fail; if it did, the previous timeout would stay in effect.
         let _ = self.connection.busy_timeout(patience);
         std::mem::replace(&mut self.patience, patience)
     }
 
-    /// Tells whether the file can only be read.
+    /// Returns whether the file can only be read.
     pub fn is_read_only(&self) -> bool {
         self.connection.is_readonly("main").unwrap_or(false)
     }
 
-    /// Empties the write-ahead log when it has grown, unless somebody is reading from it.
+    /// Empties a write-ahead log that has grown, unless a process is reading from it.
     ///
-    /// SQLite would do this by itself only while connections overlap: a command that opens the file alone
-    /// has to read the whole log first, and what it then knows of it is lost when it ends. Called after a
-    /// commit, by the holder of the gate. The commit is on disk already, so whatever happens here is not
-    /// the caller's concern.
+    /// A short-lived command has to read the whole log when it opens the file, so the log must stay short. Called after a
+    /// commit, by the holder of the gate. The commit is durable already, so failures are ignored.
     ///
-    /// While the file is kept open, nobody has to read the log first. It is left to SQLite then, which writes it back in
-    /// larger pieces and goes on at its beginning: to empty it each time takes as long as the writes themselves.
+    /// In a process that keeps the file open, SQLite checkpoints the log itself, in larger pieces, and reuses it from the
+    /// start: emptying it each time would take as long as the writes.
     fn keep_log_short(&self) {
         self.commits.set(self.commits.get().saturating_add(1));
-        match self.commits.get().cmp(&OFTEN) {
+        match self.commits.get().cmp(&LONG_LIVED_COMMITS) {
             Ordering::Less => {}
             Ordering::Equal => {
-                let _ = self.connection.pragma_update(None, "wal_autocheckpoint", LONG_LOG_OF_OFTEN);
+                let _ = self.connection.pragma_update(None, "wal_autocheckpoint", LONG_LIVED_LOG_PAGES);
             }
             Ordering::Greater => return,
         }
         let log = open::with_suffix(&self.path, "-wal");
-        if std::fs::metadata(log).is_ok_and(|log| log.len() > LONG_LOG) {
+        if std::fs::metadata(log).is_ok_and(|log| log.len() > MAX_LOG_BYTES) {
             self.empty_log();
         }
     }
 
-    /// Writes the log back into the file and empties it, unless somebody is reading from it. Does not wait.
+    /// Checkpoints the log and empties it, unless a process is reading from it. Does not wait.
     fn empty_log(&self) {
         let _ = self.connection.busy_timeout(Duration::ZERO);
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
@@ -136,20 +134,20 @@ impl SqliteStore {
         Box::new(SqlTx::new(tx))
     }
 
-    /// Tells whether the path still leads to the open file.
+    /// Returns whether the path still leads to the open file.
     fn is_current(&self) -> bool {
         FileIdentity::of(&self.named).ok() == Some(self.identity)
     }
 
-    /// Opens the file that the path leads to now, if it is another one than the open one.
+    /// Opens the file that the path leads to now, if it is not the open one.
     ///
-    /// A process may keep a store open for days. If the file is moved away, deleted or replaced by a backup meanwhile,
-    /// SQLite would go on with the file that lost its name: reads would answer from the past, and writes would be lost.
+    /// A process may keep a store open for days. If the file is moved, deleted or replaced by a backup, SQLite would
+    /// continue with the old file: reads would return stale data, and writes would be lost.
     fn reopen_if_replaced(&mut self) -> Result<()> {
         if self.is_current() { Ok(()) } else { open::reopen(self) }
     }
 
-    /// Waits for the gate, and makes sure that the open file is the current one while it is held.
+    /// Acquires the gate, and makes sure that the open file is the current one while it is held.
     fn lock_gate_of_current_file(&mut self) -> Result<FileLock> {
         for _ in 0..MAX_REPLACEMENTS {
             self.reopen_if_replaced()?;

@@ -1,4 +1,4 @@
-//! Opening the file: what is refused, how a new one appears, which settings hold.
+//! Opening the file: checks, creation and settings.
 
 use std::cell::Cell;
 use std::fs::{Metadata, OpenOptions};
@@ -15,11 +15,11 @@ use waypost_fs::{FileIdentity, FileLock, create_private_dir, network_file_system
 use super::migrate::{self, State};
 use super::{Options, SqliteStore, error};
 
-/// Older ones can lose committed pages when two connections write and checkpoint at once.
-const OLDEST_SAFE_SQLITE: i32 = 3_051_003;
+/// Older versions can lose committed pages when two connections write and checkpoint at once.
+const MIN_SQLITE_VERSION: i32 = 3_051_003;
 
-/// More than there are.
-const STATEMENTS: usize = 128;
+/// The number of cached statements: more than there are, so that a process prepares each once.
+const MAX_CACHED_STATEMENTS: usize = 128;
 
 pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock + Send>) -> Result<SqliteStore> {
     check_sqlite()?;
@@ -29,7 +29,7 @@ pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock + Send>) 
     Ok(SqliteStore { connection, named, path, identity, gate, options, patience, clock, commits: Cell::new(0) })
 }
 
-/// Opens the file that the store's path leads to now. The store stays as it is if that fails.
+/// Opens the file that the store's path leads to now. On an error the store stays as it is.
 pub(super) fn reopen(store: &mut SqliteStore) -> Result<()> {
     let options = Options { patience: store.patience, create: false, ..store.options };
     let OpenFile { connection, path, identity, gate } = open_file(&store.named, options)?;
@@ -38,7 +38,7 @@ pub(super) fn reopen(store: &mut SqliteStore) -> Result<()> {
     Ok(())
 }
 
-/// The error for a store whose file is not the one that was opened.
+/// Returns the error for a store whose file is not the one that was opened.
 pub(super) fn replaced(path: &Path) -> Error {
     Error::unavailable(format!("the store {} was moved, deleted or replaced while it was in use", path.display()))
 }
@@ -52,7 +52,7 @@ struct OpenFile {
 }
 
 fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
-    // Two names for one file must mean one lock, so links are resolved before anything else.
+    // Two paths to one file must use one lock, so links are resolved first.
     let path = real_path(named, options)?;
     let gate = with_suffix(&path, "-gate");
     match std::fs::metadata(&path) {
@@ -66,11 +66,11 @@ fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
     let connection = connect(&path, options)?;
     let identity = identity()?;
     if identity != before {
-        return Err(cannot_open(&path).because("it was replaced in this moment").hint("try again"));
+        return Err(cannot_open(&path).because("it was replaced while it was being opened").hint("try again"));
     }
     if migrate::state(&connection, &path)? == State::Behind {
         let _gate = super::lock_gate(&connection, &path, &gate, options.patience)?;
-        // Checked again under the gate: another process may have migrated it meanwhile.
+        // Checked again under the gate: another process may have migrated it.
         if migrate::state(&connection, &path)? == State::Behind {
             use_wal(&connection, &path)?;
             migrate::migrate(&connection, &path)?;
@@ -79,23 +79,23 @@ fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
     Ok(OpenFile { connection, path, identity, gate })
 }
 
-/// The error for a store that was in use and has no file any more.
+/// Returns the error for a store that was in use and whose file is missing.
 fn missing(path: &Path) -> Error {
     Error::unavailable(format!("the store {} is gone: it was moved or deleted while it was in use", path.display()))
         .hint("put it back, or restore a backup there; no restart is needed")
 }
 
 fn check_sqlite() -> Result<()> {
-    if rusqlite::version_number() < OLDEST_SAFE_SQLITE {
+    if rusqlite::version_number() < MIN_SQLITE_VERSION {
         return Err(Error::internal(format!(
-            "SQLite {} can lose data under concurrent writers; 3.51.3 or later is needed",
+            "SQLite {} can lose data under concurrent writers; 3.51.3 or later is required",
             rusqlite::version()
         )));
     }
     Ok(())
 }
 
-/// Resolves links in the path; the file itself, and directories above it, may not exist yet.
+/// Resolves links in the path. The file and directories above it may be missing.
 fn real_path(path: &Path, options: Options) -> Result<PathBuf> {
     match std::fs::canonicalize(path) {
         Ok(real) => Ok(real),
@@ -120,7 +120,7 @@ fn real_path(path: &Path, options: Options) -> Result<PathBuf> {
     }
 }
 
-/// Refuses a file that could not be locked, or that somebody else could be behind.
+/// Refuses a file that cannot be locked safely, or that belongs to another user.
 fn check_file(path: &Path, metadata: &Metadata, options: Options) -> Result<()> {
     let refuse = |why: String| Err(Error::unavailable(format!("the store {} {why}", path.display())));
     if metadata.is_dir() {
@@ -156,20 +156,21 @@ fn check_file_system(path: &Path, options: Options) -> Result<()> {
     }
 }
 
-/// Makes a new store under another name and gives it its name when it is whole.
+/// Creates a new store under a temporary name, and renames it when it is complete.
 fn create(path: &Path, gate: &Path, options: Options) -> Result<()> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(cannot_open(path).because("the path names no file"));
     };
     let existing = dir.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
     check_file_system(existing, options)?;
-    let cannot =
-        |error: std::io::Error| Error::unavailable(format!("cannot make the store {}", path.display())).because(error);
+    let cannot = |error: std::io::Error| {
+        Error::unavailable(format!("cannot create the store {}", path.display())).because(error)
+    };
     create_private_dir(dir).map_err(cannot)?;
 
     let undo_dirs = || {
         for empty in dir.ancestors().take_while(|ancestor| *ancestor != existing) {
-            // One that is not empty holds somebody else's file.
+            // A directory that is not empty holds files of other processes and stays.
             let _ = std::fs::remove_dir(empty);
         }
     };
@@ -182,7 +183,7 @@ fn create(path: &Path, gate: &Path, options: Options) -> Result<()> {
     new_name.push(name);
     new_name.push(".new");
     let new = dir.join(new_name);
-    // Left by a process that died here; the gate says that it is nobody's now.
+    // A process that died here may have left it. The gate guarantees that no process uses it.
     remove_database(&new);
     let made = (|| {
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(cannot)?;
@@ -191,8 +192,8 @@ fn create(path: &Path, gate: &Path, options: Options) -> Result<()> {
         use_wal(&connection, path)?;
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
-            .map_err(error::at(path, "cannot make"))?;
-        connection.close().map_err(|(_, error)| error::at(path, "cannot make")(error))?;
+            .map_err(error::at(path, "cannot create"))?;
+        connection.close().map_err(|(_, error)| error::at(path, "cannot create")(error))?;
         std::fs::File::open(&new).and_then(|file| file.sync_all()).map_err(cannot)?;
         std::fs::rename(&new, path).map_err(cannot)?;
         sync_dir(path).map_err(cannot)
@@ -205,9 +206,9 @@ fn create(path: &Path, gate: &Path, options: Options) -> Result<()> {
     made
 }
 
-/// Refuses to make a store beside the log of another: SQLite would write that log's pages into the new file.
+/// Refuses to create a store beside the log of another: SQLite would write that log's pages into the new file.
 ///
-/// The log may hold acknowledged writes of a store that was moved away without it, so it is not ours to delete.
+/// The log may hold acknowledged writes of a store that was moved without it, so it is not deleted.
 fn check_no_log(path: &Path) -> Result<()> {
     let log = with_suffix(path, "-wal");
     match std::fs::metadata(&log) {
@@ -233,23 +234,22 @@ fn connect(path: &Path, options: Options) -> Result<Connection> {
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = Connection::open_with_flags(path, flags).map_err(failed())?;
     connection.busy_timeout(options.patience).map_err(failed())?;
-    // Room for every statement there is: whoever keeps a connection prepares each once.
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // The file may come from anywhere: nothing in its schema is run that we did not write.
+    connection.set_prepared_statement_cache_capacity(MAX_CACHED_STATEMENTS);
+    // The file may come from anywhere: foreign code in its schema must not run.
     for (setting, on) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true),
-        // What a statement does must not hang on what it is given: SQLite would prepare it anew for every value.
+        // Query plans must not depend on parameters: SQLite would prepare a statement again for new values.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
-        // A command would otherwise pay two more fsyncs on leaving, and make new readers wait for them.
+        // Otherwise a command would need two more fsyncs when it closes the file, and new readers would wait for them.
         (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
     ] {
         connection.set_db_config(setting, on).map_err(failed())?;
     }
-    // What undoes one step of a transaction is kept in memory: it is not worth a file.
+    // The statement journal is kept in memory: it is too small to be worth a file.
     connection
         .execute_batch(
             "PRAGMA synchronous = FULL; PRAGMA cell_size_check = ON; PRAGMA wal_autocheckpoint = 0;
@@ -268,7 +268,7 @@ fn use_wal(connection: &Connection, path: &Path) -> Result<()> {
     if mode == "wal" {
         Ok(())
     } else {
-        Err(cannot_open(path).because(format!("it keeps journal mode {mode}, and write-ahead logging is needed")))
+        Err(cannot_open(path).because(format!("it keeps journal mode {mode}, and write-ahead logging is required")))
     }
 }
 

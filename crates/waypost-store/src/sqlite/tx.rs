@@ -13,7 +13,7 @@ use crate::cell::{Cell, Row};
 use crate::database::{Database, Savepoint};
 
 pub(super) struct SqliteTx<'a> {
-    // Dropped in this order: the transaction ends before the gate opens for the next one.
+    // Dropped in this order: the transaction ends before the gate is released.
     pub(super) transaction: Transaction<'a>,
     pub(super) gate: Option<FileLock>,
     pub(super) store: &'a SqliteStore,
@@ -55,10 +55,10 @@ impl Database for SqliteTx<'_> {
         if gate.is_none() {
             return Ok(());
         }
-        // Checked after the commit: a file that lost its name before would take the write with it.
+        // Checked after the commit: if the file was moved before, the write went into the moved file.
         if !store.is_current() {
             return Err(open::replaced(&store.named)
-                .hint("the write may be in the file that was moved away; repeat it under the same key")
+                .hint("the write may be in the file that was moved; repeat it with the same idempotency key")
                 .outcome_unknown());
         }
         store.keep_log_short();

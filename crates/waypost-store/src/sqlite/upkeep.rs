@@ -1,4 +1,4 @@
-//! Looking after the file: what it is, whether it is whole, a copy of it, its size.
+//! Maintenance of the file: facts, integrity check, backup and compaction.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use waypost_fs::{create_beside, rename_new, sync_dir};
 use super::confirm::{self, Verdict};
 use super::{SqliteStore, error};
 
-/// What failed, if a check does.
+/// The start of the error message of a failed check.
 const CHECK: &str = "cannot check";
 
 /// Facts about an open store.
@@ -20,17 +20,17 @@ pub struct Info {
     pub schema_version: i32,
     /// The version of the SQLite inside this program.
     pub sqlite_version: &'static str,
-    /// The settings that its promises rest on, as SQLite names them.
+    /// The settings that durability depends on, with SQLite's names.
     pub settings: Vec<(&'static str, String)>,
     /// Bytes of the main file.
     pub bytes: u64,
     /// Bytes of the write-ahead log beside it.
     pub wal_bytes: u64,
-    /// How many rows each table has, by table name.
+    /// The number of rows of each table, by table name.
     pub rows: Vec<(String, u64)>,
 }
 
-/// Something found by [`SqliteStore::check`].
+/// A problem found by [`SqliteStore::check`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Damage(pub String);
 
@@ -52,11 +52,11 @@ impl SqliteStore {
             let mut settings = Vec::new();
             for name in ["journal_mode", "synchronous", "foreign_keys", "trusted_schema"] {
                 let value = self.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, Value>(0))?;
-                settings.push((name, in_words(name, &value)));
+                settings.push((name, setting_text(name, &value)));
             }
             let mut rows = Vec::new();
             for name in names {
-                // A name from our own schema, quoted: identifiers cannot be bound.
+                // A name from the schema, quoted: identifiers cannot be bound.
                 let count = format!("SELECT count(*) FROM \"{}\"", name.replace('"', "\"\""));
                 let count: i64 = self.connection.query_row(&count, [], |row| row.get(0))?;
                 rows.push((name, count.cast_unsigned()));
@@ -76,7 +76,7 @@ impl SqliteStore {
         })
     }
 
-    /// Looks for damage: pages, indexes, references, gaps in the history. Finding none is an empty list.
+    /// Checks pages, indexes, references and the history. Returns the problems found.
     pub fn check(&self) -> Result<Vec<Damage>> {
         let mut damage = self.check_pages()?;
         match self.check_rows() {
@@ -88,13 +88,13 @@ impl SqliteStore {
         Ok(damage)
     }
 
-    /// Checks pages and indexes. A read that fails looks like damage, so damage must be there when everything is read again.
+    /// Checks pages and indexes. A failed read looks like damage, so a second check must confirm it.
     fn check_pages(&self) -> Result<Vec<Damage>> {
         let found = || -> rusqlite::Result<Vec<String>> {
             self.connection.prepare("PRAGMA integrity_check(100)")?.query_map([], |row| row.get(0))?.collect()
         };
         let found = match found() {
-            // SQLite stops at damage it cannot step over: that is a finding, not a failure to look.
+            // SQLite stops at damage that it cannot skip: that is a result, not a failed check.
             Err(error) if confirm::is_damage(&error) => vec![error.to_string()],
             found => found.map_err(error::at(&self.path, CHECK))?,
         };
@@ -104,7 +104,7 @@ impl SqliteStore {
         }
         match confirm::examine(&self.path) {
             Verdict::Damaged => Ok(damage),
-            Verdict::Whole => Err(error::failed_read(&self.path, CHECK)),
+            Verdict::Intact => Err(error::failed_read(&self.path, CHECK)),
             Verdict::Unreadable(error) => Err(error::at(&self.path, CHECK)(error)),
         }
     }
@@ -130,9 +130,9 @@ impl SqliteStore {
         Ok(damage)
     }
 
-    /// Writes a copy of one consistent state to a new file, while others go on writing.
+    /// Writes a consistent snapshot to a new file. Other processes can write during the backup.
     ///
-    /// The copy appears under its name only when it is whole and has been checked.
+    /// The copy gets its name only after it is complete and checked.
     pub fn backup(&self, target: &Path) -> Result<()> {
         let cannot = |error: std::io::Error| {
             Error::unavailable(format!("cannot write the backup {}", target.display())).because(error)
@@ -141,7 +141,7 @@ impl SqliteStore {
             return Err(Error::refused(format!("{} exists already", target.display()))
                 .hint("choose another name; a backup never overwrites"));
         }
-        // As long as it is open, no other process takes the new file for abandoned.
+        // While the new file is open, no other process removes it as abandoned.
         let (_open, new) = create_beside(target, 0o600).map_err(cannot)?;
         let made = (|| {
             let Some(name) = new.to_str() else {
@@ -171,7 +171,7 @@ impl SqliteStore {
     }
 }
 
-fn in_words(setting: &str, value: &Value) -> String {
+fn setting_text(setting: &str, value: &Value) -> String {
     match (setting, value) {
         (_, Value::Text(text)) => text.clone(),
         ("synchronous", Value::Integer(level)) => match level {
@@ -190,5 +190,5 @@ fn check_copy(path: &Path) -> Result<()> {
     let failed = || error::at(path, "cannot check the backup of");
     let copy = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed())?;
     let verdict: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(failed())?;
-    if verdict == "ok" { Ok(()) } else { Err(Error::damaged(format!("the copy is not whole: {verdict}"))) }
+    if verdict == "ok" { Ok(()) } else { Err(Error::damaged(format!("the backup is damaged: {verdict}"))) }
 }
