@@ -1,4 +1,4 @@
-//! Random work by several agents, on every backend at once: same answers, same rows, and every invariant after each step.
+//! Random work by several agents on all backends: same answers, same rows, and every invariant holds after each step.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ impl Clock for SetClock {
     }
 }
 
-/// The same ids in every store: a counter, spread over all bytes.
+/// Entropy that gives every store the same ids: a counter, spread over all bytes.
 #[derive(Clone)]
 struct Counter(u64);
 
@@ -56,7 +56,7 @@ impl Entropy for Counter {
 
 const AGENTS: [&str; 4] = ["ada", "bob", "cyd", "person"];
 
-/// One step. Numbers choose among what is there.
+/// One step. Numbers select an existing item.
 #[derive(Clone, Debug)]
 enum Step {
     Create { tasks: Vec<Shape>, most: Option<u32> },
@@ -90,7 +90,7 @@ enum Step {
     Pass(u64),
 }
 
-/// A task to be planned.
+/// A task of a random plan.
 #[derive(Clone, Debug)]
 struct Shape {
     needs: Vec<usize>,
@@ -172,7 +172,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn plan(tasks: &[Shape]) -> Plan {
     let planned = tasks.iter().enumerate().map(|(number, shape)| PlannedTask {
         name: format!("t{number}"),
-        // Mostly on earlier ones; sometimes on itself, on nothing, or in a circle, which is refused.
+        // Mostly on earlier tasks; sometimes on itself, on a missing task, or in a cycle, which is refused.
         depends_on: {
             let need = |need: &usize| if shape.is_wild { Some(*need) } else { need.checked_rem(number) };
             let needs: BTreeSet<_> = shape.needs.iter().filter_map(need).collect();
@@ -216,7 +216,7 @@ fn caller(agent: usize) -> Caller {
     Caller { actor: name, agent, repository, worktree, is_shared: false }
 }
 
-/// Everything a store says, as JSON; of the history what came after an event.
+/// Returns all rows of a store as JSON, with the events after a sequence.
 fn dump(store: &mut dyn Store, since: u64) -> Value {
     let mut tx = store.begin_read().unwrap();
     let workflows = tx.workflow_list(&WorkflowQuery { limit: 1_000, ..WorkflowQuery::default() }).unwrap();
@@ -249,7 +249,7 @@ fn dump(store: &mut dyn Store, since: u64) -> Value {
 
 const ISSUES: [&str; 2] = ["app-7", "app-8"];
 
-/// What a step asks, filled in with what is there.
+/// A store with the caller and idempotency key of a step.
 struct World<'a> {
     store: &'a mut dyn Store,
     entropy: Counter,
@@ -258,21 +258,21 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    fn ask<O: Operation>(&mut self, operation: O) -> Result<Value> {
+    fn call<O: Operation>(&mut self, operation: O) -> Result<Value> {
         let answer = engine::write(self.store, &self.caller, &mut self.entropy, Some(&self.key), operation)?;
         Ok(serde_json::to_value(answer).unwrap())
     }
 }
 
-/// Names chosen from the first store, so that all stores are asked the same.
+/// The existing items of the first store, so that all stores get the same requests.
 struct Choice {
     workflows: Vec<String>,
-    tasks: Vec<Seen>,
+    tasks: Vec<HeldTask>,
     messages: Vec<waypost_core::id::MessageId>,
 }
 
-/// A task, the epoch of its lease, and who holds it.
-struct Seen {
+/// A task, the epoch of its lease, and the agent that holds it.
+struct HeldTask {
     id: TaskId,
     epoch: Option<u64>,
     holder: Option<usize>,
@@ -288,7 +288,7 @@ fn choice(store: &mut dyn Store) -> Choice {
             let holder = lease.as_ref().and_then(|lease| lease.holder.clone());
             let holder = holder.map(|holder| tx.agent_get(&holder).unwrap().unwrap().name);
             let holder = holder.map(|holder| AGENTS.iter().position(|name| *name == holder).unwrap());
-            tasks.push(Seen { id: task.id, epoch: lease.map(|lease| lease.epoch), holder });
+            tasks.push(HeldTask { id: task.id, epoch: lease.map(|lease| lease.epoch), holder });
         }
     }
     let mut messages = Vec::new();
@@ -302,12 +302,12 @@ fn choice(store: &mut dyn Store) -> Choice {
 #[expect(clippy::too_many_lines, reason = "one arm a step")]
 fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Option<Result<Value>> {
     let workflow = |index: usize| choice.workflows.get(index).cloned();
-    let task = |index: usize| choice.tasks.get(index).map(|seen| seen.id.to_string());
+    let task = |index: usize| choice.tasks.get(index).map(|task| task.id.to_string());
     let epoch = |index: usize, lag: u64| {
-        choice.tasks.get(index).and_then(|seen| seen.epoch).map(|epoch| epoch.saturating_sub(lag))
+        choice.tasks.get(index).and_then(|task| task.epoch).map(|epoch| epoch.saturating_sub(lag))
     };
     Some(match step.clone() {
-        Step::Create { tasks, most } => world.ask(CreateWorkflow {
+        Step::Create { tasks, most } => world.call(CreateWorkflow {
             name: format!("w{number}"),
             source: None,
             source_ref: None,
@@ -319,14 +319,14 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             start: !number.is_multiple_of(4),
             repositories: Vec::new(),
         }),
-        Step::Start(index) => world.ask(StartWorkflow { workflow: workflow(index)? }),
-        Step::Pause(index) => world.ask(PauseWorkflow { workflow: workflow(index)? }),
-        Step::Resume(index) => world.ask(ResumeWorkflow { workflow: workflow(index)? }),
-        Step::Cancel(index) => world.ask(CancelWorkflow { workflow: workflow(index)?, reason: None }),
+        Step::Start(index) => world.call(StartWorkflow { workflow: workflow(index)? }),
+        Step::Pause(index) => world.call(PauseWorkflow { workflow: workflow(index)? }),
+        Step::Resume(index) => world.call(ResumeWorkflow { workflow: workflow(index)? }),
+        Step::Cancel(index) => world.call(CancelWorkflow { workflow: workflow(index)?, reason: None }),
         Step::Replan { workflow: index, tasks } => {
-            world.ask(ReplanWorkflow { workflow: workflow(index)?, plan: plan(&tasks), reason: "better".to_owned() })
+            world.call(ReplanWorkflow { workflow: workflow(index)?, plan: plan(&tasks), reason: "better".to_owned() })
         }
-        Step::Add { workflow: index, needs } => world.ask(AddTask {
+        Step::Add { workflow: index, needs } => world.call(AddTask {
             workflow: workflow(index)?,
             task: PlannedTask {
                 name: format!("added{number}"),
@@ -335,12 +335,12 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             },
             before: Vec::new(),
         }),
-        Step::Remove(index) => world.ask(RemoveTask { task: task(index)?, workflow: None }),
-        Step::ClaimNext => world.ask(ClaimTask { task: None, workflow: None, ttl_ms: None, budget: Some(200) }),
+        Step::Remove(index) => world.call(RemoveTask { task: task(index)?, workflow: None }),
+        Step::ClaimNext => world.call(ClaimTask { task: None, workflow: None, ttl_ms: None, budget: Some(200) }),
         Step::Claim(index) => {
-            world.ask(ClaimTask { task: Some(task(index)?), workflow: None, ttl_ms: Some(300_000), budget: Some(200) })
+            world.call(ClaimTask { task: Some(task(index)?), workflow: None, ttl_ms: Some(300_000), budget: Some(200) })
         }
-        Step::Checkpoint { task: index, lag } => world.ask(CheckpointTask {
+        Step::Checkpoint { task: index, lag } => world.call(CheckpointTask {
             task: task(index)?,
             workflow: None,
             epoch: epoch(index, lag),
@@ -351,44 +351,48 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             tokens: Some(7),
             cost: Some(0.25),
         }),
-        Step::Done { task: index, lag, evidence } => world.ask(FinishTask {
+        Step::Done { task: index, lag, evidence } => world.call(FinishTask {
             task: task(index)?,
             workflow: None,
             epoch: epoch(index, lag),
             outcome: "done".to_owned(),
             evidence: evidence.then(|| "seen".to_owned()),
         }),
-        Step::Fail { task: index, lag, hopeless } => world.ask(FailTask {
+        Step::Fail { task: index, lag, hopeless } => world.call(FailTask {
             task: task(index)?,
             workflow: None,
             epoch: epoch(index, lag),
             error: if hopeless { "hopeless" } else { "broken" }.to_owned(),
             hopeless,
         }),
-        Step::Release { task: index, lag, force } => {
-            world.ask(ReleaseTask { task: task(index)?, workflow: None, epoch: epoch(index, lag), force, reason: None })
-        }
+        Step::Release { task: index, lag, force } => world.call(ReleaseTask {
+            task: task(index)?,
+            workflow: None,
+            epoch: epoch(index, lag),
+            force,
+            reason: None,
+        }),
         Step::SetAside { task: index } => {
-            world.ask(PauseTask { task: task(index)?, workflow: None, epoch: epoch(index, 0), reason: None })
+            world.call(PauseTask { task: task(index)?, workflow: None, epoch: epoch(index, 0), reason: None })
         }
-        Step::Skip(index) => world.ask(SkipTask { task: task(index)?, workflow: None, reason: None }),
-        Step::Reopen(index) => world.ask(ReopenTask { task: task(index)?, workflow: None, reason: None }),
-        Step::Ask(index) => world.ask(AskQuestion {
+        Step::Skip(index) => world.call(SkipTask { task: task(index)?, workflow: None, reason: None }),
+        Step::Reopen(index) => world.call(ReopenTask { task: task(index)?, workflow: None, reason: None }),
+        Step::Ask(index) => world.call(AskQuestion {
             task: task(index)?,
             workflow: None,
             epoch: epoch(index, 0),
             question: "which?".to_owned(),
         }),
         Step::Answer(index) => {
-            world.ask(AnswerQuestion { task: task(index)?, workflow: None, answer: "this".to_owned() })
+            world.call(AnswerQuestion { task: task(index)?, workflow: None, answer: "this".to_owned() })
         }
-        Step::Assign { task: index, agent } => world.ask(AssignTask {
+        Step::Assign { task: index, agent } => world.call(AssignTask {
             task: task(index)?,
             workflow: None,
             agent: agent.map(|agent| AGENTS[agent].to_owned()),
         }),
-        Step::Beat => world.ask(Heartbeat { task: None, workflow: None, epoch: None }),
-        Step::Register { capability, claims } => world.ask(RegisterAgent {
+        Step::Beat => world.call(Heartbeat { task: None, workflow: None, epoch: None }),
+        Step::Register { capability, claims } => world.call(RegisterAgent {
             name: None,
             runtime: None,
             role: (world.caller.agent.is_none()).then_some(Role::Human),
@@ -398,8 +402,8 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             timeout_ms: None,
             max_claims: claims,
         }),
-        Step::Retire => world.ask(RetireAgent { agent: None }),
-        Step::Send { to } => world.ask(SendMessage {
+        Step::Retire => world.call(RetireAgent { agent: None }),
+        Step::Send { to } => world.call(SendMessage {
             to: Some(AGENTS[to].to_owned()),
             reply_to: None,
             kind: None,
@@ -410,32 +414,32 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             task: None,
             ttl_ms: None,
         }),
-        Step::Inbox => world.ask(ListInbox { limit: 5, peek: false }),
-        Step::Ack(index) => world.ask(AckMessage { messages: vec![choice.messages.get(index)?.clone()] }),
-        Step::LeaseIssue(index) => world.ask(LeaseIssue { issue: ISSUES[index].to_owned(), ttl_ms: None }),
+        Step::Inbox => world.call(ListInbox { limit: 5, peek: false }),
+        Step::Ack(index) => world.call(AckMessage { messages: vec![choice.messages.get(index)?.clone()] }),
+        Step::LeaseIssue(index) => world.call(LeaseIssue { issue: ISSUES[index].to_owned(), ttl_ms: None }),
         Step::EndIssueLease(index) => {
-            world.ask(EndIssueLease { issue: ISSUES[index].to_owned(), force: false, reason: None })
+            world.call(EndIssueLease { issue: ISSUES[index].to_owned(), force: false, reason: None })
         }
-        Step::Pass(_) => world.ask(ExpireDue {}),
+        Step::Pass(_) => world.call(ExpireDue {}),
     })
 }
 
-/// What held before a step, to compare with what holds after it.
+/// The state before a step, to compare with the state after it.
 #[derive(Default)]
 struct Past {
     epochs: BTreeMap<String, u64>,
-    /// The epoch with which each subject was granted last, and to whom.
+    /// The epoch and the agent of the last grant of each subject.
     granted: BTreeMap<String, (u64, Value)>,
     acted: BTreeSet<String>,
-    /// Tasks that were reopened, so that another may be in work although they are not done.
+    /// Tasks that were reopened: a task that depends on them may be in progress although they are not completed.
     reopened: BTreeSet<String>,
-    /// How many attempts at each task did not succeed, since it was reopened.
+    /// The number of failed attempts at each task since it was reopened.
     attempts: BTreeMap<String, u32>,
-    /// Tasks of which somebody said that no attempt can succeed, or that nobody claimed in time.
+    /// Tasks that an agent reported as hopeless, or that no agent claimed in time.
     hopeless: BTreeSet<String>,
-    /// Whether an agent got a lower cap than it holds.
+    /// Whether the claim limit of an agent was changed, maybe below the number of its leases.
     recapped: bool,
-    /// The last event that was looked at.
+    /// The sequence of the last event that was checked.
     seen: u64,
 }
 
@@ -443,7 +447,7 @@ impl Past {
     fn learn(&mut self, event: &Event) -> TestCaseResult {
         self.seen = event.sequence;
         match event.kind.as_str() {
-            // 2: nobody else ever had the same epoch.
+            // 2: no two grants of a subject have the same epoch.
             "task.claimed" | "issue.claimed" => {
                 let grant = (event.data["epoch"].as_u64().unwrap(), event.data["agent"].clone());
                 let before = self.granted.insert(event.subject.clone(), grant.clone());
@@ -487,29 +491,29 @@ fn check(store: &mut dyn Store, now: i64, past: &mut Past) -> TestCaseResult {
         for task in &tasks {
             let lease = tx.lease_get(task.id.as_str()).unwrap();
             let is_held = lease.as_ref().is_some_and(|lease| lease.holder.is_some());
-            // 1 and 4: one row a task, and held exactly while somebody works.
+            // 1 and 4: one row per task, and it is held exactly while it is in progress.
             prop_assert_eq!(is_held, task.status == TaskStatus::InProgress, "{} {}", &task.name, task.status);
             if let Some(lease) = lease {
-                // 2: epochs never go back.
+                // 2: epochs never decrease.
                 let known = past.epochs.entry(lease.subject.clone()).or_default();
-                prop_assert!(lease.epoch >= *known, "the epoch of {} went back", task.name);
+                prop_assert!(lease.epoch >= *known, "the epoch of {} decreased", task.name);
                 *known = lease.epoch;
                 if lease.holder.is_some() {
-                    prop_assert!(lease.deadline().as_millis() > now, "{} is held past its end", task.name);
-                    // Nobody asks for more than this.
+                    prop_assert!(lease.deadline().as_millis() > now, "{} is held past its deadline", task.name);
+                    // No step requests a longer lease.
                     prop_assert!(lease.expires_at.as_millis() <= now + 600_000, "{} is held too long", task.name);
                 }
             }
-            // 7: what is worked on waits for nothing.
+            // 7: a task in progress has no open blockers.
             if task.status == TaskStatus::InProgress {
                 let unmet = dependencies.iter().any(|on| {
                     let is_blocker = on.task_id == task.id && on.kind == DependencyKind::Blocks;
                     // A blocker can be reopened afterwards.
                     is_blocker && !status[&on.depends_on].satisfies() && !past.reopened.contains(on.depends_on.as_str())
                 });
-                prop_assert!(!unmet, "{} is worked on too early", task.name);
+                prop_assert!(!unmet, "{} is in progress with an open blocker", task.name);
             }
-            // 8: every attempt that did not succeed is counted, and there are no more than allowed.
+            // 8: every failed attempt is counted, and there are no more than allowed.
             let attempts = past.attempts.get(task.id.as_str()).copied().unwrap_or_default();
             prop_assert_eq!(task.attempts, attempts, "attempts at {}", &task.name);
             prop_assert!(task.attempts <= task.max_attempts);
@@ -517,7 +521,7 @@ fn check(store: &mut dyn Store, now: i64, past: &mut Past) -> TestCaseResult {
             match task.status {
                 TaskStatus::Dead => prop_assert!(is_used_up || past.hopeless.contains(task.id.as_str())),
                 TaskStatus::Pending | TaskStatus::InProgress | TaskStatus::Failed => {
-                    prop_assert!(!is_used_up, "{} is tried once too often", &task.name);
+                    prop_assert!(!is_used_up, "{} has used all attempts", &task.name);
                 }
                 _ => {}
             }
@@ -525,14 +529,14 @@ fn check(store: &mut dyn Store, now: i64, past: &mut Past) -> TestCaseResult {
                 prop_assert!(task.outcome.is_some() && (!task.needs_evidence || task.evidence.is_some()));
             }
         }
-        // 7: the graph stays without circles.
+        // 7: the graph has no cycles.
         prop_assert!(is_acyclic(&dependencies.iter().map(|on| (&on.task_id, &on.depends_on)).collect::<Vec<_>>()));
-        // 10: no more at once than allowed.
+        // 10: no more tasks in progress than allowed.
         let running = tasks.iter().filter(|task| task.status == TaskStatus::InProgress).count();
         prop_assert!(workflow.max_parallel.is_none_or(|most| running <= most as usize));
         match workflow.status {
             WorkflowStatus::Completed => prop_assert!(tasks.iter().all(|task| task.status.satisfies())),
-            // All of its tasks can be taken out, and others put in.
+            // A workflow may be empty, because all its tasks can be removed.
             WorkflowStatus::InProgress => {
                 prop_assert!(tasks.is_empty() || !tasks.iter().all(|task| task.status.satisfies()));
             }
@@ -541,23 +545,23 @@ fn check(store: &mut dyn Store, now: i64, past: &mut Past) -> TestCaseResult {
     }
     for agent in tx.agent_list().unwrap() {
         let held = tx.lease_list(Some(&agent.id)).unwrap();
-        // 10: nobody holds more than allowed; 3 of the design: the silent hold nothing.
+        // 10: no agent holds more leases than allowed, and a retired agent holds none.
         prop_assert!(agent.max_claims.is_none_or(|most| held.len() <= most as usize) || past.recapped);
         prop_assert!(agent.retired_at.is_none() || held.is_empty());
-        // 25 and 27: in order per sender, and the count is what is listed.
+        // 25 and 27: messages are in order, and their count equals the length of the list.
         let inbox = tx.message_list(&agent.id, Timestamp::from_millis(now), 1_000).unwrap();
         let count = tx.message_count(&agent.id, Timestamp::from_millis(now)).unwrap();
         prop_assert_eq!(inbox.len() as u64, count);
         prop_assert!(inbox.is_sorted_by_key(|message| message.number));
         for message in inbox {
-            // 24: never again after it was dealt with.
+            // 24: a message never returns after it was acted on.
             prop_assert!(message.state != MessageState::Acted && !past.acted.contains(message.id.as_str()));
         }
     }
     Ok(())
 }
 
-/// 6 and 16: the history has no gaps, only legal moves, and folding it gives what is stored.
+/// 6 and 16: the history has no gaps and only legal transitions, and replaying it gives the stored rows.
 fn check_history(store: &mut dyn Store) -> TestCaseResult {
     let mut tx = store.begin_read().unwrap();
     let events = tx.event_list(&EventQuery { since: Some(0), limit: 100_000, ..EventQuery::default() }).unwrap();
@@ -578,7 +582,7 @@ fn check_history(store: &mut dyn Store) -> TestCaseResult {
         let Some(row) = folded.get_mut(&event.subject).filter(|_| is_row) else { continue };
         let Some(changed) = event.data["changed"].as_object() else { continue };
         for (field, change) in changed {
-            prop_assert_eq!(&row[field], &change[0], "{} does not follow on what was", event.kind);
+            prop_assert_eq!(&row[field], &change[0], "{} does not match the value before", event.kind);
             if field == "status" && event.kind.starts_with("task.") {
                 let from: TaskStatus = change[0].as_str().unwrap().parse().unwrap();
                 let to: TaskStatus = change[1].as_str().unwrap().parse().unwrap();
@@ -593,7 +597,7 @@ fn check_history(store: &mut dyn Store) -> TestCaseResult {
         } else {
             serde_json::to_value(tx.workflow_get(&id.parse().unwrap()).unwrap().unwrap()).unwrap()
         };
-        prop_assert_eq!(stored, Value::Object(row), "the history of {} does not give what is stored", id);
+        prop_assert_eq!(stored, Value::Object(row), "replaying the history of {} does not give the stored row", id);
     }
     Ok(())
 }
@@ -612,7 +616,7 @@ fn is_acyclic(edges: &[(&TaskId, &TaskId)]) -> bool {
 
 fn all_agree(steps: &[(usize, Step)], postgres: Option<PostgresStore>) -> TestCaseResult {
     let clock = Arc::new(AtomicI64::new(1_000_000));
-    // In memory where that is possible: a thousand steps, and each would wait for the disk.
+    // In memory where possible: a thousand steps would each wait for the disk.
     let memory = std::path::Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     let dir = tempfile::tempdir_in(base).unwrap();
@@ -629,12 +633,12 @@ fn all_agree(steps: &[(usize, Step)], postgres: Option<PostgresStore>) -> TestCa
             clock.fetch_add(i64::try_from(*millis).unwrap(), Ordering::Relaxed);
         }
         let mut choice = choice(&mut *stores[0]);
-        // Most of what is written about a task is written by whoever holds it.
+        // In most steps the agent that holds a task writes to it.
         let mut agent = *agent;
         let mut step = step.clone();
         if agent >= AGENTS.len() {
             agent %= AGENTS.len();
-            choice.tasks.sort_by_key(|seen| seen.holder.is_none());
+            choice.tasks.sort_by_key(|task| task.holder.is_none());
             if let Step::Checkpoint { task, .. }
             | Step::Done { task, .. }
             | Step::Fail { task, .. }
@@ -643,7 +647,7 @@ fn all_agree(steps: &[(usize, Step)], postgres: Option<PostgresStore>) -> TestCa
             | Step::Ask(task) = &mut step
             {
                 *task %= 3;
-                agent = choice.tasks.get(*task).and_then(|seen| seen.holder).unwrap_or(agent);
+                agent = choice.tasks.get(*task).and_then(|task| task.holder).unwrap_or(agent);
             }
         }
         let step = &step;
@@ -665,7 +669,7 @@ fn all_agree(steps: &[(usize, Step)], postgres: Option<PostgresStore>) -> TestCa
         for other in &answers[1..] {
             prop_assert_eq!(&answers[0], other, "step {}: {:?}", number, step);
         }
-        // 3: nothing is accepted from a former holder.
+        // 3: a write with the epoch of a former holder is refused.
         let lag = match step {
             Step::Checkpoint { task, lag } | Step::Done { task, lag, .. } | Step::Fail { task, lag, .. } => {
                 (*task, *lag)
@@ -673,11 +677,11 @@ fn all_agree(steps: &[(usize, Step)], postgres: Option<PostgresStore>) -> TestCa
             Step::Release { task, lag, force: false } => (*task, *lag),
             _ => (0, 0),
         };
-        let had_epoch = choice.tasks.get(lag.0).is_some_and(|seen| seen.epoch.is_some());
+        let had_epoch = choice.tasks.get(lag.0).is_some_and(|task| task.epoch.is_some());
         if let (1, true, Some(Ok(answer))) = (lag.1, had_epoch, &answers[0]) {
             prop_assert!(false, "{:?} was accepted: {}", step, answer);
         }
-        // 3: nor from anybody who does not hold it.
+        // 3: a write of an agent that does not hold the task is refused.
         if let (
             Step::Checkpoint { task, .. }
             | Step::Done { task, .. }
@@ -687,12 +691,12 @@ fn all_agree(steps: &[(usize, Step)], postgres: Option<PostgresStore>) -> TestCa
             Some(Ok(answer)),
         ) = (step, &answers[0])
         {
-            // Whoever finished it may say so again.
+            // The agent that finished a task may repeat the request.
             let is_again = matches!(step, Step::Done { .. }) && choice.tasks[*task].holder.is_none();
             let is_holder = choice.tasks[*task].holder == Some(agent);
             prop_assert!(is_holder || is_again, "{:?} was accepted: {}", step, answer);
         }
-        // 4: whoever shows that he is there holds what he holds for its whole time.
+        // 4: a claim or checkpoint renews the lease for its whole duration.
         if let (Step::Claim(task) | Step::Checkpoint { task, .. }, Some(Ok(_))) = (step, &answers[0]) {
             let mut tx = stores[1].begin_read().unwrap();
             let lease = tx.lease_get(choice.tasks[*task].id.as_str()).unwrap().unwrap();
@@ -700,7 +704,7 @@ fn all_agree(steps: &[(usize, Step)], postgres: Option<PostgresStore>) -> TestCa
             prop_assert!(lease.expires_at.as_millis() >= until, "{:?} did not renew", step);
         }
         for store in &mut stores {
-            engine::write(&mut **store, &caller(3), &mut Counter(7), Some(&format!("settle {number}")), ExpireDue {})
+            engine::write(&mut **store, &caller(3), &mut Counter(7), Some(&format!("expire {number}")), ExpireDue {})
                 .unwrap();
         }
         let states: Vec<_> = stores.iter_mut().map(|store| dump(&mut **store, past.seen)).collect();
@@ -726,7 +730,7 @@ proptest! {
     }
 }
 
-/// Fewer and shorter: every step is several conversations with a server.
+/// Fewer and shorter cases, because every step takes several round trips to a server.
 #[test]
 fn random_work_is_the_same_on_postgres() {
     let server = Postgres::start(&[]);

@@ -1,4 +1,4 @@
-//! Many connections that claim at once.
+//! Concurrent claims on many connections.
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Bench, Result, caller, checkpoint, fill, print_row};
 
-/// Claims for some seconds on every connection, each time as another agent, and prints how often one task was claimed
-/// twice.
+/// Claims for some seconds on every connection, each time as another agent, and prints how often a task was claimed twice.
 pub(crate) fn claim(url: &str, connections: u32, seconds: u64) -> Result {
     let barrier = Barrier::new(usize::try_from(connections)?);
     let start = Instant::now();
@@ -33,8 +32,8 @@ pub(crate) fn claim(url: &str, connections: u32, seconds: u64) -> Result {
     Ok(())
 }
 
-/// Claims, notes and finishes for some seconds, as one of many processes. Says when it could begin, and begins when its
-/// input ends.
+/// Claims, checkpoints and finishes tasks for some seconds, as one of many processes. Prints a line when it is ready, and
+/// starts when its input ends.
 pub(crate) fn mix(store: &str, agent: &str, seconds: u64) -> Result {
     let mut bench = Bench::open(store)?;
     bench.caller = caller(agent);

@@ -1,6 +1,6 @@
-//! Stores of any size, made by SQL that both databases understand.
+//! Fills stores of any size with SQL that both databases understand.
 //!
-//! Numbers have seven digits, so that a text in which one stands can be told apart from all others.
+//! Numbers have seven digits, so that `script.rs` can recognize them in a text.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::{Bench, Result, is_url};
 pub(crate) const REPOSITORY: &str = "rp_bench0000000";
 pub(crate) const WORKTREE: &str = "wt_bench0000000";
 
-/// The number before that of the first task that can be claimed.
+/// The number before that of the first claimable task.
 pub(crate) const BEFORE: u32 = 3_000_000;
-/// How many tasks a workflow has.
-const PLANNED: u32 = 100;
+/// The number of tasks of a workflow.
+const TASKS_PER_WORKFLOW: u32 = 100;
 
-/// Fills a store with tasks, of which some can be claimed and the others are completed.
+/// Fills a store with tasks: some are claimable, the others are completed.
 pub(crate) fn fill(store: &str, tasks: u32, pending: u32) -> Result {
-    // The worktree becomes known.
+    // Registers the worktree.
     Bench::open(store)?.write(Heartbeat { task: None, workflow: None, epoch: None })?;
     let (first, last) = (BEFORE + 1 - (tasks - pending), BEFORE + pending);
     let sql = statements(first, last);
@@ -34,7 +34,7 @@ pub(crate) fn fill(store: &str, tasks: u32, pending: u32) -> Result {
     Ok(())
 }
 
-/// Fills a store, unless it has enough that can be claimed from an earlier run.
+/// Fills a store, unless it still has enough claimable tasks from an earlier run.
 pub(crate) fn refill(store: &str, tasks: u32, wanted: u32) -> Result {
     if !is_url(store) {
         let path = Path::new(store);
@@ -52,7 +52,7 @@ pub(crate) fn refill(store: &str, tasks: u32, wanted: u32) -> Result {
     fill(store, tasks, (tasks / 20).max(wanted * 2).min(tasks))
 }
 
-/// Makes agents known, one for every number after [`BEFORE`].
+/// Registers agents, one for every number after [`BEFORE`].
 pub(crate) fn agents(url: &str, count: u32) -> Result {
     let (mut client, schema) = connect(url)?;
     client.batch_execute(&format!(
@@ -67,20 +67,20 @@ pub(crate) fn agents(url: &str, count: u32) -> Result {
     Ok(())
 }
 
-/// Connects behind the store's back. Returns the schema, too.
+/// Connects to the database directly. Returns the schema, too.
 pub(crate) fn connect(url: &str) -> Result<(Client, String)> {
     let (server, schema) = url.rsplit_once("?schema=").ok_or("the URL names no schema")?;
     Ok((Client::connect(server, NoTls)?, schema.to_owned()))
 }
 
-/// When everything happened.
+/// The time of all rows.
 const TIME: &str = "1700000000000";
 
 fn statements(first: u32, last: u32) -> String {
     let numbers = |first: u32, last: u32| {
         format!("WITH RECURSIVE numbers (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM numbers WHERE n < {last})")
     };
-    let (all, workflows) = (numbers(first, last), numbers(first / PLANNED, last / PLANNED));
+    let (all, workflows) = (numbers(first, last), numbers(first / TASKS_PER_WORKFLOW, last / TASKS_PER_WORKFLOW));
     let pending = numbers(BEFORE + 1, last);
     let is_done = format!("n <= {BEFORE}");
     let description = "Find out what is slow, make it fast, and show that it is. ".repeat(4);
@@ -88,14 +88,14 @@ fn statements(first: u32, last: u32) -> String {
         "INSERT INTO workflows (id, name, source, status, config, worktree_id, created_at, updated_at)
         {workflows}
         SELECT 'wf_0000' || (5000000 + n) || '0', 'workflow ' || n, 'prompt',
-            CASE WHEN n < {BEFORE} / {PLANNED} THEN 'completed' ELSE 'in_progress' END, '{{}}', '{WORKTREE}', {TIME}, {TIME}
+            CASE WHEN n < {BEFORE} / {TASKS_PER_WORKFLOW} THEN 'completed' ELSE 'in_progress' END, '{{}}', '{WORKTREE}', {TIME}, {TIME}
         FROM numbers;
         INSERT INTO tasks (id, workflow_id, name, description, status, sequence, priority, plan, acceptance, context,
             context_from, capabilities, files, attempts, max_attempts, backoff_ms, needs_evidence, outcome, worktree_id,
             created_at, updated_at, queued_at, finished_at)
         {all}
-        SELECT 'tk_00000' || n, 'wf_0000' || (5000000 + n / {PLANNED}) || '0', 'task ' || n, '{description}',
-            CASE WHEN {is_done} THEN 'completed' ELSE 'pending' END, n % {PLANNED}, 2, '{{}}', '[]', '{{}}', '[]', '[]',
+        SELECT 'tk_00000' || n, 'wf_0000' || (5000000 + n / {TASKS_PER_WORKFLOW}) || '0', 'task ' || n, '{description}',
+            CASE WHEN {is_done} THEN 'completed' ELSE 'pending' END, n % {TASKS_PER_WORKFLOW}, 2, '{{}}', '[]', '{{}}', '[]', '[]',
             '[]', 0, 3, 1000, 0, CASE WHEN {is_done} THEN 'done' END, '{WORKTREE}', {TIME}, {TIME}, {TIME} + n,
             CASE WHEN {is_done} THEN {TIME} END
         FROM numbers;

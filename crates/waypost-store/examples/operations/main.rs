@@ -1,5 +1,5 @@
-//! Runs operations of the engine on a store, in this process, and prints what each took. `cargo xtask bench store`
-//! measures with it.
+//! Runs operations of the engine on a store, in this process, and prints the time of each. `cargo xtask bench store` uses
+//! it.
 //!
 //! A store is a path or a PostgreSQL URL. A line is a name, the nanoseconds of all together, and those of each.
 #![expect(clippy::print_stdout, reason = "it is a program")]
@@ -60,9 +60,9 @@ fn main() -> Result {
     }
 }
 
-/// Says where a server of our own is, and the URL of a new schema for every line that comes. Ends with the input.
+/// Starts a server, prints its directory, and prints the URL of a new schema for every line of input. Ends with the input.
 fn server() -> Result {
-    // What begins an entry of the log, so that a statement of many lines is one.
+    // A prefix marks the start of a log entry, so that a statement of many lines is one entry.
     let server = Postgres::start(&[&format!("log_line_prefix = '{}'", script::ENTRY)]);
     println!("{}", server.dir().display());
     for line in std::io::stdin().lines() {
@@ -72,7 +72,7 @@ fn server() -> Result {
     Ok(())
 }
 
-/// Does what agents do, one after the other in every round.
+/// Runs the typical operations of agents, one after the other in every round.
 fn run(store: &str, rounds: u32) -> Result {
     let mut bench = Bench::open(store)?;
     let mut rows = Rows::default();
@@ -102,7 +102,7 @@ fn run(store: &str, rounds: u32) -> Result {
     Ok(())
 }
 
-/// Claims in stores of several sizes, in turn.
+/// Claims in stores of several sizes, alternating between them.
 fn grow(rounds: u32, stores: &[&str]) -> Result {
     let mut benches = Vec::new();
     for pair in stores.chunks(2) {
@@ -110,7 +110,7 @@ fn grow(rounds: u32, stores: &[&str]) -> Result {
         let tasks = tasks.parse()?;
         fill::refill(store, tasks, rounds)?;
         let mut bench = Bench::open(store)?;
-        // What others find prepared, all of them do.
+        // A warm-up, so that all stores have prepared their statements.
         let claimed = bench.claim()?;
         bench.finish(claimed.task.task.id.as_str(), Some(claimed.lease.epoch))?;
         benches.push((format!("claim, {tasks} tasks"), bench));
@@ -151,7 +151,7 @@ fn context(store: &str, checkpoints: u32, rounds: u32) -> Result {
     Ok(())
 }
 
-/// A store, and who uses it.
+/// A store and its caller.
 struct Bench {
     store: Box<dyn Store>,
     caller: Caller,
@@ -192,7 +192,7 @@ fn is_url(store: &str) -> bool {
     store.starts_with("postgres://")
 }
 
-/// Returns somebody in the one worktree of all this.
+/// Returns a caller in the one worktree of the benchmark.
 fn caller(agent: &str) -> Caller {
     let repository_id = fill::REPOSITORY.parse().expect("an id");
     let repository = Repository {
@@ -232,7 +232,7 @@ fn create(name: &str) -> CreateWorkflow {
     }
 }
 
-/// Returns a plan in which every other task waits for the one before it.
+/// Returns a plan in which every second task depends on the one before it.
 fn plan() -> Plan {
     let task = |number: u32| PlannedTask {
         name: format!("task {number}"),
@@ -275,7 +275,7 @@ fn message() -> SendMessage {
     }
 }
 
-/// What was timed, by name, in the order of the first time.
+/// Measured times by name, in the order of the first measurement.
 #[derive(Default)]
 struct Rows(Vec<(String, Vec<Duration>)>);
 
@@ -313,7 +313,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Random bytes, which differ from run to run, because stores are kept.
+/// Random bytes from the system, which differ between runs, because stores are kept.
 struct SystemEntropy(std::fs::File);
 
 impl SystemEntropy {

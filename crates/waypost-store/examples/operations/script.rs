@@ -1,7 +1,7 @@
-//! A claim as a script for pgbench: the very statements that the server was sent for one, as its log has them.
+//! A claim as a script for pgbench: the statements that the server received for one claim, taken from its log.
 //!
-//! Whatever changes from claim to claim changes in the script, too: task and agent have one number, which counts up, and
-//! the workflow's follows from it. Statements that we send in one round trip are sent in one by pgbench.
+//! Values that differ between claims are variables of the script: task and agent have one number, which counts up, and
+//! the workflow's number follows from it. pgbench sends the statements of one round trip together, too.
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -9,10 +9,10 @@ use std::path::Path;
 
 use crate::{Bench, Result, caller, fill};
 
-/// What every entry of the server's log begins with.
+/// The prefix of every entry of the server's log.
 pub(crate) const ENTRY: &str = "@@ ";
 
-/// Claims once, and prints what was sent.
+/// Claims once, and prints the statements as a script.
 pub(crate) fn print(url: &str, server: &Path) -> Result {
     let (mut client, _) = fill::connect(url)?;
     let mut log = std::fs::File::open(server.join("log"))?;
@@ -33,10 +33,10 @@ pub(crate) fn print(url: &str, server: &Path) -> Result {
     Ok(())
 }
 
-/// A statement that was sent, its parameters written into it.
+/// A statement that was sent, with its parameters inserted.
 struct Sent {
     text: String,
-    /// Whether it was sent as text, with others maybe, and not prepared.
+    /// Whether it was sent as text, maybe together with others, and not prepared.
     is_simple: bool,
 }
 
@@ -74,7 +74,7 @@ fn sent(log: &str) -> Result<Vec<Sent>> {
         } else if let Some(text) = entry.strip_prefix("DETAIL:  parameters: ") {
             let last = all.last_mut().ok_or("parameters of nothing")?;
             if last.text.trim_start().starts_with("INSERT INTO events") {
-                // The number of an event counts up, too.
+                // The sequence of an event counts up, too.
                 last.text = last.text.replace("$1,", "1000000 + :n,");
             }
             last.text = with_parameters(&last.text, &parameters(text));
@@ -95,7 +95,7 @@ fn parameters(mut text: &str) -> Vec<String> {
     all
 }
 
-/// Returns where a quoted text ends; two quotes in a row are one of the text.
+/// Returns the end of a quoted text. Two quotes in a row are an escaped quote.
 fn end_of_quote(text: &str) -> usize {
     let mut at = 0;
     while let Some(next) = text[at..].find('\'') {
@@ -108,7 +108,7 @@ fn end_of_quote(text: &str) -> usize {
     text.len()
 }
 
-/// Writes parameters into a statement, the last first: `$1` is the beginning of `$10`.
+/// Inserts parameters into a statement, the last one first: `$1` is a prefix of `$10`.
 fn with_parameters(text: &str, parameters: &[String]) -> String {
     let mut text = text.to_owned();
     for (at, value) in parameters.iter().enumerate().rev() {
@@ -117,9 +117,9 @@ fn with_parameters(text: &str, parameters: &[String]) -> String {
     text
 }
 
-/// Lets what is different in each claim be so, and keeps pgbench from seeing variables where there are none.
+/// Replaces values that differ between claims by variables, and escapes text that pgbench would take for variables.
 fn varying(value: &str) -> String {
-    // A number is not put together from texts.
+    // A number cannot be concatenated from texts.
     if value.trim_matches('\'').bytes().all(|byte| byte.is_ascii_digit()) {
         return value.to_owned();
     }

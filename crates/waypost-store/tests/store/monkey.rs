@@ -1,4 +1,4 @@
-//! Many writers while the server crashes again and again: what was acknowledged is there, once.
+//! Many writers on a server that crashes repeatedly: every acknowledged write is stored exactly once.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -19,7 +19,7 @@ const WRITES: usize = 40;
 const CRASHES: usize = 6;
 
 #[test]
-fn f33_every_acknowledged_write_is_there_once_whatever_happens_to_the_server() {
+fn f33_every_acknowledged_write_is_stored_exactly_once_although_the_server_crashes() {
     let server = Postgres::start(&[]);
     let url = server.url();
     let options = Options { patience: Duration::from_mins(1) };
@@ -44,7 +44,7 @@ fn f33_every_acknowledged_write_is_there_once_whatever_happens_to_the_server() {
             })
             .collect();
         for _ in 0..CRASHES {
-            // In the middle of their work, and not in a pause.
+            // Crashes while the writers are busy.
             progress.iter().take(WRITERS * WRITES / (CRASHES + 2)).for_each(drop);
             server.crash();
         }
@@ -59,13 +59,13 @@ fn f33_every_acknowledged_write_is_there_once_whatever_happens_to_the_server() {
             assert_eq!(event.sequence, expected, "the history has no gaps");
             *times.entry(event.subject.as_str()).or_insert(0) += 1;
         }
-        assert!(times.values().all(|times| *times == 1), "{times:?}; {unknown} answers were lost");
+        assert!(times.values().all(|times| *times == 1), "{times:?}; {unknown} outcomes were unknown");
         assert_eq!(u64::try_from(times.len()).unwrap(), total);
-        assert_eq!(tx.lease_get("it").unwrap().map(|lease| lease.epoch), Some(total), "each grant had its epoch");
+        assert_eq!(tx.lease_get("it").unwrap().map(|lease| lease.epoch), Some(total), "each grant has its own epoch");
     });
 }
 
-/// Asks until there is an answer. Returns how often it was not known whether it had happened.
+/// Repeats a write until it succeeds. Returns how often its outcome was unknown.
 fn write_once(store: &mut dyn Store, world: &World, key: &str) -> usize {
     let mut unknown = 0;
     loop {
@@ -77,7 +77,7 @@ fn write_once(store: &mut dyn Store, world: &World, key: &str) -> usize {
     }
 }
 
-/// An effect, and the answer that keeps it from happening again.
+/// Writes an event and a lease together with the saved answer that makes a repetition a no-op.
 fn try_to_write(store: &mut dyn Store, world: &World, key: &str) -> Result<(), Error> {
     let mut tx = store.begin_write()?;
     if tx.answer_get(key)?.is_some() {

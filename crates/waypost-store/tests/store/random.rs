@@ -1,4 +1,4 @@
-//! The same random history in a store and in the reference; then every question gets the same answer.
+//! The same random writes to a store and to the reference; then every query returns the same result.
 
 use waypost_core::model::{
     CandidateQuery, EventQuery, JobQuery, JobStatus, TaskStatus, WorkflowQuery, WorkflowStatus, WorkspaceQuery, kind,
@@ -9,17 +9,17 @@ use crate::rows::{Dice, World};
 use crate::{read, reference, write};
 
 const ROUNDS: u64 = 6;
-/// How many rows a round puts, and how many questions it asks.
+/// The number of writes of a round, and the number of queries.
 const STEPS: usize = 60;
 
-pub(crate) fn every_verb_answers_as_the_reference_does(store: &mut dyn Store) {
+pub(crate) fn every_query_returns_the_same_as_the_reference(store: &mut dyn Store) {
     let mut model = reference();
     let mut world = World::small(&mut Dice::new(7));
     for store in [&mut *store, &mut model] {
         write(store, |tx| world.put(tx));
     }
     for seed in 1..=ROUNDS {
-        // The same dice twice: both stores are asked for the same.
+        // The same seed twice, so that both stores get the same writes.
         let before = world.clone();
         for (store, world) in [(&mut *store, &mut before.clone()), (&mut model, &mut world)] {
             let mut dice = Dice::new(seed);
@@ -27,9 +27,9 @@ pub(crate) fn every_verb_answers_as_the_reference_does(store: &mut dyn Store) {
         }
         for step in 0..STEPS {
             let number = seed * 1_000 + u64::try_from(step).unwrap();
-            let found = read(store, |tx| ask(tx, &world, &mut Dice::new(number)));
-            let expected = read(&mut model, |tx| ask(tx, &world, &mut Dice::new(number)));
-            assert_eq!(found, expected, "seed {seed}, question {step}");
+            let found = read(store, |tx| query(tx, &world, &mut Dice::new(number)));
+            let expected = read(&mut model, |tx| query(tx, &world, &mut Dice::new(number)));
+            assert_eq!(found, expected, "seed {seed}, query {step}");
         }
     }
 }
@@ -114,8 +114,8 @@ fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
     }
 }
 
-/// Asks one question and returns the answer as text.
-fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
+/// Runs a random query and returns the result as text.
+fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
     let limit = dice.pick(&[0, 1, 3, 1_000, u32::MAX]);
     let moment = dice.moment();
     let (task, workflow) = (dice.pick(&world.tasks), dice.pick(&world.workflows));
@@ -191,7 +191,7 @@ fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
                 message.map(|message| tx.message_list_thread(&message.thread).unwrap()),
             )
         }
-        23..=25 => ask_about_jobs(tx, world, dice, limit),
+        23..=25 => query_jobs(tx, world, dice, limit),
         _ => {
             let name = world.templates.first().map(|template| template.name.clone()).filter(|name| !name.is_empty());
             let answer = world.answers.last();
@@ -205,8 +205,8 @@ fn ask(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
     }
 }
 
-/// Asks about jobs and workspaces.
-fn ask_about_jobs(tx: &mut dyn Tx, world: &World, dice: &mut Dice, limit: u32) -> String {
+/// Queries jobs and workspaces.
+fn query_jobs(tx: &mut dyn Tx, world: &World, dice: &mut Dice, limit: u32) -> String {
     let query = JobQuery {
         task_id: dice.maybe(|dice| dice.pick(&world.tasks).id),
         status: dice.maybe(|dice| dice.pick(JobStatus::ALL)),

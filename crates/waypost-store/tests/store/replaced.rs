@@ -1,4 +1,4 @@
-//! A SQLite store whose file is moved away, deleted or replaced while it is open.
+//! A SQLite store whose file is moved, deleted or replaced while it is open.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ fn open(path: &Path) -> SqliteStore {
     SqliteStore::open(path, Options::default(), Box::new(clock())).unwrap()
 }
 
-/// Makes a store with some events in it.
-fn made(dir: &Path, events: u64) -> SqliteStore {
+/// Creates a store with some events.
+fn create(dir: &Path, events: u64) -> SqliteStore {
     let mut store = open(&dir.join("state.db"));
     let world = World::small(&mut Dice::new(1));
     write(&mut store, |tx| world.put(tx));
@@ -51,9 +51,9 @@ fn move_files(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_store_that_is_moved_away_is_neither_read_nor_written_nor_made_again() {
+fn a_store_that_was_moved_is_neither_read_nor_written_nor_created_again() {
     let (_root, dir, away) = dirs();
-    let mut store = made(&dir, 3);
+    let mut store = create(&dir, 3);
     let count = events(&mut store);
     move_files(&dir, &away);
     assert_eq!(store.begin_read().err().unwrap().kind(), Kind::Unavailable);
@@ -71,9 +71,9 @@ fn a_store_that_is_moved_away_is_neither_read_nor_written_nor_made_again() {
 }
 
 #[test]
-fn a_store_that_is_replaced_is_opened_again() {
+fn a_store_that_was_replaced_is_opened_again() {
     let (root, dir, other) = dirs();
-    let (mut store, few) = (made(&dir, 9), events(&mut made(&other, 1)));
+    let (mut store, few) = (create(&dir, 9), events(&mut create(&other, 1)));
     let away = root.path().join("away");
     fs::create_dir(&away).unwrap();
     move_files(&dir, &away);
@@ -86,7 +86,7 @@ fn a_store_that_is_replaced_is_opened_again() {
 #[test]
 fn a_link_that_leads_to_another_store_is_followed() {
     let (root, dir, other) = dirs();
-    let (many, few) = (events(&mut made(&dir, 9)), events(&mut made(&other, 1)));
+    let (many, few) = (events(&mut create(&dir, 9)), events(&mut create(&other, 1)));
     let link = root.path().join("link");
     std::os::unix::fs::symlink(&dir, &link).unwrap();
     let mut store = open(&link.join("state.db"));
@@ -99,9 +99,9 @@ fn a_link_that_leads_to_another_store_is_followed() {
 }
 
 #[test]
-fn a_commit_into_a_file_that_was_moved_away_is_not_acknowledged() {
+fn a_commit_into_a_file_that_was_moved_is_not_acknowledged() {
     let (_root, dir, away) = dirs();
-    let mut store = made(&dir, 1);
+    let mut store = create(&dir, 1);
     let world = World::small(&mut Dice::new(1));
     let mut tx = store.begin_write().unwrap();
     tx.event_append(&world.event(&mut Dice::new(2))).unwrap();

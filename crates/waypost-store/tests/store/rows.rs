@@ -1,4 +1,4 @@
-//! Rows drawn at random, with the values that break things: empty, huge, negative, and every odd character.
+//! Random rows with edge-case values: empty, huge, negative, and unusual characters.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use waypost_core::model::{
 };
 use waypost_core::time::Timestamp;
 
-/// Numbers from a seed, the same each time.
+/// A deterministic random number generator.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -69,7 +69,7 @@ impl Dice {
         self.pick(&odd).to_owned()
     }
 
-    /// A text that is not among the others.
+    /// Returns a text that is unique with high probability.
     fn name(&mut self) -> String {
         let number = self.roll(usize::from(u16::MAX));
         format!("{}{number}", self.pick(&["x", "X", "é", "_", "-", " ", "日"]))
@@ -83,7 +83,7 @@ impl Dice {
         self.pick(&[0, 1, 600_000, i64::MAX.cast_unsigned()])
     }
 
-    /// A moment: mostly one of a few, so that some are equal.
+    /// Returns one of a few times, so that some are equal.
     pub(crate) fn moment(&mut self) -> Timestamp {
         let millis = [i64::MIN, -1, 0, 1, 2, 3, 1_000, 1_767_225_600_000, i64::MAX];
         Timestamp::from_millis(self.pick(&millis))
@@ -110,7 +110,7 @@ impl Entropy for Dice {
     }
 }
 
-/// Rows that refer to each other, as they were last put.
+/// Rows that refer to each other, as they were last written.
 #[derive(Clone, Default)]
 pub(crate) struct World {
     pub(crate) repositories: Vec<Repository>,
@@ -158,7 +158,7 @@ impl World {
 
     pub(crate) fn event(&self, dice: &mut Dice) -> NewEvent {
         NewEvent {
-            // A store's time does not go back, and the reference is compared by it.
+            // A store's time does not go back, and the comparison with the reference includes it.
             time: Timestamp::from_millis(1_000),
             actor: dice.text(),
             worktree_id: self.worktree_id(dice),
@@ -434,7 +434,7 @@ impl World {
         }
     }
 
-    /// One row of each kind that others refer to.
+    /// Returns one row of each kind that others refer to.
     pub(crate) fn small(dice: &mut Dice) -> World {
         let mut world = World::default();
         world.repositories.push(World::repository(dice));
@@ -447,7 +447,7 @@ impl World {
         world
     }
 
-    /// Puts what [`World::small`] has.
+    /// Writes the rows of [`World::small`].
     pub(crate) fn put(&self, tx: &mut dyn waypost_core::store::Tx) {
         self.repositories.iter().for_each(|row| tx.repository_put(row).unwrap());
         self.worktrees.iter().for_each(|row| tx.worktree_put(row).unwrap());

@@ -1,4 +1,4 @@
-//! Both databases have the same tables, and their lists of words are those of the code.
+//! Both databases have the same schema, and their enum constraints match the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,19 @@ use waypost_store::{postgres, sqlite};
 use crate::rows::{Dice, World};
 use crate::{clock, write};
 
-/// A store's schema, in words that are the same for all databases.
+/// A store's schema, in a form that is the same for all databases.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Schema {
-    /// Table and column, with the type and whether it may be empty.
+    /// Table and column, with the type and whether it may be NULL.
     columns: BTreeMap<(String, String), (String, bool)>,
     /// Tables with the columns of their unique keys.
     keys: BTreeSet<(String, Vec<String>)>,
     /// Tables and columns that refer to tables.
     references: BTreeSet<(String, String, String)>,
-    /// The words that a column is limited to.
+    /// The values that an enum column permits.
     words: BTreeMap<(String, String), Vec<String>>,
 }
 
-/// The tables as one of the databases has them, and whether they are the same ones.
 fn of_sqlite() -> Schema {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
@@ -61,7 +60,7 @@ fn of_sqlite() -> Schema {
     ) {
         schema.keys.insert((row[0].clone(), row[1].split(',').map(str::to_owned).collect()));
     }
-    // The keys that have no index, because they are the row's number.
+    // These keys are the row id and have no index.
     schema.keys.insert(("events".to_owned(), vec!["sequence".to_owned()]));
     schema.keys.insert(("store_state".to_owned(), vec!["id".to_owned()]));
     for row in rows(
@@ -76,7 +75,7 @@ fn of_sqlite() -> Schema {
     for row in rows(&format!("SELECT t.name, t.sql FROM sqlite_schema AS t WHERE {is_table}"), 2) {
         for line in row[1].lines().filter(|line| line.contains(" CHECK (") && line.contains(" IN ('")) {
             let column = line.split_whitespace().next().unwrap().to_owned();
-            // The word lists, and not the rules that depend on other columns.
+            // Only enum constraints, not those that depend on other columns.
             if line.contains(&format!("CHECK ({column} IN (")) {
                 schema.words.insert((row[0].clone(), column), quoted(line));
             }
@@ -136,7 +135,7 @@ fn of_postgres() -> Schema {
     schema
 }
 
-/// Returns what stands in single quotes.
+/// Returns the texts in single quotes.
 fn quoted(text: &str) -> Vec<String> {
     text.split('\'').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -152,7 +151,7 @@ fn c1_both_databases_have_the_same_schema() {
 }
 
 #[test]
-fn lists_of_words_are_those_of_the_code() {
+fn the_values_of_enum_columns_match_the_code() {
     fn words<T: Copy>(all: &[T], text: fn(T) -> &'static str) -> Vec<String> {
         all.iter().map(|word| text(*word).to_owned()).collect()
     }
@@ -180,7 +179,7 @@ fn lists_of_words_are_those_of_the_code() {
 }
 
 #[test]
-fn history_cannot_be_rewritten_even_in_sql() {
+fn history_cannot_be_changed_even_with_sql() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
     let mut store = SqliteStore::open(&path, sqlite::Options::default(), Box::new(clock())).unwrap();
@@ -200,14 +199,14 @@ fn history_cannot_be_rewritten_even_in_sql() {
 }
 
 #[test]
-fn the_log_stays_short_whoever_writes() {
+fn the_log_stays_short_for_short_and_long_lived_processes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
     let open = || SqliteStore::open(&path, sqlite::Options::default(), Box::new(clock())).unwrap();
     let world = World::small(&mut Dice::new(1));
     write(&mut open(), |tx| world.put(tx));
     let log = || std::fs::metadata(dir.path().join("state.db-wal")).map_or(0, |log| log.len());
-    // Somebody else has it open, so that it does not go by itself.
+    // Another connection keeps the store open, so that SQLite does not delete the log on close.
     let _other = open();
     let append = |store: &mut SqliteStore| {
         write(store, |tx| tx.event_append(&world.event(&mut Dice::new(2))).unwrap());
@@ -215,9 +214,9 @@ fn the_log_stays_short_whoever_writes() {
     };
     for _ in 0..40 {
         let length = append(&mut open());
-        assert!(length < 80 * 4_200, "after one write of many: {length}");
+        assert!(length < 80 * 4_200, "after a write of a short-lived process: {length}");
     }
-    let mut often = open();
-    let longest = (0..1_000).map(|_| append(&mut often)).max().unwrap();
-    assert!((100 * 4_096..300 * 4_200).contains(&longest), "while it is kept open: {longest}");
+    let mut long_lived = open();
+    let longest = (0..1_000).map(|_| append(&mut long_lived)).max().unwrap();
+    assert!((100 * 4_096..300 * 4_200).contains(&longest), "while a process keeps it open: {longest}");
 }

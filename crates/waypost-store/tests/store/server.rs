@@ -1,4 +1,4 @@
-//! What a store on a server has of its own: opening, turns, lost connections, news, and a safe way there.
+//! Tests of the PostgreSQL backend: opening, locking, lost connections, notifications, timeouts and TLS.
 
 use std::path::Path;
 use std::process::Command;
@@ -27,8 +27,8 @@ fn open(url: &str) -> Result<PostgresStore, Error> {
     PostgresStore::open(url, Options::default())
 }
 
-/// Returns a connection for looking behind the store's back, and the name of its schema.
-fn behind(url: &str) -> (Client, String) {
+/// Returns a direct connection to the database, and the name of the store's schema.
+fn connect(url: &str) -> (Client, String) {
     let (server, schema) = url.rsplit_once("?schema=").unwrap();
     (Client::connect(server, NoTls).unwrap(), schema.to_owned())
 }
@@ -45,17 +45,17 @@ fn append(store: &mut dyn Store, world: &World) -> u64 {
     write(store, |tx| tx.event_append(&world.event(&mut Dice::new(1))).unwrap())
 }
 
-/// Ends all sessions that look like this in the middle of whatever they do.
+/// Terminates all sessions of the program that match a condition. Returns their number.
 fn terminate(url: &str, condition: &str) -> i64 {
     let sessions = format!(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
         WHERE pid <> pg_backend_pid() AND application_name LIKE 'way, process %' AND ({condition})"
     );
-    behind(url).0.query_one(&sessions, &[]).unwrap().get(0)
+    connect(url).0.query_one(&sessions, &[]).unwrap().get(0)
 }
 
 #[test]
-fn p33_many_open_a_new_schema_at_once() {
+fn p33_many_processes_can_open_a_new_schema_at_once() {
     let url = &postgres_url();
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -72,7 +72,7 @@ fn p33_many_open_a_new_schema_at_once() {
 fn p33_a_newer_schema_is_refused_with_both_versions() {
     let url = postgres_url();
     let mut store = open(&url).unwrap();
-    let (mut client, schema) = behind(&url);
+    let (mut client, schema) = connect(&url);
     client.batch_execute(&format!("UPDATE {schema}.about SET version = 99")).unwrap();
     for error in [open(&url).err().unwrap(), store.begin_write().err().unwrap(), store.begin_read().err().unwrap()] {
         assert_eq!(error.kind(), Kind::Unavailable);
@@ -83,20 +83,20 @@ fn p33_a_newer_schema_is_refused_with_both_versions() {
 }
 
 #[test]
-fn a_schema_of_somebody_else_is_refused() {
-    for theirs in
-        ["CREATE TABLE {}.theirs (x int)", "CREATE TABLE {}.about (theirs int)", "CREATE VIEW {}.v AS SELECT 1"]
+fn a_schema_of_another_program_is_refused() {
+    for foreign in
+        ["CREATE TABLE {}.foreign_table (x int)", "CREATE TABLE {}.about (x int)", "CREATE VIEW {}.v AS SELECT 1"]
     {
         let url = postgres_url();
-        let (mut client, schema) = behind(&url);
-        client.batch_execute(&format!("CREATE SCHEMA {schema}; {}", theirs.replace("{}", &schema))).unwrap();
+        let (mut client, schema) = connect(&url);
+        client.batch_execute(&format!("CREATE SCHEMA {schema}; {}", foreign.replace("{}", &schema))).unwrap();
         let error = open(&url).err().unwrap();
         assert_eq!(error.kind(), Kind::Invalid, "{}", error.full_message());
         let tables: i64 = client
             .query_one("SELECT count(*) FROM pg_tables WHERE schemaname = $1 AND tablename = 'events'", &[&schema])
             .unwrap()
             .get(0);
-        assert_eq!(tables, 0, "nothing of ours was left in it");
+        assert_eq!(tables, 0, "no table of the store was left in it");
     }
 }
 
@@ -104,16 +104,16 @@ fn a_schema_of_somebody_else_is_refused() {
 fn t37_a_role_needs_no_more_than_its_own_schema() {
     let server = Postgres::shared();
     let url = server.url();
-    let (mut client, schema) = behind(&url);
+    let (mut client, schema) = connect(&url);
     let role = format!("role_{schema}");
     client.batch_execute(&format!("CREATE ROLE {role} LOGIN")).unwrap();
-    let theirs = url.replace("postgres://postgres@", &format!("postgres://{role}@"));
-    let error = open(&theirs).err().unwrap();
+    let role_url = url.replace("postgres://postgres@", &format!("postgres://{role}@"));
+    let error = open(&role_url).err().unwrap();
     assert_eq!(error.kind(), Kind::Unavailable);
     assert!(error.hints().iter().any(|hint| hint.contains("CREATE SCHEMA")), "{error:?}");
     client.batch_execute(&format!("CREATE SCHEMA {schema} AUTHORIZATION {role}")).unwrap();
-    drop(filled(&theirs));
-    // Somebody who may only look can look.
+    drop(filled(&role_url));
+    // A role with read access can read.
     let reader = format!("reader_{schema}");
     client
         .batch_execute(&format!(
@@ -134,7 +134,7 @@ fn t37_the_settings_of_a_role_or_a_session_change_nothing() {
     let url = server.url();
     let (store, world) = filled(&url);
     drop(store);
-    let (mut client, schema) = behind(&url);
+    let (mut client, schema) = connect(&url);
     let role = format!("odd_{schema}");
     client
         .batch_execute(&format!(
@@ -144,13 +144,13 @@ fn t37_the_settings_of_a_role_or_a_session_change_nothing() {
             ALTER ROLE {role} SET default_transaction_isolation TO 'serializable';
             ALTER ROLE {role} SET default_transaction_read_only TO on;
             CREATE TABLE {schema}.seen (settings text);
-            CREATE FUNCTION {schema}.look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            CREATE FUNCTION {schema}.record() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                 INSERT INTO {schema}.seen SELECT string_agg(name || '=' || current_setting(name), ' ')
                 FROM unnest(ARRAY['search_path', 'synchronous_commit', 'transaction_isolation', 'lock_timeout',
                     'statement_timeout', 'idle_in_transaction_session_timeout', 'client_connection_check_interval'])
                     AS name WHERE current_setting(name, true) IS NOT NULL;
                 RETURN NULL; END $$;
-            CREATE TRIGGER look AFTER INSERT ON {schema}.events EXECUTE FUNCTION {schema}.look();"
+            CREATE TRIGGER record AFTER INSERT ON {schema}.events EXECUTE FUNCTION {schema}.record();"
         ))
         .unwrap();
     let mut store = open(&url.replace("postgres://postgres@", &format!("postgres://{role}@"))).unwrap();
@@ -170,7 +170,7 @@ fn t37_the_settings_of_a_role_or_a_session_change_nothing() {
 }
 
 #[test]
-fn whoever_waits_too_long_for_the_turn_is_told_who_has_it() {
+fn a_timeout_on_the_lock_names_its_holder() {
     let url = postgres_url();
     let (mut holder, world) = filled(&url);
     let mut other = open(&url).unwrap();
@@ -183,11 +183,11 @@ fn whoever_waits_too_long_for_the_turn_is_told_who_has_it() {
     let holder = format!("way, process {}", std::process::id());
     assert!(error.full_message().contains(&holder), "{}", error.full_message());
     tx.commit().unwrap();
-    assert_eq!(append(&mut other, &world), 2, "the same connection goes on");
+    assert_eq!(append(&mut other, &world), 2, "the same connection still works");
 }
 
 #[test]
-fn a_read_sees_one_state() {
+fn a_read_transaction_sees_one_snapshot() {
     let url = postgres_url();
     let (mut store, world) = filled(&url);
     let mut other = open(&url).unwrap();
@@ -202,28 +202,28 @@ fn a_read_sees_one_state() {
 }
 
 #[test]
-fn time_is_that_of_the_server() {
+fn a_store_uses_the_clock_of_the_server() {
     let url = postgres_url();
     let mut store = open(&url).unwrap();
-    let mut client = behind(&url).0;
-    let mut ask = || -> i64 {
+    let mut client = connect(&url).0;
+    let mut server_time = || -> i64 {
         let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         client.query_one(now, &[]).unwrap().get(0)
     };
-    let before = ask();
+    let before = server_time();
     let now = write(&mut store, |tx| tx.now().unwrap()).as_millis();
-    assert!((before..=ask()).contains(&now));
+    assert!((before..=server_time()).contains(&now));
 }
 
 #[test]
-fn f33_a_lost_connection_is_replaced_and_says_what_is_known() {
+fn f33_a_lost_connection_is_replaced_and_the_error_states_the_outcome() {
     let server = Postgres::start(&[]);
     let url = server.url();
     let (mut store, world) = filled(&url);
     let event = world.event(&mut Dice::new(1));
 
     assert_eq!(terminate(&url, "true"), 1);
-    assert_eq!(append(&mut store, &world), 1, "lost while nobody used it");
+    assert_eq!(append(&mut store, &world), 1, "lost between two transactions");
 
     let mut tx = store.begin_write().unwrap();
     terminate(&url, "true");
@@ -236,14 +236,14 @@ fn f33_a_lost_connection_is_replaced_and_says_what_is_known() {
     terminate(&url, "true");
     let error = tx.commit().unwrap_err();
     assert_eq!((error.kind(), error.is_outcome_unknown()), (Kind::Unavailable, true), "{error:?}");
-    assert_eq!(read(&mut store, |tx| tx.event_last().unwrap()), 1, "and here it did not happen");
+    assert_eq!(read(&mut store, |tx| tx.event_last().unwrap()), 1, "the commit had no effect in this case");
 
     server.crash();
-    assert_eq!(append(&mut store, &world), 2, "also after a crash of the server");
+    assert_eq!(append(&mut store, &world), 2, "the connection is replaced after a crash of the server");
 }
 
 #[test]
-fn a_writer_that_dies_passes_its_turn_on() {
+fn the_server_releases_the_lock_of_a_writer_that_dies() {
     let server = Postgres::start(&[]);
     let url = server.url();
     let (mut store, world) = filled(&url);
@@ -255,15 +255,15 @@ fn a_writer_that_dies_passes_its_turn_on() {
 }
 
 #[test]
-fn f36_news_arrive_also_when_nobody_heard_them() {
+fn f36_a_wait_ends_although_the_notification_is_lost() {
     let server = Postgres::start(&[]);
     let url = server.url();
     let (mut store, world) = filled(&url);
     let mut waiting = open(&url).unwrap();
-    // Nothing to hear yet: it returns when time is up, and listens from now on.
+    // There is no event yet: the wait returns when the time is up, and the listener stays connected.
     waiting.wait(0, Duration::from_millis(10)).unwrap();
-    for (sequence, is_deaf) in [(1, false), (2, true), (3, false)] {
-        if is_deaf {
+    for (sequence, loses_listener) in [(1, false), (2, true), (3, false)] {
+        if loses_listener {
             assert_eq!(terminate(&url, "query LIKE 'LISTEN %'"), 1);
         }
         std::thread::scope(|scope| {
@@ -280,13 +280,13 @@ fn f36_news_arrive_also_when_nobody_heard_them() {
     }
 }
 
-/// Opens a store whose requests may take so long.
+/// Opens a store with a timeout for requests.
 fn open_for(url: &str, patience: Duration) -> Result<PostgresStore, Error> {
     PostgresStore::open(url, Options { patience })
 }
 
 #[test]
-fn a_server_that_is_not_there_is_waited_for_until_the_timeout_and_never_shows_the_password() {
+fn opening_retries_an_unavailable_server_until_the_timeout_and_never_shows_the_password() {
     let patience = Duration::from_millis(300);
     for url in ["postgres://me:secret@127.0.0.1:1/way", "postgres://me:secret@%2Fnowhere/way"] {
         let start = Instant::now();
@@ -295,7 +295,7 @@ fn a_server_that_is_not_there_is_waited_for_until_the_timeout_and_never_shows_th
         assert_eq!(error.kind(), Kind::Unavailable);
         assert!(!format!("{error:?} {}", error.full_message()).contains("secret"), "{error:?}");
     }
-    // A wrong name does not become right by waiting.
+    // A wrong database name is not retried.
     let start = Instant::now();
     let url = postgres_url().replace("/postgres?", "/nosuch?");
     assert_eq!(open(&url).err().unwrap().kind(), Kind::Unavailable);
@@ -338,7 +338,7 @@ fn all_attempts_at_a_request_share_one_timeout() {
     bounded("a write", start, &error);
     let start = Instant::now();
     bounded("a read", start, &engine::is_due(&mut store).unwrap_err());
-    // A request that is under way when the server goes.
+    // The server stops during a request.
     server.resume();
     let mut attempts = 0;
     let mut start = Instant::now();
@@ -348,10 +348,10 @@ fn all_attempts_at_a_request_share_one_timeout() {
         start = Instant::now();
         tx.worktree_list()
     });
-    assert_eq!(attempts, 1, "no transaction began without a server");
+    assert_eq!(attempts, 1, "no second transaction began without a server");
     let took = start.elapsed();
     assert_eq!(error.unwrap_err().kind(), Kind::Unavailable);
-    assert!(took < patience * 3, "a request under way took {took:?}");
+    assert!(took < patience * 3, "the request took {took:?}");
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn a_request_to_a_frozen_server_ends_soon_after_its_deadline() {
         let took = start.elapsed();
         assert!(took < patience + Duration::from_secs(2), "{what} took {took:?}: {}", error.full_message());
     };
-    // It is not asked again for a moment, so that further requests of the same command do not wait as long again.
+    // After a timeout, requests fail at once for a moment, so that a command with several requests does not wait for each.
     let until_answered = |store: &mut PostgresStore| {
         let start = Instant::now();
         while let Err(error) = engine::is_due(store) {
@@ -384,7 +384,7 @@ fn a_request_to_a_frozen_server_ends_soon_after_its_deadline() {
                 engine::is_due(&mut store).unwrap_err()
             };
             bounded(what, start, &error);
-            assert!(!error.is_outcome_unknown(), "{what}: nothing was sent that could last");
+            assert!(!error.is_outcome_unknown(), "{what}: no commit was sent");
         }
         drop(frozen);
         until_answered(&mut store);
@@ -394,7 +394,7 @@ fn a_request_to_a_frozen_server_ends_soon_after_its_deadline() {
         let start = Instant::now();
         bounded("opening", start, &open_for(&url, patience).err().unwrap());
     }
-    // A request under way when the server freezes.
+    // The server freezes during a request.
     let mut frozen = None;
     let mut start = Instant::now();
     let error = engine::query(&mut store, |tx| {
@@ -405,7 +405,7 @@ fn a_request_to_a_frozen_server_ends_soon_after_its_deadline() {
     bounded("reading", start, &error.unwrap_err());
     drop(frozen);
     until_answered(&mut store);
-    // A commit may have happened.
+    // The outcome of a commit is unknown.
     let mut tx = store.begin_write().unwrap();
     tx.event_append(&world.event(&mut Dice::new(1))).unwrap();
     let frozen = server.freeze();
@@ -423,7 +423,7 @@ fn a_statement_of_a_slow_server_may_take_longer_than_the_timeout() {
     let server = Postgres::start(&[]);
     let url = server.url();
     let (mut store, world) = filled(&url);
-    let (mut client, schema) = behind(&url);
+    let (mut client, schema) = connect(&url);
     client
         .batch_execute(&format!(
             "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql
@@ -466,7 +466,7 @@ fn names_too_long_for_an_index_are_refused() {
     let url = postgres_url();
     let (mut store, world) = filled(&url);
     let dice = &mut Dice::new(3);
-    // Text that cannot be made shorter by compressing it.
+    // Incompressible text.
     let name: String = (0..9_000).map(|_| char::from(b'!' + u8::try_from(dice.roll(90)).unwrap())).collect();
     let mut tx = store.begin_write().unwrap();
     let agent = waypost_core::model::Agent { name, ..world.agent(dice) };
@@ -475,7 +475,7 @@ fn names_too_long_for_an_index_are_refused() {
 }
 
 #[test]
-fn t37_a_server_must_prove_who_it_is_where_that_is_asked() {
+fn t37_the_certificate_of_a_server_is_verified_where_the_url_requires_it() {
     let server = Postgres::start(&[]);
     let certificates = server.dir().join("data");
     make_certificates(&certificates);
@@ -483,7 +483,7 @@ fn t37_a_server_must_prove_who_it_is_where_that_is_asked() {
         let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         probe.local_addr().unwrap().port()
     };
-    let (mut client, _) = behind(&server.url());
+    let (mut client, _) = connect(&server.url());
     for setting in ["ssl = on".to_owned(), "listen_addresses = '127.0.0.1'".to_owned(), format!("port = {port}")] {
         client.batch_execute(&format!("ALTER SYSTEM SET {setting}")).unwrap();
     }
@@ -495,7 +495,7 @@ fn t37_a_server_must_prove_who_it_is_where_that_is_asked() {
     };
     let mut store = open(&url("localhost", &format!("&sslrootcert={authority}"))).unwrap();
     assert_eq!(read(&mut store, |tx| tx.event_last().unwrap()), 0);
-    let (mut client, _) = behind(&format!("postgres://postgres@127.0.0.1:{port}/postgres?schema=secure"));
+    let (mut client, _) = connect(&format!("postgres://postgres@127.0.0.1:{port}/postgres?schema=secure"));
     let encrypted: i64 = client.query_one("SELECT count(*) FROM pg_stat_ssl WHERE ssl", &[]).unwrap().get(0);
     assert_eq!(encrypted, 1);
     for (host, parameters) in [("localhost", String::new()), ("127.0.0.1", format!("&sslrootcert={authority}"))] {
@@ -506,7 +506,7 @@ fn t37_a_server_must_prove_who_it_is_where_that_is_asked() {
     }
 }
 
-/// Makes an authority, and a certificate of it for `localhost`, as the server's user.
+/// Creates an authority and a certificate for `localhost`, owned by the server's user.
 fn make_certificates(dir: &Path) {
     let script = "
         openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=authority \\
@@ -521,7 +521,7 @@ fn make_certificates(dir: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// Returns how many statements a server has been sent so far, by its log.
+/// Returns the number of statements that a server has run so far, according to its log.
 fn statements(server: &Postgres) -> usize {
     let log = std::fs::read_to_string(server.dir().join("log")).unwrap();
     log.lines().filter(|line| line.contains(" execute ") || line.contains("statement: ")).count()

@@ -1,4 +1,4 @@
-//! The verbs of a transaction, one fact each.
+//! The operations of a transaction, one fact each.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ fn worktree(number: u8, of: &Repository) -> Worktree {
 fn event(of: &Worktree, subject: &str) -> NewEvent {
     NewEvent {
         time: Timestamp::from_millis(1_000),
-        actor: "somebody".to_owned(),
+        actor: "tester".to_owned(),
         worktree_id: of.id.clone(),
         kind: "store.probed",
         subject: subject.to_owned(),
@@ -109,7 +109,7 @@ pub(crate) fn putting_again_replaces_and_keeps_references(store: &mut dyn Store)
     });
 }
 
-pub(crate) fn p6_every_field_of_jobs_and_workspaces_comes_back_also_when_all_become_others(store: &mut dyn Store) {
+pub(crate) fn p6_every_field_of_jobs_and_workspaces_is_read_back_also_after_all_are_replaced(store: &mut dyn Store) {
     let dice = &mut Dice::new(6);
     let mut world = World::small(dice);
     write(store, |tx| world.put(tx));
@@ -130,7 +130,7 @@ pub(crate) fn p6_every_field_of_jobs_and_workspaces_comes_back_also_when_all_bec
     }
 }
 
-pub(crate) fn a_dropped_transaction_leaves_nothing(store: &mut dyn Store) {
+pub(crate) fn a_dropped_transaction_has_no_effect(store: &mut dyn Store) {
     let mut tx = store.begin_write().unwrap();
     tx.repository_put(&repository(1)).unwrap();
     drop(tx);
@@ -176,7 +176,7 @@ pub(crate) fn sequences_have_no_gaps_after_a_rollback(store: &mut dyn Store) {
     assert_eq!(read(store, |tx| tx.event_last().unwrap()), 2);
 }
 
-pub(crate) fn a_part_that_is_undone_leaves_nothing_and_the_rest_stays(store: &mut dyn Store) {
+pub(crate) fn undo_reverts_only_the_writes_since_the_mark(store: &mut dyn Store) {
     let repository = repository(1);
     let worktree = worktree(2, &repository);
     let append = |tx: &mut dyn Tx, subject: &str, time: i64| {
@@ -184,7 +184,7 @@ pub(crate) fn a_part_that_is_undone_leaves_nothing_and_the_rest_stays(store: &mu
         tx.event_append(&NewEvent { time, ..event(&worktree, subject) }).unwrap()
     };
     write(store, |tx| {
-        assert!(tx.undo().is_err(), "nothing was marked");
+        assert!(tx.undo().is_err(), "there is no mark");
         tx.repository_put(&repository).unwrap();
         tx.worktree_put(&worktree).unwrap();
         tx.mark().unwrap();
@@ -214,7 +214,7 @@ pub(crate) fn a_part_that_is_undone_leaves_nothing_and_the_rest_stays(store: &mu
     assert_eq!(read(store, |tx| tx.event_last().unwrap()), 2);
 }
 
-pub(crate) fn a_failure_that_is_undone_does_not_hinder_the_rest(store: &mut dyn Store) {
+pub(crate) fn a_transaction_can_continue_after_a_failure_is_undone(store: &mut dyn Store) {
     let repository = repository(1);
     write(store, |tx| {
         tx.repository_put(&repository).unwrap();
@@ -222,7 +222,7 @@ pub(crate) fn a_failure_that_is_undone_does_not_hinder_the_rest(store: &mut dyn 
         let elsewhere = event(&worktree(3, &repository), "its worktree is not there");
         assert!(failure(tx, |tx| tx.event_append(&elsewhere).map(drop)).is_some());
         tx.undo().unwrap();
-        // Whether anybody noticed does not matter.
+        // The backend may report the failure later: the undo covers that, too.
         let _ = tx.event_append(&elsewhere);
         tx.undo().unwrap();
         tx.worktree_put(&worktree(2, &repository)).unwrap();
@@ -249,9 +249,13 @@ pub(crate) fn a_prefetched_read_returns_the_same_as_a_plain_one(store: &mut dyn 
         tx.repository_put(&repository).unwrap();
         tx.worktree_put(&worktree).unwrap();
         assert_eq!(tx.event_append(&event(&worktree, "one")).unwrap(), 1);
-        assert_eq!(tx.worktree_get(&worktree.id).unwrap().as_ref(), Some(&worktree), "it is there since");
+        assert_eq!(
+            tx.worktree_get(&worktree.id).unwrap().as_ref(),
+            Some(&worktree),
+            "it was stored after the prefetch"
+        );
         prefetch(tx);
-        assert_eq!(tx.event_append(&event(&worktree, "two")).unwrap(), 2, "only asked, it changes nothing");
+        assert_eq!(tx.event_append(&event(&worktree, "two")).unwrap(), 2, "a prefetch changes nothing");
         assert_eq!(tx.event_list(&all()).unwrap().len(), 2);
         assert_eq!(tx.repository_list().unwrap(), std::slice::from_ref(&repository));
     });
@@ -289,11 +293,11 @@ pub(crate) fn events_are_listed_by_every_filter(store: &mut dyn Store) {
     check(EventQuery { since: Some(2), subject: b.clone(), ..all.clone() }, &[3, 4]);
     check(EventQuery { kind: tasks.clone(), ..all.clone() }, &[2, 1]);
     check(EventQuery { kind: tasks, subject: b.clone(), ..all.clone() }, &[2]);
-    // The limit counts what is wanted, not what was looked at.
+    // The limit counts matching events, not scanned ones.
     check(EventQuery { subject: b, worktree_id: Some(here.id.clone()), limit: 1, ..all }, &[3]);
 }
 
-pub(crate) fn time_never_goes_back(store: &mut dyn Store) {
+pub(crate) fn time_never_goes_backwards(store: &mut dyn Store) {
     let repository = repository(1);
     let worktree = worktree(2, &repository);
     let ahead = write(store, |tx| {
@@ -304,11 +308,11 @@ pub(crate) fn time_never_goes_back(store: &mut dyn Store) {
         assert_eq!(tx.now().unwrap(), ahead, "within the transaction");
         ahead
     });
-    assert_eq!(read(store, |tx| tx.now().unwrap()), ahead, "the clock stepped back, the store did not");
+    assert_eq!(read(store, |tx| tx.now().unwrap()), ahead, "the clock went back, the store's time did not");
     assert_eq!(write(store, |tx| tx.now().unwrap()), ahead);
 }
 
-pub(crate) fn paths_of_any_bytes_survive(store: &mut dyn Store) {
+pub(crate) fn paths_of_any_bytes_are_read_back(store: &mut dyn Store) {
     use std::os::unix::ffi::OsStringExt as _;
     let path = PathBuf::from(std::ffi::OsString::from_vec(b"/tmp/\xff \n%41".to_vec()));
     let repository = Repository { path, ..repository(1) };
@@ -316,14 +320,14 @@ pub(crate) fn paths_of_any_bytes_survive(store: &mut dyn Store) {
     assert_eq!(read(store, |tx| tx.repository_get(&repository.id).unwrap()), Some(repository));
 }
 
-pub(crate) fn what_was_committed_is_there_and_what_was_not_is_not(store: &mut dyn Store) {
+pub(crate) fn committed_rows_are_stored_and_others_are_not(store: &mut dyn Store) {
     let world = World::small(&mut Dice::new(1));
     write(store, |tx| world.put(tx));
     let mut tx = store.begin_write().unwrap();
     let other = Task { description: "other".to_owned(), ..world.tasks[0].clone() };
     tx.task_put(&other).unwrap();
     tx.task_remove(&world.tasks[1].id).unwrap();
-    assert_eq!(tx.task_get(&other.id).unwrap().as_ref(), Some(&other), "a transaction sees what it did itself");
+    assert_eq!(tx.task_get(&other.id).unwrap().as_ref(), Some(&other), "a transaction sees its own writes");
     drop(tx);
     read(store, |tx| {
         for task in &world.tasks {
@@ -334,7 +338,7 @@ pub(crate) fn what_was_committed_is_there_and_what_was_not_is_not(store: &mut dy
     assert_eq!(read(store, |tx| tx.task_get(&world.tasks[1].id).unwrap()), None);
 }
 
-/// A row that is put by a verb of its own.
+/// A write of one row.
 type Put = Box<dyn Fn(&mut dyn Tx) -> Result<()>>;
 
 #[track_caller]
@@ -345,12 +349,12 @@ fn all_fail(store: &mut dyn Store, puts: Vec<(&str, Put)>) {
     }
 }
 
-/// Returns how a verb failed: it says so itself, or the next one that reads does.
-pub(crate) fn failure(tx: &mut dyn Tx, verb: impl FnOnce(&mut dyn Tx) -> Result<()>) -> Option<Error> {
-    verb(tx).and_then(|()| tx.notice_list()).err()
+/// Returns the error of a write: the write itself or the next read reports it.
+pub(crate) fn failure(tx: &mut dyn Tx, write: impl FnOnce(&mut dyn Tx) -> Result<()>) -> Option<Error> {
+    write(tx).and_then(|()| tx.notice_list()).err()
 }
 
-/// Makes a row with one field changed, and the verb that puts it.
+/// Makes a named write of one row.
 macro_rules! put {
     ($name:literal, $verb:ident, $row:expr) => {{
         let row = $row;
@@ -358,7 +362,7 @@ macro_rules! put {
     }};
 }
 
-pub(crate) fn g3_every_reference_must_be_there(store: &mut dyn Store) {
+pub(crate) fn g3_a_row_with_a_missing_reference_is_refused(store: &mut dyn Store) {
     let dice = &mut Dice::new(2);
     let (mut world, unknown) = (World::small(dice), World::small(dice));
     world.messages.push(world.message(dice));
@@ -438,7 +442,7 @@ pub(crate) fn g3_every_reference_must_be_there(store: &mut dyn Store) {
     );
 }
 
-pub(crate) fn what_must_be_unique_is(store: &mut dyn Store) {
+pub(crate) fn duplicates_of_unique_fields_are_refused(store: &mut dyn Store) {
     let dice = &mut Dice::new(3);
     let world = World::small(dice);
     let (checkpoint, message) = (world.checkpoint(dice), world.message(dice));
@@ -512,7 +516,7 @@ pub(crate) fn a_task_that_something_refers_to_is_not_removed(store: &mut dyn Sto
     assert_eq!(read(store, |tx| tx.task_list(&world.workflows[0].id).unwrap()).len(), 1);
 }
 
-pub(crate) fn claimable_tasks_wait_for_nothing(store: &mut dyn Store) {
+pub(crate) fn claimable_tasks_have_no_open_blockers(store: &mut dyn Store) {
     let dice = &mut Dice::new(5);
     let world = World::small(dice);
     let (mut first, mut second) = (world.tasks[0].clone(), world.tasks[1].clone());
@@ -535,7 +539,11 @@ pub(crate) fn claimable_tasks_wait_for_nothing(store: &mut dyn Store) {
         tx.task_list_claimable(&query).unwrap().into_iter().map(|task| task.id).collect()
     };
     let ids = (first.id.clone(), second.id.clone());
-    assert_eq!(claimable(None, TaskStatus::Pending, None), [ids.1.clone(), ids.0.clone()], "the urgent one first");
+    assert_eq!(
+        claimable(None, TaskStatus::Pending, None),
+        [ids.1.clone(), ids.0.clone()],
+        "the task with the higher priority comes first"
+    );
     assert_eq!(claimable(Some(DependencyKind::Informs), TaskStatus::InProgress, None), std::slice::from_ref(&ids.1));
     for &status in TaskStatus::ALL {
         let expected: &[TaskId] = match status {
@@ -549,7 +557,7 @@ pub(crate) fn claimable_tasks_wait_for_nothing(store: &mut dyn Store) {
     }
 }
 
-pub(crate) fn an_inbox_has_what_is_neither_done_nor_expired(store: &mut dyn Store) {
+pub(crate) fn an_inbox_contains_messages_that_are_neither_acted_on_nor_expired(store: &mut dyn Store) {
     let dice = &mut Dice::new(6);
     let mut world = World::small(dice);
     let moment = Timestamp::from_millis;
@@ -636,7 +644,7 @@ pub(crate) fn the_state_of_the_store_is_read_back(store: &mut dyn Store) {
     let read_back =
         read(store, |tx| (tx.clock_get().unwrap(), tx.epoch_floor().unwrap(), tx.lease_max_epoch().unwrap()));
     assert_eq!(read_back, (Remembered { anchor, last: Some(later) }, 1_000_000, 41));
-    // An event may be earlier than the one before it: the last one counts.
+    // An event may be earlier than the one before it. The last event counts.
     write(store, |tx| {
         tx.anchor_put(&Anchor::default()).unwrap();
         tx.event_append(&event(&world.worktrees[0], "x")).unwrap();
@@ -677,7 +685,7 @@ pub(crate) fn deadlines_move_together(store: &mut dyn Store) {
             assert_eq!(tx.agent_get(&agent.id).unwrap().unwrap().silent_at, Some(at(20 + moved)));
             assert_eq!(tx.lease_get("held").unwrap(), Some(Lease { expires_at: at(30 + moved), ..held.clone() }));
             assert_eq!(tx.lease_get("free").unwrap().as_ref(), Some(&free));
-            assert_eq!(tx.lease_list_due(at(30 + moved), 9).unwrap().len(), 1, "by its deadline, too");
+            assert_eq!(tx.lease_list_due(at(30 + moved), 9).unwrap().len(), 1, "its deadline moved, too");
             let task = tx.task_get(&pending.id).unwrap().unwrap();
             assert_eq!((task.due_at, task.queued_at), (Some(at(40 + moved)), at(redated)));
             assert_eq!(tx.answer_get("k").unwrap().unwrap().created_at, at(redated));
@@ -687,7 +695,7 @@ pub(crate) fn deadlines_move_together(store: &mut dyn Store) {
     check(-700, 300, 300, 300);
 }
 
-pub(crate) fn waiting_ends_at_once_if_there_is_news(store: &mut dyn Store) {
+pub(crate) fn a_wait_returns_at_once_if_there_is_a_newer_event(store: &mut dyn Store) {
     let world = World::small(&mut Dice::new(9));
     write(store, |tx| {
         world.put(tx);
@@ -699,7 +707,7 @@ pub(crate) fn waiting_ends_at_once_if_there_is_news(store: &mut dyn Store) {
     store.wait(1, Duration::ZERO).unwrap();
 }
 
-pub(crate) fn rows_that_cannot_be_are_refused(store: &mut dyn Store) {
+pub(crate) fn rows_that_break_a_constraint_are_refused(store: &mut dyn Store) {
     let dice = &mut Dice::new(10);
     let world = World::small(dice);
     write(store, |tx| world.put(tx));
@@ -734,7 +742,7 @@ pub(crate) fn rows_that_cannot_be_are_refused(store: &mut dyn Store) {
     );
 }
 
-pub(crate) fn progress_that_cannot_be_is_refused(store: &mut dyn Store) {
+pub(crate) fn progress_that_breaks_a_constraint_is_refused(store: &mut dyn Store) {
     let world = World::small(&mut Dice::new(12));
     write(store, |tx| world.put(tx));
     let task = &world.tasks[0];
@@ -747,7 +755,7 @@ pub(crate) fn progress_that_cannot_be_is_refused(store: &mut dyn Store) {
     refuses("attempts", Task { attempts: task.max_attempts + 1, ..task.clone() });
 }
 
-pub(crate) fn progress_and_signs_of_life_change_nothing_else(store: &mut dyn Store) {
+pub(crate) fn progress_and_heartbeats_change_no_other_columns(store: &mut dyn Store) {
     let dice = &mut Dice::new(13);
     let world = World::small(dice);
     write(store, |tx| world.put(tx));
@@ -768,13 +776,13 @@ pub(crate) fn progress_and_signs_of_life_change_nothing_else(store: &mut dyn Sto
             let Agent { status, last_heartbeat, silent_at, .. } = touched;
             let expected = Agent { status, last_heartbeat, silent_at, ..agent.clone() };
             assert_eq!(tx.agent_get(&agent.id).unwrap(), Some(expected));
-            // Whatever finds them by it finds them.
+            // Indexes are updated: the task is found by its new status.
             assert_eq!(tx.task_list_in(drawn.status, 9).unwrap().iter().filter(|found| found.id == task.id).count(), 1);
         });
     }
 }
 
-pub(crate) fn a_transaction_in_which_something_failed_is_not_committed(store: &mut dyn Store) {
+pub(crate) fn a_transaction_with_a_failed_write_cannot_be_committed(store: &mut dyn Store) {
     let world = World::small(&mut Dice::new(11));
     let mut tx = store.begin_write().unwrap();
     tx.repository_put(&world.repositories[0]).unwrap();
@@ -784,7 +792,7 @@ pub(crate) fn a_transaction_in_which_something_failed_is_not_committed(store: &m
 
     let mut tx = store.begin_write().unwrap();
     tx.repository_put(&world.repositories[0]).unwrap();
-    // Whether anybody noticed does not matter.
+    // The commit fails even if the caller ignores the error of the write.
     let _ = tx.agent_put(&world.agents[0]);
     tx.commit().unwrap_err();
     assert_eq!(read(store, |tx| tx.repository_list().unwrap()), []);
@@ -910,7 +918,7 @@ pub(crate) fn messages_about_a_workflow_are_found_in_order(store: &mut dyn Store
     assert_eq!(found, [message(4, Some(1)), message(1, Some(1))]);
 }
 
-pub(crate) fn rows_of_several_workflows_are_those_of_each(store: &mut dyn Store) {
+pub(crate) fn rows_of_several_workflows_equal_the_rows_of_each(store: &mut dyn Store) {
     let dice = &mut Dice::new(7);
     let mut world = World::small(dice);
     let second = world.workflow(dice);
@@ -950,14 +958,14 @@ pub(crate) fn rows_of_several_workflows_are_those_of_each(store: &mut dyn Store)
         assert_eq!(tx.dependency_list_in_workflows(&ids).unwrap(), dependencies);
         assert_eq!(tx.workflow_repository_list_in(&ids).unwrap(), repositories);
         assert_eq!(tx.lease_list_in_workflows(&ids).unwrap(), leases);
-        // One is as good as many, and none is none.
+        // Lists of one id and of none work, too.
         assert_eq!(tx.task_list_in_workflows(&ids[..1]).unwrap(), tx.task_list(&ids[0]).unwrap());
         assert_eq!(tx.task_list_in_workflows(&[]).unwrap(), []);
         assert_eq!(tx.lease_list_in_workflows(&[]).unwrap(), []);
     });
 }
 
-pub(crate) fn rows_of_several_ids_are_those_of_each(store: &mut dyn Store) {
+pub(crate) fn rows_of_several_ids_equal_the_row_of_each(store: &mut dyn Store) {
     let dice = &mut Dice::new(8);
     let mut world = World::small(dice);
     for number in 0..4 {
@@ -978,18 +986,18 @@ pub(crate) fn rows_of_several_ids_are_those_of_each(store: &mut dyn Store) {
             tx.lease_put(&Lease { subject: task.to_string(), ..world.lease(dice) }).unwrap();
         }
     });
-    // All but the last, twice one of them, and one that is not there.
-    let mut wanted = tasks[..tasks.len() - 1].to_vec();
+    // All but the last, one of them twice, and a missing one.
+    let mut expected = tasks[..tasks.len() - 1].to_vec();
     let missing = world.task(dice).id;
-    let asked = [&wanted[..], &wanted[..1], std::slice::from_ref(&missing)].concat();
-    wanted.sort();
+    let requested = [&expected[..], &expected[..1], std::slice::from_ref(&missing)].concat();
+    expected.sort();
     read(store, |tx| {
-        let each: Vec<_> = wanted.iter().filter_map(|id| tx.task_get(id).unwrap()).collect();
-        assert_eq!(tx.task_list_by_id(&asked).unwrap(), each);
-        let each: Vec<_> = wanted.iter().flat_map(|id| tx.dependency_list_of(id).unwrap()).collect();
-        assert_eq!(tx.dependency_list_by_task(&asked).unwrap(), each);
-        let each: Vec<_> = wanted.iter().filter_map(|id| tx.lease_get(id.as_str()).unwrap()).collect();
-        assert_eq!(tx.lease_list_by_task(&asked).unwrap(), each);
+        let each: Vec<_> = expected.iter().filter_map(|id| tx.task_get(id).unwrap()).collect();
+        assert_eq!(tx.task_list_by_id(&requested).unwrap(), each);
+        let each: Vec<_> = expected.iter().flat_map(|id| tx.dependency_list_of(id).unwrap()).collect();
+        assert_eq!(tx.dependency_list_by_task(&requested).unwrap(), each);
+        let each: Vec<_> = expected.iter().filter_map(|id| tx.lease_get(id.as_str()).unwrap()).collect();
+        assert_eq!(tx.lease_list_by_task(&requested).unwrap(), each);
         let mut workflows: Vec<_> = world.workflows.iter().map(|workflow| workflow.id.clone()).collect();
         workflows.sort();
         let each: Vec<_> = workflows.iter().filter_map(|id| tx.workflow_get(id).unwrap()).collect();
