@@ -88,7 +88,7 @@ pub struct Caller {
 }
 
 impl Client {
-    /// Makes a client for a URL; `socket` is the path if it is one.
+    /// Creates a client for a URL. `socket` is the path, if the URL names a Unix socket.
     pub fn new(url: &str, socket: Option<PathBuf>, token: Option<String>) -> Result<Client> {
         let address = match socket {
             Some(path) => Address::Socket(path),
@@ -221,11 +221,11 @@ async fn connect(address: &Address, shown: &str) -> Result<SendRequest<Full<Byte
             Address::Socket(path) => {
                 let stream = UnixStream::connect(path).await.map_err(|error| cannot(&error))?;
                 // The path may lead to a socket that another user created.
-                let is_ours = stream.peer_cred().is_ok_and(|peer| {
-                    let us = rustix::process::geteuid().as_raw();
-                    peer.uid() == us || peer.uid() == 0
+                let is_trusted = stream.peer_cred().is_ok_and(|peer| {
+                    let user = rustix::process::geteuid().as_raw();
+                    peer.uid() == user || peer.uid() == 0
                 });
-                if !is_ours {
+                if !is_trusted {
                     return Err(Error::refused(format!("another user owns the socket {}", path.display())));
                 }
                 begin(stream).await.map_err(|error| cannot(&error))

@@ -269,7 +269,7 @@ impl Place {
         };
         match ledger_in(&root) {
             (beads, true) => Some((beads, Source::new("default", "an existing beads ledger, used in place"))),
-            (ours, false) => Some((ours, source)),
+            (own, false) => Some((own, source)),
         }
     }
 
@@ -453,25 +453,25 @@ pub fn expand(path: impl AsRef<OsStr>, cwd: &Path, variables: &Variables) -> Res
 
 /// Returns the ledger in a worktree, and whether it is another tool's.
 pub(crate) fn ledger_in(root: &Path) -> (PathBuf, bool) {
-    let ours = root.join(DOT_DIR);
-    if !ours.join("issues.jsonl").exists() {
+    let waypost_dir = root.join(DOT_DIR);
+    if !waypost_dir.join("issues.jsonl").exists() {
         let beads = [".beads/issues.jsonl", ".beads/beads.jsonl"].map(|beads| root.join(beads));
         if let Some(beads) = beads.into_iter().find(|beads| beads.is_file()) {
             return (beads, true);
         }
     }
-    (ours.join("issues.jsonl"), false)
+    (waypost_dir.join("issues.jsonl"), false)
 }
 
 /// Refuses a repository that another user owns, as git does: that user controls its configuration.
 pub(crate) fn check_owner(checkout: &Checkout) -> Result<()> {
-    let us = rustix::process::geteuid().as_raw();
+    let user = rustix::process::geteuid().as_raw();
     for path in checkout.root.iter().chain([&checkout.shared_dir]) {
         if let Ok(metadata) = std::fs::metadata(path)
-            && metadata.uid() != us
+            && metadata.uid() != user
         {
             return Err(Error::refused(format!(
-                "the repository at {} belongs to user {}, and you are user {us}",
+                "the repository at {} belongs to user {}, and you are user {user}",
                 path.display(),
                 metadata.uid()
             ))

@@ -234,7 +234,7 @@ impl Session {
         match &mut self.store {
             Backend::Local(store) => Ok(store),
             Backend::Remote(_) => Err(Error::refused(format!("{} is a server", self.choice.location))
-                .hint("run this on the machine of the server, on the store itself")),
+                .hint("do this where the server runs, on the store itself")),
         }
     }
 

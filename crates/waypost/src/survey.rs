@@ -75,7 +75,7 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
     let known = session.read(ListWorktrees {})?;
     let here = session.worktree().clone();
     let mut listed: Vec<(Option<WorktreeId>, ListedWorktree)> = Vec::new();
-    let ours = session.repository().clone();
+    let repository_here = session.repository().clone();
     if let Some(checkout) = &session.place.checkout {
         for entry in checkout.worktrees() {
             // If the id cannot be read, use the stored one of this path. `way doctor` reports the damage.
@@ -86,7 +86,7 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
     }
     // Only a store on a server has users on other machines.
     let absent: Vec<RepositoryId> = if session.is_remote() {
-        let absent = known.repositories.iter().filter(|one| one.id != ours.id && !is_here(one));
+        let absent = known.repositories.iter().filter(|one| one.id != repository_here.id && !is_here(one));
         absent.map(|repository| repository.id.clone()).collect()
     } else {
         Vec::new()
@@ -113,8 +113,8 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
         name: entry.name,
         path: entry.path,
         branch: entry.branch,
-        repository: ours.name.clone(),
-        repository_id: ours.id.clone(),
+        repository: repository_here.name.clone(),
+        repository_id: repository_here.id.clone(),
         last_seen: None,
     }));
     Ok(surveyed)

@@ -32,11 +32,11 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Token {
     /// Its id.
     pub id: String,
-    /// What its bearer is.
+    /// The role of its bearer.
     pub role: Role,
-    /// The agent that it is the token of.
+    /// The agent that it belongs to.
     pub agent: Option<String>,
-    /// The only task that it is for.
+    /// The only task that it gives access to.
     pub task: Option<String>,
     /// The hash of the secret.
     pub hash: String,
@@ -49,11 +49,11 @@ pub struct Token {
 /// A new token.
 #[derive(Clone, Debug)]
 pub struct TokenRequest {
-    /// What its bearer is.
+    /// The role of its bearer.
     pub role: Role,
-    /// The agent that it is the token of.
+    /// The agent that it belongs to.
     pub agent: Option<String>,
-    /// The only task that it is for.
+    /// The only task that it gives access to.
     pub task: Option<String>,
     /// Time until it expires, in milliseconds.
     pub ttl_ms: Option<u64>,

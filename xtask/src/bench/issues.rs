@@ -104,9 +104,9 @@ fn issue(number: u64, ids: &[String], random: &mut Random) -> Issue {
     };
     let [verb, one, two, three] = [VERBS, WORDS, WORDS, WORDS].map(|words| random.pick(words));
     let labels = random.weighted(&[15, 40, 30, 15]);
-    let wanted = (1 + random.below(2)).min(number);
+    let dependency_count = (1 + random.below(2)).min(number);
     let mut others = BTreeSet::new();
-    while (others.len() as u64) < wanted {
+    while (others.len() as u64) < dependency_count {
         let is_near = random.below(10) < 8;
         let back = if is_near { 1 + random.below(number.min(40)) } else { 1 + random.below(number) };
         others.insert(&ids[usize::try_from(number - back).expect("an index")]);

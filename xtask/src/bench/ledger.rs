@@ -139,9 +139,9 @@ fn add_taskwarrior<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
     for args in [&["add", "x"][..], &["list"]] {
         let (tasks, repo) = (tasks.clone(), ledger.repo.clone());
         let command = args.join(" ");
-        let theirs = cases
+        let taskwarrior_case = cases
             .program(format!("task {command}, 1,000"), None, move || Ok(taskwarrior::command(scratch, &tasks, args)));
-        cases.program(format!("way {command}, 1,000"), beside(theirs), move || Ok(scratch.way(&repo, args)));
+        cases.program(format!("way {command}, 1,000"), beside(taskwarrior_case), move || Ok(scratch.way(&repo, args)));
     }
     Ok(())
 }

@@ -24,14 +24,14 @@ pub(super) fn wall_time(command: &mut Command) -> Result<Duration> {
 /// Runs a program and returns the user and system time of its main thread. If it fails, the error has its output.
 pub(super) fn cpu_time(command: &mut Command) -> Result<Option<Duration>> {
     let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
-    let mut said = String::new();
+    let mut stderr_text = String::new();
     // This ends when the process ends. Waiting for the process would remove its entry in /proc.
-    let read = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
+    let read = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut stderr_text));
     while is_running(&child) {
         std::thread::yield_now();
     }
     let time = std::fs::read_to_string(directory(&child).join("schedstat")).ok();
-    succeeded(child.wait(), &said)?;
+    succeeded(child.wait(), &stderr_text)?;
     read.transpose().map_err(|error| error.to_string())?;
     Ok(time.and_then(|text| text.split(' ').next()?.parse().ok()).map(Duration::from_nanos))
 }
@@ -43,9 +43,9 @@ pub(super) fn peak_memory(command: &Command) -> Result<Option<u64>> {
     time.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     time.current_dir(command.get_current_dir().unwrap_or(Path::new("."))).stdin(Stdio::null()).stdout(Stdio::null());
     let Ok(output) = time.output() else { return Ok(None) };
-    let said = String::from_utf8_lossy(&output.stderr);
-    succeeded(Ok(output.status), &said)?;
-    Ok(said.lines().last().and_then(|line| line.parse().ok()))
+    let stderr_text = String::from_utf8_lossy(&output.stderr);
+    succeeded(Ok(output.status), &stderr_text)?;
+    Ok(stderr_text.lines().last().and_then(|line| line.parse().ok()))
 }
 
 /// Returns whether a process has not ended. An ended process keeps its times until its parent waits for it.
@@ -58,10 +58,10 @@ fn directory(child: &Child) -> PathBuf {
     Path::new("/proc").join(child.id().to_string())
 }
 
-fn succeeded(status: std::io::Result<ExitStatus>, said: &str) -> Result {
+fn succeeded(status: std::io::Result<ExitStatus>, stderr_text: &str) -> Result {
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{status}\n{said}").trim_end().to_owned()),
+        Ok(status) => Err(format!("{status}\n{stderr_text}").trim_end().to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

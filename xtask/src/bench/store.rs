@@ -171,7 +171,7 @@ impl Bench<'_> {
         for (_, lines) in &mut crowd {
             next(lines)?;
         }
-        // All have opened the store. Their inputs end, and they begin.
+        // All processes have opened the store. Closing their standard input starts them.
         for (child, _) in &mut crowd {
             drop(child.stdin.take());
         }
@@ -198,7 +198,8 @@ impl Bench<'_> {
     /// Adds claims on many connections, compared with pgbench and the same statements.
     fn add_crowd(&self, table: &mut Table, server: &mut Server, pgbench: &Path) -> Result {
         table.title(format!("PostgreSQL, claims on {CONNECTIONS} connections, {ALTERNATING_RUNS} alternating runs"));
-        let [mut ours, mut theirs] = ["claims", "pgbench, the same statements"].map(|name| Row::new(name.to_owned()));
+        let [mut claims_row, mut pgbench_row] =
+            ["claims", "pgbench, the same statements"].map(|name| Row::new(name.to_owned()));
         let (mut ratios, mut duplicates) = (Vec::new(), Row::new("claimed twice".to_owned()));
         for _ in 0..ALTERNATING_RUNS {
             let crowded = |server: &mut Server| -> Result<String> {
@@ -220,14 +221,14 @@ impl Bench<'_> {
             super::scratch::write(&script, &[&stdout_of(&output)?])?;
             let statements = self.pgbench(pgbench, server, &schema, &script)?;
             ratios.push(claims.rate() / statements.rate());
-            ours.merge(claims);
-            theirs.merge(&statements);
+            claims_row.merge(claims);
+            pgbench_row.merge(&statements);
         }
         ratios.sort_by(f64::total_cmp);
-        ours.compare(ratios[ALTERNATING_RUNS / 2], Some(Bar::AtLeast(CROWD_BAR)), &theirs.name);
+        claims_row.compare(ratios[ALTERNATING_RUNS / 2], Some(Bar::AtLeast(CROWD_BAR)), &pgbench_row.name);
         let twice = duplicates.all.as_nanos();
         duplicates.compare(if twice == 0 { 0.0 } else { 1.0 }, Some(Bar::AtMost(0.0)), "none");
-        table.extend([theirs, ours, duplicates]);
+        table.extend([pgbench_row, claims_row, duplicates]);
         Ok(())
     }
 

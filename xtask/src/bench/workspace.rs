@@ -77,11 +77,11 @@ impl<'a> Bench<'a> {
         bench.clear()?;
         create_dir(&bench.dir)?;
         // Also creates the mirror and the template.
-        finish(bench.ours("make", "probe", &["overlay"]).stderr(Stdio::null())).map_or_else(
+        finish(bench.example("make", "probe", &["overlay"]).stderr(Stdio::null())).map_or_else(
             |_| eprintln!("mounts are not permitted here: skipping overlays"),
             |()| bench.can_mount = true,
         );
-        finish(&mut bench.ours("make", "probe-clone", &[]))?;
+        finish(&mut bench.example("make", "probe-clone", &[]))?;
         Ok(bench)
     }
 
@@ -107,21 +107,21 @@ impl<'a> Bench<'a> {
         });
         cases.program("workspace, the next", at_most(0.5, worktree), || {
             self.remove("next")?;
-            Ok(self.ours("make", &self.name("next"), &[]))
+            Ok(self.example("make", &self.name("next"), &[]))
         });
         cases.program("workspace, 3 commits further", at_most(0.5, worktree), || {
             self.remove("behind")?;
-            Ok(self.ours("make", &self.name("behind"), &["clone", "main~3"]))
+            Ok(self.example("make", &self.name("behind"), &["clone", "main~3"]))
         });
         cases.program("workspace, from the pool", at_most(0.15, worktree), || {
             self.remove("taken")?;
-            finish(&mut self.ours("warm", &self.name("slot"), &["clone", "main~3"]))?;
-            Ok(self.ours("take", &self.name("taken"), &[]))
+            finish(&mut self.example("warm", &self.name("slot"), &["clone", "main~3"]))?;
+            Ok(self.example("take", &self.name("taken"), &[]))
         });
         if self.can_mount {
             cases.program("workspace, overlay", at_most(0.05, worktree), || {
                 self.remove("overlay")?;
-                Ok(self.ours("make", &self.name("overlay"), &["overlay"]))
+                Ok(self.example("make", &self.name("overlay"), &["overlay"]))
             });
         }
     }
@@ -140,7 +140,7 @@ impl<'a> Bench<'a> {
         cases.program("first git status, workspace", at_most(0.3, worktree), move || {
             self.remove("status")?;
             let name = self.name("status");
-            finish(&mut self.ours("make", &name, &[]))?;
+            finish(&mut self.example("make", &name, &[]))?;
             Ok(status(&self.dir.join("workspaces").join(name).join("workspace")))
         });
     }
@@ -157,9 +157,9 @@ impl<'a> Bench<'a> {
         create_dir(&dir)?;
         let mut first = self.scratch.command(&self.program, &self.dir);
         self.print_cost("workspace, the first", first.arg("make").arg(&self.source).arg(dir).arg("first"))?;
-        self.print_cost("workspace, the next", &mut self.ours("make", &self.name("next"), &[]))?;
+        self.print_cost("workspace, the next", &mut self.example("make", &self.name("next"), &[]))?;
         if self.can_mount {
-            self.print_cost("workspace, overlay", &mut self.ours("make", &self.name("overlay"), &["overlay"]))?;
+            self.print_cost("workspace, overlay", &mut self.example("make", &self.name("overlay"), &["overlay"]))?;
         }
         Ok(())
     }
@@ -184,15 +184,15 @@ impl<'a> Bench<'a> {
     fn at_once(&self, enforce: bool) -> Result {
         self.clear()?;
         create_dir(&self.dir)?;
-        finish(&mut self.ours("make", "probe", &[]))?;
+        finish(&mut self.example("make", "probe", &[]))?;
         let names: Vec<String> = (0..PARALLEL).map(|_| self.name("at-once")).collect();
-        let (theirs, failed) = time(names.iter().map(|name| self.worktree(&self.dir.join(name))))?;
-        let (ours, ours_failed) = time(names.iter().map(|name| self.ours("make", name, &[])))?;
-        let ratio = ours / theirs;
-        let is_missed = ratio > PARALLEL_BAR || ours_failed > 0;
-        println!("\n{PARALLEL} in parallel: git worktree add {theirs:.2} s ({failed} failed)");
+        let (worktrees, failed) = time(names.iter().map(|name| self.worktree(&self.dir.join(name))))?;
+        let (workspaces, workspaces_failed) = time(names.iter().map(|name| self.example("make", name, &[])))?;
+        let ratio = workspaces / worktrees;
+        let is_missed = ratio > PARALLEL_BAR || workspaces_failed > 0;
+        println!("\n{PARALLEL} in parallel: git worktree add {worktrees:.2} s ({failed} failed)");
         println!(
-            "{PARALLEL} in parallel: workspaces {ours:.2} s ({ours_failed} failed), ratio {} (bar {PARALLEL_BAR}){}",
+            "{PARALLEL} in parallel: workspaces {workspaces:.2} s ({workspaces_failed} failed), ratio {} (bar {PARALLEL_BAR}){}",
             format_ratio(ratio),
             if is_missed { "  MISSED" } else { "" }
         );
@@ -218,7 +218,7 @@ impl<'a> Bench<'a> {
     fn remove(&self, kind: &str) -> Result {
         for path in made(kind, &self.dir.join("workspaces"))? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            finish(&mut self.ours("remove", &name, &[]))?;
+            finish(&mut self.example("remove", &name, &[]))?;
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl<'a> Bench<'a> {
         command
     }
 
-    fn ours(&self, verb: &str, name: &str, rest: &[&str]) -> Command {
+    fn example(&self, verb: &str, name: &str, rest: &[&str]) -> Command {
         let mut command = self.scratch.command(&self.program, &self.dir);
         command.arg(verb).arg(&self.source).arg(&self.dir).arg(name).args(rest);
         command
