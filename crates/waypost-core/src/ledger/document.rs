@@ -1,7 +1,7 @@
 //! The ledger file as lines, none of which is ever lost.
 //!
-//! A change rewrites only its own line. Every other line keeps its bytes, its ending and its place, whether it is an issue,
-//! a record of another kind, a conflict marker or unreadable.
+//! A change rewrites only its own line. Every other line keeps its bytes, its ending and its place, whether it is an
+//! issue, a record of another kind, a conflict marker or unreadable.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -386,8 +386,8 @@ fn written(record: &Record) -> Result<String> {
 
 /// Returns the id of a line that looks like an issue.
 ///
-/// Fast path: nearly every line begins with its id and is not parsed further. So the result may only decide where a line
-/// is inserted.
+/// Fast path: nearly every line begins with its id and is not parsed further. So the result may only decide where a
+/// line is inserted.
 fn id_of(line: &[u8]) -> Option<Cow<'_, str>> {
     let id = line.strip_prefix(b"{\"id\":\"").or_else(|| line.strip_prefix(b"{\"id\": \""));
     if let Some(id) = id.filter(|_| line.ends_with(b"}"))

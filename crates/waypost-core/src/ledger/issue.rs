@@ -220,7 +220,8 @@ impl<R: Raw> Reader<'_, R> {
         self.value::<String>(key, "a string").filter(|text| !text.is_empty())
     }
 
-    /// The status; `open` by default. A value that is not a string becomes an unknown status, so the issue is not ready.
+    /// The status; `open` by default. A value that is not a string becomes an unknown status, so the issue is not
+    /// ready.
     fn status(&mut self) -> String {
         match self.record.raw("status").filter(|raw| *raw != "null") {
             None => "open".to_owned(),

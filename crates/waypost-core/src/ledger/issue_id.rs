@@ -75,8 +75,8 @@ mod tests {
         let mut entropy = Counter(0);
         let now = Timestamp::from_millis(1_700_000_000_000);
         let mut seen = HashSet::new();
-        // About one pair in 3 * 10^12 collides. A million ids have about 5 * 10^11 pairs: one collision is possible, two
-        // are very unlikely.
+        // About one pair in 3 * 10^12 collides. A million ids have about 5 * 10^11 pairs: one collision is possible,
+        // two are very unlikely.
         let collisions =
             (0..1_000_000).filter(|_| !seen.insert(generate("way", "same", "same", now, &mut entropy))).count();
         assert!(collisions <= 1, "{collisions}");

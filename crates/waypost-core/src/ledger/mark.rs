@@ -1,7 +1,8 @@
 //! The low-water mark: issues closed before it may have been pruned.
 //!
-//! Pruning removes closed issues from the file. The mark in the first line keeps a merge with an old branch from bringing
-//! them back: the merge drops a record that was closed before the mark and is missing on the side with the mark.
+//! Pruning removes closed issues from the file. The mark in the first line keeps a merge with an old branch from
+//! bringing them back: the merge drops a record that was closed before the mark and is missing on the side with the
+//! mark.
 
 use super::document::Document;
 use super::issue::parse_time;

@@ -1,7 +1,7 @@
 //! Decides which issues are ready, in which order, and why the others are not.
 //!
-//! This is the only place with these rules. They see issues through [`Issues`], so that they are the same for a file, an
-//! index and the few lines of a test.
+//! This is the only place with these rules. They see issues through [`Issues`], so that they are the same for a file,
+//! an index and the few lines of a test.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -252,8 +252,8 @@ pub enum Link<T> {
     Unknown(T, Option<String>),
 }
 
-/// Computes the values that issues inherit from their ancestors. It looks up each issue once, and does not recurse, so that
-/// long chains do not overflow the stack.
+/// Computes the values that issues inherit from their ancestors. It looks up each issue once, and does not recurse, so
+/// that long chains do not overflow the stack.
 ///
 /// In a cycle of parents each issue inherits from all of them, itself included.
 #[derive(Debug)]

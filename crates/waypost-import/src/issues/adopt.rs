@@ -8,8 +8,8 @@ use waypost_core::{Error, Result};
 
 use super::Format;
 
-/// Gives a record its id in a ledger, and replaces the names of its parent and dependencies with ids. Returns the record
-/// and the names that `find` does not know.
+/// Gives a record its id in a ledger, and replaces the names of its parent and dependencies with ids. Returns the
+/// record and the names that `find` does not know.
 pub fn adopt(record: &Record, id: &str, find: impl Fn(&str) -> Option<String>) -> Result<(Record, Vec<String>)> {
     let mut adopted = record.clone();
     let mut unknown = Vec::new();

@@ -137,8 +137,8 @@ pub struct Source {
 
 /// The result of reading.
 ///
-/// Records of other trackers have the tracker's name as `id` and `external_ref`, and name their dependencies the same way;
-/// [`adopt()`] gives them ids.
+/// Records of other trackers have the tracker's name as `id` and `external_ref`, and name their dependencies the same
+/// way; [`adopt()`] gives them ids.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
     /// The imported records.
@@ -200,8 +200,8 @@ fn text(source: &Source) -> Result<&str> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// Returns the objects of a file, each with its place: a list, a single object, or one object per line. Unreadable ones are
-/// reported.
+/// Returns the objects of a file, each with its place: a list, a single object, or one object per line. Unreadable ones
+/// are reported.
 fn objects(source: &Source, notes: &mut Vec<Note>) -> Result<Vec<(String, Record)>> {
     let text = text(source)?.trim();
     let mut items: Vec<(String, &str)> = Vec::new();

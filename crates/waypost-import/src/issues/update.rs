@@ -12,8 +12,8 @@ const UNITED_LISTS: &[&str] = &["labels", "dependencies", "comments"];
 
 /// Returns the updated issue; none if the incoming record is not newer or changes nothing.
 ///
-/// Incoming fields replace known ones; fields that only the ledger has stay. The status `open` of another tracker does not
-/// replace another status of unfinished work: that tracker does not know that an agent here works on the issue.
+/// Incoming fields replace known ones; fields that only the ledger has stay. The status `open` of another tracker does
+/// not replace another status of unfinished work: that tracker does not know that an agent here works on the issue.
 pub fn updated(known: &Record, incoming: &Record, format: Format) -> Result<Option<Record>> {
     let time = |record: &Record| parse_time(&record.text("updated_at")?);
     if time(incoming).is_none() || time(incoming) <= time(known) {

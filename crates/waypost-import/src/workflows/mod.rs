@@ -1,7 +1,7 @@
 //! Converts database tables of other programs to workflows.
 //!
-//! This module opens no file. Rows that cannot be imported are reported and do not prevent importing the others. Ids of the
-//! other program are kept if they have our form; else they are derived from its names, so that a second import adds
+//! This module opens no file. Rows that cannot be imported are reported and do not prevent importing the others. Ids of
+//! the other program are kept if they have our form; else they are derived from its names, so that a second import adds
 //! nothing.
 
 pub mod caw;

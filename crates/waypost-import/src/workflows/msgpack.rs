@@ -1,6 +1,7 @@
 //! Converts MessagePack to JSON.
 //!
-//! Values without a JSON form are described: bytes as base64, a Python object as its type and its constructor arguments.
+//! Values without a JSON form are described: bytes as base64, a Python object as its type and its constructor
+//! arguments.
 
 use serde_json::{Map, Number, Value, json};
 

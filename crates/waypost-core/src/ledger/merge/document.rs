@@ -15,8 +15,8 @@ use crate::time::Timestamp;
 
 /// Merges two versions of a file with their common base, if it is known.
 ///
-/// There are no conflicts. An issue that is missing on one side is not deleted: only a tombstone deletes, and only pruning
-/// removes.
+/// There are no conflicts. An issue that is missing on one side is not deleted: only a tombstone deletes, and only
+/// pruning removes.
 pub fn merge(base: Option<&Document>, left: &Document, right: &Document) -> Document {
     if left.to_bytes() == right.to_bytes() {
         return left.clone();

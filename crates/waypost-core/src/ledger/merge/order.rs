@@ -1,7 +1,7 @@
 //! Merges several orders of overlapping items.
 //!
-//! Inside a record only an undisputed order counts, and all other items are sorted by their own rank: a compromise between
-//! orders would make the result depend on the order of merges.
+//! Inside a record only an undisputed order counts, and all other items are sorted by their own rank: a compromise
+//! between orders would make the result depend on the order of merges.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;

@@ -14,9 +14,9 @@ use super::order::skeleton;
 use super::register::{self, Candidate, Decision, Register, spelling};
 use crate::time::Timestamp;
 
-/// The field with the times of values that are older than the record's `updated_at`. Without it a value would seem to be as
-/// new as a later change of another field. Each time comes with a digest of its value, so that it becomes void when any
-/// tool changes the value.
+/// The field with the times of values that are older than the record's `updated_at`. Without it a value would seem to
+/// be as new as a later change of another field. Each time comes with a digest of its value, so that it becomes void
+/// when any tool changes the value.
 const TIMES: &str = "changed_at";
 
 /// The fields that belong to a status and are merged with it.
@@ -53,8 +53,8 @@ pub fn unite(versions: &[&Record]) -> Record {
 
 /// Merges the copies of one issue in two ledgers. `base` is their last common version.
 ///
-/// The base is ignored if a copy is older than it, as after a checkout of an old commit: comments that the copy never had
-/// would look deleted.
+/// The base is ignored if a copy is older than it, as after a checkout of an old commit: comments that the copy never
+/// had would look deleted.
 pub fn merge_copies(base: Option<&Record>, one: &Record, other: &Record) -> Record {
     let base = base.filter(|base| [one, other].iter().all(|copy| is_at_least(copy, base)));
     match base {

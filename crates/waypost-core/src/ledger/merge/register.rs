@@ -1,7 +1,7 @@
 //! Merges one field of a record: the winning value, and the values that lost against it.
 //!
-//! If a merge kept only the winner, the next merge could not know the losers, and the result would depend on the order of
-//! merges. So the record also keeps the losers, in comments whose ids are hashes of their content, and they remain
+//! If a merge kept only the winner, the next merge could not know the losers, and the result would depend on the order
+//! of merges. So the record also keeps the losers, in comments whose ids are hashes of their content, and they remain
 //! candidates. A loser is dropped when a side that knew it sets another value.
 
 use std::collections::BTreeMap;
@@ -53,7 +53,8 @@ impl Register {
     }
 }
 
-/// Merges a field. A change of only one side wins; otherwise the later value, and of two set at the same time the greater.
+/// Merges a field. A change of only one side wins; otherwise the later value, and of two set at the same time the
+/// greater.
 pub(super) fn decide(base: Option<&Register>, left: &Register, right: &Register) -> Decision {
     choose(base, left, right, standing(base, left, right))
 }
