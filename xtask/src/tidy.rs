@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::Result;
+use crate::{Result, structure};
 
 /// Maximum number of crates in `Cargo.lock`. Raise it only with a reason in the commit.
 const MAX_CRATES: usize = 260;
@@ -80,6 +80,7 @@ pub(crate) fn check(root: &Path) -> Result {
         }
     }
     check_architecture(root, &mut complaints)?;
+    structure::check(root, &mut complaints)?;
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
@@ -132,7 +133,7 @@ fn check_architecture(root: &Path, complaints: &mut Vec<String>) -> Result {
     Ok(())
 }
 
-fn find_files(dir: &Path, extension: &str, files: &mut Vec<PathBuf>) -> Result {
+pub(crate) fn find_files(dir: &Path, extension: &str, files: &mut Vec<PathBuf>) -> Result {
     for entry in std::fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))? {
         let path = entry.map_err(|error| error.to_string())?.path();
         if path.is_dir() {
@@ -144,6 +145,6 @@ fn find_files(dir: &Path, extension: &str, files: &mut Vec<PathBuf>) -> Result {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<String> {
+pub(crate) fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -7,6 +7,7 @@
 
 mod clock;
 mod copy;
+mod flock;
 mod fs_type;
 mod identity;
 mod lock;

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::lock::{lock_within, open};
+use crate::flock::{lock_within, open};
 
 /// The maximum wait for a process ahead that does not make progress.
 const MAX_TICKET_WAIT: Duration = Duration::from_secs(1);
