@@ -359,8 +359,8 @@ impl OpenStore {
 
     fn set_lock_timeout(&mut self, timeout: Duration) -> Duration {
         match self {
-            OpenStore::Sqlite(store) => store.set_patience(timeout),
-            OpenStore::Postgres(store) => store.set_patience(timeout),
+            OpenStore::Sqlite(store) => store.set_timeout(timeout),
+            OpenStore::Postgres(store) => store.set_timeout(timeout),
         }
     }
 }
@@ -441,15 +441,15 @@ fn open_store(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<B
 }
 
 fn open_local(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<OpenStore> {
-    let patience = place.config.duration("store.wait").unwrap_or(sqlite::Options::default().patience);
+    let patience = place.config.duration("store.wait").unwrap_or(sqlite::Options::default().timeout);
     match &choice.location {
         Location::Sqlite(path) => {
             let allow_network = place.config.text("store.network").as_deref() == Some("allow");
-            let options = sqlite::Options { patience, allow_network, create: place.may_create_store() };
+            let options = sqlite::Options { timeout: patience, allow_network, create: place.may_create_store() };
             SqliteStore::open(path, options, clock(&place.variables)?).map(|store| OpenStore::Sqlite(Box::new(store)))
         }
         Location::Postgres(url) => {
-            let store = PostgresStore::open(url, postgres::Options { patience })?;
+            let store = PostgresStore::open(url, postgres::Options { timeout: patience })?;
             let store = if servers == Servers::Any { store.accepting_any_server() } else { store };
             Ok(OpenStore::Postgres(Box::new(store)))
         }

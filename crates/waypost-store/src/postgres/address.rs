@@ -45,7 +45,7 @@ impl Address {
         self.config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)))
     }
 
-    pub(super) fn parse(url: &str, patience: Duration) -> Result<Address> {
+    pub(super) fn parse(url: &str, timeout: Duration) -> Result<Address> {
         let shown = url_text::without_password(url);
         // The driver's message may quote the URL with its password, so only the source of the error is kept.
         let invalid = |why: &str| Error::invalid(format!("{shown} is not a URL of a store: {why}"));
@@ -70,7 +70,7 @@ impl Address {
         };
         config.ssl_mode(if security == Security::Plain { SslMode::Disable } else { SslMode::Require });
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(DEFAULT_CONNECT_TIMEOUT.min(patience.max(Duration::from_secs(1))));
+            config.connect_timeout(DEFAULT_CONNECT_TIMEOUT.min(timeout.max(Duration::from_secs(1))));
         }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(TCP_TIMEOUT);

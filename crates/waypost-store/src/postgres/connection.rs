@@ -141,13 +141,13 @@ impl Connection {
         &mut self,
         address: &Address,
         effect: Effect,
-        patience: Duration,
+        timeout: Duration,
         deadline: Option<Instant>,
     ) -> Result<Begun, Failed> {
         self.is_retried = effect == Effect::Write;
-        self.client.limit = answer_timeout(patience);
+        self.client.limit = answer_timeout(timeout);
         self.client.deadline = deadline;
-        let rows = self.client.simple_query(&self.begin_statement(address, effect, patience))?;
+        let rows = self.client.simple_query(&self.begin_statement(address, effect, timeout))?;
         let row = last_row(&rows);
         let text = |column: usize| row.and_then(|row| row.get(column));
         let number = |column: usize| text(column).and_then(|text| text.parse::<i64>().ok());
@@ -167,7 +167,7 @@ impl Connection {
         Ok(Begun { now, version, is_here, known_server, server, state })
     }
 
-    fn begin_statement(&self, address: &Address, effect: Effect, patience: Duration) -> String {
+    fn begin_statement(&self, address: &Address, effect: Effect, timeout: Duration) -> String {
         let mode = match effect {
             Effect::Read => "REPEATABLE READ READ ONLY",
             // Each statement sees all earlier commits, so it sees those of the writers that held the lock before.
@@ -183,19 +183,19 @@ impl Connection {
             SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_backend_pid(), about.version, about.server,
                 {server}, inet_server_addr() IS NULL, state.*
             FROM about LEFT JOIN ({state}) AS state ON true",
-            self.settings(address, patience)
+            self.settings(address, timeout)
         )
     }
 
     /// Returns the settings of a transaction. They end with it, because another client may use the session afterwards.
-    pub(super) fn settings(&self, address: &Address, patience: Duration) -> String {
+    pub(super) fn settings(&self, address: &Address, timeout: Duration) -> String {
         let millis = |duration: Duration| duration.as_millis().clamp(1, i32::MAX.cast_unsigned().into());
         let mut settings = format!(
             "SET LOCAL search_path TO pg_catalog, \"{}\", pg_temp; SET LOCAL lock_timeout TO {};
             SET LOCAL statement_timeout TO {}; SET LOCAL idle_in_transaction_session_timeout TO {};{PLANNER_SETTINGS}",
             address.schema,
-            millis(patience),
-            millis(patience.saturating_add(STATEMENT_TIMEOUT)),
+            millis(timeout),
+            millis(timeout.saturating_add(STATEMENT_TIMEOUT)),
             millis(IDLE_TIMEOUT)
         );
         if self.server.version >= CLIENT_CHECK_VERSION {
@@ -328,8 +328,8 @@ impl Server {
 }
 
 /// Returns the maximum time for an answer. The server's own timeouts end before that.
-fn answer_timeout(patience: Duration) -> Duration {
-    patience.saturating_add(STATEMENT_TIMEOUT).saturating_add(NETWORK_TIMEOUT)
+fn answer_timeout(timeout: Duration) -> Duration {
+    timeout.saturating_add(STATEMENT_TIMEOUT).saturating_add(NETWORK_TIMEOUT)
 }
 
 fn client(address: &Address, timeout: Duration) -> Result<Client, Failure> {

@@ -27,13 +27,13 @@ pub(super) fn begin(
     address: &Address,
     error: &Failed,
     effect: Effect,
-    patience: Duration,
+    timeout: Duration,
     holder: Option<String>,
 ) -> Error {
     if !is_lock_timeout(error) {
         return at(address, if effect == Effect::Read { "cannot read" } else { "cannot write" }, error);
     }
-    let waited = format!("timed out after waiting {patience:?} for the lock of the store {}", address.shown());
+    let waited = format!("timed out after waiting {timeout:?} for the lock of the store {}", address.shown());
     let error = Error::unavailable(waited).transient();
     match holder {
         Some(holder) => error.because(holder),

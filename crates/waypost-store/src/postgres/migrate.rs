@@ -27,11 +27,11 @@ pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 const APPLICATION: &str = "waypost";
 
 /// Creates the schema or applies missing migrations. For a current schema this is one query.
-pub(super) fn migrate(connection: &mut Connection, address: &Address, patience: Duration) -> Result<()> {
+pub(super) fn migrate(connection: &mut Connection, address: &Address, timeout: Duration) -> Result<()> {
     match version(connection, address)? {
         Some(version) if version > SCHEMA_VERSION => Err(too_new(version, address)),
         Some(SCHEMA_VERSION) => Ok(()),
-        _ => apply(connection, address, patience, MIGRATIONS),
+        _ => apply(connection, address, timeout, MIGRATIONS),
     }
 }
 
@@ -68,18 +68,18 @@ fn not_a_store(address: &Address) -> Error {
 }
 
 /// Applies the missing migrations in one transaction, while no other process writes.
-fn apply(connection: &mut Connection, address: &Address, patience: Duration, migrations: &[&str]) -> Result<()> {
-    let applied = try_to_apply(connection, address, patience, migrations);
+fn apply(connection: &mut Connection, address: &Address, timeout: Duration, migrations: &[&str]) -> Result<()> {
+    let applied = try_to_apply(connection, address, timeout, migrations);
     if applied.is_err() {
         let _ = connection.roll_back();
     }
     applied
 }
 
-fn try_to_apply(connection: &mut Connection, address: &Address, patience: Duration, migrations: &[&str]) -> Result<()> {
+fn try_to_apply(connection: &mut Connection, address: &Address, timeout: Duration, migrations: &[&str]) -> Result<()> {
     let failed = |failed: Failed| error::at(address, "cannot migrate", &failed);
     let Address { schema, .. } = address;
-    let settings = connection.settings(address, patience);
+    let settings = connection.settings(address, timeout);
     let lock = address.lock();
     let rows = connection
         .client

@@ -52,19 +52,19 @@ const SILENCE_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The maximum time to wait for other writers or for the server.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { patience: Duration::from_secs(30) }
+        Options { timeout: Duration::from_secs(30) }
     }
 }
 
 /// An open store.
 pub struct PostgresStore {
     address: Address,
-    patience: Duration,
+    timeout: Duration,
     /// The attempts at the current request, which share one timeout.
     request: Option<Attempts>,
     /// None after it was lost; the next transaction opens another.
@@ -84,11 +84,11 @@ impl PostgresStore {
     ///
     /// Waypost itself handles the URL parameters `schema`, `sslmode` and `sslrootcert`.
     pub fn open(url: &str, options: Options) -> Result<PostgresStore> {
-        let address = Address::parse(url, options.patience)?;
-        let patience = options.patience;
+        let address = Address::parse(url, options.timeout)?;
+        let timeout = options.timeout;
         let mut store = PostgresStore {
             address,
-            patience,
+            timeout,
             request: None,
             connection: None,
             silent_at: None,
@@ -96,7 +96,7 @@ impl PostgresStore {
             clock: None,
             accepts_any_server: false,
         };
-        let mut attempts = Attempts::new(patience);
+        let mut attempts = Attempts::new(timeout);
         loop {
             let mut connection = store.connect(error::is_restarting, &mut attempts)?;
             match migrate::migrate(&mut connection, &store.address, attempts.left()) {
@@ -129,8 +129,8 @@ impl PostgresStore {
     }
 
     /// Sets the maximum time to wait for other writers or the server, and returns the previous one.
-    pub fn set_patience(&mut self, patience: Duration) -> Duration {
-        std::mem::replace(&mut self.patience, patience)
+    pub fn set_timeout(&mut self, timeout: Duration) -> Duration {
+        std::mem::replace(&mut self.timeout, timeout)
     }
 
     /// Connects, and retries errors that `is_retriable` accepts.
@@ -163,9 +163,9 @@ impl PostgresStore {
     }
 
     fn try_to_begin(&mut self, effect: Effect) -> Result<Begun> {
-        let mut attempts = self.request.clone().unwrap_or_else(|| Attempts::new(self.patience));
+        let mut attempts = self.request.clone().unwrap_or_else(|| Attempts::new(self.timeout));
         if self.is_silent() {
-            return Err(error::at(&self.address, "cannot reach", &Failed::Silence(self.patience)));
+            return Err(error::at(&self.address, "cannot reach", &Failed::Silence(self.timeout)));
         }
         loop {
             let connection = match self.connection.take() {
@@ -179,7 +179,7 @@ impl PostgresStore {
             };
             if !error::is_loss(&failed) {
                 let holder = if error::is_lock_timeout(&failed) { connection.holder(&self.address) } else { None };
-                return Err(error::begin(&self.address, &failed, effect, self.patience, holder));
+                return Err(error::begin(&self.address, &failed, effect, self.timeout, holder));
             }
             // The transaction has not begun, so it can be retried.
             self.drop_connection();
@@ -250,7 +250,7 @@ impl Store for PostgresStore {
     }
 
     fn begin_request(&mut self) {
-        self.request = Some(Attempts::new(self.patience));
+        self.request = Some(Attempts::new(self.timeout));
     }
 
     fn end_request(&mut self) {

@@ -45,7 +45,7 @@ const MAX_REPLACEMENTS: u32 = 5;
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The maximum time to wait for other processes.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Open it even where locks may not work.
     pub allow_network: bool,
     /// Create the file if it is missing. A process that already used the store sets this to false: the store was moved or
@@ -55,7 +55,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { patience: Duration::from_secs(30), allow_network: false, create: true }
+        Options { timeout: Duration::from_secs(30), allow_network: false, create: true }
     }
 }
 
@@ -69,7 +69,7 @@ pub struct SqliteStore {
     identity: FileIdentity,
     gate: PathBuf,
     options: Options,
-    patience: Duration,
+    timeout: Duration,
     clock: Box<dyn Clock + Send>,
     /// The number of commits that wrote through this connection.
     commits: Cell<u32>,
@@ -89,10 +89,10 @@ impl SqliteStore {
     }
 
     /// Sets the maximum time to wait for other processes, and returns the previous one.
-    pub fn set_patience(&mut self, patience: Duration) -> Duration {
+    pub fn set_timeout(&mut self, timeout: Duration) -> Duration {
         // This does not fail; if it did, the previous timeout would stay in effect.
-        let _ = self.connection.busy_timeout(patience);
-        std::mem::replace(&mut self.patience, patience)
+        let _ = self.connection.busy_timeout(timeout);
+        std::mem::replace(&mut self.timeout, timeout)
     }
 
     /// Returns whether the file can only be read.
@@ -126,7 +126,7 @@ impl SqliteStore {
     fn empty_log(&self) {
         let _ = self.connection.busy_timeout(Duration::ZERO);
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        let _ = self.connection.busy_timeout(self.patience);
+        let _ = self.connection.busy_timeout(self.timeout);
     }
 
     fn tx<'a>(&'a self, transaction: rusqlite::Transaction<'a>, gate: Option<FileLock>) -> Box<dyn Tx + 'a> {
@@ -160,16 +160,16 @@ impl SqliteStore {
     }
 
     fn lock_gate(&self) -> Result<FileLock> {
-        lock_gate(&self.connection, &self.path, &self.gate, self.patience)
+        lock_gate(&self.connection, &self.path, &self.gate, self.timeout)
     }
 }
 
-fn lock_gate(connection: &Connection, path: &Path, gate: &Path, patience: Duration) -> Result<FileLock> {
+fn lock_gate(connection: &Connection, path: &Path, gate: &Path, timeout: Duration) -> Result<FileLock> {
     if connection.is_readonly("main").unwrap_or(false) {
         return Err(Error::unavailable(format!("the store {} can only be read", path.display()))
             .hint("its file or directory is not writable; name another store with --db"));
     }
-    FileLock::acquire_queued(gate, patience)
+    FileLock::acquire_queued(gate, timeout)
 }
 
 impl Store for SqliteStore {

@@ -25,13 +25,13 @@ pub(super) fn open(path: &Path, options: Options, clock: Box<dyn Clock + Send>) 
     check_sqlite()?;
     let named = std::path::absolute(path).map_err(|error| cannot_open(path).because(error))?;
     let OpenFile { connection, path, identity, gate } = open_file(&named, options)?;
-    let patience = options.patience;
-    Ok(SqliteStore { connection, named, path, identity, gate, options, patience, clock, commits: Cell::new(0) })
+    let timeout = options.timeout;
+    Ok(SqliteStore { connection, named, path, identity, gate, options, timeout, clock, commits: Cell::new(0) })
 }
 
 /// Opens the file that the store's path leads to now. On an error the store stays as it is.
 pub(super) fn reopen(store: &mut SqliteStore) -> Result<()> {
-    let options = Options { patience: store.patience, create: false, ..store.options };
+    let options = Options { timeout: store.timeout, create: false, ..store.options };
     let OpenFile { connection, path, identity, gate } = open_file(&store.named, options)?;
     (store.connection, store.path, store.identity, store.gate) = (connection, path, identity, gate);
     store.commits.set(0);
@@ -69,7 +69,7 @@ fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
         return Err(cannot_open(&path).because("it was replaced while it was being opened").hint("try again"));
     }
     if migrate::state(&connection, &path)? == State::Behind {
-        let _gate = super::lock_gate(&connection, &path, &gate, options.patience)?;
+        let _gate = super::lock_gate(&connection, &path, &gate, options.timeout)?;
         // Checked again under the gate: another process may have migrated it.
         if migrate::state(&connection, &path)? == State::Behind {
             use_wal(&connection, &path)?;
@@ -174,7 +174,7 @@ fn create(path: &Path, gate: &Path, options: Options) -> Result<()> {
             let _ = std::fs::remove_dir(empty);
         }
     };
-    let lock = FileLock::acquire(gate, options.patience).inspect_err(|_| undo_dirs())?;
+    let lock = FileLock::acquire(gate, options.timeout).inspect_err(|_| undo_dirs())?;
     if path.exists() {
         return Ok(());
     }
@@ -233,7 +233,7 @@ fn connect(path: &Path, options: Options) -> Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = Connection::open_with_flags(path, flags).map_err(failed())?;
-    connection.busy_timeout(options.patience).map_err(failed())?;
+    connection.busy_timeout(options.timeout).map_err(failed())?;
     connection.set_prepared_statement_cache_capacity(MAX_CACHED_STATEMENTS);
     // The file may come from anywhere: foreign code in its schema must not run.
     for (setting, on) in [

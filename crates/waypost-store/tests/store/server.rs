@@ -174,7 +174,7 @@ fn a_timeout_on_the_lock_names_its_holder() {
     let url = postgres_url();
     let (mut holder, world) = filled(&url);
     let mut other = open(&url).unwrap();
-    other.set_patience(Duration::from_millis(100));
+    other.set_timeout(Duration::from_millis(100));
     let mut tx = holder.begin_write().unwrap();
     tx.event_append(&world.event(&mut Dice::new(1))).unwrap();
     assert_eq!(read(&mut other, |tx| tx.event_last().unwrap()), 0, "readers do not wait");
@@ -281,17 +281,17 @@ fn f36_a_wait_ends_although_the_notification_is_lost() {
 }
 
 /// Opens a store with a timeout for requests.
-fn open_for(url: &str, patience: Duration) -> Result<PostgresStore, Error> {
-    PostgresStore::open(url, Options { patience })
+fn open_for(url: &str, timeout: Duration) -> Result<PostgresStore, Error> {
+    PostgresStore::open(url, Options { timeout })
 }
 
 #[test]
 fn opening_retries_an_unavailable_server_until_the_timeout_and_never_shows_the_password() {
-    let patience = Duration::from_millis(300);
+    let timeout = Duration::from_millis(300);
     for url in ["postgres://me:secret@127.0.0.1:1/way", "postgres://me:secret@%2Fnowhere/way"] {
         let start = Instant::now();
-        let error = open_for(url, patience).err().unwrap();
-        assert!((patience..Duration::from_secs(20)).contains(&start.elapsed()), "{:?}", start.elapsed());
+        let error = open_for(url, timeout).err().unwrap();
+        assert!((timeout..Duration::from_secs(20)).contains(&start.elapsed()), "{:?}", start.elapsed());
         assert_eq!(error.kind(), Kind::Unavailable);
         assert!(!format!("{error:?} {}", error.full_message()).contains("secret"), "{error:?}");
     }
@@ -325,13 +325,13 @@ fn all_attempts_at_a_request_share_one_timeout() {
     let server = Postgres::start(&[]);
     let (mut store, world) = filled(&server.url());
     let caller = caller_of(&world);
-    let patience = Duration::from_secs(1);
-    store.set_patience(patience);
+    let timeout = Duration::from_secs(1);
+    store.set_timeout(timeout);
     server.stop();
     let bounded = |what: &str, start: Instant, error: &Error| {
         assert_eq!(error.kind(), Kind::Unavailable, "{what}: {error:?}");
         let took = start.elapsed();
-        assert!((patience..patience * 3).contains(&took), "{what} took {took:?}");
+        assert!((timeout..timeout * 3).contains(&took), "{what} took {took:?}");
     };
     let start = Instant::now();
     let error = engine::write(&mut store, &caller, &mut Zeros, None, Register {}).unwrap_err();
@@ -351,7 +351,7 @@ fn all_attempts_at_a_request_share_one_timeout() {
     assert_eq!(attempts, 1, "no second transaction began without a server");
     let took = start.elapsed();
     assert_eq!(error.unwrap_err().kind(), Kind::Unavailable);
-    assert!(took < patience * 3, "the request took {took:?}");
+    assert!(took < timeout * 3, "the request took {took:?}");
 }
 
 #[test]
@@ -360,12 +360,12 @@ fn a_request_to_a_frozen_server_ends_soon_after_its_deadline() {
     let url = server.url();
     let (mut store, world) = filled(&url);
     let caller = caller_of(&world);
-    let patience = Duration::from_secs(2);
-    store.set_patience(patience);
+    let timeout = Duration::from_secs(2);
+    store.set_timeout(timeout);
     let bounded = |what: &str, start: Instant, error: &Error| {
         assert_eq!(error.kind(), Kind::Unavailable, "{what}: {error:?}");
         let took = start.elapsed();
-        assert!(took < patience + Duration::from_secs(2), "{what} took {took:?}: {}", error.full_message());
+        assert!(took < timeout + Duration::from_secs(2), "{what} took {took:?}: {}", error.full_message());
     };
     // After a timeout, requests fail at once for a moment, so that a command with several requests does not wait for each.
     let until_answered = |store: &mut PostgresStore| {
@@ -392,7 +392,7 @@ fn a_request_to_a_frozen_server_ends_soon_after_its_deadline() {
     {
         let _frozen = server.freeze();
         let start = Instant::now();
-        bounded("opening", start, &open_for(&url, patience).err().unwrap());
+        bounded("opening", start, &open_for(&url, timeout).err().unwrap());
     }
     // The server freezes during a request.
     let mut frozen = None;
@@ -431,11 +431,11 @@ fn a_statement_of_a_slow_server_may_take_longer_than_the_timeout() {
             CREATE TRIGGER slow BEFORE INSERT ON {schema}.events FOR EACH ROW EXECUTE FUNCTION {schema}.slow()"
         ))
         .unwrap();
-    let patience = Duration::from_millis(500);
-    store.set_patience(patience);
+    let timeout = Duration::from_millis(500);
+    store.set_timeout(timeout);
     let start = Instant::now();
     let sequence = append(&mut store, &world);
-    assert!(start.elapsed() > patience * 4);
+    assert!(start.elapsed() > timeout * 4);
     assert_eq!(read(&mut store, |tx| tx.event_last().unwrap()), sequence);
 }
 
