@@ -289,7 +289,7 @@ fn c3_a_lease_ends_by_the_clock_and_any_sign_of_life_renews_it() {
     team.pass(1);
     let task = team.data("task show a");
     assert_eq!((&task["status"], &task["attempts"]), (&json!("pending"), &json!(1)));
-    assert_eq!(task["error"], "the lease of ann ended at 2026-01-01T00:03:57.000Z");
+    assert_eq!(task["error"], "the lease of ann expired at 2026-01-01T00:03:57.000Z");
     let claimed = team.data("task claim --agent bob");
     assert_eq!(claimed["lease"]["epoch"], 2);
     assert!(claimed["context"]["text"].as_str().unwrap().contains("1. [progress] x"));
