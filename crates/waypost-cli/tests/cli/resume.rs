@@ -141,7 +141,8 @@ fn c10_the_next_holder_knows_all_and_the_last_one_can_write_no_more() {
     let epoch = |claimed: &Value| claimed["lease"]["epoch"].as_u64().unwrap();
     assert!(epoch(&second) > epoch(&first));
     let context = second["context"]["text"].as_str().unwrap();
-    for wanted in ["two of three files", "files: a.c", r#"{"left":["c.c"]}"#, "attempt 2", "the lease of first ended"] {
+    for wanted in ["two of three files", "files: a.c", r#"{"left":["c.c"]}"#, "attempt 2", "the lease of first expired"]
+    {
         assert!(context.contains(wanted), "{wanted}: {context}");
     }
     assert_eq!(team.refused(5, "task done build --agent first --epoch 1 --outcome x")["code"], "lease_lost");

@@ -209,7 +209,7 @@ pub(crate) fn nothing_to_claim_error(cx: &mut OpContext<'_>, workflow: Option<&W
         .iter()
         .filter(|(status, _)| !status.is_final() || **status == TaskStatus::Dead)
         .map(|(status, count)| match status {
-            TaskStatus::Pending => format!("{count} blocked, or not for this agent"),
+            TaskStatus::Pending => format!("{count} waiting for other tasks, or not for this agent"),
             TaskStatus::Failed => format!("{count} waiting for their next attempt"),
             status => format!("{count} {status}"),
         })
