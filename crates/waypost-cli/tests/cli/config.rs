@@ -51,9 +51,9 @@ fn a_value_that_another_layer_hides_is_pointed_out() {
     let _ = sandbox.way(&repo, ["config", "set", "scope", "repo"]).ok();
     let run = sandbox.way(&repo, ["config", "set", "--user", "scope", "global"]);
     assert_eq!(run.code, 0);
-    assert!(run.stderr.contains("scope stays repo"), "{}", run.stderr);
+    assert!(run.stderr.contains("scope is still repo"), "{}", run.stderr);
     let run = sandbox.way(&repo, ["config", "set", "--user", "scope", "global", "--json"]);
-    assert!(run.stderr.is_empty() && run.stdout.contains("scope stays repo"), "{run:?}");
+    assert!(run.stderr.is_empty() && run.stdout.contains("scope is still repo"), "{run:?}");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_repository_cannot_set_what_is_each_users_own() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let run = sandbox.way(&repo, ["config", "set", "--shared", "workspaces.path", "/tmp"]).fails(7);
-    assert!(run.stderr.contains("each user's own choice"), "{}", run.stderr);
+    assert!(run.stderr.contains("a personal setting"), "{}", run.stderr);
     sandbox.dir("repo/.waypost");
     sandbox.write(repo.join(".waypost/config.toml"), "[store]\nnetwork = 'allow'\n[workspaces]\npath = '/evil'\n");
     let run = sandbox.way(&repo, ["where"]);

@@ -299,7 +299,7 @@ fn bare_and_shallow_repositories_tell_what_they_have() {
     let run: Run = sandbox.way(&sandbox.path("shallow"), ["log", "a-1", "--json"]).ok();
     let answer: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(answer["data"].as_array().unwrap().len(), 2);
-    assert!(answer["warnings"][0].as_str().unwrap().contains("does not have all commits"), "{answer}");
+    assert!(answer["warnings"][0].as_str().unwrap().contains("is a shallow clone"), "{answer}");
 }
 
 #[test]

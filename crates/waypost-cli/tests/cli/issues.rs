@@ -318,7 +318,7 @@ fn closed_work_fades_into_version_control() {
 
     let run = prune(&["--dry-run"]);
     assert_eq!((run.code, run.stdout.lines().count()), (0, 1), "{run:?}");
-    assert!(run.stdout.starts_with("r-4  ") && run.stderr.contains("2 more are not committed"), "{run:?}");
+    assert!(run.stdout.starts_with("r-4  ") && run.stderr.contains("kept 2 more issues"), "{run:?}");
     assert_eq!(lines(&repo.join(LEDGER)).len(), 6, "a rehearsal writes nothing");
     sandbox.git(&repo, ["commit", "-q", "-a", "-m", "closed"]);
     let _ = prune(&["--keep", "3"]).fails(6);

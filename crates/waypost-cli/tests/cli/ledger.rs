@@ -205,7 +205,7 @@ fn times_may_be_said_as_from_now() {
     }
     for bad in ["soon", "14", "d", "3 fortnights", "99999999999999999999d", "3d ago"] {
         let run = way(&["update", id, "--due", bad]).fails(2);
-        assert!(run.stderr.contains("how far ahead: 14d"), "{bad}: {}", run.stderr);
+        assert!(run.stderr.contains("an offset from now: 14d"), "{bad}: {}", run.stderr);
     }
     sandbox.write(repo.join("batch"), format!("update {id} --due 1h\n"));
     assert_eq!(way(&["batch", "batch"]).code, 0);

@@ -31,7 +31,7 @@ pub(crate) fn contributor(sandbox: &Sandbox) -> (PathBuf, PathBuf, PathBuf) {
     let fork = sandbox.path("fork");
     sandbox.git(&fork, ["remote", "add", "upstream", "https://example.org/team/project"]);
     let run = sandbox.way(&fork, ["init", "--contributor", "--planning", "../planning"]).ok();
-    assert!(run.stdout.contains("Your issues go there"), "{}", run.stdout);
+    assert!(run.stdout.contains("New issues go there"), "{}", run.stdout);
     (upstream, fork, sandbox.path("planning"))
 }
 
@@ -614,7 +614,7 @@ fn b21_a_fork_is_noticed_on_a_terminal_and_nowhere_else() {
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"y\n../plans\n").unwrap();
     let output = child.wait_with_output().unwrap();
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(shown.contains("looks like a fork") && shown.contains("Where?"), "{shown}");
+    assert!(shown.contains("looks like a fork") && shown.contains("Path of the planning repository?"), "{shown}");
     assert!(sandbox.path("plans/.waypost").is_dir(), "{shown}");
     assert!(!repo.join(".waypost").exists());
     let again = sandbox.git_repo("again");

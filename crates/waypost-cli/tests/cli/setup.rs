@@ -369,7 +369,7 @@ fn commands_of_a_session_know_its_name_where_the_agent_lets_them() {
             .unwrap();
         child.stdin.take().unwrap().write_all(b"{\"session_id\": \"abc\"}").unwrap();
         let output = child.wait_with_output().unwrap();
-        assert!(String::from_utf8_lossy(&output.stdout).contains("Commands know it"));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Commands use it automatically"));
     }
     assert_eq!(std::fs::read_to_string(file).unwrap(), "export WAYPOST_AGENT='claude-code-abc'\n");
 }

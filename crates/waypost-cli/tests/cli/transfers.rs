@@ -255,13 +255,13 @@ fn a_contributors_later_edits_stay_in_the_planning_until_the_project_has_them() 
     at(&sandbox, &upstream, 3, &["accept", &id]);
     sandbox.git(&upstream, ["commit", "-q", "-a", "-m", "accept"]);
     let said = at(&sandbox, &fork, 4, &["sync"]);
-    assert!(said.contains(&format!("{id} was accepted, but")) && said.contains("way propose"), "{said}");
+    assert!(said.contains(&format!("{id} was accepted without")) && said.contains("way propose"), "{said}");
     assert_eq!(comments(&copies(&planning, &id)[0]), ["said in the planning"]);
     // The contributor proposes the rest, and the project takes it.
     sandbox.git(&fork, ["pull", "-q", "--no-rebase"]);
     at(&sandbox, &fork, 5, &["propose", &id]);
     let again = at(&sandbox, &fork, 5, &["sync"]);
-    assert!(again.contains("was accepted, but"), "the project does not have it yet: {again}");
+    assert!(again.contains("was accepted without"), "the project does not have it yet: {again}");
     sandbox.git(&fork, ["commit", "-q", "-a", "-m", "propose more"]);
     sandbox.git(&upstream, ["pull", "-q", "--no-rebase", "../fork"]);
     let [canonical] = copies(&upstream, &id).try_into().unwrap();

@@ -119,7 +119,7 @@ fn g4_filtering_by_worktree_gives_its_part_and_an_unknown_one_is_an_error() {
         assert_eq!(run.error()["code"], "not_found");
     }
     let run = sandbox.way(&repo, ["db", "info", "--worktree", "ours"]).fails(2);
-    assert!(run.stderr.contains("--worktree has no meaning"), "{}", run.stderr);
+    assert!(run.stderr.contains("--worktree does not apply"), "{}", run.stderr);
 }
 
 #[test]
