@@ -7,7 +7,7 @@ use std::path::Path;
 
 use waypost_core::Result;
 
-use super::probe::found;
+use super::probe::if_present;
 
 /// The assignments of a configuration file, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl ConfigFile {
 
     /// Reads a file as [`Self::read`] does, but returns an error if the disk fails.
     pub(crate) fn load(path: &Path) -> Result<Self> {
-        let bytes = found(path, std::fs::read(path))?;
+        let bytes = if_present(path, std::fs::read(path))?;
         Ok(bytes.map(|bytes| Self::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default())
     }
 

@@ -1,4 +1,4 @@
-//! The environment in which [`detect()`](super::detect()) searches for a repository.
+//! The environment in which a search for a repository runs.
 
 use std::path::PathBuf;
 

@@ -12,7 +12,7 @@ use waypost_core::{Error, Result, path_text, url_text};
 use super::checkout::{Checkout, ListedWorktree};
 use super::config_file::ConfigFile;
 use super::environment::Environment;
-use super::probe::found;
+use super::probe::if_present;
 
 /// Operations that git has begun and not finished: the entry it keeps in a worktree's git directory, what to call the
 /// operation, and the command that ends it.
@@ -28,7 +28,7 @@ pub(crate) const OPERATIONS_IN_PROGRESS: &[(&str, &str, &str)] = &[
 /// Opens the checkout whose `.git` is in `dir`, if there is one.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     let dot_git = dir.join(".git");
-    let Some(metadata) = found(&dot_git, std::fs::metadata(&dot_git))? else {
+    let Some(metadata) = if_present(&dot_git, std::fs::metadata(&dot_git))? else {
         return Ok(None);
     };
     let git_dir = if metadata.is_dir() {
@@ -82,9 +82,9 @@ pub(crate) fn is_git_dir(dir: &Path) -> Result<bool> {
     let head = dir.join("HEAD");
     let has = |name: &str, fits: fn(&Metadata) -> bool| {
         let path = dir.join(name);
-        Ok(found(&path, path.metadata())?.is_some_and(|metadata| fits(&metadata)))
+        Ok(if_present(&path, path.metadata())?.is_some_and(|metadata| fits(&metadata)))
     };
-    Ok(found(&head, head.symlink_metadata())?.is_some()
+    Ok(if_present(&head, head.symlink_metadata())?.is_some()
         && ((has("objects", Metadata::is_dir)? && has("refs", Metadata::is_dir)?)
             || has("commondir", Metadata::is_file)?))
 }
@@ -92,7 +92,7 @@ pub(crate) fn is_git_dir(dir: &Path) -> Result<bool> {
 /// Returns whether a ref is stored loose, in its own file.
 pub(crate) fn has_loose_ref(common_dir: &Path, name: &str) -> Result<bool> {
     let path = common_dir.join(name);
-    Ok(found(&path, std::fs::read(&path))?.is_some())
+    Ok(if_present(&path, std::fs::read(&path))?.is_some())
 }
 
 /// Returns whether a repository's configuration names a remote for a branch.
@@ -214,7 +214,7 @@ impl Layout {
         }
         let git_dir = canonical(git_dir)?;
         let file = git_dir.join("commondir");
-        let common_dir = match (common_dir, found(&file, std::fs::read(&file))?) {
+        let common_dir = match (common_dir, if_present(&file, std::fs::read(&file))?) {
             (Some(named), _) => canonical(named)?,
             (None, Some(content)) => canonical(&git_dir.join(path_in(&content)))?,
             (None, None) => git_dir.clone(),

@@ -9,7 +9,7 @@ use waypost_core::{Error, Result, path_text, url_text};
 
 use super::checkout::Checkout;
 use super::config_file::ConfigFile;
-use super::probe::found;
+use super::probe::if_present;
 
 /// URL schemes that start no program of the repository's choice.
 const ALLOWED_SCHEMES: &[&str] = &["file", "http", "https", "ssh"];
@@ -18,7 +18,7 @@ const ALLOWED_SCHEMES: &[&str] = &["file", "http", "https", "ssh"];
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     for (vcs, name) in [(Vcs::Hg, ".hg"), (Vcs::Sl, ".sl")] {
         let own = dir.join(name);
-        if found(&own, own.metadata())?.is_some_and(|metadata| metadata.is_dir()) {
+        if if_present(&own, own.metadata())?.is_some_and(|metadata| metadata.is_dir()) {
             return read(vcs, dir, &own).map(Some);
         }
     }
@@ -52,7 +52,7 @@ pub(crate) fn own_config(checkout: &Checkout, root: &Path) -> ConfigFile {
 
 fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {
     let file = own.join("sharedpath");
-    let shared_dir = match found(&file, std::fs::read(&file))? {
+    let shared_dir = match if_present(&file, std::fs::read(&file))? {
         Some(content) => follow_shared_path(own, &content)?,
         None => own.to_owned(),
     };

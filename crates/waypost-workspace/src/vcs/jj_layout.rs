@@ -13,14 +13,14 @@ use waypost_core::{Error, Result, path_text};
 
 use super::checkout::{Checkout, ListedWorktree};
 use super::config_file::ConfigFile;
-use super::probe::found;
+use super::probe::if_present;
 use super::{git_layout, identity};
 
 /// Opens the checkout whose `.jj` is in `dir`, if there is one.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     let dot_jj = dir.join(".jj");
     let repo = dot_jj.join("repo");
-    let Some(metadata) = found(&repo, std::fs::metadata(&repo))? else {
+    let Some(metadata) = if_present(&repo, std::fs::metadata(&repo))? else {
         return Ok(None);
     };
     let is_main = metadata.is_dir();

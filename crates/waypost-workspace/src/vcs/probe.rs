@@ -9,7 +9,7 @@ use waypost_core::{Error, Result};
 /// Returns the value of a file system call, or `None` if the path does not exist or this user may not access it.
 ///
 /// A failing disk is an error: it must not look like a directory without a repository.
-pub(crate) fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>> {
+pub(crate) fn if_present<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>> {
     const FAILURES: &[Errno] = &[
         Errno::IO,
         Errno::NOMEM,

@@ -1,8 +1,8 @@
 //! Finds and repairs mirrors that a power cut damaged.
 //!
-//! A file that was written shortly before a power cut may be empty afterwards, or full of zeros. Mirrors hold snapshots,
-//! so a repair deletes nothing: it moves unusable files into the mirror's directory `damaged`, writes `HEAD` and `config`
-//! anew, and keeps every ref whose objects are all there.
+//! A file that was written shortly before a power cut may be empty afterwards, or full of zeros. Mirrors hold
+//! snapshots, so a repair deletes nothing: it moves unusable files into the mirror's directory `damaged`, writes
+//! `HEAD` and `config` anew, and keeps every ref whose objects are all there.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read as _};

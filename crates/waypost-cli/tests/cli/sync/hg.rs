@@ -164,7 +164,7 @@ fn while_mercurial_is_in_the_middle_of_something_nothing_is_synced() {
         ("", &["histedit", ours], &["histedit", "--abort"], "a histedit is under way"),
         ("", &["bisect", "--bad"], &["bisect", "--reset"], "a bisection is under way"),
         ("shelve", &["unshelve"], &["unshelve", "--abort"], "an unshelve is under way"),
-        ("write", &["update", "--merge", theirs], &["update", "--clean", ours], "other has a conflict"),
+        ("write", &["update", "--merge", theirs], &["update", "--clean", ours], "other has an unresolved conflict"),
     ] {
         sandbox.hg(one, ["update", "-q", "--clean", ours]);
         if !prepare.is_empty() {
