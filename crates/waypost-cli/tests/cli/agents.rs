@@ -132,7 +132,7 @@ fn c2_roles_change_what_is_allowed() {
     let _ = sandbox.way(&repo, ["agent", "register", "two"]).ok();
     let run = sandbox.way(&repo, ["--agent", "one", "agent", "retire", "two"]).fails(7);
     assert!(
-        run.stderr.contains("one is a worker, and retiring others is for coordinators and people"),
+        run.stderr.contains("one is a worker, and retiring other agents is for coordinators and people"),
         "{}",
         run.stderr
     );

@@ -185,7 +185,7 @@ fn c7_a_workflow_over_several_repositories_needs_a_store_that_they_share() {
     let list = sandbox.way(&one, ["--global", "repo", "list", "--json"]).data();
     assert_eq!(list.as_array().unwrap().iter().map(|seen| seen["live_workflows"].as_u64().unwrap()).sum::<u64>(), 2);
     let used = sandbox.way(&one, ["--global", "repo", "remove", "two"]).fails(7);
-    assert!(used.stderr.contains("workflow both concerns it"), "{}", used.stderr);
+    assert!(used.stderr.contains("workflow both includes it"), "{}", used.stderr);
     // It cannot go into the store of one of them.
     let run = sandbox.way(&one, ["--global", "db", "move", "--to", "repo"]).fails(7);
     assert!(run.stdout.contains("this store belongs to one repository"), "{run:?}");

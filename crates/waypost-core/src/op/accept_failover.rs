@@ -1,4 +1,4 @@
-//! Lets the store go on after a failover.
+//! Accepts a failover, so that the store can be used again.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,49 +10,49 @@ use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::work::expire_due;
 
-/// How far epochs are raised: further than they could have risen in the writes that may be lost.
+/// The amount by which epochs are raised: more than the writes that may be lost can have raised them.
 const EPOCH_STEP: u64 = 1_000_000;
 
 /// The name of a server whose identifier cannot be read.
 const UNKNOWN: &str = "unknown";
 
-/// Lets the store go on, on a server that may lack acknowledged writes.
+/// Accepts a server that may lack acknowledged writes, so that the store can be used again.
 ///
-/// All leases end, and no epoch is issued again that the former server may have issued.
+/// All leases end. The store never issues an epoch again that the former server may have issued.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AcceptFailover {}
 
 /// The answer to [`AcceptFailover`].
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailoverAccepted {
-    /// The server as the store knew it: system identifier and timeline.
+    /// The server that the store knew before: system identifier and timeline.
     pub before: String,
-    /// The server as it is now.
+    /// The current server.
     pub after: String,
-    /// How many leases were ended.
+    /// The number of leases that were ended.
     pub leases: u64,
-    /// Every lease granted from here on has a higher epoch.
+    /// The epoch floor: every later lease has a higher epoch.
     pub epoch_floor: u64,
 }
 
 impl Operation for AcceptFailover {
     const NAME: &'static str = "accept_failover";
-    const SUMMARY: &'static str = "Let the store go on after a failover";
+    const SUMMARY: &'static str = "Accept a failover of the store's server";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = FailoverAccepted;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<FailoverAccepted> {
         let Some((before, after)) = cx.tx.server_accept()? else {
-            return Err(Error::refused("the store is a file: there is no server that could fail over"));
+            return Err(Error::refused("the store is a file and has no server that could fail over"));
         };
         if before == after && before != UNKNOWN {
-            return Err(Error::conflict(format!("the store is on the server it knows, {after}: nothing to accept")));
+            return Err(Error::conflict(format!("nothing to accept: the store is still on its known server, {after}")));
         }
         let held = cx.tx.lease_list(None)?;
         let leases = held.len() as u64;
         for lease in held {
-            expire_due::expire(cx, lease, "the store went on after a failover")?;
+            expire_due::expire(cx, lease, "a failover was accepted")?;
         }
         let epoch_floor = cx.tx.lease_max_epoch()?.max(cx.tx.epoch_floor()?) + EPOCH_STEP;
         cx.tx.epoch_floor_put(epoch_floor)?;

@@ -1,4 +1,4 @@
-//! Says that the caller is done with messages.
+//! Acknowledges messages.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,25 +11,25 @@ use crate::model::{MessageState, kind};
 use crate::op::Letter;
 use crate::work::{agents, inbox};
 
-/// Says that the caller is done with messages. They are not shown again.
+/// Acknowledges messages. The inbox no longer shows them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AckMessage {
-    /// Which ones. If one of them is not the caller's, none is marked.
+    /// The messages. If one of them is not addressed to the caller, none is acknowledged.
     pub messages: Vec<MessageId>,
 }
 
 /// The answer to [`AckMessage`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acked {
-    /// The messages, as they are now.
+    /// The messages after the change.
     pub messages: Vec<Letter>,
-    /// How many still wait.
+    /// The number of messages that still wait.
     pub unread: u64,
 }
 
 impl Operation for AckMessage {
     const NAME: &'static str = "ack_message";
-    const SUMMARY: &'static str = "Say that messages are dealt with";
+    const SUMMARY: &'static str = "Acknowledge messages";
     const EFFECT: Effect = Effect::Write;
     type Answer = Acked;
 

@@ -1,4 +1,4 @@
-//! Makes a repository known without going there.
+//! Adds a repository to the store without running a command in it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Repository, kind};
 
-/// Makes a repository known without going there.
+/// Adds a repository to the store without running a command in it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AddRepository {
     /// The repository.
@@ -18,14 +18,14 @@ pub struct AddRepository {
 
 impl Operation for AddRepository {
     const NAME: &'static str = "add_repository";
-    const SUMMARY: &'static str = "Make a repository known";
+    const SUMMARY: &'static str = "Add a repository to the store";
     const EFFECT: Effect = Effect::Write;
     type Answer = Repository;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Repository> {
         if !cx.caller.is_shared && self.repository.id != cx.caller.repository.id {
             return Err(Error::refused(format!(
-                "this store belongs to {} alone, and {} is another repository",
+                "this store belongs to repository {} and cannot hold {}",
                 cx.caller.repository.name, self.repository.name
             ))
             .hint("way --global repo add PATH, or use a PostgreSQL store"));

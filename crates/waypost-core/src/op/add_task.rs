@@ -17,11 +17,11 @@ use crate::work::view::{self, TaskView};
 /// Adds one task to the plan of a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AddTask {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
     /// The task.
     pub task: PlannedTask,
-    /// The names of tasks that should wait for it.
+    /// The names of existing tasks that will depend on it.
     #[serde(default)]
     pub before: Vec<String>,
 }
@@ -39,7 +39,7 @@ impl Operation for AddTask {
         }
         let tasks = cx.tx.task_list(&workflow.id)?;
         if tasks.iter().any(|task| task.name == self.task.name) {
-            return Err(Error::conflict(format!("workflow {} has a task {} already", workflow.name, self.task.name)));
+            return Err(Error::conflict(format!("workflow {} already has a task {}", workflow.name, self.task.name)));
         }
         let names: BTreeSet<String> = tasks.iter().map(|task| task.name.clone()).collect();
         let planned = std::slice::from_ref(&self.task);
@@ -66,12 +66,12 @@ impl Operation for AddTask {
         let sequence = tasks.iter().map(|task| task.sequence).max().unwrap_or(0) + 1;
         let stored = plan::store(cx, &workflow, planned, sequence)?;
         let Some(task) = stored.into_iter().next() else {
-            return Err(Error::internal("a task was stored and is not there"));
+            return Err(Error::internal("a stored task is missing"));
         };
         for waiting in tasks.iter().filter(|task| self.before.contains(&task.name)) {
             if waiting.status != TaskStatus::Pending {
                 return Err(Error::conflict(format!(
-                    "task {} is {} and cannot wait for anything",
+                    "task {} is {} and cannot get a dependency",
                     waiting.name, waiting.status
                 )));
             }

@@ -1,4 +1,4 @@
-//! Lets a workflow concern one more repository.
+//! Adds a repository to a workflow.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,18 +12,18 @@ use crate::op::create_workflow;
 use crate::work::find;
 use crate::work::view::{self, WorkflowView};
 
-/// Lets a workflow concern one more repository.
+/// Adds a repository to a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AddWorkflowRepository {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
-    /// Which: its id, name or path.
+    /// The repository: its id, name or path.
     pub repository: String,
 }
 
 impl Operation for AddWorkflowRepository {
     const NAME: &'static str = "add_workflow_repository";
-    const SUMMARY: &'static str = "Let a workflow concern one more repository";
+    const SUMMARY: &'static str = "Add a repository to a workflow";
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 

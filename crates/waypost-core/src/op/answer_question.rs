@@ -1,4 +1,4 @@
-//! Answers what a task asked. It can be claimed again.
+//! Answers the question of a task. The task can then be claimed again.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,12 @@ use crate::model::{TaskStatus, kind};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, find};
 
-/// Answers what a task asked. It can be claimed again.
+/// Answers the question of a task. The task can then be claimed again.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerQuestion {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
     /// The answer.
@@ -25,7 +25,7 @@ pub struct AnswerQuestion {
 
 impl Operation for AnswerQuestion {
     const NAME: &'static str = "answer_question";
-    const SUMMARY: &'static str = "Answer what a task asked";
+    const SUMMARY: &'static str = "Answer the question of a task";
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
@@ -34,10 +34,10 @@ impl Operation for AnswerQuestion {
         agents::require_coordinator(&agent, "answering questions")?;
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         if task.status != TaskStatus::WaitingInput {
-            return Err(Error::conflict(format!("task {} is {} and has asked nothing", task.name, task.status)));
+            return Err(Error::conflict(format!("task {} is {} and has no open question", task.name, task.status)));
         }
         if self.answer.trim().is_empty() {
-            return Err(Error::invalid("an answer needs words"));
+            return Err(Error::invalid("an answer needs text"));
         }
         let mut after = task.clone();
         after.move_to(TaskStatus::Pending, cx.now)?;

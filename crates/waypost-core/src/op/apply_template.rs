@@ -1,4 +1,4 @@
-//! Makes a workflow from a template.
+//! Creates a workflow from a template.
 
 use std::collections::BTreeMap;
 
@@ -15,40 +15,40 @@ use crate::work::plan::Plan;
 use crate::work::template;
 use crate::work::view::WorkflowView;
 
-/// Makes a workflow from a template.
+/// Creates a workflow from a template.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyTemplate {
-    /// The template.
+    /// The name of the template.
     pub template: String,
-    /// What it says, if it is not one of the store.
+    /// The content of the template, if the store does not have it.
     #[serde(default)]
     pub content: Option<TemplateContent>,
-    /// What to call the workflow; like the template if nobody says.
+    /// The name of the workflow [default: the name of the template].
     #[serde(default)]
     pub name: Option<String>,
-    /// What to fill in.
+    /// The values of the variables.
     #[serde(default)]
     pub values: BTreeMap<String, String>,
-    /// Whether its tasks can be claimed at once.
+    /// Whether to start the workflow, so that its tasks can be claimed immediately.
     #[serde(default)]
     pub start: bool,
 }
 
-/// A template that somebody else keeps, for example in a file.
+/// A template from outside the store, for example from a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TemplateContent {
-    /// Where it is kept, for whoever asks later.
+    /// Where the template comes from, for the record.
     pub origin: String,
     /// The plan.
     pub body: Value,
-    /// What can be filled in; found in the plan if nobody says.
+    /// The variables [default: those found in the plan].
     #[serde(default)]
     pub variables: Vec<Variable>,
 }
 
 impl Operation for ApplyTemplate {
     const NAME: &'static str = "apply_template";
-    const SUMMARY: &'static str = "Make a workflow from a template";
+    const SUMMARY: &'static str = "Create a workflow from a template";
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 

@@ -1,4 +1,4 @@
-//! Asks a person something that a claimed task needs to know. The task waits, and its worker is free.
+//! Asks a person a question about a claimed task. The task waits for the answer; its worker is free.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,24 +11,24 @@ use crate::model::{TaskStatus, kind};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, lease};
 
-/// Asks a person something that a claimed task needs to know. The task waits, and its worker is free.
+/// Asks a person a question about a claimed task. The task waits for the answer; its worker is free.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AskQuestion {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
     /// The epoch of the caller's lease.
     #[serde(default)]
     pub epoch: Option<u64>,
-    /// What to know.
+    /// The question.
     pub question: String,
 }
 
 impl Operation for AskQuestion {
     const NAME: &'static str = "ask_question";
-    const SUMMARY: &'static str = "Ask a person something";
+    const SUMMARY: &'static str = "Ask a person a question about a task";
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
@@ -37,7 +37,7 @@ impl Operation for AskQuestion {
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let held = lease::require(cx, &task, &agent, self.epoch)?;
         if self.question.trim().is_empty() {
-            return Err(Error::invalid("a question needs words").hint("--question TEXT"));
+            return Err(Error::invalid("a question needs text").hint("--question TEXT"));
         }
         let (holder, epoch) = (held.holder.clone(), held.epoch);
         lease::end(cx, held)?;

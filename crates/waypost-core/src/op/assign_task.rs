@@ -1,4 +1,4 @@
-//! Says who alone may claim a task, or that everybody may.
+//! Assigns a task to an agent, or removes the assignment. Only the assignee may claim an assigned task.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,22 +12,22 @@ use crate::work::inbox::{self, Draft};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, find};
 
-/// Says who alone may claim a task, or that everybody may.
+/// Assigns a task to an agent, or removes the assignment. Only the assignee may claim an assigned task.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AssignTask {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// The agent; nobody in particular, if nobody is named.
+    /// The agent [default: none, so that every agent may claim the task].
     #[serde(default)]
     pub agent: Option<String>,
 }
 
 impl Operation for AssignTask {
     const NAME: &'static str = "assign_task";
-    const SUMMARY: &'static str = "Say who alone may claim a task";
+    const SUMMARY: &'static str = "Assign a task to an agent";
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
@@ -44,7 +44,7 @@ impl Operation for AssignTask {
             return Err(Error::conflict(format!("agent {} has retired", agent.name)));
         }
         if assignee.as_ref().is_none_or(|assignee| assignee.id != caller.id) {
-            agents::require_coordinator(&caller, "assigning work to others")?;
+            agents::require_coordinator(&caller, "assigning work to other agents")?;
         }
         let mut after = task.clone();
         after.assignee = assignee.as_ref().map(|agent| agent.id.clone());
@@ -54,7 +54,7 @@ impl Operation for AssignTask {
             let draft = Draft {
                 kind: MessageKind::TaskAssignment,
                 priority: Urgency::Normal,
-                subject: format!("{} is yours", after.name),
+                subject: format!("{} is assigned to you", after.name),
                 body: after.description.clone(),
                 reply_to: None,
                 workflow_id: Some(after.workflow_id.clone()),

@@ -1,4 +1,4 @@
-//! Begins to watch over a job: from now on somebody answers for it.
+//! Registers the supervisor of a job, which is responsible for it from now on.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,20 +10,20 @@ use crate::error::{Error, Result};
 use crate::model::{JobStatus, ProcessIdentity, kind};
 use crate::work::jobs;
 
-/// Begins to watch over a job: from now on somebody answers for it.
+/// Registers the supervisor of a job, which is responsible for it from now on.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct BeginSupervision {
-    /// Which one: its id, or the beginning of it.
+    /// The job: its id, or a prefix of it.
     pub job: String,
-    /// The machine it will run on.
+    /// The machine that will run the job.
     pub machine: String,
-    /// Who watches over it.
+    /// The process that supervises the job.
     pub supervisor: ProcessIdentity,
 }
 
 impl Operation for BeginSupervision {
     const NAME: &'static str = "begin_supervision";
-    const SUMMARY: &'static str = "Begin to watch over a job";
+    const SUMMARY: &'static str = "Register the supervisor of a job";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
@@ -34,10 +34,10 @@ impl Operation for BeginSupervision {
             return Err(Error::conflict(format!("job {} is {}", before.id, before.status)));
         }
         if before.supervisor.as_ref().is_some_and(|known| *known != self.supervisor) {
-            return Err(Error::conflict(format!("somebody watches over job {} already", before.id)));
+            return Err(Error::conflict(format!("job {} already has a supervisor", before.id)));
         }
         if let Some(machine) = before.machine.as_ref().filter(|machine| **machine != self.machine) {
-            return Err(Error::conflict(format!("job {} is to run on {machine}", before.id)));
+            return Err(Error::conflict(format!("job {} must run on {machine}", before.id)));
         }
         let mut after = before.clone();
         after.machine = Some(self.machine);

@@ -1,4 +1,4 @@
-//! Puts a message into the inboxes of all agents it may concern.
+//! Sends a message to every agent that matches the filter.
 
 use std::collections::BTreeSet;
 
@@ -12,36 +12,36 @@ use crate::model::{Message, MessageKind, Role, Urgency};
 use crate::op::send_message;
 use crate::work::{agents, find, inbox};
 
-/// Puts a message into the inboxes of all agents it may concern.
+/// Sends a message to every agent that matches the filter.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct BroadcastMessage {
-    /// Only to those with this role.
+    /// Only agents with this role.
     #[serde(default)]
     pub role: Option<Role>,
-    /// Only to those that run on this.
+    /// Only agents with this runtime.
     #[serde(default)]
     pub runtime: Option<String>,
-    /// Only to those that hold a task of this workflow.
+    /// Only agents that hold a task of this workflow.
     #[serde(default)]
     pub working_on: Option<String>,
-    /// What it is for.
+    /// The kind of message.
     #[serde(default)]
     pub kind: Option<MessageKind>,
-    /// How soon it should be read.
+    /// The priority.
     #[serde(default)]
     pub priority: Option<Urgency>,
-    /// One line; the beginning of the body if nobody says.
+    /// The subject, one line [default: the beginning of the body].
     #[serde(default)]
     pub subject: Option<String>,
-    /// All of it.
+    /// The full text.
     pub body: String,
-    /// The workflow it is about.
+    /// The workflow that the message is about.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// The task it is about.
+    /// The task that the message is about.
     #[serde(default)]
     pub task: Option<String>,
-    /// How long it is of use, in milliseconds.
+    /// The time after which the message expires, in milliseconds.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
 }
@@ -49,13 +49,13 @@ pub struct BroadcastMessage {
 /// The answer to [`BroadcastMessage`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Broadcast {
-    /// What was sent, one for each recipient.
+    /// The sent messages, one for each recipient.
     pub messages: Vec<Message>,
 }
 
 impl Operation for BroadcastMessage {
     const NAME: &'static str = "broadcast_message";
-    const SUMMARY: &'static str = "Send a message to many";
+    const SUMMARY: &'static str = "Send a message to several agents";
     const EFFECT: Effect = Effect::Write;
     type Answer = Broadcast;
 
@@ -95,7 +95,7 @@ impl Operation for BroadcastMessage {
             }
         }
         if messages.is_empty() {
-            return Err(Error::not_found("nobody is there whom it concerns").hint("way agent list"));
+            return Err(Error::not_found("no agent matches the broadcast filter").hint("way agent list"));
         }
         Ok(Broadcast { messages })
     }

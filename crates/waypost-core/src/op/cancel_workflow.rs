@@ -1,4 +1,4 @@
-//! Calls a workflow off, with all of it that is not done.
+//! Cancels a workflow with all its unfinished tasks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,19 +10,19 @@ use crate::model::{TaskStatus, WorkflowStatus, kind};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{attempt, find};
 
-/// Calls a workflow off, with all of it that is not done.
+/// Cancels a workflow with all its unfinished tasks.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CancelWorkflow {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
 impl Operation for CancelWorkflow {
     const NAME: &'static str = "cancel_workflow";
-    const SUMMARY: &'static str = "Call a workflow off";
+    const SUMMARY: &'static str = "Cancel a workflow";
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
@@ -38,7 +38,7 @@ impl Operation for CancelWorkflow {
                     &task,
                     TaskStatus::Cancelled,
                     kind::TASK_CANCELLED,
-                    "its workflow was called off",
+                    "its workflow was cancelled",
                 )?;
             }
         }

@@ -1,4 +1,4 @@
-//! Notes what became of a workspace.
+//! Updates the record of a workspace.
 
 use std::path::PathBuf;
 
@@ -12,47 +12,47 @@ use crate::model::{Identity, Workspace, WorkspaceStatus};
 use crate::path_text;
 use crate::work::jobs;
 
-/// Notes what became of a workspace.
+/// Updates the record of a workspace.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeWorkspace {
-    /// Which one: its id, the beginning of it, or its job.
+    /// The workspace: its id, a prefix of it, or its job.
     pub workspace: String,
-    /// The job that works in it from now on.
+    /// The job that now works in the workspace.
     #[serde(default)]
     pub job: Option<String>,
-    /// The directory of what that job is told and tells.
+    /// The directory for the input and the reports of that job.
     #[serde(with = "path_text::optional", default)]
     #[schemars(with = "Option<String>")]
     pub context: Option<PathBuf>,
-    /// What it is now.
+    /// The new status.
     #[serde(default)]
     pub status: Option<WorkspaceStatus>,
-    /// Which directory it is.
+    /// The identity of the directory.
     #[serde(default)]
     pub identity: Option<Identity>,
-    /// What it takes on disk, in bytes.
+    /// The disk usage, in bytes.
     #[serde(default)]
     pub size: Option<u64>,
-    /// Whether it stays until somebody says otherwise.
+    /// Whether the workspace is pinned, so that garbage collection keeps it.
     #[serde(default)]
     pub pinned: Option<bool>,
-    /// What its work was saved as.
+    /// The snapshot of its work.
     #[serde(default)]
     pub snapshot: Option<String>,
-    /// The commit with which its work arrived.
+    /// The commit that delivered its work.
     #[serde(default)]
     pub merge_commit: Option<String>,
-    /// Where its work is looked at by others.
+    /// The URL of the pull request with its work.
     #[serde(default)]
     pub pr_url: Option<String>,
-    /// What somebody should know. Nothing, if it is empty.
+    /// A note for readers. An empty text removes it.
     #[serde(default)]
     pub note: Option<String>,
 }
 
 impl Operation for ChangeWorkspace {
     const NAME: &'static str = "change_workspace";
-    const SUMMARY: &'static str = "Note what became of a workspace";
+    const SUMMARY: &'static str = "Update the record of a workspace";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Workspace;
@@ -77,7 +77,7 @@ impl Operation for ChangeWorkspace {
             after.job_id = Some(job.id.clone());
             jobs::enter_workspace(cx, &job, &after, self.context)?;
         }
-        // Measuring it is no use of it, from which its age is counted.
+        // A measurement does not count as use: idle time is counted from the last use.
         if after != before {
             jobs::change_workspace(cx, &before, &after)?;
         }

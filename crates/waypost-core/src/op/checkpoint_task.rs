@@ -1,4 +1,4 @@
-//! Notes how far a claimed task got.
+//! Records a checkpoint: the progress of a claimed task.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,31 +11,31 @@ use crate::id::CheckpointId;
 use crate::model::{Checkpoint, CheckpointKind, Lease, kind};
 use crate::work::{agents, find, lease};
 
-/// Notes how far a claimed task got.
+/// Records a checkpoint: the progress of a claimed task.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointTask {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
     /// The epoch of the caller's lease.
     #[serde(default)]
     pub epoch: Option<u64>,
-    /// What it is about.
+    /// The kind of checkpoint.
     pub kind: CheckpointKind,
-    /// One line.
+    /// The summary, one line.
     pub summary: String,
-    /// Everything else.
+    /// The details.
     #[serde(default)]
     pub detail: Value,
-    /// Files that were changed.
+    /// The changed files.
     #[serde(default)]
     pub files: Vec<String>,
-    /// Tokens used so far.
+    /// The number of tokens used so far.
     #[serde(default)]
     pub tokens: Option<u64>,
-    /// Money spent so far.
+    /// The cost so far.
     #[serde(default)]
     pub cost: Option<f64>,
 }
@@ -47,13 +47,13 @@ pub struct Checkpointed {
     pub checkpoint: Checkpoint,
     /// The lease, renewed.
     pub lease: Lease,
-    /// How many messages wait.
+    /// The number of waiting messages.
     pub unread: u64,
 }
 
 impl Operation for CheckpointTask {
     const NAME: &'static str = "checkpoint_task";
-    const SUMMARY: &'static str = "Note how far a claimed task got";
+    const SUMMARY: &'static str = "Record a checkpoint of a claimed task";
     const EFFECT: Effect = Effect::Write;
     type Answer = Checkpointed;
 
@@ -65,7 +65,7 @@ impl Operation for CheckpointTask {
             return Err(Error::invalid("a checkpoint needs a summary").hint("--summary TEXT"));
         }
         if self.cost.is_some_and(|cost| !cost.is_finite()) {
-            return Err(Error::invalid("a cost is a number"));
+            return Err(Error::invalid("cost must be a finite number"));
         }
         let last = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
         let checkpoint = Checkpoint {

@@ -1,4 +1,4 @@
-//! Claims a task, and returns all that its worker has to know.
+//! Claims a task and returns its context.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,19 +11,19 @@ use crate::work::context::{self, Context};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, claim, find};
 
-/// Claims a task, and returns all that its worker has to know.
+/// Claims a task and returns its context.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimTask {
-    /// Which one; the most urgent that the caller may have, if nobody says.
+    /// The task [default: the most urgent task that the caller may claim].
     #[serde(default)]
     pub task: Option<String>,
-    /// Only one of this workflow.
+    /// Only a task of this workflow.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// How long the lease lasts after each sign of life, in milliseconds.
+    /// How long the lease lasts after each renewal, in milliseconds.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
-    /// How many tokens the context may have.
+    /// The token budget of the context.
     #[serde(default)]
     pub budget: Option<u32>,
 }
@@ -33,9 +33,9 @@ pub struct ClaimTask {
 pub struct Claimed {
     /// The task.
     pub task: TaskView,
-    /// The lease. Its epoch comes with every later write.
+    /// The lease. Every later write on the task needs its epoch.
     pub lease: Lease,
-    /// What to know.
+    /// The context of the task.
     pub context: Context,
 }
 

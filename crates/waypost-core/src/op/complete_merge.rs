@@ -1,4 +1,4 @@
-//! Records that what a workflow delivered is delivered, or merged.
+//! Records that the work of a workflow awaits its merge, or is merged.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,19 +10,19 @@ use crate::model::{WorkflowStatus, kind};
 use crate::work::find;
 use crate::work::view::{self, WorkflowView};
 
-/// Records that what a workflow delivered is delivered, or merged.
+/// Records that the work of a workflow awaits its merge, or is merged.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CompleteMerge {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
-    /// Whether it is merged already.
+    /// Whether the work is already merged.
     #[serde(default)]
     pub merged: bool,
 }
 
 impl Operation for CompleteMerge {
     const NAME: &'static str = "complete_merge";
-    const SUMMARY: &'static str = "Record that a workflow waits for its merge, or is merged";
+    const SUMMARY: &'static str = "Record that a workflow awaits its merge or is merged";
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 

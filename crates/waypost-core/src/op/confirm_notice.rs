@@ -1,4 +1,4 @@
-//! Records that a ledger was told of one of its issues.
+//! Records that a notice about an issue was delivered to its ledger.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,27 +10,27 @@ use crate::error::Result;
 use crate::model::{News, kind};
 use crate::time::Timestamp;
 
-/// Records that a ledger was told of one of its issues.
+/// Records that a notice about an issue was delivered to its ledger.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ConfirmNotice {
     /// The issue.
     pub issue: String,
-    /// When the news were written: later news are not confirmed by it.
+    /// The time of the notice. A later notice about the same issue stays undelivered.
     pub created_at: Timestamp,
-    /// What the ledger did with them.
+    /// The effect of the notice on the ledger.
     pub result: String,
 }
 
 /// The answer to [`ConfirmNotice`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Confirmed {
-    /// Whether it was still to be told.
+    /// Whether the notice was still undelivered.
     pub was_open: bool,
 }
 
 impl Operation for ConfirmNotice {
     const NAME: &'static str = "confirm_notice";
-    const SUMMARY: &'static str = "Record that a ledger was told of an issue";
+    const SUMMARY: &'static str = "Record that a notice was delivered to a ledger";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Confirmed;

@@ -1,4 +1,4 @@
-//! Writes a job down. What it works on is claimed for it; nothing runs yet.
+//! Creates the record of a job and claims its task. The command does not run yet.
 
 use std::path::PathBuf;
 
@@ -15,63 +15,63 @@ use crate::model::{Job, JobStatus, kind};
 use crate::path_text;
 use crate::work::{agents, check_name, claim, find, jobs, lease};
 
-/// Writes a job down. What it works on is claimed for it; nothing runs yet.
+/// Creates the record of a job and claims its task. The command does not run yet.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreateJobRecord {
-    /// What kind of work it is.
-    #[serde(rename = "type", default = "usual_kind")]
+    /// The type of job.
+    #[serde(rename = "type", default = "default_kind")]
     pub kind: String,
-    /// What it is for.
+    /// The purpose of the job.
     #[serde(default)]
     pub description: String,
-    /// What it is given.
+    /// The input of the job.
     #[serde(default)]
     pub input: Value,
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// How it is run.
+    /// How to run the command.
     #[serde(default)]
     pub settings: Value,
-    /// The repository to work on; the caller's, if nobody says.
+    /// The repository to work on [default: the caller's].
     #[serde(default)]
     pub repository: Option<RepositoryId>,
-    /// The task to work on. It is claimed, or its claim renewed.
+    /// The task to work on. The operation claims it, or renews the caller's claim.
     #[serde(default)]
     pub task: Option<String>,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// The epoch of the caller's lease, if it has one already.
+    /// The epoch of the caller's lease, if the caller already holds one.
     #[serde(default)]
     pub epoch: Option<u64>,
-    /// Works on the most urgent task that the caller may have; of this workflow, if one is named.
+    /// Claim the most urgent task that the caller may claim, limited to `workflow` if it is set.
     #[serde(default)]
     pub next: bool,
-    /// Only a task of one of these repositories; any, if none is named.
+    /// Only a task of one of these repositories [default: any].
     #[serde(default)]
     pub repositories: Vec<RepositoryId>,
-    /// How long the lease lasts after each sign of life, in milliseconds.
+    /// How long the lease lasts after each renewal, in milliseconds.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
-    /// The machine to run on; whichever takes it, if nobody says.
+    /// The machine to run on [default: the first one that accepts the job].
     #[serde(default)]
     pub machine: Option<String>,
-    /// The directory it is asked for from.
+    /// The directory in which the caller requested the job.
     #[serde(with = "path_text::serde")]
     #[schemars(with = "String")]
     pub work_dir: PathBuf,
-    /// The job that this one is another try of.
+    /// The job that this one retries.
     #[serde(default)]
     pub retry_of: Option<JobId>,
 }
 
-fn usual_kind() -> String {
+fn default_kind() -> String {
     "agent".to_owned()
 }
 
 impl Operation for CreateJobRecord {
     const NAME: &'static str = "create_job_record";
-    const SUMMARY: &'static str = "Write a job down";
+    const SUMMARY: &'static str = "Create the record of a job";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;

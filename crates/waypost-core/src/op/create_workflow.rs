@@ -1,4 +1,4 @@
-//! Makes a workflow, with or without a plan.
+//! Creates a workflow, with or without a plan.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,43 +15,43 @@ use crate::work::check_name;
 use crate::work::plan::Plan;
 use crate::work::view::{self, WorkflowView};
 
-/// Makes a workflow, with or without a plan.
+/// Creates a workflow, with or without a plan.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreateWorkflow {
-    /// What to call it.
+    /// The name.
     pub name: String,
-    /// What it was made from.
+    /// The kind of source that the workflow was created from.
     #[serde(default)]
     pub source: Option<Source>,
-    /// Which issue, template or page that was.
+    /// The source: an issue, a template or a page.
     #[serde(default)]
     pub source_ref: Option<String>,
-    /// What it said there.
+    /// The text of the source.
     #[serde(default)]
     pub source_content: Option<String>,
-    /// The plan in a few words.
+    /// A summary of the plan.
     #[serde(default)]
     pub summary: Option<String>,
-    /// How many of its tasks may be worked on at once.
+    /// The maximum number of tasks in progress at the same time.
     #[serde(default)]
     pub max_parallel: Option<u32>,
-    /// Settings of its own.
+    /// Settings of this workflow.
     #[serde(default)]
     pub config: Value,
-    /// Its plan, if there is one already.
+    /// The plan, if it exists already.
     #[serde(default)]
     pub plan: Option<Plan>,
-    /// Whether its tasks can be claimed at once.
+    /// Whether to start the workflow, so that its tasks can be claimed immediately.
     #[serde(default)]
     pub start: bool,
-    /// The repositories it concerns, by id, name or path; the caller's own if there are none.
+    /// The repositories of the workflow, by id, name or path [default: the caller's].
     #[serde(default)]
     pub repositories: Vec<String>,
 }
 
 impl Operation for CreateWorkflow {
     const NAME: &'static str = "create_workflow";
-    const SUMMARY: &'static str = "Make a workflow";
+    const SUMMARY: &'static str = "Create a workflow";
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
@@ -62,7 +62,7 @@ impl Operation for CreateWorkflow {
         }
         check_unused(cx, &self.name)?;
         if self.max_parallel == Some(0) {
-            return Err(Error::invalid("with at most 0 tasks at once nothing would ever run"));
+            return Err(Error::invalid("max_parallel must be at least 1"));
         }
         let repositories = repositories(cx, &self.repositories)?;
         let workflow = Workflow {
@@ -102,7 +102,7 @@ impl Operation for CreateWorkflow {
     }
 }
 
-/// Refuses a name that a live workflow of this worktree has: it would be resumed as this one.
+/// Refuses the name of a live workflow of this worktree: a later resume by name would find the wrong one.
 fn check_unused(cx: &mut OpContext<'_>, name: &str) -> Result<()> {
     let query = WorkflowQuery {
         name: Some(name.to_owned()),
@@ -113,14 +113,14 @@ fn check_unused(cx: &mut OpContext<'_>, name: &str) -> Result<()> {
     match cx.tx.workflow_list(&query)?.into_iter().find(|workflow| !workflow.status.is_final()) {
         None => Ok(()),
         Some(known) => {
-            Err(Error::conflict(format!("there is a workflow {name} in this worktree, and it is {}", known.status))
-                .hint(format!("go on with it: way workflow show {}", known.id))
+            Err(Error::conflict(format!("this worktree already has a workflow {name}, which is {}", known.status))
+                .hint(format!("continue it: way workflow show {}", known.id))
                 .hint(format!("or end it first: way workflow cancel {}", known.id)))
         }
     }
 }
 
-/// Finds the repositories that a new workflow concerns.
+/// Finds the repositories of a new workflow.
 fn repositories(cx: &mut OpContext<'_>, named: &[String]) -> Result<Vec<RepositoryId>> {
     let mut found: Vec<RepositoryId> = Vec::new();
     for name in named {
@@ -142,8 +142,10 @@ pub(crate) fn check_several(cx: &OpContext<'_>, repositories: &[RepositoryId]) -
     if cx.caller.is_shared || (repositories.len() <= 1 && repositories.iter().all(is_own)) {
         return Ok(());
     }
-    Err(Error::refused("this store belongs to one repository, and a workflow over several needs one that they share")
-        .hint("way --global workflow create, or a PostgreSQL store"))
+    Err(Error::refused(
+        "this store belongs to one repository; a workflow over several repositories needs a shared store",
+    )
+    .hint("way --global workflow create, or a PostgreSQL store"))
 }
 
 /// Finds a repository by id, name or path.
@@ -156,7 +158,7 @@ pub(crate) fn find_repository(cx: &mut OpContext<'_>, named: &str) -> Result<Rep
     match fitting.as_slice() {
         [one] => Ok(one.id.clone()),
         [] => Err(Error::not_found(format!("no repository {named:?} in this store"))
-            .hint("way repo list; one becomes known by using way in it, or by way repo add PATH")),
+            .hint("way repo list; to add one, run way in it or run way repo add PATH")),
         _ => Err(Error::ambiguous(format!("several repositories are called {named:?}")).hint("name it by its id")),
     }
 }

@@ -1,4 +1,4 @@
-//! Writes a workspace down, before anything of it is made.
+//! Creates the record of a workspace, before any of its files exist.
 
 use std::path::PathBuf;
 
@@ -14,43 +14,43 @@ use crate::model::{Strategy, Workspace, WorkspaceStatus, kind};
 use crate::path_text;
 use crate::work::jobs;
 
-/// Writes a workspace down, before anything of it is made.
+/// Creates the record of a workspace, before any of its files exist.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreateWorkspace {
-    /// Its id, drawn by whoever makes it: it is a part of the path.
+    /// The id. The caller generates it, because it is part of the path.
     pub id: WorkspaceId,
-    /// The job it is for.
+    /// The job that works in it.
     #[serde(default)]
     pub job: Option<String>,
-    /// The repository it comes from; the caller's, if nobody says.
+    /// The source repository [default: the job's, else the caller's].
     #[serde(default)]
     pub repository: Option<RepositoryId>,
-    /// The machine it is on.
+    /// The machine that holds it.
     pub machine: String,
-    /// The directory to work in.
+    /// The working directory.
     #[serde(with = "path_text::serde")]
     #[schemars(with = "String")]
     pub path: PathBuf,
-    /// The directory of what its job is told and tells.
+    /// The directory for the input and the reports of the job.
     #[serde(with = "path_text::optional", default)]
     #[schemars(with = "Option<String>")]
     pub context: Option<PathBuf>,
-    /// How it is made.
+    /// The method of creation.
     pub strategy: Strategy,
-    /// The branch to work on.
+    /// The branch.
     #[serde(default)]
     pub branch: Option<String>,
-    /// The commit it starts from.
+    /// The base commit.
     #[serde(default)]
     pub base: Option<String>,
-    /// All that its maker has to know to take it back.
+    /// The data that the backend needs to remove the workspace.
     #[serde(default)]
     pub plan: Value,
 }
 
 impl Operation for CreateWorkspace {
     const NAME: &'static str = "create_workspace";
-    const SUMMARY: &'static str = "Write a workspace down";
+    const SUMMARY: &'static str = "Create the record of a workspace";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Workspace;
@@ -58,10 +58,10 @@ impl Operation for CreateWorkspace {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Workspace> {
         let job = self.job.as_deref().map(|reference| jobs::find_job(cx, reference)).transpose()?;
         if let Some(job) = job.as_ref().filter(|job| job.status.is_final()) {
-            return Err(Error::conflict(format!("job {} is {}, and needs no workspace", job.id, job.status)));
+            return Err(Error::conflict(format!("job {} is {} and needs no workspace", job.id, job.status)));
         }
         if cx.tx.workspace_get(&self.id)?.is_some() {
-            return Err(Error::conflict(format!("there is a workspace {} already", self.id)));
+            return Err(Error::conflict(format!("workspace {} already exists", self.id)));
         }
         let repository_id = match (self.repository, &job) {
             (Some(id), _) => id,

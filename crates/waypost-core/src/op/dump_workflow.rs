@@ -1,4 +1,4 @@
-//! Shows everything that belongs to a workflow, for another store.
+//! Exports all data of a workflow, for import into another store.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use crate::id::WorkflowId;
 use crate::work::find;
 use crate::work::transfer::{self, WorkflowDump};
 
-/// Shows everything that belongs to a workflow, for another store.
+/// Exports all data of a workflow, for import into another store.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DumpWorkflow {
-    /// Which one.
+    /// The workflow.
     pub workflow: WorkflowId,
 }
 
 impl Operation for DumpWorkflow {
     const NAME: &'static str = "dump_workflow";
-    const SUMMARY: &'static str = "Show everything that belongs to a workflow";
+    const SUMMARY: &'static str = "Export all data of a workflow";
     const EFFECT: Effect = Effect::Read;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = WorkflowDump;

@@ -1,4 +1,4 @@
-//! Ends the lease on an issue, because it was given back or is closed.
+//! Ends the lease on an issue, because the issue was released or closed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,15 +10,15 @@ use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::work::{agents, lease};
 
-/// Ends the lease on an issue, because it was given back or is closed.
+/// Ends the lease on an issue, because the issue was released or closed.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndIssueLease {
     /// The issue.
     pub issue: String,
-    /// Whoever holds it.
+    /// End the lease even if another agent holds it.
     #[serde(default)]
     pub force: bool,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -26,7 +26,7 @@ pub struct EndIssueLease {
 /// The answer to [`EndIssueLease`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EndedIssueLease {
-    /// Whether anybody held it.
+    /// Whether an agent held the lease.
     pub was_held: bool,
 }
 
@@ -48,7 +48,7 @@ impl Operation for EndIssueLease {
         if holder.as_ref() != Some(&agent.id) && !self.force {
             let name = lease::holder_name(cx, &held)?;
             return Err(Error::conflict(format!("issue {} is held by {name} until {}", self.issue, held.expires_at))
-                .hint("--force takes it away"));
+                .hint("--force ends the lease"));
         }
         let epoch = held.epoch;
         lease::end(cx, held)?;

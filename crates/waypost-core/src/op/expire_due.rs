@@ -1,4 +1,4 @@
-//! Lets happen what time has brought about.
+//! Expires leases and applies other due transitions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::{Audience, Effect, Operation};
 use crate::context::OpContext;
 use crate::error::Result;
 
-/// Lets happen what time has brought about.
+/// Expires leases and applies other due transitions.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ExpireDue {}
 
@@ -20,13 +20,13 @@ pub struct ExpiredDue {
 
 impl Operation for ExpireDue {
     const NAME: &'static str = "expire_due";
-    const SUMMARY: &'static str = "Let happen what time has brought about";
+    const SUMMARY: &'static str = "Expire leases and apply other due transitions";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = ExpiredDue;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<ExpiredDue> {
-        // The engine has done it already, as before every write.
+        // The engine expires due leases before every write, so this operation has nothing left to do.
         Ok(ExpiredDue { last: cx.tx.event_last()? })
     }
 }

@@ -1,4 +1,4 @@
-//! Ends an attempt that did not succeed. The next one follows while attempts remain.
+//! Fails the current attempt on a task. The task is retried while attempts remain.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,27 +10,27 @@ use crate::work::attempt::{self, End};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, lease};
 
-/// Ends an attempt that did not succeed. The next one follows while attempts remain.
+/// Fails the current attempt on a task. The task is retried while attempts remain.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FailTask {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
     /// The epoch of the caller's lease.
     #[serde(default)]
     pub epoch: Option<u64>,
-    /// What went wrong.
+    /// The error.
     pub error: String,
-    /// No further attempt can succeed.
+    /// Do not retry: no further attempt can succeed.
     #[serde(default)]
     pub hopeless: bool,
 }
 
 impl Operation for FailTask {
     const NAME: &'static str = "fail_task";
-    const SUMMARY: &'static str = "End an attempt that did not succeed";
+    const SUMMARY: &'static str = "Fail the current attempt on a task";
     const EFFECT: Effect = Effect::Write;
     const USES_RESERVE: bool = true;
     type Answer = TaskView;

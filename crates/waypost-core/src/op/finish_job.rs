@@ -1,4 +1,4 @@
-//! Ends a job, and the attempt on its task with it.
+//! Records the end of a job and of the attempt on its task.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,31 +9,31 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::work::jobs::{self, Ending};
 
-/// Ends a job, and the attempt on its task with it.
+/// Records the end of a job and of the attempt on its task.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FinishJob {
-    /// Which one: its id, or the beginning of it.
+    /// The job: its id, or a prefix of it.
     pub job: String,
-    /// What its command ended with; none if a signal ended it.
+    /// The exit code of the command; none if a signal ended it.
     #[serde(default)]
     pub exit_code: Option<i32>,
-    /// Why it did not end well.
+    /// The error, if the job failed.
     #[serde(default)]
     pub error: Option<String>,
-    /// Whoever watched over it was told to stop: no attempt is counted.
+    /// Whether the supervisor was told to stop. Then the attempt is not counted.
     #[serde(default)]
     pub stopped: bool,
-    /// Whoever watched over it is gone.
+    /// Whether the supervisor is gone.
     #[serde(default)]
     pub abandoned: bool,
-    /// What came out, if it did not say so itself.
+    /// The output, if the job did not report it itself.
     #[serde(default)]
     pub output: Option<String>,
 }
 
 impl Operation for FinishJob {
     const NAME: &'static str = "finish_job";
-    const SUMMARY: &'static str = "End a job";
+    const SUMMARY: &'static str = "Record the end of a job";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
@@ -41,7 +41,7 @@ impl Operation for FinishJob {
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         if before.status.is_final() {
-            // Said again by somebody who did not hear the answer, or by two who found it abandoned.
+            // A retry after a lost answer, or two processes that both found the job abandoned.
             return JobView::of(cx, before);
         }
         let ending = match (self.stopped, self.abandoned) {

@@ -13,17 +13,17 @@ use crate::work::{agents, attempt, find, lease};
 /// Completes a claimed task.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FinishTask {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
     /// The epoch of the caller's lease.
     #[serde(default)]
     pub epoch: Option<u64>,
-    /// What came out.
+    /// The outcome.
     pub outcome: String,
-    /// What shows that it did.
+    /// The evidence for the outcome.
     #[serde(default)]
     pub evidence: Option<String>,
 }
@@ -38,7 +38,7 @@ impl Operation for FinishTask {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
-        // Asked again after the answer got lost: it is done, and stays so.
+        // A retry after a lost answer: the task stays done.
         if task.status == TaskStatus::Completed && self.epoch.is_some() && task.outcome.as_ref() == Some(&self.outcome)
         {
             let last = cx.tx.lease_get(task.id.as_str())?.map(|lease| lease.epoch);
@@ -48,7 +48,7 @@ impl Operation for FinishTask {
             }
         }
         let held = lease::require(cx, &task, &agent, self.epoch)?;
-        // It closes its issue.
+        // Finishing the task closes its issue.
         if let Some(issue) = &task.issue {
             lease::require_issue(cx, issue, &agent)?;
         }
@@ -60,7 +60,7 @@ impl Operation for FinishTask {
         let evidence = self.evidence.filter(|evidence| !evidence.trim().is_empty());
         if task.needs_evidence && evidence.is_none() {
             return Err(Error::invalid(format!("completing task {} needs evidence", task.name))
-                .hint("--evidence TEXT: what shows that it is done, for example a command and what it printed"));
+                .hint("--evidence TEXT: proof that the task is done, for example a command and its output"));
         }
         let task = attempt::complete(cx, &task, held, &self.outcome, evidence)?;
         agents::touch(cx, &mut agent)?;

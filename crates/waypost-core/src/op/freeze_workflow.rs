@@ -1,4 +1,4 @@
-//! Begins to move a workflow: from now on nothing happens to it here.
+//! Freezes a workflow that is moved to another store: this store changes it no more.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,23 +12,25 @@ use crate::model::{TaskStatus, kind};
 use crate::work::transfer::{self, WorkflowDump};
 use crate::work::{attempt, find, lease};
 
-/// Begins to move a workflow: from now on nothing happens to it here. Answers with all of it, as of this moment.
+/// Freezes a workflow that is moved to another store: this store changes it no more.
 ///
-/// Doing it again for the same store answers the same.
+/// Answers with all its data as of this moment.
+///
+/// A repeated call for the same store returns the same answer.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FreezeWorkflow {
-    /// Which one.
+    /// The workflow.
     pub workflow: WorkflowId,
-    /// The store it goes to.
+    /// The destination store.
     pub to: String,
-    /// Take it away from whoever works on it.
+    /// End the leases of agents that work on it.
     #[serde(default)]
     pub force: bool,
 }
 
 impl Operation for FreezeWorkflow {
     const NAME: &'static str = "freeze_workflow";
-    const SUMMARY: &'static str = "Begin to move a workflow to another store";
+    const SUMMARY: &'static str = "Freeze a workflow to move it to another store";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = WorkflowDump;
@@ -43,7 +45,7 @@ impl Operation for FreezeWorkflow {
         }
         if workflow.status.is_final() {
             return Err(Error::conflict(format!("workflow {} is {}", workflow.name, workflow.status))
-                .hint("only what is live is moved"));
+                .hint("only live workflows can be moved"));
         }
         for task in cx.tx.task_list(&workflow.id)? {
             let Some(held) = cx.tx.lease_get(task.id.as_str())?.filter(|lease| lease.holder.is_some()) else {
@@ -52,10 +54,10 @@ impl Operation for FreezeWorkflow {
             if !self.force {
                 let holder = lease::holder_name(cx, &held)?;
                 return Err(Error::refused(format!("{holder} works on {}/{}", workflow.name, task.name))
-                    .hint("wait until nobody does, or take it away with --force"));
+                    .hint("wait until no agent works on it, or end the lease with --force"));
             }
             if task.status == TaskStatus::InProgress {
-                let why = "its workflow goes to another store";
+                let why = "its workflow is moved to another store";
                 attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, why)?;
             } else {
                 lease::end(cx, held)?;

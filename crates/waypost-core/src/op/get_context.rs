@@ -1,4 +1,4 @@
-//! Packs what whoever works on a task has to know.
+//! Builds the context of a task, within a token budget.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,22 +9,22 @@ use crate::error::Result;
 use crate::work::context::{self, Context};
 use crate::work::{agents, find};
 
-/// Packs what whoever works on a task has to know.
+/// Builds the context of a task, within a token budget.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GetContext {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// How many tokens it may have.
+    /// The token budget.
     #[serde(default)]
     pub budget: Option<u32>,
 }
 
 impl Operation for GetContext {
     const NAME: &'static str = "get_context";
-    const SUMMARY: &'static str = "Pack what to know about a task";
+    const SUMMARY: &'static str = "Show the context of a task";
     const EFFECT: Effect = Effect::Read;
     type Answer = Context;
 

@@ -1,4 +1,4 @@
-//! Shows how everything stands, what needs a person first.
+//! Shows the status of tasks, workflows, agents and issues. The parts that need a person come first.
 
 use std::collections::BTreeSet;
 
@@ -15,49 +15,49 @@ use crate::work::lease::{self, Names};
 use crate::work::view::{self, TaskView, WorkflowView};
 use crate::work::{agents, find, transfer};
 
-/// How many of each are looked at, before those that are not wanted are left out.
-const SCAN: u32 = 1_000;
+/// The maximum number of rows that are read of each part, before filtering.
+const MAX_SCAN: u32 = 1_000;
 
-/// Shows how everything stands, what needs a person first.
+/// Shows the status of tasks, workflows, agents and issues. The parts that need a person come first.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GetStatus {
-    /// Only what was made in this worktree.
+    /// Only records of this worktree.
     #[serde(default)]
     pub worktree_id: Option<WorktreeId>,
-    /// At most this many of each.
+    /// The maximum number of entries of each part.
     pub limit: u32,
 }
 
 /// The answer to [`GetStatus`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
-    /// Tasks that ask a person something.
+    /// Tasks that wait for an answer from a person.
     pub questions: Vec<TaskView>,
-    /// Tasks that are out of attempts.
+    /// Tasks without attempts left.
     pub dead: Vec<TaskView>,
-    /// Messages that wait for the caller.
+    /// Messages waiting for the caller.
     pub messages: Vec<Letter>,
-    /// Tasks whose holder has missed two signs of life.
+    /// Tasks whose holder has missed two heartbeats.
     pub stuck: Vec<TaskView>,
-    /// Tasks that somebody works on.
+    /// Tasks that an agent works on.
     pub working: Vec<TaskView>,
-    /// Tasks that could be claimed now, the most urgent first.
+    /// Tasks that can be claimed now, the most urgent first.
     pub ready: Vec<TaskView>,
-    /// Tasks that pause before their next attempt, or were set aside.
+    /// Tasks that wait for their next attempt, and paused tasks.
     pub waiting: Vec<TaskView>,
-    /// Workflows that are not over, and not moved to another store.
+    /// Workflows that have not ended and were not moved to another store.
     pub workflows: Vec<WorkflowView>,
-    /// Agents that are there, and those that are silent but hold something.
+    /// Agents that are online, and offline agents that hold a lease.
     pub agents: Vec<AgentView>,
-    /// Issues that somebody holds.
+    /// Issues with a lease.
     pub issues: Vec<LeaseView>,
-    /// How many there are of each, also of those that are not shown.
+    /// The total number of entries of each part, including those beyond the limit.
     pub totals: Totals,
     /// The sequence of the newest event.
     pub last: u64,
 }
 
-/// How many there are of each part of a [`Status`].
+/// The total number of entries of each part of a [`Status`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
     /// As [`Status::questions`].
@@ -84,7 +84,7 @@ pub struct Totals {
 
 impl Operation for GetStatus {
     const NAME: &'static str = "get_status";
-    const SUMMARY: &'static str = "Show how everything stands";
+    const SUMMARY: &'static str = "Show the status";
     const EFFECT: Effect = Effect::Read;
     type Answer = Status;
 
@@ -104,9 +104,9 @@ impl Operation for GetStatus {
         ];
         let mut in_status: [Vec<Task>; 5] = Default::default();
         for (tasks, status) in in_status.iter_mut().zip(statuses) {
-            *tasks = cx.tx.task_list_in(status, SCAN)?;
+            *tasks = cx.tx.task_list_in(status, MAX_SCAN)?;
         }
-        let mut ready = cx.tx.task_list_claimable(&CandidateQuery { workflow_id: None, skip: 0, limit: SCAN })?;
+        let mut ready = cx.tx.task_list_claimable(&CandidateQuery { workflow_id: None, skip: 0, limit: MAX_SCAN })?;
         for tasks in in_status.iter_mut().chain([&mut ready]) {
             tasks.retain(|task| is_here(&task.worktree_id));
         }
@@ -121,11 +121,11 @@ impl Operation for GetStatus {
         }
         let [mut questions, mut dead, in_progress, mut waiting, paused] = in_status;
         waiting.extend(paused);
-        let (mut stuck, mut working) = divide(cx, in_progress)?;
+        let (mut stuck, mut working) = split_silent(cx, in_progress)?;
         let mut workflows = cx.tx.workflow_list(&WorkflowQuery {
             statuses: WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
             worktree_id: self.worktree_id.clone(),
-            limit: SCAN,
+            limit: MAX_SCAN,
             ..WorkflowQuery::default()
         })?;
         workflows.retain(|workflow| transfer::mark(workflow).is_none());
@@ -157,16 +157,16 @@ impl Operation for GetStatus {
         };
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let totals = Totals {
-            questions: cut(&mut questions, limit),
-            dead: cut(&mut dead, limit),
+            questions: truncate(&mut questions, limit),
+            dead: truncate(&mut dead, limit),
             messages: unread,
-            stuck: cut(&mut stuck, limit),
-            working: cut(&mut working, limit),
-            ready: cut(&mut ready, limit),
-            waiting: cut(&mut waiting, limit),
-            workflows: cut(&mut workflows, limit),
-            agents: cut(&mut agents, limit),
-            issues: cut(&mut issues, limit),
+            stuck: truncate(&mut stuck, limit),
+            working: truncate(&mut working, limit),
+            ready: truncate(&mut ready, limit),
+            waiting: truncate(&mut waiting, limit),
+            workflows: truncate(&mut workflows, limit),
+            agents: truncate(&mut agents, limit),
+            issues: truncate(&mut issues, limit),
         };
         let groups = [questions, dead, stuck, working, ready, waiting];
         let sizes = groups.each_ref().map(Vec::len);
@@ -189,14 +189,14 @@ impl Operation for GetStatus {
     }
 }
 
-/// Tells whether a task in a status needs a person or an agent. Those of workflows that are over or were moved do not.
+/// Returns whether a task in this status needs a person or an agent. Tasks of ended or moved workflows need none.
 fn needs_attention(status: TaskStatus, of: &Workflow) -> bool {
     let is_live = !of.status.is_final() || status == TaskStatus::Dead && of.status == WorkflowStatus::Failed;
     is_live && transfer::mark(of).is_none()
 }
 
-/// Divides tasks into those whose holder has missed two of the three signs of life that fit into its lease, and others.
-fn divide(cx: &mut OpContext<'_>, tasks: Vec<Task>) -> Result<(Vec<Task>, Vec<Task>)> {
+/// Splits off the tasks whose holder has missed two of the three heartbeats that fit into its lease.
+fn split_silent(cx: &mut OpContext<'_>, tasks: Vec<Task>) -> Result<(Vec<Task>, Vec<Task>)> {
     let ids: Vec<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
     let now = cx.now;
     let is_silent = |lease: &Lease| lease.holder.is_some() && lease.expires_at.since(now) < lease.ttl_ms / 3;
@@ -205,8 +205,8 @@ fn divide(cx: &mut OpContext<'_>, tasks: Vec<Task>) -> Result<(Vec<Task>, Vec<Ta
     Ok(tasks.into_iter().partition(|task| silent.contains(task.id.as_str())))
 }
 
-/// Leaves the first ones, and returns how many there were.
-fn cut<T>(all: &mut Vec<T>, limit: usize) -> u64 {
+/// Truncates the list and returns its former length.
+fn truncate<T>(all: &mut Vec<T>, limit: usize) -> u64 {
     let total = all.len() as u64;
     all.truncate(limit);
     total

@@ -1,4 +1,4 @@
-//! Says that the caller is alive, and renews its leases.
+//! Records that the caller is alive and renews its leases.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,13 @@ use crate::error::Result;
 use crate::model::{Lease, TaskStatus, kind};
 use crate::work::{agents, find, lease};
 
-/// Says that the caller is alive, and renews its leases.
+/// Records that the caller is alive and renews its leases.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Heartbeat {
-    /// Only this task's lease.
+    /// Renew only the lease of this task.
     #[serde(default)]
     pub task: Option<String>,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
     /// The epoch of the caller's lease.
@@ -27,19 +27,19 @@ pub struct Heartbeat {
 /// The answer to [`Heartbeat`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Alive {
-    /// The caller's leases, as they are now.
+    /// The caller's leases after renewal.
     pub leases: Vec<Lease>,
-    /// Whether the task was called off: stop working on it.
+    /// Whether the task was cancelled. If so, stop working on it.
     pub is_cancelled: bool,
-    /// How many messages wait.
+    /// The number of waiting messages.
     pub unread: u64,
-    /// When to be heard of next, in milliseconds.
+    /// The time until the next heartbeat is due, in milliseconds.
     pub next_ms: u64,
 }
 
 impl Operation for Heartbeat {
     const NAME: &'static str = "heartbeat";
-    const SUMMARY: &'static str = "Say that the caller is alive";
+    const SUMMARY: &'static str = "Send a heartbeat and renew leases";
     const EFFECT: Effect = Effect::Write;
     type Answer = Alive;
 
@@ -52,7 +52,7 @@ impl Operation for Heartbeat {
                 let task = find::task(cx, reference, self.workflow.as_deref())?;
                 match lease::require(cx, &task, &agent, self.epoch) {
                     Ok(held) => vec![held],
-                    // Whoever held it last is told why it is gone.
+                    // The last holder of a cancelled task learns that the task was cancelled.
                     Err(error) => {
                         let last = cx.tx.lease_get(task.id.as_str())?.map(|lease| lease.epoch);
                         if task.status != TaskStatus::Cancelled || self.epoch.is_none() || last != self.epoch {
@@ -71,7 +71,7 @@ impl Operation for Heartbeat {
         let renewed: Vec<_> =
             leases.iter().map(|lease| json!([lease.subject, lease.epoch, lease.expires_at])).collect();
         cx.event(kind::AGENT_HEARTBEAT, agent.id.as_str(), json!({ "renewed": renewed }))?;
-        // Three signs of life fit into the shortest lease.
+        // Three heartbeats fit into the shortest lease.
         let next_ms = leases.iter().map(|lease| lease.ttl_ms).fold(agent.timeout_ms, u64::min) / 3;
         Ok(Alive { leases, is_cancelled, unread: cx.tx.message_count(&agent.id, cx.now)?, next_ms })
     }

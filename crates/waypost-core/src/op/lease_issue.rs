@@ -1,4 +1,4 @@
-//! Takes the lease on an issue: the half of a claim that the store keeps.
+//! Acquires the lease on an issue: the part of a claim that the store keeps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,19 +10,19 @@ use crate::error::{Error, Result};
 use crate::model::{Lease, kind};
 use crate::work::{agents, claim, lease};
 
-/// Takes the lease on an issue: the half of a claim that the store keeps.
+/// Acquires the lease on an issue: the part of a claim that the store keeps.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LeaseIssue {
     /// The issue.
     pub issue: String,
-    /// How long the lease lasts after each sign of life, in milliseconds.
+    /// How long the lease lasts after each renewal, in milliseconds.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
 }
 
 impl Operation for LeaseIssue {
     const NAME: &'static str = "lease_issue";
-    const SUMMARY: &'static str = "Take the lease on an issue";
+    const SUMMARY: &'static str = "Acquire the lease on an issue";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Lease;
@@ -41,7 +41,7 @@ impl Operation for LeaseIssue {
                     return Err(held_error(cx, &self.issue, &held)?.hint(format!("its task is {}", held.subject)));
                 }
                 claim::check_cap(cx, &agent)?;
-                // Somebody works on it again, so that it was abandoned is no news any more.
+                // An agent works on the issue again, so a pending notice that it was abandoned is obsolete.
                 cx.tx.notice_remove(&self.issue)?;
                 lease::grant(cx, &self.issue, &agent, self.ttl_ms)?
             }
@@ -55,5 +55,6 @@ impl Operation for LeaseIssue {
 
 fn held_error(cx: &mut OpContext<'_>, issue: &str, held: &Lease) -> Result<Error> {
     let (holder, until) = (lease::holder_name(cx, held)?, held.expires_at);
-    Ok(Error::conflict(format!("issue {issue} is held by {holder} until {until}")).hint("way ready shows what is free"))
+    Ok(Error::conflict(format!("issue {issue} is held by {holder} until {until}"))
+        .hint("way ready lists the issues that can be claimed"))
 }

@@ -16,16 +16,16 @@ use crate::work::lease;
 /// Lists agents.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListAgents {
-    /// Only those with this role.
+    /// Only agents with this role.
     #[serde(default)]
     pub role: Option<Role>,
-    /// Only those that can do this.
+    /// Only agents with this capability.
     #[serde(default)]
     pub capability: Option<String>,
-    /// Only those with this status.
+    /// Only agents with this status.
     #[serde(default)]
     pub status: Option<AgentStatus>,
-    /// Those that left, too.
+    /// Include retired agents.
     #[serde(default)]
     pub retired: bool,
 }
@@ -57,28 +57,28 @@ impl Operation for ListAgents {
     }
 }
 
-/// An agent, and what it is doing.
+/// An agent, with its leases and messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentView {
     /// The agent.
     #[serde(flatten)]
     pub agent: Agent,
-    /// What it holds.
+    /// The leases that it holds.
     pub holds: Vec<Held>,
-    /// How many messages wait for it.
+    /// The number of messages waiting for it.
     pub unread: u64,
 }
 
-/// Something an agent holds.
+/// A lease that an agent holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Held {
     /// The id of the task or issue.
     pub subject: String,
-    /// What people call it.
+    /// The name of the task, or the id of the issue.
     pub name: String,
     /// The epoch of the lease.
     pub epoch: u64,
-    /// When the lease ends.
+    /// The time when the lease expires.
     pub expires_at: Timestamp,
 }
 
@@ -91,7 +91,7 @@ impl AgentView {
         Ok(AgentView { agent, holds, unread })
     }
 
-    /// Shows agents, where all leases and their tasks are known.
+    /// Builds the views of agents from all leases and their tasks.
     pub(crate) fn all(
         cx: &mut OpContext<'_>,
         agents: Vec<Agent>,

@@ -12,15 +12,15 @@ use crate::work::find;
 /// Lists the checkpoints of a task, latest first.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListCheckpoints {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// Only those before this sequence.
+    /// Only checkpoints before this sequence.
     #[serde(default)]
     pub before: Option<u32>,
-    /// At most this many.
+    /// The maximum number of results.
     pub limit: u32,
 }
 
@@ -29,7 +29,7 @@ pub struct ListCheckpoints {
 pub struct CheckpointList {
     /// The checkpoints, latest first.
     pub checkpoints: Vec<Checkpoint>,
-    /// How many there are in all.
+    /// The total number of checkpoints.
     pub total: u32,
 }
 

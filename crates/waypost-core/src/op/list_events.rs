@@ -1,4 +1,4 @@
-//! Reads the history.
+//! Lists events.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Event, EventQuery};
 
-/// Reads the history.
+/// Lists events.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListEvents {
-    /// Which events.
+    /// The filter.
     pub query: EventQuery,
 }
 
@@ -20,15 +20,15 @@ pub struct ListEvents {
 pub struct EventList {
     /// The events: newest first, or oldest first after [`EventQuery::since`].
     pub events: Vec<Event>,
-    /// Asking since here goes on where these end, without missing or repeating any.
+    /// The value of `since` for the next call, which continues without gap or repetition.
     pub next: u64,
-    /// The sequence of the store's newest event, which is also how many there are.
+    /// The sequence of the store's newest event, which is also the number of events.
     pub last: u64,
 }
 
 impl Operation for ListEvents {
     const NAME: &'static str = "list_events";
-    const SUMMARY: &'static str = "Read the history";
+    const SUMMARY: &'static str = "List events";
     const EFFECT: Effect = Effect::Read;
     type Answer = EventList;
 
@@ -40,7 +40,7 @@ impl Operation for ListEvents {
         }
         let (events, last) = (cx.tx.event_list(&self.query)?, cx.tx.event_last()?);
         let is_full = events.len() >= usize::try_from(self.query.limit).unwrap_or(usize::MAX);
-        // Unless there may be more on this page's side, everything up to the newest one was looked at.
+        // A page that is not full reaches up to the newest event.
         let next = match (self.query.since, events.last()) {
             (Some(_), Some(newest)) if is_full => newest.sequence,
             _ => last,

@@ -1,4 +1,4 @@
-//! Shows what waits in the inbox of the caller.
+//! Lists the messages waiting in the inbox of the caller.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,12 +10,12 @@ use crate::model::{Message, MessageState, kind};
 use crate::work::lease::Names;
 use crate::work::{agents, inbox, lease};
 
-/// Shows what waits in the inbox of the caller.
+/// Lists the messages waiting in the inbox of the caller.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListInbox {
-    /// At most this many.
+    /// The maximum number of results.
     pub limit: u32,
-    /// Only look: what is shown does not count as presented.
+    /// Do not mark the messages as presented.
     #[serde(default)]
     pub peek: bool,
 }
@@ -25,13 +25,13 @@ pub struct ListInbox {
 pub struct Inbox {
     /// The messages, in order.
     pub messages: Vec<Letter>,
-    /// How many wait in all.
+    /// The total number of waiting messages.
     pub unread: u64,
 }
 
 impl Operation for ListInbox {
     const NAME: &'static str = "list_inbox";
-    const SUMMARY: &'static str = "Show the inbox";
+    const SUMMARY: &'static str = "List the messages in the inbox";
     const EFFECT: Effect = Effect::Write;
     type Answer = Inbox;
 
@@ -47,15 +47,15 @@ impl Operation for ListInbox {
     }
 }
 
-/// A message, with names.
+/// A message, with the names of sender and recipient.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Letter {
     /// The message.
     #[serde(flatten)]
     pub message: Message,
-    /// What its sender is called.
+    /// The name of the sender.
     pub from: String,
-    /// What its recipient is called.
+    /// The name of the recipient.
     pub to: String,
 }
 
@@ -66,7 +66,7 @@ impl Letter {
         Ok(Letter { message, from, to })
     }
 
-    /// Shows a message, where the names of all agents are known.
+    /// Builds the view of a message from the names of all agents.
     pub(crate) fn named(message: Message, names: &Names) -> Letter {
         let (from, to) = (names.get(&message.sender), names.get(&message.recipient));
         Letter { message, from, to }

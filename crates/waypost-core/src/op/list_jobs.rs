@@ -9,22 +9,22 @@ use crate::error::Result;
 use crate::model::{Job, JobQuery, JobStatus};
 use crate::work::{find, lease};
 
-/// How many are listed if nobody says.
-const LIMIT: u32 = 50;
+/// The default number of jobs in a list.
+const DEFAULT_LIMIT: u32 = 50;
 
 /// Lists jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListJobs {
-    /// Only those in this status.
+    /// Only jobs in this status.
     #[serde(default)]
     pub status: Option<JobStatus>,
-    /// Only those that have not ended.
+    /// Only jobs that have not ended.
     #[serde(default)]
     pub live: bool,
-    /// Only those of this task.
+    /// Only jobs of this task.
     #[serde(default)]
     pub task: Option<String>,
-    /// At most this many.
+    /// The maximum number of results.
     #[serde(default)]
     pub limit: Option<u32>,
 }
@@ -36,7 +36,7 @@ pub struct JobList {
     pub jobs: Vec<JobView>,
 }
 
-/// A job, and what it belongs to.
+/// A job, with the names of its repository, task and agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobView {
     /// The job.
@@ -46,7 +46,7 @@ pub struct JobView {
     pub repository: String,
     /// The name of the task it works on.
     pub task: Option<String>,
-    /// The name of the agent in whose name it works.
+    /// The name of the agent that it acts as.
     pub agent: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl Operation for ListJobs {
             task_id: task_id.map(|task| task.id),
             status: self.status,
             is_live: self.live,
-            limit: self.limit.unwrap_or(LIMIT),
+            limit: self.limit.unwrap_or(DEFAULT_LIMIT),
         };
         let found = cx.tx.job_list(&query)?.into_iter();
         Ok(JobList { jobs: found.map(|job| JobView::of(cx, job)).collect::<Result<_>>()? })

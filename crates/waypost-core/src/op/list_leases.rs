@@ -1,4 +1,4 @@
-//! Lists what is held, and by whom.
+//! Lists leases and their holders.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use crate::model::{Lease, Task};
 use crate::time::Timestamp;
 use crate::work::lease::{self, Names};
 
-/// Lists what is held, and by whom.
+/// Lists leases and their holders.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListLeases {}
 
 /// The answer to [`ListLeases`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaseList {
-    /// The leases that somebody holds, by subject.
+    /// The active leases, by subject.
     pub leases: Vec<LeaseView>,
 }
 
 impl Operation for ListLeases {
     const NAME: &'static str = "list_leases";
-    const SUMMARY: &'static str = "List what is held";
+    const SUMMARY: &'static str = "List leases";
     const EFFECT: Effect = Effect::Read;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = LeaseList;
@@ -45,14 +45,14 @@ pub struct LeaseView {
     /// The lease.
     #[serde(flatten)]
     pub lease: Lease,
-    /// What its holder is called.
+    /// The name of the holder.
     pub holder_name: String,
-    /// The issue that is worked on: the subject itself, or the one its task stands for.
+    /// The issue that is worked on: the subject itself, or the issue of the task.
     pub issue: Option<String>,
 }
 
 impl LeaseView {
-    /// Shows the leases that have not expired, where their tasks and the names of all agents are known.
+    /// Builds the views of unexpired leases from their tasks and the names of all agents.
     pub(crate) fn all(
         now: Timestamp,
         leases: &[Lease],
@@ -61,7 +61,7 @@ impl LeaseView {
     ) -> Vec<LeaseView> {
         let view = |lease: &Lease| LeaseView {
             lease: lease.clone(),
-            holder_name: lease.holder.as_ref().map_or_else(|| "nobody".to_owned(), |holder| names.get(holder)),
+            holder_name: lease.holder.as_ref().map_or_else(|| "none".to_owned(), |holder| names.get(holder)),
             issue: match lease.subject.parse::<TaskId>() {
                 Ok(id) => tasks.get(&id).and_then(|task| task.issue.clone()),
                 Err(_) => Some(lease.subject.clone()),

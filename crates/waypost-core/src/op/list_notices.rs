@@ -1,4 +1,4 @@
-//! Lists what the ledgers have still to be told of their issues.
+//! Lists the undelivered notices to ledgers about their issues.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,20 +8,20 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::Notice;
 
-/// Lists what the ledgers have still to be told of their issues.
+/// Lists the undelivered notices to ledgers about their issues.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListNotices {}
 
 /// The answer to [`ListNotices`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NoticeList {
-    /// What to tell, the oldest first.
+    /// The notices, oldest first.
     pub notices: Vec<Notice>,
 }
 
 impl Operation for ListNotices {
     const NAME: &'static str = "list_notices";
-    const SUMMARY: &'static str = "List what the ledgers have still to be told";
+    const SUMMARY: &'static str = "List undelivered notices to ledgers";
     const EFFECT: Effect = Effect::Read;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = NoticeList;

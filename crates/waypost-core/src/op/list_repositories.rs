@@ -1,4 +1,4 @@
-//! Lists the repositories that the store knows.
+//! Lists the repositories of the store.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Repository, WorkflowQuery, WorkflowStatus};
 
-/// Lists the repositories that the store knows.
+/// Lists the repositories of the store.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListRepositories {}
 
@@ -19,15 +19,15 @@ pub struct RepositoryList {
     pub repositories: Vec<RepositoryView>,
 }
 
-/// A repository, and what refers to it.
+/// A repository, with the number of worktrees and workflows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RepositoryView {
     /// The repository.
     #[serde(flatten)]
     pub repository: Repository,
-    /// How many worktrees of it the store has heard of, without those that were removed.
+    /// The number of its worktrees in the store, without removed ones.
     pub worktrees: u64,
-    /// How many workflows that are not over concern it.
+    /// The number of its workflows that have not ended.
     pub live_workflows: u64,
 }
 

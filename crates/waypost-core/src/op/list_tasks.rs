@@ -1,4 +1,4 @@
-//! Lists tasks: of one workflow in the order of the plan, or of all that are live.
+//! Lists tasks: those of one workflow in plan order, or those of all live workflows.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,22 +11,22 @@ use crate::model::{TaskStatus, WorkflowQuery, WorkflowStatus};
 use crate::work::find;
 use crate::work::view::{self, TaskView};
 
-/// Lists tasks: of one workflow in the order of the plan, or of all that are live.
+/// Lists tasks: those of one workflow in plan order, or those of all live workflows.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListTasks {
-    /// Only those of this workflow.
+    /// Only tasks of this workflow.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// Only those with one of these.
+    /// Only tasks with one of these statuses.
     #[serde(default)]
     pub statuses: Vec<TaskStatus>,
-    /// Only those that could be claimed now.
+    /// Only tasks that can be claimed now.
     #[serde(default)]
     pub claimable: bool,
-    /// Only those of workflows made in this worktree.
+    /// Only tasks of workflows created in this worktree.
     #[serde(default)]
     pub worktree_id: Option<WorktreeId>,
-    /// At most this many.
+    /// The maximum number of results.
     pub limit: u32,
 }
 
@@ -35,7 +35,7 @@ pub struct ListTasks {
 pub struct TaskList {
     /// The tasks.
     pub tasks: Vec<TaskView>,
-    /// How many more there are.
+    /// The number of tasks beyond the limit.
     pub more: u64,
 }
 

@@ -12,7 +12,7 @@ use crate::work::view::{self, WorkflowView};
 /// Lists workflows.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListWorkflows {
-    /// Which ones.
+    /// The filter.
     pub query: WorkflowQuery,
 }
 

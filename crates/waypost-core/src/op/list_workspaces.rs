@@ -8,19 +8,19 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{JobStatus, Workspace, WorkspaceQuery};
 
-/// How many are listed if nobody says.
-const LIMIT: u32 = 1000;
+/// The default number of workspaces in a list.
+const DEFAULT_LIMIT: u32 = 1000;
 
 /// Lists workspaces.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListWorkspaces {
-    /// Only those on this machine.
+    /// Only workspaces on this machine.
     #[serde(default)]
     pub machine: Option<String>,
-    /// Those that are gone, too.
+    /// Include removed workspaces.
     #[serde(default)]
     pub all: bool,
-    /// At most this many.
+    /// The maximum number of results.
     #[serde(default)]
     pub limit: Option<u32>,
 }
@@ -32,7 +32,7 @@ pub struct WorkspaceList {
     pub workspaces: Vec<WorkspaceView>,
 }
 
-/// A workspace, and what it belongs to.
+/// A workspace, with its repository, task and job status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkspaceView {
     /// The workspace.
@@ -40,7 +40,7 @@ pub struct WorkspaceView {
     pub workspace: Workspace,
     /// The name of its repository.
     pub repository: String,
-    /// How far its job got.
+    /// The status of its job.
     pub job_status: Option<JobStatus>,
     /// The name of the task that its job works on.
     pub task: Option<String>,
@@ -69,8 +69,12 @@ impl Operation for ListWorkspaces {
     type Answer = WorkspaceList;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkspaceList> {
-        let query =
-            WorkspaceQuery { machine: self.machine, job_id: None, all: self.all, limit: self.limit.unwrap_or(LIMIT) };
+        let query = WorkspaceQuery {
+            machine: self.machine,
+            job_id: None,
+            all: self.all,
+            limit: self.limit.unwrap_or(DEFAULT_LIMIT),
+        };
         let found = cx.tx.workspace_list(&query)?.into_iter();
         let workspaces = found.map(|workspace| WorkspaceView::of(cx, workspace)).collect::<Result<_>>()?;
         Ok(WorkspaceList { workspaces })

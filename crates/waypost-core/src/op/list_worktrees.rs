@@ -1,4 +1,4 @@
-//! Lists the worktrees the store has heard of.
+//! Lists the worktrees of the store.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Repository, Worktree};
 
-/// Lists every worktree that ever wrote, removed ones too, with the repositories they belong to.
+/// Lists every worktree that ever wrote to the store, including removed ones, with their repositories.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListWorktrees {}
 
@@ -23,7 +23,7 @@ pub struct WorktreeList {
 
 impl Operation for ListWorktrees {
     const NAME: &'static str = "list_worktrees";
-    const SUMMARY: &'static str = "List the worktrees the store has heard of";
+    const SUMMARY: &'static str = "List worktrees";
     const EFFECT: Effect = Effect::Read;
     type Answer = WorktreeList;
 

@@ -1,4 +1,4 @@
-//! The operations: everything that can be asked of a store, one file each.
+//! The operations of a store, one file each.
 //!
 //! An operation is a struct with its arguments; its [`Operation::run`] is the rule. [`TABLE`] lists all of
 //! them. The surfaces decode into these structs, run them through the engine and encode the answer;
@@ -172,7 +172,7 @@ pub use start_workflow::StartWorkflow;
 pub use summarize_workflow::{SummarizeWorkflow, WorkflowSummary};
 pub use take_workflow::{TakeWorkflow, Taken};
 
-/// Something that can be asked of a store.
+/// An operation of a store.
 pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
     /// The name on every surface.
     const NAME: &'static str;
@@ -180,14 +180,14 @@ pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
     const SUMMARY: &'static str;
     /// Whether it writes.
     const EFFECT: Effect;
-    /// Who asks for it.
+    /// Which callers the operation is for.
     const AUDIENCE: Audience = Audience::Public;
-    /// Whether it may use the disk space that a store keeps in reserve, since it ends or releases work.
+    /// Whether it may use the store's disk reserve, because it ends or releases work.
     const USES_RESERVE: bool = false;
-    /// What it answers.
+    /// The type of its answer.
     type Answer: Serialize + DeserializeOwned + JsonSchema;
 
-    /// Carries it out inside a transaction.
+    /// Runs the operation inside a transaction.
     fn run(self, cx: &mut OpContext<'_>) -> Result<Self::Answer>;
 }
 
@@ -196,16 +196,16 @@ pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
 pub enum Effect {
     /// It only reads.
     Read,
-    /// It may write; whatever it writes comes with at least one event.
+    /// It may write; every write comes with at least one event.
     Write,
 }
 
-/// Who asks for an operation.
+/// The callers that an operation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// People, agents and programs: it has an address of its own and is described.
+    /// People, agents and programs: the operation has an HTTP address and is documented.
     Public,
-    /// Waypost itself, as a step of something that is public. Commands ask a server for it by name.
+    /// Waypost itself, as a step of a public operation. Commands call it on a server by name.
     Internal,
 }
 
@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_in_this_folder_is_an_operation_of_the_table() {
+    fn every_operation_file_has_a_table_entry() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/op");
         let files: BTreeSet<String> = std::fs::read_dir(folder)
             .unwrap()
@@ -396,7 +396,7 @@ mod tests {
             .collect();
         let names: BTreeSet<String> = TABLE.iter().map(|entry| entry.name.to_owned()).collect();
         assert_eq!(files, names);
-        assert_eq!(TABLE.len(), names.len(), "a name stands twice");
+        assert_eq!(TABLE.len(), names.len(), "duplicate operation name");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Lists what the caller could claim, the most urgent first.
+//! Lists the tasks that the caller can claim, the most urgent first.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,25 +9,25 @@ use crate::error::Result;
 use crate::op::TaskList;
 use crate::work::{agents, claim, find, view};
 
-/// Lists what the caller could claim, the most urgent first.
+/// Lists the tasks that the caller can claim, the most urgent first.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NextTasks {
-    /// Only those of this workflow.
+    /// Only tasks of this workflow.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// At most this many.
+    /// The maximum number of results.
     pub limit: u32,
 }
 
 impl Operation for NextTasks {
     const NAME: &'static str = "next_tasks";
-    const SUMMARY: &'static str = "List what the caller could claim";
+    const SUMMARY: &'static str = "List the tasks that the caller can claim";
     const EFFECT: Effect = Effect::Read;
     type Answer = TaskList;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskList> {
         let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
-        // Somebody new may claim whatever asks for nothing special.
+        // An unregistered caller may claim tasks that require no capability.
         let agent = match agents::known_caller(cx)? {
             Some(agent) => agent,
             None => agents::unregistered(cx),

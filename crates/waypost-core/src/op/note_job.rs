@@ -1,4 +1,4 @@
-//! Says how far a job is: what it does now, what came out, what it used.
+//! Records the progress of a job: its phase, output and usage.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,40 +10,40 @@ use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::work::{check_name, jobs};
 
-/// Says how far a job is: what it does now, what came out, what it used.
+/// Records the progress of a job: its phase, output and usage.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NoteJob {
-    /// Which one: its id, or the beginning of it.
+    /// The job: its id, or a prefix of it.
     pub job: String,
-    /// What it does now.
+    /// The current phase.
     #[serde(default)]
     pub phase: Option<String>,
-    /// More about it.
+    /// Details of the phase.
     #[serde(default)]
     pub detail: Option<String>,
-    /// What came out.
+    /// The output.
     #[serde(default)]
     pub output: Option<String>,
-    /// What somebody should know.
+    /// A warning.
     #[serde(default)]
     pub warning: Option<String>,
-    /// Tokens used so far.
+    /// The number of tokens used so far.
     #[serde(default)]
     pub tokens: Option<u64>,
-    /// Money spent so far.
+    /// The cost so far.
     #[serde(default)]
     pub cost: Option<f64>,
 }
 
 impl Operation for NoteJob {
     const NAME: &'static str = "note_job";
-    const SUMMARY: &'static str = "Say how far a job is";
+    const SUMMARY: &'static str = "Record the progress of a job";
     const EFFECT: Effect = Effect::Write;
     type Answer = JobView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
-        // Of a job that has ended, only what is found while tidying up is noted.
+        // An ended job still accepts the warnings and usage that the cleanup finds.
         if before.status.is_final() && (self.phase.is_some() || self.output.is_some()) {
             return Err(Error::conflict(format!("job {} is {}", before.id, before.status)));
         }

@@ -1,4 +1,4 @@
-//! Sets a claimed task aside, until somebody claims it by name.
+//! Pauses a claimed task until an agent claims it by name.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,25 +10,25 @@ use crate::model::{TaskStatus, kind};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, lease};
 
-/// Sets a claimed task aside, until somebody claims it by name.
+/// Pauses a claimed task until an agent claims it by name.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PauseTask {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
     /// The epoch of the caller's lease.
     #[serde(default)]
     pub epoch: Option<u64>,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
 impl Operation for PauseTask {
     const NAME: &'static str = "pause_task";
-    const SUMMARY: &'static str = "Set a claimed task aside";
+    const SUMMARY: &'static str = "Pause a claimed task";
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 

@@ -1,4 +1,4 @@
-//! Lets nothing more of a workflow be claimed.
+//! Pauses a workflow: no further task of it can be claimed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use crate::model::{WorkflowStatus, kind};
 use crate::work::find;
 use crate::work::view::{self, WorkflowView};
 
-/// Lets nothing more of a workflow be claimed.
+/// Pauses a workflow: no further task of it can be claimed.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PauseWorkflow {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
 }
 
 impl Operation for PauseWorkflow {
     const NAME: &'static str = "pause_workflow";
-    const SUMMARY: &'static str = "Let nothing more of a workflow be claimed";
+    const SUMMARY: &'static str = "Pause a workflow";
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 

@@ -1,4 +1,4 @@
-//! Gives a workflow its tasks.
+//! Adds the plan to a workflow that has none.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use crate::work::find;
 use crate::work::plan::{self as plans, Graph, Plan};
 use crate::work::view::{self, WorkflowView};
 
-/// Gives a workflow its tasks.
+/// Adds the plan to a workflow that has none.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PlanWorkflow {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
     /// The tasks.
     pub plan: Plan,
@@ -24,7 +24,7 @@ pub struct PlanWorkflow {
 
 impl Operation for PlanWorkflow {
     const NAME: &'static str = "plan_workflow";
-    const SUMMARY: &'static str = "Give a workflow its tasks";
+    const SUMMARY: &'static str = "Add the plan to a workflow";
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
@@ -39,7 +39,7 @@ impl Operation for PlanWorkflow {
 pub(crate) fn plan(cx: &mut OpContext<'_>, workflow: &Workflow, plan: &Plan) -> Result<Workflow> {
     if workflow.status != WorkflowStatus::Planning {
         return Err(Error::conflict(format!(
-            "workflow {} is {} and has a plan already",
+            "workflow {} is {} and already has a plan",
             workflow.name, workflow.status
         ))
         .hint(format!("change it: way workflow replan {}", workflow.id)));

@@ -1,4 +1,4 @@
-//! Tells an agent that knows nothing all that it has to know.
+//! Builds the introduction for a new agent: its work, its messages and how to work with Waypost.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,32 +9,32 @@ use crate::error::Result;
 use crate::work::agents;
 use crate::work::context::{self, Context};
 
-/// Tells an agent that knows nothing all that it has to know.
+/// Builds the introduction for a new agent: its work, its messages and how to work with Waypost.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Prime {
-    /// How many tokens it may have.
+    /// The token budget.
     #[serde(default)]
     pub budget: Option<u32>,
-    /// Whether the agent calls tools, and does not type commands.
+    /// Whether the agent calls MCP tools instead of commands.
     #[serde(default)]
     pub tools: bool,
-    /// The issues that are ready, the first ones first, a line each: they are not in the store.
+    /// The ready issues in order, one line each. The caller passes them because the store does not have them.
     #[serde(default)]
     pub ready: Vec<String>,
 }
 
 impl Operation for Prime {
     const NAME: &'static str = "prime";
-    const SUMMARY: &'static str = "Tell an agent what it has to know";
+    const SUMMARY: &'static str = "Print the introduction for a new agent";
     const EFFECT: Effect = Effect::Read;
     type Answer = Context;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Context> {
         let agent = agents::known_caller(cx)?;
         let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());
-        context::prime(cx, agent.as_ref(), &name, &self.ready, self.budget.unwrap_or(BUDGET), self.tools)
+        context::prime(cx, agent.as_ref(), &name, &self.ready, self.budget.unwrap_or(DEFAULT_BUDGET), self.tools)
     }
 }
 
-/// The budget if nobody says, in tokens.
-const BUDGET: u32 = 800;
+/// The default budget, in tokens.
+const DEFAULT_BUDGET: u32 = 800;

@@ -1,4 +1,4 @@
-//! Opens a message of the inbox of the caller.
+//! Reads a message of the caller's inbox and marks it as read.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,16 +11,16 @@ use crate::model::{MessageState, kind};
 use crate::op::Letter;
 use crate::work::{agents, inbox};
 
-/// Opens a message of the inbox of the caller.
+/// Reads a message of the caller's inbox and marks it as read.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReadMessage {
-    /// Which one.
+    /// The message.
     pub message: MessageId,
 }
 
 impl Operation for ReadMessage {
     const NAME: &'static str = "read_message";
-    const SUMMARY: &'static str = "Open a message";
+    const SUMMARY: &'static str = "Read a message";
     const EFFECT: Effect = Effect::Write;
     type Answer = Letter;
 
@@ -30,7 +30,7 @@ impl Operation for ReadMessage {
         if let Some(expires_at) = message.expires_at.filter(|moment| *moment <= cx.now)
             && message.state < MessageState::Read
         {
-            return Err(Error::not_found(format!("message {} was of use until {expires_at}", message.id))
+            return Err(Error::not_found(format!("message {} expired at {expires_at}", message.id))
                 .hint("ask its sender again"));
         }
         let mut messages = [message];

@@ -1,4 +1,4 @@
-//! Notes that the command of a job was started.
+//! Records that the command of a job was started.
 
 use std::path::PathBuf;
 
@@ -13,25 +13,25 @@ use crate::model::{JobStatus, ProcessIdentity, kind};
 use crate::path_text;
 use crate::work::jobs;
 
-/// Notes that the command of a job was started.
+/// Records that the command of a job was started.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RecordJobStarted {
-    /// Which one: its id, or the beginning of it.
+    /// The job: its id, or a prefix of it.
     pub job: String,
-    /// The process of its command.
+    /// The process of the command.
     pub process: ProcessIdentity,
-    /// What it prints goes here.
+    /// The log file.
     #[serde(with = "path_text::optional", default)]
     #[schemars(with = "Option<String>")]
     pub log: Option<PathBuf>,
-    /// What its token hashes to.
+    /// The hash of the job's token.
     #[serde(default)]
     pub token_hash: Option<String>,
 }
 
 impl Operation for RecordJobStarted {
     const NAME: &'static str = "record_job_started";
-    const SUMMARY: &'static str = "Note that the command of a job was started";
+    const SUMMARY: &'static str = "Record that the command of a job was started";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;

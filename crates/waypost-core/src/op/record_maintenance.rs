@@ -1,4 +1,4 @@
-//! Records work on the store itself.
+//! Records maintenance of the store.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,35 +9,35 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::kind;
 
-/// Records work on the store itself, so that its history explains a changed file.
+/// Records maintenance of the store, so that its history explains a changed file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RecordMaintenance {
-    /// What was done.
+    /// The kind of maintenance.
     pub what: Maintenance,
-    /// What is worth knowing of it.
+    /// Details.
     pub detail: Value,
 }
 
-/// Kinds of work on the store itself.
+/// Kinds of maintenance of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Maintenance {
-    /// The file was compacted.
+    /// The store's file was compacted.
     Vacuumed,
-    /// A write was made only to see how long it takes.
+    /// A test write measured the latency.
     Probed,
 }
 
 /// The answer to [`RecordMaintenance`].
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recorded {
-    /// The event's place in the history.
+    /// The sequence of the event.
     pub sequence: u64,
 }
 
 impl Operation for RecordMaintenance {
     const NAME: &'static str = "record_maintenance";
-    const SUMMARY: &'static str = "Record work on the store itself";
+    const SUMMARY: &'static str = "Record maintenance of the store";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Recorded;

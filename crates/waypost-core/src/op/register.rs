@@ -1,4 +1,4 @@
-//! Makes the caller's repository and worktree known.
+//! Registers the caller's repository and worktree.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,34 +9,34 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Repository, Worktree, kind};
 
-/// Makes the caller's repository and worktree known. Doing it twice is doing it once.
+/// Registers the caller's repository and worktree. Repeating it changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Register {}
 
 /// The answer to [`Register`].
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Registered {
-    /// The repository, as now stored.
+    /// The stored repository.
     pub repository: Repository,
-    /// The worktree, as now stored.
+    /// The stored worktree.
     pub worktree: Worktree,
 }
 
 impl Operation for Register {
     const NAME: &'static str = "register";
-    const SUMMARY: &'static str = "Make the caller's repository and worktree known";
+    const SUMMARY: &'static str = "Register the caller's repository and worktree";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Registered;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Registered> {
-        // The engine has done it already, as before every write.
+        // The engine registers the caller before every write, so this operation has nothing left to do.
         let worktree = cx.tx.worktree_get(&cx.caller.worktree.id)?.unwrap_or_else(|| cx.caller.worktree.clone());
         Ok(Registered { repository: cx.caller.repository.clone(), worktree })
     }
 }
 
-/// Writes what is new about the caller's repository and worktree, with an event for each change.
+/// Stores changes of the caller's repository and worktree, with an event for each.
 pub(crate) fn bring_up_to_date(cx: &mut OpContext<'_>) -> Result<()> {
     let Repository { id, .. } = &cx.caller.repository;
     let known_repository = cx.tx.repository_get(id)?;
@@ -52,7 +52,7 @@ pub(crate) fn bring_up_to_date(cx: &mut OpContext<'_>) -> Result<()> {
         cx.tx.worktree_put(&worktree)?;
     }
 
-    // Events come last: they name the worktree, which must be there first.
+    // Events come last: they refer to the worktree, which must exist first.
     let repository = &cx.caller.repository;
     match known_repository {
         None => {

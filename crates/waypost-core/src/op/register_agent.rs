@@ -1,4 +1,4 @@
-//! Makes an agent known, or says what is new about it.
+//! Registers an agent, or updates its registration.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,53 +10,52 @@ use crate::error::{Error, Result};
 use crate::model::{Agent, ProcessIdentity, Role, kind};
 use crate::work::{agents, changes, described};
 
-/// The shortest silence that means something.
-const SHORTEST_MS: u64 = 1_000;
+/// The minimum timeout of an agent.
+const MIN_TIMEOUT_MS: u64 = 1_000;
 
-/// Makes an agent known, or says what is new about it.
+/// Registers an agent, or updates its registration.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RegisterAgent {
-    /// What others call it; the caller if nobody says.
+    /// The name [default: the caller].
     #[serde(default)]
     pub name: Option<String>,
-    /// What it runs on.
+    /// The runtime.
     #[serde(default)]
     pub runtime: Option<String>,
-    /// What it is there for.
+    /// The role.
     #[serde(default)]
     pub role: Option<Role>,
-    /// What it can do.
+    /// The capabilities.
     #[serde(default)]
     pub capabilities: Option<Vec<String>>,
-    /// Whatever else is worth knowing.
+    /// Further metadata.
     #[serde(default)]
     pub metadata: Value,
-    /// Which process it is.
+    /// The process of the agent.
     #[serde(default)]
     pub process: Option<ProcessIdentity>,
-    /// How long it may be silent, in milliseconds.
+    /// The timeout after which a silent agent counts as offline, in milliseconds.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
-    /// How many leases it may hold at once.
+    /// The maximum number of leases at the same time.
     #[serde(default)]
     pub max_claims: Option<u32>,
 }
 
 impl Operation for RegisterAgent {
     const NAME: &'static str = "register_agent";
-    const SUMMARY: &'static str = "Make an agent known";
+    const SUMMARY: &'static str = "Register an agent";
     const EFFECT: Effect = Effect::Write;
     type Answer = Agent;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Agent> {
-        if self.timeout_ms.is_some_and(|timeout| timeout < SHORTEST_MS) {
-            return Err(Error::invalid("an agent that may be silent for less than a second is never there")
-                .hint("--timeout 15m is usual"));
+        if self.timeout_ms.is_some_and(|timeout| timeout < MIN_TIMEOUT_MS) {
+            return Err(Error::invalid("timeout must be at least 1s").hint("for example --timeout 15m"));
         }
         if self.max_claims == Some(0) {
-            return Err(Error::invalid("an agent that may hold nothing cannot work"));
+            return Err(Error::invalid("max_claims must be at least 1"));
         }
-        // Whoever registers without any name is the person at the keyboard.
+        // A caller that registers without a name is a person.
         let role = if self.name.is_none() && cx.caller.agent.is_none() { Role::Human } else { Role::Worker };
         let caller = cx.caller.agent.clone();
         let name = self.name.or(caller).unwrap_or_else(|| cx.caller.actor.clone());

@@ -1,4 +1,4 @@
-//! Gives a claimed task back. No attempt is counted.
+//! Releases a claimed task. The attempt is not counted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,28 +10,28 @@ use crate::model::{TaskStatus, kind};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, lease};
 
-/// Gives a claimed task back. No attempt is counted.
+/// Releases a claimed task. The attempt is not counted.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseTask {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
     /// The epoch of the caller's lease.
     #[serde(default)]
     pub epoch: Option<u64>,
-    /// Take it from whoever holds it: for coordinators and people.
+    /// End the lease of another agent. Only coordinators and people may do this.
     #[serde(default)]
     pub force: bool,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
 impl Operation for ReleaseTask {
     const NAME: &'static str = "release_task";
-    const SUMMARY: &'static str = "Give a claimed task back";
+    const SUMMARY: &'static str = "Release a claimed task";
     const EFFECT: Effect = Effect::Write;
     const USES_RESERVE: bool = true;
     type Answer = TaskView;
@@ -40,9 +40,9 @@ impl Operation for ReleaseTask {
         let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         if self.force {
-            agents::require_coordinator(&agent, "taking a task from others")?;
+            agents::require_coordinator(&agent, "releasing a task of another agent")?;
             if task.status != TaskStatus::InProgress {
-                return Err(Error::conflict(format!("task {} is {}, and nobody holds it", task.name, task.status)));
+                return Err(Error::conflict(format!("task {} is {} and not held by an agent", task.name, task.status)));
             }
         } else {
             lease::require(cx, &task, &agent, self.epoch)?;

@@ -1,4 +1,4 @@
-//! Forgets a repository that nothing refers to.
+//! Removes a repository from the store if nothing refers to it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Repository, WorkflowQuery, kind};
 
-/// Forgets a repository that nothing refers to. Nothing in the repository itself changes.
+/// Removes a repository from the store if nothing refers to it. The repository itself does not change.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveRepository {
-    /// Which one: its id, name or path.
+    /// The repository: its id, name or path.
     pub repository: String,
 }
 
 impl Operation for RemoveRepository {
     const NAME: &'static str = "remove_repository";
-    const SUMMARY: &'static str = "Forget a repository";
+    const SUMMARY: &'static str = "Remove a repository from the store";
     const EFFECT: Effect = Effect::Write;
     type Answer = Repository;
 
@@ -32,11 +32,11 @@ impl Operation for RemoveRepository {
         let worktrees = cx.tx.worktree_list()?;
         if let Some(one) = worktrees.iter().find(|worktree| worktree.repository_id == id) {
             return Err(refused(format!("its worktree {} is part of the history", one.name))
-                .hint("history is never deleted, nor what it names"));
+                .hint("history is never deleted, and neither are the records it refers to"));
         }
         let query = WorkflowQuery { repository_id: Some(id.clone()), limit: 1, ..WorkflowQuery::default() };
         if let Some(workflow) = cx.tx.workflow_list(&query)?.first() {
-            return Err(refused(format!("workflow {} concerns it", workflow.name))
+            return Err(refused(format!("workflow {} includes it", workflow.name))
                 .hint(format!("way workflow show {}", workflow.id)));
         }
         cx.tx.repository_remove(&id)?;

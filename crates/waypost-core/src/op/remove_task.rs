@@ -1,4 +1,4 @@
-//! Takes a task that was never begun out of its workflow. Those that waited for it wait for what it waited for.
+//! Removes a task that was never started from its workflow. Its dependents inherit its dependencies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,19 +11,19 @@ use crate::model::{Dependency, DependencyKind, TaskStatus, kind};
 use crate::work::view::{self, TaskView};
 use crate::work::{find, progress};
 
-/// Takes a task that was never begun out of its workflow. Those that waited for it wait for what it waited for.
+/// Removes a task that was never started from its workflow. Its dependents inherit its dependencies.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveTask {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
 }
 
 impl Operation for RemoveTask {
     const NAME: &'static str = "remove_task";
-    const SUMMARY: &'static str = "Take a task out of its workflow";
+    const SUMMARY: &'static str = "Remove a task from its workflow";
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
@@ -34,12 +34,12 @@ impl Operation for RemoveTask {
             || task.started_at.is_some()
             || !cx.tx.checkpoint_list(&task.id, None, 1)?.is_empty();
         if was_begun {
-            return Err(Error::conflict(format!("task {} was begun, and its history stays", task.name))
+            return Err(Error::conflict(format!("task {} was started and cannot be removed", task.name))
                 .hint(format!("way task skip {}", task.id)));
         }
         let others = cx.tx.task_count(&task.workflow_id)?.into_iter().map(|(_, count)| count).sum::<u64>();
         if others <= 1 {
-            return Err(Error::conflict(format!("task {} is all that its workflow has", task.name))
+            return Err(Error::conflict(format!("task {} is the only task of its workflow", task.name))
                 .hint(format!("way workflow cancel {}", task.workflow_id)));
         }
         let seen = view::task(cx, task.clone())?;
@@ -55,7 +55,7 @@ impl Operation for RemoveTask {
         for dependency in &waiting {
             let has = cx.tx.dependency_list_of(&dependency.task_id)?;
             for through in own.iter().filter(|through| through.depends_on != dependency.task_id) {
-                // Whoever only wanted to know of it waits for nothing behind it.
+                // A task that was only informed by the removed task does not become blocked by its dependencies.
                 let blocks = [dependency.kind, through.kind].iter().all(|kind| *kind == DependencyKind::Blocks);
                 let bridge = Dependency {
                     task_id: dependency.task_id.clone(),

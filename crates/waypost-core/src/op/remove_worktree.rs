@@ -13,14 +13,14 @@ use crate::model::{Worktree, kind};
 /// Records that a worktree was removed.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveWorktree {
-    /// Which one.
+    /// The worktree.
     pub id: WorktreeId,
 }
 
 /// The answer to [`RemoveWorktree`].
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Removed {
-    /// The worktree, as now stored.
+    /// The stored worktree.
     pub worktree: Worktree,
 }
 

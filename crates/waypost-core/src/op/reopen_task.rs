@@ -1,4 +1,4 @@
-//! Lets a task that is over be done once more.
+//! Reopens a task that has ended.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,33 +11,33 @@ use crate::model::{TaskStatus, WorkflowStatus, kind};
 use crate::work::find;
 use crate::work::view::{self, TaskView};
 
-/// Lets a task that is over be done once more.
+/// Reopens a task that has ended.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReopenTask {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
 impl Operation for ReopenTask {
     const NAME: &'static str = "reopen_task";
-    const SUMMARY: &'static str = "Let a task be done once more";
+    const SUMMARY: &'static str = "Reopen a task";
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         if !task.status.is_final() {
-            return Err(Error::conflict(format!("task {} is {}, and not over", task.name, task.status)));
+            return Err(Error::conflict(format!("task {} is {} and has not ended", task.name, task.status)));
         }
         let workflow = find::workflow_of(cx, &task)?;
         if workflow.status == WorkflowStatus::Cancelled {
-            return Err(Error::conflict(format!("workflow {} was called off", workflow.name)));
+            return Err(Error::conflict(format!("workflow {} was cancelled", workflow.name)));
         }
         let mut after = task.clone();
         after.move_to(TaskStatus::Pending, cx.now)?;
@@ -47,7 +47,7 @@ impl Operation for ReopenTask {
         if let Some(issue) = &task.issue {
             cx.tx.notice_remove(issue)?;
         }
-        // Whoever held it before must not be able to finish it now.
+        // The former holder must not be able to finish the task now.
         if let Some(mut lease) = cx.tx.lease_get(task.id.as_str())? {
             lease.epoch += 1;
             cx.tx.lease_put(&lease)?;

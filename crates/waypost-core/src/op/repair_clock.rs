@@ -1,4 +1,4 @@
-//! Sets the store's time back to the real one.
+//! Sets the store's time back to the current time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,25 +11,25 @@ use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::time::Timestamp;
 
-/// Sets the store's time back to what the wall clock shows, after a wrong clock has put it ahead.
+/// Sets the store's time back to the wall clock, after a wrong clock has put it ahead.
 ///
-/// Deadlines move along, so that leases last as long as they should. Events keep their times: this is the only one that may
-/// be earlier than the event before it.
+/// Deadlines move along, so that leases keep their remaining time. Events keep their times: the event of a repair is the
+/// only one that may be earlier than the event before it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RepairClock {}
 
 /// The answer to [`RepairClock`].
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockRepaired {
-    /// The store's time before.
+    /// The store's time before the repair.
     pub before: Timestamp,
-    /// The store's time from here on.
+    /// The store's time after the repair.
     pub after: Timestamp,
 }
 
 impl Operation for RepairClock {
     const NAME: &'static str = "repair_clock";
-    const SUMMARY: &'static str = "Set the store's time back to the real one";
+    const SUMMARY: &'static str = "Set the store's time back to the current time";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = ClockRepaired;

@@ -1,4 +1,4 @@
-//! Plans the rest of a workflow anew. What is claimed, started or done stays, and what it waits for.
+//! Replaces the rest of a workflow's plan. Started and finished tasks stay, and so do their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use crate::work::plan::{self as plans, Graph, Plan, PlannedTask};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{changes, described, find, progress};
 
-/// Plans the rest of a workflow anew. What is claimed, started or done stays, and what it waits for.
+/// Replaces the rest of a workflow's plan. Started and finished tasks stay, and so do their dependencies.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReplanWorkflow {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
-    /// The tasks that should be there, by name.
+    /// The new plan. Tasks are matched by name.
     pub plan: Plan,
-    /// Why the plan changes.
+    /// The reason for the change.
     pub reason: String,
 }
 
@@ -31,19 +31,19 @@ pub struct ReplanWorkflow {
 pub struct Replanned {
     /// The workflow.
     pub workflow: WorkflowView,
-    /// The names of tasks that are new.
+    /// The names of added tasks.
     pub added: Vec<String>,
-    /// The names of tasks that were changed.
+    /// The names of changed tasks.
     pub changed: Vec<String>,
-    /// The names of tasks that are gone.
+    /// The names of removed tasks.
     pub removed: Vec<String>,
-    /// The names of tasks that stay as they are.
+    /// The names of unchanged tasks.
     pub kept: Vec<String>,
 }
 
 impl Operation for ReplanWorkflow {
     const NAME: &'static str = "replan_workflow";
-    const SUMMARY: &'static str = "Plan the rest of a workflow anew";
+    const SUMMARY: &'static str = "Replace the rest of a workflow's plan";
     const EFFECT: Effect = Effect::Write;
     type Answer = Replanned;
 
@@ -51,16 +51,16 @@ impl Operation for ReplanWorkflow {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         if workflow.status.is_final() || workflow.status == WorkflowStatus::Planning {
             return Err(Error::conflict(format!(
-                "workflow {} is {} and cannot be planned anew",
+                "workflow {} is {} and cannot be replanned",
                 workflow.name, workflow.status
             )));
         }
         if self.reason.trim().is_empty() {
-            return Err(Error::invalid("planning anew needs a reason").hint("--reason TEXT"));
+            return Err(Error::invalid("replanning needs a reason").hint("--reason TEXT"));
         }
         let tasks = cx.tx.task_list(&workflow.id)?;
         let dependencies = cx.tx.dependency_list(&workflow.id)?;
-        let kept = kept(cx, &tasks, &dependencies)?;
+        let kept = tasks_to_keep(cx, &tasks, &dependencies)?;
         let kept_names: BTreeSet<String> =
             tasks.iter().filter(|task| kept.contains(&task.id)).map(|task| task.name.clone()).collect();
         let planned: Vec<PlannedTask> =
@@ -79,8 +79,8 @@ impl Operation for ReplanWorkflow {
         graph.check_cycles()?;
 
         let (mut added, mut removed) = (Vec::new(), Vec::new());
-        let wanted: BTreeSet<&str> = planned.iter().map(|task| task.name.as_str()).collect();
-        // What a task waits for, by name: what it should, and what it does.
+        let planned_names: BTreeSet<&str> = planned.iter().map(|task| task.name.as_str()).collect();
+        // The planned and the current dependencies of each task, by name.
         let needs: BTreeMap<&str, Needs> = planned.iter().map(|task| (task.name.as_str(), needs(task))).collect();
         let mut known_needs: BTreeMap<&str, Needs> = BTreeMap::new();
         for dependency in &dependencies {
@@ -98,7 +98,7 @@ impl Operation for ReplanWorkflow {
             cx.event(kind::TASK_DEPENDENCY_REMOVED, dependency.task_id.as_str(), json!({ "before": dependency }))?;
         }
         for task in tasks.iter().filter(|task| !kept.contains(&task.id)) {
-            if !wanted.contains(task.name.as_str()) {
+            if !planned_names.contains(task.name.as_str()) {
                 cx.tx.message_detach(&task.id)?;
                 cx.tx.task_remove(&task.id)?;
                 cx.event(kind::TASK_REMOVED, task.id.as_str(), json!({ "before": task }))?;
@@ -134,33 +134,33 @@ impl Operation for ReplanWorkflow {
     }
 }
 
-/// What a task waits for or is told by, by name.
+/// The dependencies of a task, by name.
 type Needs = BTreeMap<String, DependencyKind>;
 
 fn needs(planned: &PlannedTask) -> Needs {
-    // The stronger one last, so that it stands where both were said.
-    let told = planned.informed_by.iter().map(|name| (name.clone(), DependencyKind::Informs));
-    told.chain(planned.depends_on.iter().map(|name| (name.clone(), DependencyKind::Blocks))).collect()
+    // The stronger kind comes last, so that it wins if the plan names both.
+    let informs = planned.informed_by.iter().map(|name| (name.clone(), DependencyKind::Informs));
+    informs.chain(planned.depends_on.iter().map(|name| (name.clone(), DependencyKind::Blocks))).collect()
 }
 
-/// Tells whether a task is what the plan says, wherever it stands in it and whenever it was planned.
+/// Returns whether a task matches the plan, apart from its position and times.
 fn is_as_planned(known: &Task, planned: &Task) -> bool {
     let Task { sequence, updated_at, queued_at, due_at, .. } = known.clone();
     *known == Task { sequence, updated_at, queued_at, due_at, ..planned.clone() }
 }
 
-/// What becomes of tasks that are planned anew and were not begun.
+/// The planned tasks that were not started, by outcome.
 #[derive(Default)]
 struct Rest {
-    /// Those that are not there yet, and their places.
+    /// New tasks, with their sequence numbers.
     new: Vec<(u32, PlannedTask)>,
-    /// The names of those that are something else now.
+    /// The names of changed tasks.
     changed: Vec<String>,
-    /// The names of those that are as before.
+    /// The names of unchanged tasks.
     unchanged: Vec<String>,
 }
 
-/// Makes tasks that are there what the plan says now.
+/// Updates existing tasks to the new plan.
 fn carry_over(
     cx: &mut OpContext<'_>,
     workflow: &Workflow,
@@ -174,7 +174,7 @@ fn carry_over(
     let mut last = 0;
     for planned in planned {
         let known = tasks.iter().find(|task| task.name == planned.name);
-        // In the order of the plan; whoever is in it already stays where it is.
+        // Sequence numbers follow the plan; an existing task keeps its number if the order allows it.
         let sequence = match known {
             Some(known) if known.sequence > last => known.sequence,
             _ => {
@@ -201,15 +201,15 @@ fn carry_over(
     Ok(rest)
 }
 
-/// Returns what must stay: whatever was ever begun, and everything that it waits for.
-fn kept(cx: &mut OpContext<'_>, tasks: &[Task], dependencies: &[Dependency]) -> Result<BTreeSet<TaskId>> {
+/// Returns the tasks that must stay: every started task and everything it depends on.
+fn tasks_to_keep(cx: &mut OpContext<'_>, tasks: &[Task], dependencies: &[Dependency]) -> Result<BTreeSet<TaskId>> {
     let mut kept = BTreeSet::new();
     for task in tasks {
-        let was_begun = task.status != TaskStatus::Pending
+        let was_started = task.status != TaskStatus::Pending
             || task.attempts > 0
             || task.started_at.is_some()
             || !cx.tx.checkpoint_list(&task.id, None, 1)?.is_empty();
-        if was_begun {
+        if was_started {
             kept.insert(task.id.clone());
         }
     }

@@ -1,4 +1,4 @@
-//! Lets a paused workflow go on.
+//! Resumes a paused workflow.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use crate::model::{WorkflowStatus, kind};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{find, progress};
 
-/// Lets a paused workflow go on.
+/// Resumes a paused workflow.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ResumeWorkflow {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
 }
 
 impl Operation for ResumeWorkflow {
     const NAME: &'static str = "resume_workflow";
-    const SUMMARY: &'static str = "Let a paused workflow go on";
+    const SUMMARY: &'static str = "Resume a paused workflow";
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 

@@ -1,4 +1,4 @@
-//! Lets an agent leave for good. What it holds goes back.
+//! Retires an agent for good and releases everything it holds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,17 +10,17 @@ use crate::error::Result;
 use crate::model::{Agent, AgentStatus, TaskStatus, kind};
 use crate::work::{agents, attempt, changes, described, find, lease};
 
-/// Lets an agent leave for good. What it holds goes back.
+/// Retires an agent for good and releases everything it holds.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RetireAgent {
-    /// Which one: its id or name; the caller if nobody says.
+    /// The agent: its id or name [default: the caller].
     #[serde(default)]
     pub agent: Option<String>,
 }
 
 impl Operation for RetireAgent {
     const NAME: &'static str = "retire_agent";
-    const SUMMARY: &'static str = "Let an agent leave for good";
+    const SUMMARY: &'static str = "Retire an agent";
     const EFFECT: Effect = Effect::Write;
     type Answer = Agent;
 
@@ -31,7 +31,7 @@ impl Operation for RetireAgent {
             None => caller.clone(),
         };
         if agent.id != caller.id {
-            agents::require_coordinator(&caller, "retiring others")?;
+            agents::require_coordinator(&caller, "retiring other agents")?;
         }
         if agent.retired_at.is_some() {
             return Ok(agent);

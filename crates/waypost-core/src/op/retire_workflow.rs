@@ -1,4 +1,4 @@
-//! Ends a workflow here that went to another store.
+//! Ends the local copy of a workflow that was moved to another store.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,16 +11,16 @@ use crate::model::{MessageState, TaskStatus, WorkflowStatus, kind};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{attempt, find, inbox, transfer};
 
-/// Ends a workflow here that went to another store. Its rows and its history stay.
+/// Ends the local copy of a workflow that was moved to another store. Its rows and its history stay.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RetireWorkflow {
-    /// Which one.
+    /// The workflow.
     pub workflow: WorkflowId,
 }
 
 impl Operation for RetireWorkflow {
     const NAME: &'static str = "retire_workflow";
-    const SUMMARY: &'static str = "End a workflow that went to another store";
+    const SUMMARY: &'static str = "End the local copy of a moved workflow";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = WorkflowView;
@@ -35,11 +35,11 @@ impl Operation for RetireWorkflow {
         }
         for task in cx.tx.task_list(&workflow.id)? {
             if !task.status.is_final() {
-                let why = "its workflow went to another store";
+                let why = "its workflow was moved to another store";
                 attempt::withdraw(cx, &task, TaskStatus::Cancelled, kind::TASK_CANCELLED, why)?;
             }
         }
-        // They are in the other store's inboxes now.
+        // The other store's inboxes have these messages now.
         let mut messages = cx.tx.message_list_about(&workflow.id)?;
         inbox::advance(cx, &mut messages, MessageState::Acted, kind::MESSAGE_ACTED)?;
         let mut after = workflow.clone();

@@ -1,4 +1,4 @@
-//! Saves a plan with variables, or a finished workflow as one.
+//! Saves a template from a plan with variables, or from a workflow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,21 +14,21 @@ use crate::model::{DependencyKind, Template, Variable, Workflow, kind};
 use crate::work::plan::{Graph, Plan, PlannedTask};
 use crate::work::{check_name, find, template, view};
 
-/// Saves a plan with variables, or a finished workflow as one.
+/// Saves a template from a plan with variables, or from a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SaveTemplate {
-    /// What to call it.
+    /// The name.
     pub name: String,
-    /// What it is good for.
+    /// The description.
     #[serde(default)]
     pub description: Option<String>,
     /// The plan, with `{{variables}}`.
     #[serde(default)]
     pub body: Option<Value>,
-    /// The workflow whose plan it is.
+    /// The workflow whose plan to save.
     #[serde(default)]
     pub from: Option<String>,
-    /// What can be filled in; found in the plan if nobody says.
+    /// The variables [default: those found in the plan].
     #[serde(default)]
     pub variables: Vec<Variable>,
 }
@@ -48,7 +48,7 @@ impl Operation for SaveTemplate {
                 planned(cx, &workflow)?
             }
             _ => {
-                return Err(Error::invalid("a template is saved from a plan or from a workflow")
+                return Err(Error::invalid("a template needs either a plan or a workflow")
                     .hint("way template save NAME --plan FILE, or --from WORKFLOW"));
             }
         };
@@ -56,12 +56,12 @@ impl Operation for SaveTemplate {
         let variables = template::declared(&body, self.variables);
         if let Some(unused) = variables.iter().find(|variable| !used.contains(&variable.name)) {
             return Err(Error::invalid(format!("the plan has no {{{{{}}}}}", unused.name)).hint(if used.is_empty() {
-                "it has no variables at all".to_owned()
+                "it has no variables".to_owned()
             } else {
                 format!("it has: {}", used.join(", "))
             }));
         }
-        // What it says must be a plan once it is filled in.
+        // The body must be a valid plan once its variables are filled in.
         let filled = used.iter().map(|name| (name.clone(), name.clone())).collect();
         let plan = Plan::from_value(template::render(&body, &variables, &filled)?)?;
         Graph::check(&plan.tasks, &BTreeSet::new())?.check_cycles()?;
@@ -82,7 +82,7 @@ impl Operation for SaveTemplate {
     }
 }
 
-/// Returns the plan of a workflow as somebody would write it.
+/// Returns the plan of a workflow in the format of plan files.
 pub(crate) fn planned(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Value> {
     let seen = view::tasks(cx, workflow)?;
     let names: BTreeMap<_, _> = seen.iter().map(|seen| (seen.task.id.clone(), seen.task.name.clone())).collect();

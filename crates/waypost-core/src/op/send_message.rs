@@ -1,4 +1,4 @@
-//! Puts a message into the inbox of an agent.
+//! Sends a message to an agent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,33 +11,33 @@ use crate::model::{Message, MessageKind, Urgency};
 use crate::work::inbox::{self, Draft};
 use crate::work::{agents, find};
 
-/// Puts a message into the inbox of an agent.
+/// Sends a message to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SendMessage {
-    /// To whom: id or name; whoever sent the message that it answers, if nobody says.
+    /// The recipient: id or name [default: the sender of the message in `reply_to`].
     #[serde(default)]
     pub to: Option<String>,
-    /// The message it answers.
+    /// The message to reply to.
     #[serde(default)]
     pub reply_to: Option<MessageId>,
-    /// What it is for.
+    /// The kind of message.
     #[serde(default)]
     pub kind: Option<MessageKind>,
-    /// How soon it should be read.
+    /// The priority.
     #[serde(default)]
     pub priority: Option<Urgency>,
-    /// One line; the beginning of the body if nobody says.
+    /// The subject, one line [default: the beginning of the body].
     #[serde(default)]
     pub subject: Option<String>,
-    /// All of it.
+    /// The full text.
     pub body: String,
-    /// The workflow it is about.
+    /// The workflow that the message is about.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// The task it is about.
+    /// The task that the message is about.
     #[serde(default)]
     pub task: Option<String>,
-    /// How long it is of use, in milliseconds.
+    /// The time after which the message expires, in milliseconds.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
 }
@@ -55,7 +55,10 @@ impl Operation for SendMessage {
             Some(id) => match cx.tx.message_get(id)? {
                 Some(message) if message.recipient == sender.id || message.sender == sender.id => Some(message),
                 Some(_) => {
-                    return Err(Error::refused(format!("message {id} was neither sent by {} nor to it", sender.name)));
+                    return Err(Error::refused(format!(
+                        "message {id} was neither sent by nor addressed to {}",
+                        sender.name
+                    )));
                 }
                 None => return Err(Error::not_found(format!("no message {id}"))),
             },
@@ -67,7 +70,7 @@ impl Operation for SendMessage {
             (None, None) => return Err(Error::invalid("a message needs a recipient").hint("way msg send AGENT TEXT")),
         };
         if recipient.retired_at.is_some() {
-            return Err(Error::conflict(format!("agent {} has retired, and would never read it", recipient.name))
+            return Err(Error::conflict(format!("agent {} has retired and reads no messages", recipient.name))
                 .hint("way agent list"));
         }
         let kind = match (self.kind, &answered) {
@@ -82,7 +85,7 @@ impl Operation for SendMessage {
     }
 }
 
-/// Makes a draft of what was said.
+/// Builds a draft from the arguments.
 #[expect(clippy::too_many_arguments, reason = "they are the fields of two operations")]
 pub(crate) fn draft(
     cx: &mut OpContext<'_>,
@@ -96,7 +99,7 @@ pub(crate) fn draft(
     reply_to: Option<Message>,
 ) -> Result<Draft> {
     if body.trim().is_empty() && subject.as_ref().is_none_or(|subject| subject.trim().is_empty()) {
-        return Err(Error::invalid("a message needs words"));
+        return Err(Error::invalid("a message needs a subject or a body"));
     }
     let task = task.map(|task| find::task(cx, &task, workflow.as_deref())).transpose()?;
     let workflow = workflow.map(|workflow| find::workflow(cx, &workflow)).transpose()?;

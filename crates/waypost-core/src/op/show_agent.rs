@@ -1,4 +1,4 @@
-//! Shows an agent with what it holds.
+//! Shows an agent and the leases it holds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,10 +9,10 @@ use crate::error::Result;
 use crate::op::AgentView;
 use crate::work::find;
 
-/// Shows an agent with what it holds.
+/// Shows an agent and the leases it holds.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowAgent {
-    /// Which one: its id or name.
+    /// The agent: its id or name.
     pub agent: String,
 }
 

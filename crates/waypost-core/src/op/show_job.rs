@@ -12,7 +12,7 @@ use crate::work::jobs;
 /// Shows a job.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowJob {
-    /// Which one: its id, or the beginning of it.
+    /// The job: its id, or a prefix of it.
     pub job: String,
 }
 

@@ -13,9 +13,9 @@ use crate::work::view::{self, TaskView};
 /// Shows a task with its latest checkpoints and its history.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowTask {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
 }
@@ -26,9 +26,9 @@ pub struct TaskPage {
     /// The task.
     #[serde(flatten)]
     pub task: TaskView,
-    /// Its latest checkpoints, latest first.
+    /// The most recent checkpoints, latest first.
     pub checkpoints: Vec<Checkpoint>,
-    /// Its latest history, latest first.
+    /// The most recent events, latest first.
     pub events: Vec<Event>,
 }
 

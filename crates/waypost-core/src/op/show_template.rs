@@ -12,7 +12,7 @@ use crate::nearest;
 /// Shows the latest version of a template.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowTemplate {
-    /// What it is called.
+    /// The name.
     pub name: String,
 }
 

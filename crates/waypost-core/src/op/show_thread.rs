@@ -1,4 +1,4 @@
-//! Shows a conversation that the caller is a part of.
+//! Shows a thread of messages that the caller takes part in.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,10 @@ use crate::model::{Message, Role};
 use crate::op::Letter;
 use crate::work::agents;
 
-/// Shows a conversation that the caller is a part of.
+/// Shows a thread of messages that the caller takes part in.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowThread {
-    /// Any message of it.
+    /// Any message of the thread.
     pub message: MessageId,
 }
 
@@ -27,7 +27,7 @@ pub struct Thread {
 
 impl Operation for ShowThread {
     const NAME: &'static str = "show_thread";
-    const SUMMARY: &'static str = "Show a conversation";
+    const SUMMARY: &'static str = "Show a thread of messages";
     const EFFECT: Effect = Effect::Read;
     type Answer = Thread;
 
@@ -43,7 +43,7 @@ impl Operation for ShowThread {
         let is_person = reader.as_ref().is_none_or(|reader| reader.role == Role::Human) && cx.caller.agent.is_none();
         let messages: Vec<_> = messages.into_iter().filter(|message| is_person || is_own(message)).collect();
         if messages.is_empty() {
-            return Err(Error::refused(format!("message {} is between others", self.message)));
+            return Err(Error::refused(format!("message {} is between other agents", self.message)));
         }
         let messages = messages.into_iter().map(|message| Letter::of(cx, message)).collect::<Result<_>>()?;
         Ok(Thread { messages })

@@ -12,7 +12,7 @@ use crate::work::view::{self, TaskView, WorkflowView};
 /// Shows a workflow with its tasks.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowWorkflow {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
 }
 
@@ -22,7 +22,7 @@ pub struct WorkflowPage {
     /// The workflow.
     #[serde(flatten)]
     pub workflow: WorkflowView,
-    /// Its tasks, in the order of the plan.
+    /// Its tasks, in plan order.
     pub tasks: Vec<TaskView>,
 }
 

@@ -12,7 +12,7 @@ use crate::work::jobs;
 /// Shows a workspace.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowWorkspace {
-    /// Which one: its id, the beginning of it, or its job.
+    /// The workspace: its id, a prefix of it, or its job.
     pub workspace: String,
 }
 

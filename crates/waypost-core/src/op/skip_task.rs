@@ -1,4 +1,4 @@
-//! Marks a task as not needed. Those that wait for it may go on.
+//! Skips a task that is not needed. It no longer blocks its dependents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,22 +10,22 @@ use crate::model::{Task, TaskStatus, WorkflowStatus, kind};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, progress};
 
-/// Marks a task as not needed. Those that wait for it may go on.
+/// Skips a task that is not needed. It no longer blocks its dependents.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SkipTask {
-    /// Which one: its id, its name, or `workflow/name`.
+    /// The task: its id, its name, or `workflow/name`.
     pub task: String,
-    /// The workflow it is in, if its name alone does not say.
+    /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
 impl Operation for SkipTask {
     const NAME: &'static str = "skip_task";
-    const SUMMARY: &'static str = "Mark a task as not needed";
+    const SUMMARY: &'static str = "Skip a task";
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
 
@@ -34,7 +34,7 @@ impl Operation for SkipTask {
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         let held = cx.tx.lease_get(task.id.as_str())?.and_then(|lease| lease.holder);
         if held.is_some_and(|holder| holder != agent.id) {
-            agents::require_coordinator(&agent, "skipping what others work on")?;
+            agents::require_coordinator(&agent, "skipping a task of another agent")?;
         }
         let reason = self.reason.unwrap_or_default();
         let task = attempt::withdraw(cx, &task, TaskStatus::Skipped, kind::TASK_SKIPPED, &reason)?;
@@ -44,7 +44,7 @@ impl Operation for SkipTask {
     }
 }
 
-/// Lets a workflow go on that failed because of this task. If something else stands in its way, it fails again.
+/// Reopens a workflow that failed because of this task. If another task is still dead, the workflow fails again.
 fn revive(cx: &mut OpContext<'_>, task: &Task) -> Result<()> {
     let workflow = find::workflow_of(cx, task)?;
     if workflow.status != WorkflowStatus::Failed {

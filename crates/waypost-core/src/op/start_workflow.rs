@@ -1,4 +1,4 @@
-//! Lets the tasks of a workflow be claimed.
+//! Starts a workflow, so that its tasks can be claimed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,16 +11,16 @@ use crate::model::{TaskStatus, Workflow, WorkflowStatus, kind};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{find, progress};
 
-/// Lets the tasks of a workflow be claimed.
+/// Starts a workflow, so that its tasks can be claimed.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StartWorkflow {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
 }
 
 impl Operation for StartWorkflow {
     const NAME: &'static str = "start_workflow";
-    const SUMMARY: &'static str = "Let the tasks of a workflow be claimed";
+    const SUMMARY: &'static str = "Start a workflow";
     const EFFECT: Effect = Effect::Write;
     type Answer = WorkflowView;
 
@@ -31,7 +31,7 @@ impl Operation for StartWorkflow {
     }
 }
 
-/// Starts a workflow. From now on its tasks count as waiting to be claimed.
+/// Starts a workflow. The queue time of its tasks begins now.
 pub(crate) fn start(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Workflow> {
     if workflow.status == WorkflowStatus::Planning {
         return Err(Error::conflict(format!("workflow {} has no plan yet", workflow.name))
@@ -55,7 +55,7 @@ pub(crate) fn start(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Workf
             cx.change_task(kind::TASK_CHANGED, &task, &queued, json!({}))?;
         }
     }
-    // All of it may have been skipped before.
+    // All tasks may have been skipped before the start.
     progress::complete_or_fail_workflow(cx, &after.id)?;
     find::workflow(cx, after.id.as_str())
 }

@@ -1,4 +1,4 @@
-//! Tells in a few facts how far a workflow got.
+//! Summarizes the progress of a workflow.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::model::TaskStatus;
 use crate::work::find;
 use crate::work::view::{self, TaskView, WorkflowView};
 
-/// Tells in a few facts how far a workflow got.
+/// Summarizes the progress of a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SummarizeWorkflow {
-    /// Which one: its id or name.
+    /// The workflow: its id or name.
     pub workflow: String,
 }
 
@@ -25,25 +25,25 @@ pub struct WorkflowSummary {
     /// The workflow.
     #[serde(flatten)]
     pub workflow: WorkflowView,
-    /// How much is done, in percent, rounded down.
+    /// The progress in percent, rounded down.
     pub percent: u64,
-    /// How many tasks could be claimed now.
+    /// The number of tasks that can be claimed now.
     pub claimable: u64,
-    /// How many wait for others.
+    /// The number of tasks that wait for others.
     pub blocked: u64,
-    /// The longest chain of tasks that are not over and wait for each other, the first one first.
+    /// The longest dependency chain of open tasks, in order of execution.
     pub critical_path: Vec<String>,
-    /// The task that has been worked on for longest.
+    /// The task that has been in progress for the longest time.
     pub oldest: Option<TaskView>,
-    /// Tasks that ask a person something.
+    /// Tasks that wait for an answer from a person.
     pub questions: Vec<TaskView>,
-    /// Tasks whose last attempt failed, and those that have none left.
+    /// Tasks whose last attempt failed, including those without attempts left.
     pub failed: Vec<TaskView>,
 }
 
 impl Operation for SummarizeWorkflow {
     const NAME: &'static str = "summarize_workflow";
-    const SUMMARY: &'static str = "Tell how far a workflow got";
+    const SUMMARY: &'static str = "Summarize the progress of a workflow";
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkflowSummary;
 
@@ -68,7 +68,7 @@ impl Operation for SummarizeWorkflow {
     }
 }
 
-/// Returns the longest chain of tasks that are not over. Of equally long ones it is the first in the order of the plan.
+/// Returns the longest dependency chain of open tasks; of equally long ones, the first in plan order.
 fn critical_path(tasks: &[TaskView]) -> Vec<String> {
     let open: BTreeMap<&str, &TaskView> =
         tasks.iter().filter(|task| !task.task.status.is_final()).map(|task| (task.task.name.as_str(), task)).collect();
@@ -80,7 +80,7 @@ fn critical_path(tasks: &[TaskView]) -> Vec<String> {
             dependents.entry(blocker.0).or_default().push(name);
         }
     }
-    // A task comes once all that it waits for have come. The longest chain to each is known then.
+    // Topological order: all blockers of a task come before it, so the longest chain to the task is known then.
     let mut chains: BTreeMap<&str, (usize, Option<&str>)> = BTreeMap::new();
     let mut free: Vec<&str> = waiting.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
     while let Some(name) = free.pop() {

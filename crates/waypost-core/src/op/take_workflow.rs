@@ -1,4 +1,4 @@
-//! Takes in a workflow of another store.
+//! Imports a workflow from another store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +14,16 @@ use crate::id::{AgentId, CheckpointId, TaskId};
 use crate::model::{Agent, AgentStatus, Checkpoint, Event, Lease, Message, NewEvent, Task, WorkflowQuery, kind};
 use crate::work::transfer::{self, WorkflowDump};
 
-/// Takes in a workflow of another store, with its ids, its epochs and its history. Doing it twice is doing it once.
+/// Imports a workflow from another store, with its ids, epochs and history. Repeating it changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TakeWorkflow {
-    /// All of it.
+    /// All data of the workflow.
     pub dump: WorkflowDump,
-    /// The store it comes from.
+    /// The source store.
     pub from: String,
-    /// What this store is called where others say that something came from here.
+    /// The name of this store in the `moved` records of other stores.
     pub into: String,
-    /// Only say whether it could be taken in.
+    /// Only check whether the import is possible.
     #[serde(default)]
     pub rehearse: bool,
 }
@@ -31,33 +31,33 @@ pub struct TakeWorkflow {
 /// The answer to [`TakeWorkflow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Taken {
-    /// Whether it was not here before.
+    /// Whether the workflow is new in this store.
     pub is_new: bool,
 }
 
 impl Operation for TakeWorkflow {
     const NAME: &'static str = "take_workflow";
-    const SUMMARY: &'static str = "Take in a workflow of another store";
+    const SUMMARY: &'static str = "Import a workflow from another store";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Taken;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Taken> {
-        self.take(cx).map_err(|error| match error.kind() {
-            // What comes from outside may be something that no store has.
-            Kind::Internal => Error::invalid("no store has such a workflow").because(error.full_message()),
+        self.import(cx).map_err(|error| match error.kind() {
+            // The data comes from outside, so an inconsistency in it is an invalid argument and not an internal error.
+            Kind::Internal => Error::invalid("the data of the workflow is inconsistent").because(error.full_message()),
             _ => error,
         })
     }
 }
 
 impl TakeWorkflow {
-    fn take(self, cx: &mut OpContext<'_>) -> Result<Taken> {
+    fn import(self, cx: &mut OpContext<'_>) -> Result<Taken> {
         let TakeWorkflow { mut dump, from, into, rehearse } = self;
         let id = dump.workflow.id.clone();
         let known = cx.tx.workflow_get(&id)?;
         if let Some(known) = &known {
-            // One that went on from here comes back only from where it was later.
+            // A workflow that was moved away comes back only from a store that has had it later.
             let moves = transfer::import_count(&id, &transfer::history(cx, id.as_str())?);
             if transfer::mark(known).is_none() || transfer::import_count(&id, &dump.events) < moves {
                 return Ok(Taken { is_new: false });
@@ -78,32 +78,32 @@ impl TakeWorkflow {
                 cx.tx.worktree_put(worktree)?;
             }
         }
-        rename(cx, &mut dump)?;
+        map_agents(cx, &mut dump)?;
         cx.tx.workflow_put(&dump.workflow)?;
         for repository in &dump.concerns {
             cx.tx.workflow_repository_put(&id, repository)?;
         }
-        tasks(cx, &dump)?;
+        store_tasks(cx, &dump)?;
         for lease in &dump.leases {
             let epoch = cx.tx.lease_get(&lease.subject)?.map_or(0, |known| known.epoch).max(lease.epoch);
             let free = Lease { holder: None, run_until: None, stall_at: None, epoch, ..lease.clone() };
             cx.tx.lease_put(&free)?;
         }
-        checkpoints(cx, &dump.checkpoints)?;
-        messages(cx, &dump.messages)?;
+        store_checkpoints(cx, &dump.checkpoints)?;
+        store_messages(cx, &dump.messages)?;
         for template in &dump.templates {
             if cx.tx.template_list(Some(&template.name))?.is_empty() {
                 cx.tx.template_put(template)?;
             }
         }
-        let mut told = BTreeSet::new();
+        let mut known_events = BTreeSet::new();
         if known.is_some() {
             let subjects: BTreeSet<&str> = dump.events.iter().map(|event| event.subject.as_str()).collect();
             for subject in subjects {
-                told.extend(transfer::history(cx, subject)?.iter().map(|event| origin(event, &into)));
+                known_events.extend(transfer::history(cx, subject)?.iter().map(|event| origin(event, &into)));
             }
         }
-        for event in dump.events.iter().filter(|event| !told.contains(&origin(event, &from))) {
+        for event in dump.events.iter().filter(|event| !known_events.contains(&origin(event, &from))) {
             replay(cx, event, &from)?;
         }
         let data = json!({
@@ -117,7 +117,7 @@ impl TakeWorkflow {
     }
 }
 
-/// Refuses a name that a live workflow of the same worktree has here.
+/// Refuses the name of a live workflow of the same worktree in this store.
 fn check_name(cx: &mut OpContext<'_>, dump: &WorkflowDump) -> Result<()> {
     let query = WorkflowQuery {
         name: Some(dump.workflow.name.clone()),
@@ -128,21 +128,21 @@ fn check_name(cx: &mut OpContext<'_>, dump: &WorkflowDump) -> Result<()> {
     let is_rival = |other: &crate::model::Workflow| other.id != dump.workflow.id && !other.status.is_final();
     match cx.tx.workflow_list(&query)?.into_iter().find(is_rival) {
         Some(rival) if !dump.workflow.status.is_final() => {
-            Err(Error::conflict(format!("a workflow {} of the same worktree is there already", rival.name))
+            Err(Error::conflict(format!("the same worktree already has a workflow {} in this store", rival.name))
                 .hint(format!("end one of them first: way workflow cancel {}", rival.id)))
         }
         _ => Ok(()),
     }
 }
 
-/// Makes the agents known, and calls those that are known here by another id by that one: names are what agents go by.
-fn rename(cx: &mut OpContext<'_>, dump: &mut WorkflowDump) -> Result<()> {
+/// Adds unknown agents, and replaces the ids of agents whose name is known here: names identify agents.
+fn map_agents(cx: &mut OpContext<'_>, dump: &mut WorkflowDump) -> Result<()> {
     let mut ids: BTreeMap<AgentId, AgentId> = BTreeMap::new();
     for agent in &dump.agents {
         if let Some(known) = cx.tx.agent_named(&agent.name)? {
             ids.insert(agent.id.clone(), known.id);
         } else if cx.tx.agent_get(&agent.id)?.is_none() {
-            // Whether it is alive is seen when it is heard of here.
+            // The agent counts as offline until it calls this store.
             let absent = Agent { status: AgentStatus::Offline, silent_at: None, ..agent.clone() };
             cx.tx.agent_put(&absent)?;
         }
@@ -161,15 +161,15 @@ fn rename(cx: &mut OpContext<'_>, dump: &mut WorkflowDump) -> Result<()> {
     Ok(())
 }
 
-/// Stores the tasks and what they wait for, and nothing else of the workflow.
-fn tasks(cx: &mut OpContext<'_>, dump: &WorkflowDump) -> Result<()> {
+/// Replaces the tasks and dependencies of the workflow.
+fn store_tasks(cx: &mut OpContext<'_>, dump: &WorkflowDump) -> Result<()> {
     for old in cx.tx.dependency_list(&dump.workflow.id)? {
         cx.tx.dependency_remove(&old.task_id, &old.depends_on)?;
     }
     let ids: BTreeSet<&TaskId> = dump.tasks.iter().map(|task| &task.id).collect();
     let old: Vec<Task> = cx.tx.task_list(&dump.workflow.id)?;
     for gone in old.iter().filter(|task| !ids.contains(&task.id)) {
-        // Only what was never begun can be taken out of a plan, so nothing but messages refers to it.
+        // Only tasks that were never started can be removed from a plan, so only messages refer to them.
         cx.tx.message_detach(&gone.id)?;
         cx.tx.task_remove(&gone.id)?;
     }
@@ -182,7 +182,7 @@ fn tasks(cx: &mut OpContext<'_>, dump: &WorkflowDump) -> Result<()> {
     Ok(())
 }
 
-fn checkpoints(cx: &mut OpContext<'_>, checkpoints: &[Checkpoint]) -> Result<()> {
+fn store_checkpoints(cx: &mut OpContext<'_>, checkpoints: &[Checkpoint]) -> Result<()> {
     let mut known: BTreeMap<&TaskId, BTreeSet<CheckpointId>> = BTreeMap::new();
     for checkpoint in checkpoints {
         if !known.contains_key(&checkpoint.task_id) {
@@ -196,8 +196,8 @@ fn checkpoints(cx: &mut OpContext<'_>, checkpoints: &[Checkpoint]) -> Result<()>
     Ok(())
 }
 
-/// Puts messages into the inboxes here, in their order. What was dealt with anywhere is dealt with.
-fn messages(cx: &mut OpContext<'_>, messages: &[Message]) -> Result<()> {
+/// Stores messages in the inboxes of this store, in order. A message acknowledged elsewhere stays acknowledged.
+fn store_messages(cx: &mut OpContext<'_>, messages: &[Message]) -> Result<()> {
     for message in messages {
         let mut message = message.clone();
         match cx.tx.message_get(&message.id)? {
@@ -214,7 +214,7 @@ fn messages(cx: &mut OpContext<'_>, messages: &[Message]) -> Result<()> {
     Ok(())
 }
 
-/// In which store something happened, and as which event there.
+/// Returns the store in which an event happened, and its sequence there.
 fn origin(event: &Event, store: &str) -> (String, u64) {
     let moved = &event.data["moved"];
     match (moved["from"].as_str(), moved["sequence"].as_u64()) {
@@ -223,7 +223,7 @@ fn origin(event: &Event, store: &str) -> (String, u64) {
     }
 }
 
-/// Appends what happened elsewhere, with when and as which event that was.
+/// Appends an event of another store, with its original time and sequence.
 fn replay(cx: &mut OpContext<'_>, event: &Event, from: &str) -> Result<()> {
     let Some(kind) = kind::ALL.iter().find(|kind| **kind == event.kind) else { return Ok(()) };
     let mut data = if event.data.is_object() { event.data.clone() } else { json!({ "data": event.data }) };
