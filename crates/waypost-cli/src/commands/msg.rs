@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use waypost_core::id::{MessageId, TaskId, WorkflowId};
 use waypost_core::model::{EventQuery, Message, MessageKind, MessageState, Urgency};
 use waypost_core::op::{
-    AckMessage, BroadcastMessage, Heartbeat, Inbox, Letter, ListEvents, ListInbox, ReadMessage, SendMessage, ShowAgent,
-    ShowThread,
+    AckMessage, BroadcastMessage, Heartbeat, Inbox, ListEvents, ListInbox, MessageView, ReadMessage, SendMessage,
+    ShowAgent, ShowThread,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
@@ -303,7 +303,7 @@ fn thread(cx: &mut CommandContext, args: &ThreadArgs) -> Result<ExitCode> {
 const LINES: usize = 8;
 
 /// Shows a message: one line about it, and what it says.
-fn show(text: &mut Text, letter: &Letter, now: Timestamp, lines: Option<usize>) {
+fn show(text: &mut Text, letter: &MessageView, now: Timestamp, lines: Option<usize>) {
     let Message { id, kind, priority, subject, body, created_at, expires_at, state, task_id, workflow_id, .. } =
         &letter.message;
     let mut head: Vec<Cell> =

@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::MessageId;
 use crate::model::{MessageState, kind};
-use crate::op::Letter;
+use crate::op::MessageView;
 use crate::work::{agents, inbox};
 
 /// Acknowledges messages. The inbox no longer shows them.
@@ -22,7 +22,7 @@ pub struct AckMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acked {
     /// The messages after the change.
-    pub messages: Vec<Letter>,
+    pub messages: Vec<MessageView>,
     /// The number of messages that still wait.
     pub unread: u64,
 }
@@ -42,7 +42,7 @@ impl Operation for AckMessage {
             }
         }
         inbox::advance(cx, &mut messages, MessageState::Acted, kind::MESSAGE_ACTED)?;
-        let messages = messages.into_iter().map(|message| Letter::of(cx, message)).collect::<Result<_>>()?;
+        let messages = messages.into_iter().map(|message| MessageView::of(cx, message)).collect::<Result<_>>()?;
         Ok(Acked { messages, unread: cx.tx.message_count(&reader.id, cx.now)? })
     }
 }

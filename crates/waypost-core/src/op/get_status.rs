@@ -10,7 +10,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorktreeId};
 use crate::model::{AgentStatus, CandidateQuery, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus};
-use crate::op::{AgentView, LeaseView, Letter};
+use crate::op::{AgentView, LeaseView, MessageView};
 use crate::work::lease::{self, Names};
 use crate::work::view::{self, TaskView, WorkflowView};
 use crate::work::{agents, find, transfer};
@@ -36,7 +36,7 @@ pub struct Status {
     /// Tasks without attempts left.
     pub dead: Vec<TaskView>,
     /// Messages waiting for the caller.
-    pub messages: Vec<Letter>,
+    pub messages: Vec<MessageView>,
     /// Tasks whose holder has missed two heartbeats.
     pub stuck: Vec<TaskView>,
     /// Tasks that an agent works on.
@@ -150,8 +150,8 @@ impl Operation for GetStatus {
         let (messages, unread) = match agents::known_caller(cx)? {
             Some(reader) => {
                 let waiting = cx.tx.message_list(&reader.id, cx.now, self.limit)?;
-                let letters = waiting.into_iter().map(|message| Letter::named(message, &names)).collect();
-                (letters, cx.tx.message_count(&reader.id, cx.now)?)
+                let messages = waiting.into_iter().map(|message| MessageView::named(message, &names)).collect();
+                (messages, cx.tx.message_count(&reader.id, cx.now)?)
             }
             None => (Vec::new(), 0),
         };

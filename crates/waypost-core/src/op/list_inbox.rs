@@ -24,7 +24,7 @@ pub struct ListInbox {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Inbox {
     /// The messages, in order.
-    pub messages: Vec<Letter>,
+    pub messages: Vec<MessageView>,
     /// The total number of waiting messages.
     pub unread: u64,
 }
@@ -42,14 +42,14 @@ impl Operation for ListInbox {
             inbox::advance(cx, &mut messages, MessageState::Presented, kind::MESSAGE_PRESENTED)?;
         }
         let unread = cx.tx.message_count(&reader.id, cx.now)?;
-        let messages = messages.into_iter().map(|message| Letter::of(cx, message)).collect::<Result<_>>()?;
+        let messages = messages.into_iter().map(|message| MessageView::of(cx, message)).collect::<Result<_>>()?;
         Ok(Inbox { messages, unread })
     }
 }
 
 /// A message, with the names of sender and recipient.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Letter {
+pub struct MessageView {
     /// The message.
     #[serde(flatten)]
     pub message: Message,
@@ -59,16 +59,16 @@ pub struct Letter {
     pub to: String,
 }
 
-impl Letter {
-    pub(crate) fn of(cx: &mut OpContext<'_>, message: Message) -> Result<Letter> {
+impl MessageView {
+    pub(crate) fn of(cx: &mut OpContext<'_>, message: Message) -> Result<MessageView> {
         let from = lease::name(cx, &message.sender)?;
         let to = lease::name(cx, &message.recipient)?;
-        Ok(Letter { message, from, to })
+        Ok(MessageView { message, from, to })
     }
 
     /// Builds the view of a message from the names of all agents.
-    pub(crate) fn named(message: Message, names: &Names) -> Letter {
+    pub(crate) fn named(message: Message, names: &Names) -> MessageView {
         let (from, to) = (names.get(&message.sender), names.get(&message.recipient));
-        Letter { message, from, to }
+        MessageView { message, from, to }
     }
 }

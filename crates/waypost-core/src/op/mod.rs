@@ -127,7 +127,7 @@ pub use lease_issue::LeaseIssue;
 pub use list_agents::{AgentList, AgentView, Held, ListAgents};
 pub use list_checkpoints::{CheckpointList, ListCheckpoints};
 pub use list_events::{EventList, ListEvents};
-pub use list_inbox::{Inbox, Letter, ListInbox};
+pub use list_inbox::{Inbox, ListInbox, MessageView};
 pub use list_jobs::{JobList, JobView, ListJobs};
 pub use list_leases::{LeaseList, LeaseView, ListLeases};
 pub use list_notices::{ListNotices, NoticeList};

@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{MessageState, kind};
-use crate::op::Letter;
+use crate::op::MessageView;
 use crate::work::{agents, inbox};
 
 /// Reads a message of the caller's inbox and marks it as read.
@@ -22,9 +22,9 @@ impl Operation for ReadMessage {
     const NAME: &'static str = "read_message";
     const SUMMARY: &'static str = "Read a message";
     const EFFECT: Effect = Effect::Write;
-    type Answer = Letter;
+    type Answer = MessageView;
 
-    fn run(self, cx: &mut OpContext<'_>) -> Result<Letter> {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<MessageView> {
         let reader = agents::caller(cx)?;
         let message = inbox::own(cx, &reader, &self.message)?;
         if let Some(expires_at) = message.expires_at.filter(|moment| *moment <= cx.now)
@@ -36,6 +36,6 @@ impl Operation for ReadMessage {
         let mut messages = [message];
         inbox::advance(cx, &mut messages, MessageState::Read, kind::MESSAGE_READ)?;
         let [message] = messages;
-        Letter::of(cx, message)
+        MessageView::of(cx, message)
     }
 }

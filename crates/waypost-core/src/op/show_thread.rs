@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{Message, Role};
-use crate::op::Letter;
+use crate::op::MessageView;
 use crate::work::agents;
 
 /// Shows a thread of messages that the caller takes part in.
@@ -22,7 +22,7 @@ pub struct ShowThread {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
     /// The messages, in order.
-    pub messages: Vec<Letter>,
+    pub messages: Vec<MessageView>,
 }
 
 impl Operation for ShowThread {
@@ -45,7 +45,7 @@ impl Operation for ShowThread {
         if messages.is_empty() {
             return Err(Error::refused(format!("message {} is between other agents", self.message)));
         }
-        let messages = messages.into_iter().map(|message| Letter::of(cx, message)).collect::<Result<_>>()?;
+        let messages = messages.into_iter().map(|message| MessageView::of(cx, message)).collect::<Result<_>>()?;
         Ok(Thread { messages })
     }
 }
