@@ -88,6 +88,7 @@ fn target() -> PathBuf {
 /// Runs the static checks, the fastest first.
 fn check() -> Result {
     run(&mut cargo(["fmt", "--all", "--check"]))?;
+    run(rustfmt_operations()?.arg("--check"))?;
     tidy::check(&root())?;
     run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     run(cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
@@ -107,7 +108,17 @@ fn docs() -> Result {
         .args(["--", "outputs::", "describing::"])
         .env("UPDATE_EXPECT", "1"))?;
     run(&mut cargo(["fmt", "--all"]))?;
+    run(&mut rustfmt_operations()?)?;
     run(&mut cargo(["doc", "--workspace", "--no-deps", "--locked"]))
+}
+
+/// Formats the operations, whose modules a macro declares: `cargo fmt` does not find them.
+fn rustfmt_operations() -> Result<Command> {
+    let mut files = Vec::new();
+    tidy::find_files(&root().join("crates/waypost-core/src/op"), "rs", &mut files)?;
+    let mut command = Command::new("rustfmt");
+    command.args(["--edition", "2024"]).args(files).current_dir(root());
+    Ok(command)
 }
 
 /// Returns the root of the repository.

@@ -12,165 +12,127 @@ use serde_json::Value;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 
-mod accept_failover;
-mod ack_message;
-mod add_repository;
-mod add_task;
-mod add_workflow_repository;
-mod answer_question;
-mod apply_template;
-mod ask_question;
-mod assign_task;
-mod begin_supervision;
-mod broadcast_message;
-mod cancel_job;
-mod cancel_workflow;
-mod change_workspace;
-mod checkpoint_task;
-mod claim_task;
-mod complete_merge;
-mod confirm_notice;
-mod create_job_record;
-pub(crate) mod create_workflow;
-mod create_workspace;
-mod dump_workflow;
-mod end_issue_lease;
-mod expire_due;
-mod fail_task;
-mod finish_job;
-mod finish_task;
-mod freeze_workflow;
-mod get_context;
-mod get_status;
-mod heartbeat;
-mod lease_issue;
-mod list_agents;
-mod list_checkpoints;
-mod list_events;
-mod list_inbox;
-mod list_jobs;
-mod list_leases;
-mod list_notices;
-mod list_repositories;
-mod list_tasks;
-mod list_templates;
-mod list_workflows;
-mod list_workspaces;
-mod list_worktrees;
-mod next_tasks;
-mod note_job;
-mod pause_task;
-mod pause_workflow;
-pub(crate) mod plan_workflow;
-mod prime;
-mod read_message;
-mod record_job_started;
-mod record_maintenance;
-pub(crate) mod register;
-mod register_agent;
-mod release_task;
-mod remove_repository;
-mod remove_task;
-mod remove_worktree;
-mod reopen_task;
-mod repair_clock;
-mod replan_workflow;
-mod resume_workflow;
-mod retire_agent;
-mod retire_workflow;
-pub(crate) mod save_template;
-pub(crate) mod send_message;
-mod show_agent;
-mod show_job;
-mod show_task;
-pub(crate) mod show_template;
-mod show_thread;
-mod show_workflow;
-mod show_workspace;
-mod skip_task;
-pub(crate) mod start_workflow;
-mod summarize_workflow;
-mod take_workflow;
+/// Declares the file of every operation, exports its types and lists it in [`TABLE`]: a new operation needs its file and one
+/// line. rustfmt does not find modules that a macro declares, so `cargo xtask test` names these files to it.
+macro_rules! operations {
+    ($($noun:ident { $($file:ident::$operation:ident,)* })*) => {
+        $(
+            #[doc = concat!("The operations of the noun `", stringify!($noun), "`.")]
+            pub mod $noun {
+                $(
+                    pub(crate) mod $file;
+                    pub use $file::*;
+                )*
+            }
+            pub use $noun::*;
+        )*
 
-pub use accept_failover::{AcceptFailover, FailoverAccepted};
-pub use ack_message::{AckMessage, Acked};
-pub use add_repository::AddRepository;
-pub use add_task::AddTask;
-pub use add_workflow_repository::AddWorkflowRepository;
-pub use answer_question::AnswerQuestion;
-pub use apply_template::{ApplyTemplate, TemplateContent};
-pub use ask_question::AskQuestion;
-pub use assign_task::AssignTask;
-pub use begin_supervision::BeginSupervision;
-pub use broadcast_message::{Broadcast, BroadcastMessage};
-pub use cancel_job::CancelJob;
-pub use cancel_workflow::CancelWorkflow;
-pub use change_workspace::ChangeWorkspace;
-pub use checkpoint_task::{CheckpointTask, Checkpointed};
-pub use claim_task::{ClaimTask, Claimed};
-pub use complete_merge::CompleteMerge;
-pub use confirm_notice::{ConfirmNotice, Confirmed};
-pub use create_job_record::CreateJobRecord;
-pub use create_workflow::CreateWorkflow;
-pub use create_workspace::CreateWorkspace;
-pub use dump_workflow::DumpWorkflow;
-pub use end_issue_lease::{EndIssueLease, EndedIssueLease};
-pub use expire_due::{ExpireDue, ExpiredDue};
-pub use fail_task::FailTask;
-pub use finish_job::FinishJob;
-pub use finish_task::FinishTask;
-pub use freeze_workflow::FreezeWorkflow;
-pub use get_context::GetContext;
-pub use get_status::{GetStatus, Status, Totals};
-pub use heartbeat::{Alive, Heartbeat};
-pub use lease_issue::LeaseIssue;
-pub use list_agents::{AgentList, AgentView, Held, ListAgents};
-pub use list_checkpoints::{CheckpointList, ListCheckpoints};
-pub use list_events::{EventList, ListEvents};
-pub use list_inbox::{Inbox, ListInbox, MessageView};
-pub use list_jobs::{JobList, JobView, ListJobs};
-pub use list_leases::{LeaseList, LeaseView, ListLeases};
-pub use list_notices::{ListNotices, NoticeList};
-pub use list_repositories::{ListRepositories, RepositoryList, RepositoryView};
-pub use list_tasks::{ListTasks, TaskList};
-pub use list_templates::{ListTemplates, TemplateList};
-pub use list_workflows::{ListWorkflows, WorkflowList};
-pub use list_workspaces::{ListWorkspaces, WorkspaceList, WorkspaceView};
-pub use list_worktrees::{ListWorktrees, WorktreeList};
-pub use next_tasks::NextTasks;
-pub use note_job::NoteJob;
-pub use pause_task::PauseTask;
-pub use pause_workflow::PauseWorkflow;
-pub use plan_workflow::PlanWorkflow;
-pub use prime::Prime;
-pub use read_message::ReadMessage;
-pub use record_job_started::RecordJobStarted;
-pub use record_maintenance::{Maintenance, RecordMaintenance, Recorded};
-pub use register::{Register, Registered};
-pub use register_agent::RegisterAgent;
-pub use release_task::ReleaseTask;
-pub use remove_repository::RemoveRepository;
-pub use remove_task::RemoveTask;
-pub use remove_worktree::{RemoveWorktree, Removed};
-pub use reopen_task::ReopenTask;
-pub use repair_clock::{ClockRepaired, RepairClock};
-pub use replan_workflow::{ReplanWorkflow, Replanned};
-pub use resume_workflow::ResumeWorkflow;
-pub use retire_agent::RetireAgent;
-pub use retire_workflow::RetireWorkflow;
-pub use save_template::SaveTemplate;
-pub use send_message::SendMessage;
-pub use show_agent::ShowAgent;
-pub use show_job::ShowJob;
-pub use show_task::{ShowTask, TaskPage};
-pub use show_template::ShowTemplate;
-pub use show_thread::{ShowThread, Thread};
-pub use show_workflow::{ShowWorkflow, WorkflowPage};
-pub use show_workspace::ShowWorkspace;
-pub use skip_task::SkipTask;
-pub use start_workflow::StartWorkflow;
-pub use summarize_workflow::{SummarizeWorkflow, WorkflowSummary};
-pub use take_workflow::{TakeWorkflow, Taken};
+        /// All operations.
+        pub static TABLE: &[OperationEntry] = &[$($(entry::<$noun::$operation>(),)*)*];
+    };
+}
+
+operations! {
+    agent {
+        heartbeat::Heartbeat,
+        list_agents::ListAgents,
+        prime::Prime,
+        register_agent::RegisterAgent,
+        retire_agent::RetireAgent,
+        show_agent::ShowAgent,
+    }
+    issue {
+        confirm_notice::ConfirmNotice,
+        end_issue_lease::EndIssueLease,
+        lease_issue::LeaseIssue,
+        list_leases::ListLeases,
+        list_notices::ListNotices,
+    }
+    job {
+        begin_supervision::BeginSupervision,
+        cancel_job::CancelJob,
+        create_job_record::CreateJobRecord,
+        finish_job::FinishJob,
+        list_jobs::ListJobs,
+        note_job::NoteJob,
+        record_job_started::RecordJobStarted,
+        show_job::ShowJob,
+    }
+    message {
+        ack_message::AckMessage,
+        broadcast_message::BroadcastMessage,
+        list_inbox::ListInbox,
+        read_message::ReadMessage,
+        send_message::SendMessage,
+        show_thread::ShowThread,
+    }
+    repository {
+        add_repository::AddRepository,
+        list_repositories::ListRepositories,
+        list_worktrees::ListWorktrees,
+        register::Register,
+        remove_repository::RemoveRepository,
+        remove_worktree::RemoveWorktree,
+    }
+    store {
+        accept_failover::AcceptFailover,
+        expire_due::ExpireDue,
+        get_status::GetStatus,
+        list_events::ListEvents,
+        record_maintenance::RecordMaintenance,
+        repair_clock::RepairClock,
+    }
+    task {
+        add_task::AddTask,
+        answer_question::AnswerQuestion,
+        ask_question::AskQuestion,
+        assign_task::AssignTask,
+        checkpoint_task::CheckpointTask,
+        claim_task::ClaimTask,
+        fail_task::FailTask,
+        finish_task::FinishTask,
+        get_context::GetContext,
+        list_checkpoints::ListCheckpoints,
+        list_tasks::ListTasks,
+        next_tasks::NextTasks,
+        pause_task::PauseTask,
+        release_task::ReleaseTask,
+        remove_task::RemoveTask,
+        reopen_task::ReopenTask,
+        show_task::ShowTask,
+        skip_task::SkipTask,
+    }
+    template {
+        apply_template::ApplyTemplate,
+        list_templates::ListTemplates,
+        save_template::SaveTemplate,
+        show_template::ShowTemplate,
+    }
+    workflow {
+        add_workflow_repository::AddWorkflowRepository,
+        cancel_workflow::CancelWorkflow,
+        complete_merge::CompleteMerge,
+        create_workflow::CreateWorkflow,
+        dump_workflow::DumpWorkflow,
+        freeze_workflow::FreezeWorkflow,
+        list_workflows::ListWorkflows,
+        pause_workflow::PauseWorkflow,
+        plan_workflow::PlanWorkflow,
+        replan_workflow::ReplanWorkflow,
+        resume_workflow::ResumeWorkflow,
+        retire_workflow::RetireWorkflow,
+        show_workflow::ShowWorkflow,
+        start_workflow::StartWorkflow,
+        summarize_workflow::SummarizeWorkflow,
+        take_workflow::TakeWorkflow,
+    }
+    workspace {
+        change_workspace::ChangeWorkspace,
+        create_workspace::CreateWorkspace,
+        list_workspaces::ListWorkspaces,
+        show_workspace::ShowWorkspace,
+    }
+}
 
 /// An operation of a store.
 pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
@@ -259,89 +221,6 @@ const fn entry<O: Operation + 'static>() -> OperationEntry {
     }
 }
 
-/// All operations.
-pub static TABLE: &[OperationEntry] = &[
-    entry::<AcceptFailover>(),
-    entry::<AckMessage>(),
-    entry::<AddRepository>(),
-    entry::<AddTask>(),
-    entry::<AddWorkflowRepository>(),
-    entry::<AnswerQuestion>(),
-    entry::<ApplyTemplate>(),
-    entry::<AskQuestion>(),
-    entry::<AssignTask>(),
-    entry::<BroadcastMessage>(),
-    entry::<CancelJob>(),
-    entry::<CancelWorkflow>(),
-    entry::<ChangeWorkspace>(),
-    entry::<CheckpointTask>(),
-    entry::<ClaimTask>(),
-    entry::<CompleteMerge>(),
-    entry::<ConfirmNotice>(),
-    entry::<CreateWorkflow>(),
-    entry::<CreateWorkspace>(),
-    entry::<DumpWorkflow>(),
-    entry::<EndIssueLease>(),
-    entry::<FailTask>(),
-    entry::<FinishJob>(),
-    entry::<FinishTask>(),
-    entry::<FreezeWorkflow>(),
-    entry::<GetContext>(),
-    entry::<GetStatus>(),
-    entry::<Heartbeat>(),
-    entry::<LeaseIssue>(),
-    entry::<ListAgents>(),
-    entry::<ListCheckpoints>(),
-    entry::<ListEvents>(),
-    entry::<ListInbox>(),
-    entry::<ListJobs>(),
-    entry::<ListLeases>(),
-    entry::<ListNotices>(),
-    entry::<ListRepositories>(),
-    entry::<ListTasks>(),
-    entry::<ListTemplates>(),
-    entry::<ListWorkflows>(),
-    entry::<ListWorkspaces>(),
-    entry::<ListWorktrees>(),
-    entry::<NextTasks>(),
-    entry::<NoteJob>(),
-    entry::<PauseTask>(),
-    entry::<PauseWorkflow>(),
-    entry::<PlanWorkflow>(),
-    entry::<Prime>(),
-    entry::<ReadMessage>(),
-    entry::<CreateJobRecord>(),
-    entry::<RecordMaintenance>(),
-    entry::<Register>(),
-    entry::<RegisterAgent>(),
-    entry::<ReleaseTask>(),
-    entry::<RemoveRepository>(),
-    entry::<RemoveTask>(),
-    entry::<RemoveWorktree>(),
-    entry::<ReopenTask>(),
-    entry::<RepairClock>(),
-    entry::<ReplanWorkflow>(),
-    entry::<ResumeWorkflow>(),
-    entry::<RetireAgent>(),
-    entry::<RetireWorkflow>(),
-    entry::<SaveTemplate>(),
-    entry::<SendMessage>(),
-    entry::<ExpireDue>(),
-    entry::<ShowAgent>(),
-    entry::<ShowJob>(),
-    entry::<ShowTask>(),
-    entry::<ShowTemplate>(),
-    entry::<ShowThread>(),
-    entry::<ShowWorkflow>(),
-    entry::<ShowWorkspace>(),
-    entry::<SkipTask>(),
-    entry::<RecordJobStarted>(),
-    entry::<StartWorkflow>(),
-    entry::<SummarizeWorkflow>(),
-    entry::<BeginSupervision>(),
-    entry::<TakeWorkflow>(),
-];
-
 /// Returns the operation with this name.
 pub fn named(name: &str) -> Option<&'static OperationEntry> {
     TABLE.iter().find(|entry| entry.name == name)
@@ -380,7 +259,7 @@ fn encode<O: Operation>(answer: &O::Answer) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use schemars::generate::SchemaSettings;
 
@@ -389,11 +268,11 @@ mod tests {
     #[test]
     fn every_operation_file_has_a_table_entry() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/op");
-        let files: BTreeSet<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
-            .filter(|stem| stem != "mod")
-            .collect();
+        let children =
+            |path: &Path| std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+        let nouns = children(&folder).into_iter().filter(|path| path.is_dir());
+        let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let files: BTreeSet<String> = nouns.flat_map(|noun| children(&noun)).map(stem).collect();
         let names: BTreeSet<String> = TABLE.iter().map(|entry| entry.name.to_owned()).collect();
         assert_eq!(files, names);
         assert_eq!(TABLE.len(), names.len(), "duplicate operation name");

@@ -1,0 +1,78 @@
+//! Records that the caller is alive and renews its leases.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::context::OpContext;
+use crate::error::Result;
+use crate::model::{Lease, TaskStatus, kind};
+use crate::op::{Effect, Operation};
+use crate::work::{agents, find, lease};
+
+/// Records that the caller is alive and renews its leases.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Heartbeat {
+    /// Renew only the lease of this task.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// The workflow of the task, if the task's name alone is ambiguous.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The epoch of the caller's lease.
+    #[serde(default)]
+    pub epoch: Option<u64>,
+}
+
+/// The answer to [`Heartbeat`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Alive {
+    /// The caller's leases after renewal.
+    pub leases: Vec<Lease>,
+    /// Whether the task was cancelled. If so, stop working on it.
+    pub is_cancelled: bool,
+    /// The number of waiting messages.
+    pub unread: u64,
+    /// The time until the next heartbeat is due, in milliseconds.
+    pub next_ms: u64,
+}
+
+impl Operation for Heartbeat {
+    const NAME: &'static str = "heartbeat";
+    const SUMMARY: &'static str = "Send a heartbeat and renew leases";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Alive;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Alive> {
+        let mut agent = agents::find_or_register_caller(cx)?;
+        let mut is_cancelled = false;
+        let mut leases = match &self.task {
+            None => cx.tx.lease_list(Some(&agent.id))?,
+            Some(reference) => {
+                let task = find::task(cx, reference, self.workflow.as_deref())?;
+                match lease::require(cx, &task, &agent, self.epoch) {
+                    Ok(held) => vec![held],
+                    // The last holder of a cancelled task learns that the task was cancelled.
+                    Err(error) => {
+                        let last = cx.tx.lease_get(task.id.as_str())?.map(|lease| lease.epoch);
+                        if task.status != TaskStatus::Cancelled || self.epoch.is_none() || last != self.epoch {
+                            return Err(error);
+                        }
+                        is_cancelled = true;
+                        Vec::new()
+                    }
+                }
+            }
+        };
+        for held in &mut leases {
+            lease::renew(cx, held)?;
+        }
+        agents::touch(cx, &mut agent)?;
+        let renewed: Vec<_> =
+            leases.iter().map(|lease| json!([lease.subject, lease.epoch, lease.expires_at])).collect();
+        cx.event(kind::AGENT_HEARTBEAT, agent.id.as_str(), json!({ "renewed": renewed }))?;
+        // Three heartbeats fit into the shortest lease.
+        let next_ms = leases.iter().map(|lease| lease.ttl_ms).fold(agent.timeout_ms, u64::min) / 3;
+        Ok(Alive { leases, is_cancelled, unread: cx.tx.message_count(&agent.id, cx.now)?, next_ms })
+    }
+}

@@ -1,0 +1,123 @@
+//! Lists agents.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::context::OpContext;
+use crate::error::Result;
+use crate::id::{AgentId, TaskId};
+use crate::model::{Agent, AgentStatus, Lease, Role, Task};
+use crate::op::{Effect, Operation};
+use crate::time::Timestamp;
+use crate::work::lease;
+
+/// Lists agents.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ListAgents {
+    /// Only agents with this role.
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// Only agents with this capability.
+    #[serde(default)]
+    pub capability: Option<String>,
+    /// Only agents with this status.
+    #[serde(default)]
+    pub status: Option<AgentStatus>,
+    /// Include retired agents.
+    #[serde(default)]
+    pub retired: bool,
+}
+
+/// The answer to [`ListAgents`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentList {
+    /// The agents, by name.
+    pub agents: Vec<AgentView>,
+}
+
+impl Operation for ListAgents {
+    const NAME: &'static str = "list_agents";
+    const SUMMARY: &'static str = "List agents";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = AgentList;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<AgentList> {
+        let is_wanted = |agent: &Agent| {
+            self.role.is_none_or(|role| agent.role == role)
+                && self.capability.as_ref().is_none_or(|capability| agent.capabilities.contains(capability))
+                && self.status.is_none_or(|status| agent.status == status)
+                && (self.retired || agent.retired_at.is_none())
+        };
+        let agents = cx.tx.agent_list()?.into_iter().filter(is_wanted).collect();
+        let leases = cx.tx.lease_list(None)?;
+        let tasks = lease::tasks_of(cx, &leases)?;
+        Ok(AgentList { agents: AgentView::all(cx, agents, leases, &tasks)? })
+    }
+}
+
+/// An agent, with its leases and messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentView {
+    /// The agent.
+    #[serde(flatten)]
+    pub agent: Agent,
+    /// The leases that it holds.
+    pub holds: Vec<Held>,
+    /// The number of messages waiting for it.
+    pub unread: u64,
+}
+
+/// A lease that an agent holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Held {
+    /// The id of the task or issue.
+    pub subject: String,
+    /// The name of the task, or the id of the issue.
+    pub name: String,
+    /// The epoch of the lease.
+    pub epoch: u64,
+    /// The time when the lease expires.
+    pub expires_at: Timestamp,
+}
+
+impl AgentView {
+    pub(crate) fn of(cx: &mut OpContext<'_>, agent: Agent) -> Result<AgentView> {
+        let leases = cx.tx.lease_list(Some(&agent.id))?;
+        let tasks = lease::tasks_of(cx, &leases)?;
+        let holds = leases.into_iter().map(|lease| Held::of(lease, &tasks)).collect();
+        let unread = cx.tx.message_count(&agent.id, cx.now)?;
+        Ok(AgentView { agent, holds, unread })
+    }
+
+    /// Builds the views of agents from all leases and their tasks.
+    pub(crate) fn all(
+        cx: &mut OpContext<'_>,
+        agents: Vec<Agent>,
+        leases: Vec<Lease>,
+        tasks: &BTreeMap<TaskId, Task>,
+    ) -> Result<Vec<AgentView>> {
+        let mut holds: BTreeMap<AgentId, Vec<Held>> = BTreeMap::new();
+        for lease in leases {
+            if let Some(holder) = lease.holder.clone() {
+                holds.entry(holder).or_default().push(Held::of(lease, tasks));
+            }
+        }
+        let unread: BTreeMap<AgentId, u64> = cx.tx.message_count_by_recipient(cx.now)?.into_iter().collect();
+        let view = |agent: Agent| AgentView {
+            holds: holds.remove(&agent.id).unwrap_or_default(),
+            unread: unread.get(&agent.id).copied().unwrap_or_default(),
+            agent,
+        };
+        Ok(agents.into_iter().map(view).collect())
+    }
+}
+
+impl Held {
+    fn of(lease: Lease, tasks: &BTreeMap<TaskId, Task>) -> Held {
+        let task = lease.subject.parse::<TaskId>().ok().and_then(|id| tasks.get(&id));
+        let name = task.map_or_else(|| lease.subject.clone(), |task| task.name.clone());
+        Held { subject: lease.subject, name, epoch: lease.epoch, expires_at: lease.expires_at }
+    }
+}

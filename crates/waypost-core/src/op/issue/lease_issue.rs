@@ -1,0 +1,60 @@
+//! Acquires the lease on an issue: the part of a claim that the store keeps.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::context::OpContext;
+use crate::error::{Error, Result};
+use crate::model::{Lease, kind};
+use crate::op::{Audience, Effect, Operation};
+use crate::work::{agents, claim, lease};
+
+/// Acquires the lease on an issue: the part of a claim that the store keeps.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct LeaseIssue {
+    /// The issue.
+    pub issue: String,
+    /// How long the lease lasts after each renewal, in milliseconds.
+    #[serde(default)]
+    pub ttl_ms: Option<u64>,
+}
+
+impl Operation for LeaseIssue {
+    const NAME: &'static str = "lease_issue";
+    const SUMMARY: &'static str = "Acquire the lease on an issue";
+    const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
+    type Answer = Lease;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Lease> {
+        let mut agent = agents::find_or_register_caller(cx)?;
+        let known = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some());
+        let lease = match known {
+            Some(mut held) if held.holder.as_ref() == Some(&agent.id) => {
+                lease::renew(cx, &mut held)?;
+                held
+            }
+            Some(held) => return Err(held_error(cx, &self.issue, &held)?),
+            None => {
+                if let Some(held) = lease::of_another_on_task(cx, &self.issue, &agent)? {
+                    return Err(held_error(cx, &self.issue, &held)?.hint(format!("its task is {}", held.subject)));
+                }
+                claim::check_cap(cx, &agent)?;
+                // An agent works on the issue again, so a pending notice that it was abandoned is obsolete.
+                cx.tx.notice_remove(&self.issue)?;
+                lease::grant(cx, &self.issue, &agent, self.ttl_ms)?
+            }
+        };
+        let data = json!({ "agent": agent.id, "epoch": lease.epoch, "expires_at": lease.expires_at });
+        cx.event(kind::ISSUE_CLAIMED, &self.issue, data)?;
+        agents::touch(cx, &mut agent)?;
+        Ok(lease)
+    }
+}
+
+fn held_error(cx: &mut OpContext<'_>, issue: &str, held: &Lease) -> Result<Error> {
+    let (holder, until) = (lease::holder_name(cx, held)?, held.expires_at);
+    Ok(Error::conflict(format!("issue {issue} is held by {holder} until {until}"))
+        .hint("way ready lists the issues that can be claimed"))
+}

@@ -1,0 +1,151 @@
+//! Creates the record of a job and claims its task. The command does not run yet.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::list_jobs::JobView;
+use crate::context::OpContext;
+use crate::error::{Error, Result};
+use crate::id::{JobId, RepositoryId};
+use crate::model::{Job, JobStatus, kind};
+use crate::op::{Audience, Effect, Operation};
+use crate::path_text;
+use crate::work::{agents, check_name, claim, find, jobs, lease};
+
+/// Creates the record of a job and claims its task. The command does not run yet.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CreateJobRecord {
+    /// The type of job.
+    #[serde(rename = "type", default = "default_kind")]
+    pub kind: String,
+    /// The purpose of the job.
+    #[serde(default)]
+    pub description: String,
+    /// The input of the job.
+    #[serde(default)]
+    pub input: Value,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// How to run the command.
+    #[serde(default)]
+    pub settings: Value,
+    /// The repository to work on [default: the caller's].
+    #[serde(default)]
+    pub repository: Option<RepositoryId>,
+    /// The task to work on. The operation claims it, or renews the caller's claim.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// The workflow of the task, if the task's name alone is ambiguous.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The epoch of the caller's lease, if the caller already holds one.
+    #[serde(default)]
+    pub epoch: Option<u64>,
+    /// Claim the most urgent task that the caller may claim, limited to `workflow` if it is set.
+    #[serde(default)]
+    pub next: bool,
+    /// Only a task of one of these repositories [default: any].
+    #[serde(default)]
+    pub repositories: Vec<RepositoryId>,
+    /// How long the lease lasts after each renewal, in milliseconds.
+    #[serde(default)]
+    pub ttl_ms: Option<u64>,
+    /// The machine to run on [default: the first one that accepts the job].
+    #[serde(default)]
+    pub machine: Option<String>,
+    /// The directory in which the caller requested the job.
+    #[serde(with = "path_text::serde")]
+    #[schemars(with = "String")]
+    pub work_dir: PathBuf,
+    /// The job that this one retries.
+    #[serde(default)]
+    pub retry_of: Option<JobId>,
+}
+
+fn default_kind() -> String {
+    "agent".to_owned()
+}
+
+impl Operation for CreateJobRecord {
+    const NAME: &'static str = "create_job_record";
+    const SUMMARY: &'static str = "Create the record of a job";
+    const EFFECT: Effect = Effect::Write;
+    const AUDIENCE: Audience = Audience::Internal;
+    type Answer = JobView;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
+        if self.command.first().is_none_or(String::is_empty) {
+            return Err(Error::invalid("a job needs a command").hint("way job start -- COMMAND ARGUMENTS"));
+        }
+        check_name("type of job", &self.kind)?;
+        let mut agent = agents::caller(cx)?;
+        let (mut task_id, mut epoch, mut repository_id) = (None, None, self.repository);
+        if let Some(reference) = &self.task {
+            let task = find::task_to_change(cx, reference, self.workflow.as_deref())?;
+            if self.epoch.is_some() {
+                lease::require(cx, &task, &agent, self.epoch)?;
+            }
+            let (task, lease) = claim::task(cx, &task, &mut agent, self.ttl_ms)?;
+            repository_id = match repository_id {
+                Some(id) => Some(id),
+                None => claim::repository_of(cx, &task)?,
+            };
+            (task_id, epoch) = (Some(task.id), Some(lease.epoch));
+        } else if self.next {
+            let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
+            let (task, lease) = claim::next(cx, workflow.as_ref(), &self.repositories, &mut agent, self.ttl_ms)?;
+            repository_id = match repository_id {
+                Some(id) => Some(id),
+                None => claim::repository_of(cx, &task)?,
+            };
+            (task_id, epoch) = (Some(task.id), Some(lease.epoch));
+        }
+        let repository_id = repository_id.unwrap_or_else(|| cx.caller.repository.id.clone());
+        if cx.tx.repository_get(&repository_id)?.is_none() {
+            return Err(Error::not_found(format!("no repository {repository_id}")).hint("way repo list"));
+        }
+        let mut job = Job {
+            id: JobId::generate(cx.entropy),
+            kind: self.kind,
+            description: self.description,
+            input: self.input,
+            status: JobStatus::Pending,
+            command: self.command,
+            settings: self.settings,
+            repository_id,
+            task_id,
+            epoch,
+            agent_id: Some(agent.id),
+            workspace_id: None,
+            work_dir: self.work_dir,
+            workspace_dir: None,
+            context_dir: None,
+            log: None,
+            machine: self.machine,
+            supervisor: None,
+            process: None,
+            token_hash: None,
+            phases: Vec::new(),
+            output: None,
+            exit_code: None,
+            error: None,
+            warnings: Vec::new(),
+            tokens: None,
+            cost: None,
+            retry_of: self.retry_of,
+            cancelled_at: None,
+            worktree_id: cx.caller.worktree.id.clone(),
+            created_at: cx.now,
+            updated_at: cx.now,
+            started_at: None,
+            finished_at: None,
+        };
+        jobs::push_phase(&mut job, "pending", None, cx);
+        cx.tx.job_put(&job)?;
+        cx.event(kind::JOB_CREATED, job.id.as_str(), json!({ "after": job }))?;
+        JobView::of(cx, job)
+    }
+}

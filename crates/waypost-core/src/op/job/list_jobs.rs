@@ -1,0 +1,80 @@
+//! Lists jobs.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::context::OpContext;
+use crate::error::Result;
+use crate::model::{Job, JobQuery, JobStatus};
+use crate::op::{Effect, Operation};
+use crate::work::{find, lease};
+
+/// The default number of jobs in a list.
+const DEFAULT_LIMIT: u32 = 50;
+
+/// Lists jobs.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ListJobs {
+    /// Only jobs in this status.
+    #[serde(default)]
+    pub status: Option<JobStatus>,
+    /// Only jobs that have not ended.
+    #[serde(default)]
+    pub live: bool,
+    /// Only jobs of this task.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// The maximum number of results.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+/// The answer to [`ListJobs`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobList {
+    /// The jobs, newest first.
+    pub jobs: Vec<JobView>,
+}
+
+/// A job, with the names of its repository, task and agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobView {
+    /// The job.
+    #[serde(flatten)]
+    pub job: Job,
+    /// The name of its repository.
+    pub repository: String,
+    /// The name of the task it works on.
+    pub task: Option<String>,
+    /// The name of the agent that it acts as.
+    pub agent: Option<String>,
+}
+
+impl JobView {
+    pub(crate) fn of(cx: &mut OpContext<'_>, job: Job) -> Result<JobView> {
+        let repository = cx.tx.repository_get(&job.repository_id)?;
+        let repository = repository.map_or_else(|| job.repository_id.to_string(), |repository| repository.name);
+        let task = job.task_id.as_ref().map(|id| cx.tx.task_get(id)).transpose()?.flatten().map(|task| task.name);
+        let agent = job.agent_id.as_ref().map(|id| lease::name(cx, id)).transpose()?;
+        Ok(JobView { job, repository, task, agent })
+    }
+}
+
+impl Operation for ListJobs {
+    const NAME: &'static str = "list_jobs";
+    const SUMMARY: &'static str = "List jobs";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = JobList;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<JobList> {
+        let task_id = self.task.as_deref().map(|reference| find::task(cx, reference, None)).transpose()?;
+        let query = JobQuery {
+            task_id: task_id.map(|task| task.id),
+            status: self.status,
+            is_live: self.live,
+            limit: self.limit.unwrap_or(DEFAULT_LIMIT),
+        };
+        let found = cx.tx.job_list(&query)?.into_iter();
+        Ok(JobList { jobs: found.map(|job| JobView::of(cx, job)).collect::<Result<_>>()? })
+    }
+}

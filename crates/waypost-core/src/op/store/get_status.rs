@@ -1,0 +1,213 @@
+//! Shows the status of tasks, workflows, agents and issues. The parts that need a person come first.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::context::OpContext;
+use crate::error::{Error, Result};
+use crate::id::{AgentId, TaskId, WorktreeId};
+use crate::model::{AgentStatus, CandidateQuery, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus};
+use crate::op::{AgentView, LeaseView, MessageView};
+use crate::op::{Effect, Operation};
+use crate::work::lease::{self, Names};
+use crate::work::view::{self, TaskView, WorkflowView};
+use crate::work::{agents, find, transfer};
+
+/// The maximum number of rows that are read of each part, before filtering.
+const MAX_SCAN: u32 = 1_000;
+
+/// Shows the status of tasks, workflows, agents and issues. The parts that need a person come first.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GetStatus {
+    /// Only records of this worktree.
+    #[serde(default)]
+    pub worktree_id: Option<WorktreeId>,
+    /// The maximum number of entries of each part.
+    pub limit: u32,
+}
+
+/// The answer to [`GetStatus`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// Tasks that wait for an answer from a person.
+    pub questions: Vec<TaskView>,
+    /// Tasks without attempts left.
+    pub dead: Vec<TaskView>,
+    /// Messages waiting for the caller.
+    pub messages: Vec<MessageView>,
+    /// Tasks whose holder has missed two heartbeats.
+    pub stuck: Vec<TaskView>,
+    /// Tasks that an agent works on.
+    pub working: Vec<TaskView>,
+    /// Tasks that can be claimed now, the most urgent first.
+    pub ready: Vec<TaskView>,
+    /// Tasks that wait for their next attempt, and paused tasks.
+    pub waiting: Vec<TaskView>,
+    /// Workflows that have not ended and were not moved to another store.
+    pub workflows: Vec<WorkflowView>,
+    /// Agents that are online, and offline agents that hold a lease.
+    pub agents: Vec<AgentView>,
+    /// Issues with a lease.
+    pub issues: Vec<LeaseView>,
+    /// The total number of entries of each part, including those beyond the limit.
+    pub totals: Totals,
+    /// The sequence of the newest event.
+    pub last: u64,
+}
+
+/// The total number of entries of each part of a [`Status`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Totals {
+    /// As [`Status::questions`].
+    pub questions: u64,
+    /// As [`Status::dead`].
+    pub dead: u64,
+    /// As [`Status::messages`].
+    pub messages: u64,
+    /// As [`Status::stuck`].
+    pub stuck: u64,
+    /// As [`Status::working`].
+    pub working: u64,
+    /// As [`Status::ready`].
+    pub ready: u64,
+    /// As [`Status::waiting`].
+    pub waiting: u64,
+    /// As [`Status::workflows`].
+    pub workflows: u64,
+    /// As [`Status::agents`].
+    pub agents: u64,
+    /// As [`Status::issues`].
+    pub issues: u64,
+}
+
+impl Operation for GetStatus {
+    const NAME: &'static str = "get_status";
+    const SUMMARY: &'static str = "Show the status";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = Status;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Status> {
+        if let Some(id) = &self.worktree_id
+            && cx.tx.worktree_get(id)?.is_none()
+        {
+            return Err(Error::not_found(format!("no worktree {id}")));
+        }
+        let is_here = |id: &WorktreeId| self.worktree_id.as_ref().is_none_or(|wanted| wanted == id);
+        let statuses = [
+            TaskStatus::WaitingInput,
+            TaskStatus::Dead,
+            TaskStatus::InProgress,
+            TaskStatus::Failed,
+            TaskStatus::Paused,
+        ];
+        let mut in_status: [Vec<Task>; 5] = Default::default();
+        for (tasks, status) in in_status.iter_mut().zip(statuses) {
+            *tasks = cx.tx.task_list_in(status, MAX_SCAN)?;
+        }
+        let mut ready = cx.tx.task_list_claimable(&CandidateQuery { workflow_id: None, skip: 0, limit: MAX_SCAN })?;
+        for tasks in in_status.iter_mut().chain([&mut ready]) {
+            tasks.retain(|task| is_here(&task.worktree_id));
+        }
+        let of_tasks = view::workflows_of(cx, in_status.iter().flatten().chain(&ready))?;
+        for task in in_status.iter().flatten() {
+            if !of_tasks.contains_key(&task.workflow_id) {
+                return Err(find::lost_workflow_error(task));
+            }
+        }
+        for (status, tasks) in statuses.into_iter().zip(&mut in_status) {
+            tasks.retain(|task| needs_attention(status, &of_tasks[&task.workflow_id]));
+        }
+        let [mut questions, mut dead, in_progress, mut waiting, paused] = in_status;
+        waiting.extend(paused);
+        let (mut stuck, mut working) = split_silent(cx, in_progress)?;
+        let mut workflows = cx.tx.workflow_list(&WorkflowQuery {
+            statuses: WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
+            worktree_id: self.worktree_id.clone(),
+            limit: MAX_SCAN,
+            ..WorkflowQuery::default()
+        })?;
+        workflows.retain(|workflow| transfer::mark(workflow).is_none());
+        let mut agents = cx.tx.agent_list()?;
+        let names = Names::of(&agents);
+        let held = cx.tx.lease_list(None)?;
+        let held_tasks = lease::tasks_of(cx, &held)?;
+        let leases = LeaseView::all(cx.now, &held, &held_tasks, &names);
+        let here: Vec<AgentId> = leases
+            .iter()
+            .filter(|seen| is_here(&seen.lease.worktree_id))
+            .filter_map(|seen| seen.lease.holder.clone())
+            .collect();
+        agents.retain(|agent| agent.retired_at.is_none());
+        let mut agents = AgentView::all(cx, agents, held, &held_tasks)?;
+        agents.retain(|seen| {
+            (seen.agent.status != AgentStatus::Offline || !seen.holds.is_empty())
+                && (is_here(&seen.agent.worktree_id) || here.contains(&seen.agent.id))
+        });
+        let mut issues = leases;
+        issues.retain(|seen| seen.lease.subject.parse::<TaskId>().is_err() && is_here(&seen.lease.worktree_id));
+        let (messages, unread) = match agents::known_caller(cx)? {
+            Some(reader) => {
+                let waiting = cx.tx.message_list(&reader.id, cx.now, self.limit)?;
+                let messages = waiting.into_iter().map(|message| MessageView::named(message, &names)).collect();
+                (messages, cx.tx.message_count(&reader.id, cx.now)?)
+            }
+            None => (Vec::new(), 0),
+        };
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let totals = Totals {
+            questions: truncate(&mut questions, limit),
+            dead: truncate(&mut dead, limit),
+            messages: unread,
+            stuck: truncate(&mut stuck, limit),
+            working: truncate(&mut working, limit),
+            ready: truncate(&mut ready, limit),
+            waiting: truncate(&mut waiting, limit),
+            workflows: truncate(&mut workflows, limit),
+            agents: truncate(&mut agents, limit),
+            issues: truncate(&mut issues, limit),
+        };
+        let groups = [questions, dead, stuck, working, ready, waiting];
+        let sizes = groups.each_ref().map(Vec::len);
+        let mut shown = view::some_tasks(cx, groups.into_iter().flatten().collect(), &of_tasks, &names)?.into_iter();
+        let [questions, dead, stuck, working, ready, waiting] = sizes.map(|size| shown.by_ref().take(size).collect());
+        Ok(Status {
+            totals,
+            questions,
+            dead,
+            messages,
+            stuck,
+            working,
+            ready,
+            waiting,
+            workflows: view::workflows(cx, workflows)?,
+            agents,
+            issues,
+            last: cx.tx.event_last()?,
+        })
+    }
+}
+
+/// Returns whether a task in this status needs a person or an agent. Tasks of ended or moved workflows need none.
+fn needs_attention(status: TaskStatus, of: &Workflow) -> bool {
+    let is_live = !of.status.is_final() || status == TaskStatus::Dead && of.status == WorkflowStatus::Failed;
+    is_live && transfer::mark(of).is_none()
+}
+
+/// Splits off the tasks whose holder has missed two of the three heartbeats that fit into its lease.
+fn split_silent(cx: &mut OpContext<'_>, tasks: Vec<Task>) -> Result<(Vec<Task>, Vec<Task>)> {
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
+    let now = cx.now;
+    let is_silent = |lease: &Lease| lease.holder.is_some() && lease.expires_at.since(now) < lease.ttl_ms / 3;
+    let silent = cx.tx.lease_list_by_task(&ids)?.into_iter().filter(is_silent);
+    let silent: BTreeSet<String> = silent.map(|lease| lease.subject).collect();
+    Ok(tasks.into_iter().partition(|task| silent.contains(task.id.as_str())))
+}
+
+/// Truncates the list and returns its former length.
+fn truncate<T>(all: &mut Vec<T>, limit: usize) -> u64 {
+    let total = all.len() as u64;
+    all.truncate(limit);
+    total
+}

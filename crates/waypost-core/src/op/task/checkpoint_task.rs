@@ -1,0 +1,97 @@
+//! Records a checkpoint: the progress of a claimed task.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::context::OpContext;
+use crate::error::{Error, Result};
+use crate::id::CheckpointId;
+use crate::model::{Checkpoint, CheckpointKind, Lease, kind};
+use crate::op::{Effect, Operation};
+use crate::work::{agents, find, lease};
+
+/// Records a checkpoint: the progress of a claimed task.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CheckpointTask {
+    /// The task: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow of the task, if the task's name alone is ambiguous.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The epoch of the caller's lease.
+    #[serde(default)]
+    pub epoch: Option<u64>,
+    /// The kind of checkpoint.
+    pub kind: CheckpointKind,
+    /// The summary, one line.
+    pub summary: String,
+    /// The details.
+    #[serde(default)]
+    pub detail: Value,
+    /// The changed files.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// The number of tokens used so far.
+    #[serde(default)]
+    pub tokens: Option<u64>,
+    /// The cost so far.
+    #[serde(default)]
+    pub cost: Option<f64>,
+}
+
+/// The answer to [`CheckpointTask`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Checkpointed {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// The lease, renewed.
+    pub lease: Lease,
+    /// The number of waiting messages.
+    pub unread: u64,
+}
+
+impl Operation for CheckpointTask {
+    const NAME: &'static str = "checkpoint_task";
+    const SUMMARY: &'static str = "Record a checkpoint of a claimed task";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Checkpointed;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Checkpointed> {
+        let mut agent = agents::find_or_register_caller(cx)?;
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let mut held = lease::require(cx, &task, &agent, self.epoch)?;
+        if self.summary.trim().is_empty() {
+            return Err(Error::invalid("a checkpoint needs a summary").hint("--summary TEXT"));
+        }
+        if self.cost.is_some_and(|cost| !cost.is_finite()) {
+            return Err(Error::invalid("cost must be a finite number"));
+        }
+        let last = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
+        let checkpoint = Checkpoint {
+            id: CheckpointId::generate(cx.entropy),
+            task_id: task.id.clone(),
+            sequence: last + 1,
+            kind: self.kind,
+            summary: self.summary,
+            detail: if self.detail.is_null() { json!({}) } else { self.detail },
+            files: self.files,
+            tokens: self.tokens,
+            cost: self.cost,
+            agent_id: agent.id.clone(),
+            epoch: held.epoch,
+            worktree_id: cx.caller.worktree.id.clone(),
+            created_at: cx.now,
+        };
+        cx.tx.checkpoint_put(&checkpoint)?;
+        held.stall_at = task.stall_timeout_ms.map(|timeout| cx.now.plus(timeout));
+        lease::renew(cx, &mut held)?;
+        agents::touch(cx, &mut agent)?;
+        let data = json!({
+            "checkpoint": checkpoint.id, "sequence": checkpoint.sequence, "type": checkpoint.kind,
+            "summary": checkpoint.summary, "agent": agent.id, "epoch": held.epoch, "expires_at": held.expires_at,
+        });
+        cx.event(kind::TASK_CHECKPOINTED, task.id.as_str(), data)?;
+        Ok(Checkpointed { checkpoint, lease: held, unread: cx.tx.message_count(&agent.id, cx.now)? })
+    }
+}

@@ -1,0 +1,60 @@
+//! Claims a task and returns its context.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::context::OpContext;
+use crate::error::Result;
+use crate::model::Lease;
+use crate::op::{Effect, Operation};
+use crate::work::context::{self, Context};
+use crate::work::view::{self, TaskView};
+use crate::work::{agents, claim, find};
+
+/// Claims a task and returns its context.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimTask {
+    /// The task [default: the most urgent task that the caller may claim].
+    #[serde(default)]
+    pub task: Option<String>,
+    /// Only a task of this workflow.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// How long the lease lasts after each renewal, in milliseconds.
+    #[serde(default)]
+    pub ttl_ms: Option<u64>,
+    /// The token budget of the context.
+    #[serde(default)]
+    pub budget: Option<u32>,
+}
+
+/// The answer to [`ClaimTask`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Claimed {
+    /// The task.
+    pub task: TaskView,
+    /// The lease. Every later write on the task needs its epoch.
+    pub lease: Lease,
+    /// The context of the task.
+    pub context: Context,
+}
+
+impl Operation for ClaimTask {
+    const NAME: &'static str = "claim_task";
+    const SUMMARY: &'static str = "Claim a task";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = Claimed;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Claimed> {
+        let mut agent = agents::find_or_register_caller(cx)?;
+        let (task, lease) = if let Some(reference) = &self.task {
+            let task = find::task_to_change(cx, reference, self.workflow.as_deref())?;
+            claim::task(cx, &task, &mut agent, self.ttl_ms)?
+        } else {
+            let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
+            claim::next(cx, workflow.as_ref(), &[], &mut agent, self.ttl_ms)?
+        };
+        let context = context::pack(cx, &task, Some(&agent.id), self.budget.unwrap_or(context::DEFAULT_BUDGET))?;
+        Ok(Claimed { task: view::task(cx, task)?, lease, context })
+    }
+}

@@ -1,0 +1,36 @@
+//! Builds the context of a task, within a token budget.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::context::OpContext;
+use crate::error::Result;
+use crate::op::{Effect, Operation};
+use crate::work::context::{self, Context};
+use crate::work::{agents, find};
+
+/// Builds the context of a task, within a token budget.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GetContext {
+    /// The task: its id, its name, or `workflow/name`.
+    pub task: String,
+    /// The workflow of the task, if the task's name alone is ambiguous.
+    #[serde(default)]
+    pub workflow: Option<String>,
+    /// The token budget.
+    #[serde(default)]
+    pub budget: Option<u32>,
+}
+
+impl Operation for GetContext {
+    const NAME: &'static str = "get_context";
+    const SUMMARY: &'static str = "Show the context of a task";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = Context;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<Context> {
+        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let reader = agents::known_caller(cx)?.map(|agent| agent.id);
+        context::pack(cx, &task, reader.as_ref(), self.budget.unwrap_or(context::DEFAULT_BUDGET))
+    }
+}

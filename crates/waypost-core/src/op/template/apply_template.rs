@@ -1,0 +1,78 @@
+//! Creates a workflow from a template.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::context::OpContext;
+use crate::error::Result;
+use crate::model::{Source, Template, Variable};
+use crate::op::{CreateWorkflow, show_template};
+use crate::op::{Effect, Operation};
+use crate::work::plan::Plan;
+use crate::work::template;
+use crate::work::view::WorkflowView;
+
+/// Creates a workflow from a template.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ApplyTemplate {
+    /// The name of the template.
+    pub template: String,
+    /// The content of the template, if the store does not have it.
+    #[serde(default)]
+    pub content: Option<TemplateContent>,
+    /// The name of the workflow [default: the name of the template].
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The values of the variables.
+    #[serde(default)]
+    pub values: BTreeMap<String, String>,
+    /// Whether to start the workflow, so that its tasks can be claimed immediately.
+    #[serde(default)]
+    pub start: bool,
+}
+
+/// A template from outside the store, for example from a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TemplateContent {
+    /// Where the template comes from, for the record.
+    pub origin: String,
+    /// The plan.
+    pub body: Value,
+    /// The variables [default: those found in the plan].
+    #[serde(default)]
+    pub variables: Vec<Variable>,
+}
+
+impl Operation for ApplyTemplate {
+    const NAME: &'static str = "apply_template";
+    const SUMMARY: &'static str = "Create a workflow from a template";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
+        let TemplateContent { origin, body, variables } = if let Some(content) = self.content {
+            content
+        } else {
+            let Template { name, version, body, variables, .. } = show_template::find(cx, &self.template)?;
+            TemplateContent { origin: format!("{name} version {version}"), body, variables }
+        };
+        let body = template::render(&body, &template::declared(&body, variables), &self.values)?;
+        let values = serde_json::to_value(&self.values).unwrap_or_default();
+        let workflow = CreateWorkflow {
+            name: self.name.unwrap_or(self.template),
+            source: Some(Source::Template),
+            source_ref: Some(origin),
+            source_content: None,
+            summary: None,
+            max_parallel: None,
+            config: serde_json::json!({ "values": values }),
+            plan: Some(Plan::from_value(body)?),
+            start: self.start,
+            repositories: Vec::new(),
+        };
+        workflow.run(cx)
+    }
+}

@@ -1,0 +1,46 @@
+//! Records that the work of a workflow awaits its merge, or is merged.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::context::OpContext;
+use crate::error::{Error, Result};
+use crate::model::{WorkflowStatus, kind};
+use crate::op::{Effect, Operation};
+use crate::work::find;
+use crate::work::view::{self, WorkflowView};
+
+/// Records that the work of a workflow awaits its merge, or is merged.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CompleteMerge {
+    /// The workflow: its id or name.
+    pub workflow: String,
+    /// Whether the work is already merged.
+    #[serde(default)]
+    pub merged: bool,
+}
+
+impl Operation for CompleteMerge {
+    const NAME: &'static str = "complete_merge";
+    const SUMMARY: &'static str = "Record that a workflow awaits its merge or is merged";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
+        let workflow = find::workflow_to_change(cx, &self.workflow)?;
+        let mut after = workflow.clone();
+        let (status, event) = if self.merged {
+            (WorkflowStatus::Completed, kind::WORKFLOW_COMPLETED)
+        } else {
+            (WorkflowStatus::AwaitingMerge, kind::WORKFLOW_AWAITS_MERGE)
+        };
+        let open = cx.tx.task_list(&workflow.id)?.into_iter().filter(|task| !task.status.satisfies()).count();
+        if open > 0 {
+            return Err(Error::conflict(format!("{open} tasks of workflow {} are not done", workflow.name))
+                .hint(format!("way workflow show {}", workflow.id)));
+        }
+        after.move_to(status, cx.now)?;
+        cx.change_workflow(event, &workflow, &after)?;
+        view::workflow(cx, after)
+    }
+}

@@ -1,0 +1,164 @@
+//! Creates a workflow, with or without a plan.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::context::OpContext;
+use crate::error::{Error, Result};
+use crate::id::{RepositoryId, WorkflowId};
+use crate::model::{Source, Workflow, WorkflowQuery, WorkflowStatus, kind};
+use crate::op::{Effect, Operation};
+use crate::op::{plan_workflow, start_workflow};
+use crate::path_text;
+use crate::work::check_name;
+use crate::work::plan::Plan;
+use crate::work::view::{self, WorkflowView};
+
+/// Creates a workflow, with or without a plan.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CreateWorkflow {
+    /// The name.
+    pub name: String,
+    /// The kind of source that the workflow was created from.
+    #[serde(default)]
+    pub source: Option<Source>,
+    /// The source: an issue, a template or a page.
+    #[serde(default)]
+    pub source_ref: Option<String>,
+    /// The text of the source.
+    #[serde(default)]
+    pub source_content: Option<String>,
+    /// A summary of the plan.
+    #[serde(default)]
+    pub summary: Option<String>,
+    /// The maximum number of tasks in progress at the same time.
+    #[serde(default)]
+    pub max_parallel: Option<u32>,
+    /// Settings of this workflow.
+    #[serde(default)]
+    pub config: Value,
+    /// The plan, if it exists already.
+    #[serde(default)]
+    pub plan: Option<Plan>,
+    /// Whether to start the workflow, so that its tasks can be claimed immediately.
+    #[serde(default)]
+    pub start: bool,
+    /// The repositories of the workflow, by id, name or path [default: the caller's].
+    #[serde(default)]
+    pub repositories: Vec<String>,
+}
+
+impl Operation for CreateWorkflow {
+    const NAME: &'static str = "create_workflow";
+    const SUMMARY: &'static str = "Create a workflow";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = WorkflowView;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
+        check_name("workflow", &self.name)?;
+        if self.name.parse::<WorkflowId>().is_ok() {
+            return Err(Error::invalid(format!("{:?} is the id of a workflow, not a name", self.name)));
+        }
+        check_unused(cx, &self.name)?;
+        if self.max_parallel == Some(0) {
+            return Err(Error::invalid("max_parallel must be at least 1"));
+        }
+        let repositories = repositories(cx, &self.repositories)?;
+        let workflow = Workflow {
+            id: WorkflowId::generate(cx.entropy),
+            name: self.name,
+            source: self.source.unwrap_or(Source::Prompt),
+            source_ref: self.source_ref,
+            source_content: self.source_content,
+            status: WorkflowStatus::Planning,
+            summary: self.summary,
+            max_parallel: self.max_parallel,
+            config: if self.config.is_null() { json!({}) } else { self.config },
+            reason: None,
+            worktree_id: cx.caller.worktree.id.clone(),
+            created_at: cx.now,
+            updated_at: cx.now,
+            started_at: None,
+            finished_at: None,
+        };
+        cx.tx.workflow_put(&workflow)?;
+        cx.event(
+            kind::WORKFLOW_CREATED,
+            workflow.id.as_str(),
+            json!({ "after": workflow, "repositories": repositories }),
+        )?;
+        for repository in &repositories {
+            cx.tx.workflow_repository_put(&workflow.id, repository)?;
+        }
+        let mut workflow = workflow;
+        if let Some(plan) = &self.plan {
+            workflow = plan_workflow::plan(cx, &workflow, plan)?;
+        }
+        if self.start {
+            workflow = start_workflow::start(cx, &workflow)?;
+        }
+        view::workflow(cx, workflow)
+    }
+}
+
+/// Refuses the name of a live workflow of this worktree: a later resume by name would find the wrong one.
+fn check_unused(cx: &mut OpContext<'_>, name: &str) -> Result<()> {
+    let query = WorkflowQuery {
+        name: Some(name.to_owned()),
+        worktree_id: Some(cx.caller.worktree.id.clone()),
+        limit: 100,
+        ..WorkflowQuery::default()
+    };
+    match cx.tx.workflow_list(&query)?.into_iter().find(|workflow| !workflow.status.is_final()) {
+        None => Ok(()),
+        Some(known) => {
+            Err(Error::conflict(format!("this worktree already has a workflow {name}, which is {}", known.status))
+                .hint(format!("continue it: way workflow show {}", known.id))
+                .hint(format!("or end it first: way workflow cancel {}", known.id)))
+        }
+    }
+}
+
+/// Finds the repositories of a new workflow.
+fn repositories(cx: &mut OpContext<'_>, named: &[String]) -> Result<Vec<RepositoryId>> {
+    let mut found: Vec<RepositoryId> = Vec::new();
+    for name in named {
+        let id = find_repository(cx, name)?;
+        if !found.contains(&id) {
+            found.push(id);
+        }
+    }
+    if found.is_empty() {
+        found.push(cx.caller.repository.id.clone());
+    }
+    check_several(cx, &found)?;
+    Ok(found)
+}
+
+/// Refuses several repositories in a store that belongs to one.
+pub(crate) fn check_several(cx: &OpContext<'_>, repositories: &[RepositoryId]) -> Result<()> {
+    let is_own = |id: &RepositoryId| *id == cx.caller.repository.id;
+    if cx.caller.is_shared || (repositories.len() <= 1 && repositories.iter().all(is_own)) {
+        return Ok(());
+    }
+    Err(Error::refused(
+        "this store belongs to one repository; a workflow over several repositories needs a shared store",
+    )
+    .hint("way --global workflow create, or a PostgreSQL store"))
+}
+
+/// Finds a repository by id, name or path.
+pub(crate) fn find_repository(cx: &mut OpContext<'_>, named: &str) -> Result<RepositoryId> {
+    let known = cx.tx.repository_list()?;
+    let fitting: Vec<_> = known
+        .iter()
+        .filter(|known| known.id.as_str() == named || known.name == named || path_text::to_text(&known.path) == named)
+        .collect();
+    match fitting.as_slice() {
+        [one] => Ok(one.id.clone()),
+        [] => Err(Error::not_found(format!("no repository {named:?} in this store"))
+            .hint("way repo list; to add one, run way in it or run way repo add PATH")),
+        _ => Err(Error::ambiguous(format!("several repositories are called {named:?}")).hint("name it by its id")),
+    }
+}

@@ -1,0 +1,41 @@
+//! Lists workflows.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::context::OpContext;
+use crate::error::{Error, Result};
+use crate::model::WorkflowQuery;
+use crate::op::{Effect, Operation};
+use crate::work::view::{self, WorkflowView};
+
+/// Lists workflows.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ListWorkflows {
+    /// The filter.
+    pub query: WorkflowQuery,
+}
+
+/// The answer to [`ListWorkflows`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkflowList {
+    /// The workflows, newest first.
+    pub workflows: Vec<WorkflowView>,
+}
+
+impl Operation for ListWorkflows {
+    const NAME: &'static str = "list_workflows";
+    const SUMMARY: &'static str = "List workflows";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = WorkflowList;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowList> {
+        if let Some(id) = &self.query.worktree_id
+            && cx.tx.worktree_get(id)?.is_none()
+        {
+            return Err(Error::not_found(format!("no worktree {id}")));
+        }
+        let workflows = cx.tx.workflow_list(&self.query)?;
+        Ok(WorkflowList { workflows: view::workflows(cx, workflows)? })
+    }
+}

@@ -1,0 +1,82 @@
+//! Lists workspaces.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::context::OpContext;
+use crate::error::Result;
+use crate::model::{JobStatus, Workspace, WorkspaceQuery};
+use crate::op::{Effect, Operation};
+
+/// The default number of workspaces in a list.
+const DEFAULT_LIMIT: u32 = 1000;
+
+/// Lists workspaces.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ListWorkspaces {
+    /// Only workspaces on this machine.
+    #[serde(default)]
+    pub machine: Option<String>,
+    /// Include removed workspaces.
+    #[serde(default)]
+    pub all: bool,
+    /// The maximum number of results.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+/// The answer to [`ListWorkspaces`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkspaceList {
+    /// The workspaces, newest first.
+    pub workspaces: Vec<WorkspaceView>,
+}
+
+/// A workspace, with its repository, task and job status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkspaceView {
+    /// The workspace.
+    #[serde(flatten)]
+    pub workspace: Workspace,
+    /// The name of its repository.
+    pub repository: String,
+    /// The status of its job.
+    pub job_status: Option<JobStatus>,
+    /// The name of the task that its job works on.
+    pub task: Option<String>,
+}
+
+impl WorkspaceView {
+    pub(crate) fn of(cx: &mut OpContext<'_>, workspace: Workspace) -> Result<WorkspaceView> {
+        let repository = cx.tx.repository_get(&workspace.repository_id)?;
+        let repository = repository.map_or_else(|| workspace.repository_id.to_string(), |repository| repository.name);
+        let job = workspace.job_id.as_ref().map(|id| cx.tx.job_get(id)).transpose()?.flatten();
+        let task =
+            job.as_ref().and_then(|job| job.task_id.as_ref()).map(|id| cx.tx.task_get(id)).transpose()?.flatten();
+        Ok(WorkspaceView {
+            workspace,
+            repository,
+            job_status: job.map(|job| job.status),
+            task: task.map(|task| task.name),
+        })
+    }
+}
+
+impl Operation for ListWorkspaces {
+    const NAME: &'static str = "list_workspaces";
+    const SUMMARY: &'static str = "List workspaces";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = WorkspaceList;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkspaceList> {
+        let query = WorkspaceQuery {
+            machine: self.machine,
+            job_id: None,
+            all: self.all,
+            limit: self.limit.unwrap_or(DEFAULT_LIMIT),
+        };
+        let found = cx.tx.workspace_list(&query)?.into_iter();
+        let workspaces = found.map(|workspace| WorkspaceView::of(cx, workspace)).collect::<Result<_>>()?;
+        Ok(WorkspaceList { workspaces })
+    }
+}
