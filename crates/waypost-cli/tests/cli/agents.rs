@@ -1,4 +1,4 @@
-//! Who works here: registering, signs of life, silence, roles.
+//! Agents: registration, heartbeats, timeouts, roles.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -113,7 +113,7 @@ fn c2_agents_register_and_are_found_by_role_capability_and_status() {
 }
 
 #[test]
-fn whoever_registers_without_a_name_is_a_person_and_an_agent_is_known_by_its_first_write() {
+fn registering_without_a_name_registers_a_person_and_a_first_write_registers_an_agent() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let me = sandbox.way(&repo, ["agent", "register", "--json"]).data();
@@ -209,7 +209,7 @@ fn a_process_is_known_by_more_than_its_number() {
 }
 
 #[test]
-fn what_cannot_be_an_agent_is_refused() {
+fn an_invalid_agent_is_refused() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for bad in [
@@ -225,6 +225,6 @@ fn what_cannot_be_an_agent_is_refused() {
     ] {
         let _ = sandbox.way(&repo, [&["agent"], bad].concat()).fails(2);
     }
-    let run = sandbox.way(&repo, ["agent", "show", "nobody"]).fails(3);
-    assert!(run.stderr.contains("no agent \"nobody\""), "{}", run.stderr);
+    let run = sandbox.way(&repo, ["agent", "show", "unknown"]).fails(3);
+    assert!(run.stderr.contains("no agent \"unknown\""), "{}", run.stderr);
 }

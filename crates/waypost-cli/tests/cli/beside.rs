@@ -175,7 +175,7 @@ fn commits_that_a_snapshot_or_the_reflog_of_a_branch_has_keep_no_workspace() {
 }
 
 #[test]
-fn what_waypost_and_remotes_write_into_reflogs_keeps_no_workspace() {
+fn reflog_entries_of_waypost_and_remotes_keep_no_workspace() {
     let shop = Shop::new();
     let first = shop.sandbox.git(&shop.repo, ["rev-parse", "HEAD"]);
     shop.sandbox.git(&shop.repo, ["commit", "--quiet", "--allow-empty", "-m", "Second"]);

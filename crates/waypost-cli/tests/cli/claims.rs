@@ -41,14 +41,14 @@ fn a_claim_that_ends_frees_the_issue_in_the_ledger_too() {
     let id = add(&sandbox, &repo, &["Fix it"]);
     let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
     assert_eq!(at(&sandbox, &repo, 9, "bob", &["ready"]).code, 6);
-    // Nobody was heard of: whoever looks next finds it free, and so does the ledger.
+    // The holder was silent: the next reader finds the issue free, in the ledger too.
     let ready = at(&sandbox, &repo, 10, "bob", &["ready", "--json"]).data();
     assert_eq!(ready[0]["id"].as_str(), Some(id.as_str()));
     assert_eq!(ready[0]["status"], "open");
     assert!(ready[0].get("assignee").is_none());
     let taken = at(&sandbox, &repo, 11, "bob", &["claim", "--json"]).data();
     assert_eq!(taken["lease"]["epoch"], 2, "the first holder's epoch is never used again");
-    // What ada finds out when it comes back.
+    // Ada returns and learns that the claim expired.
     let _ = at(&sandbox, &repo, 12, "ada", &["claim", &id]).fails(4);
     let _ = at(&sandbox, &repo, 12, "ada", &["release", &id]).fails(5);
 }
@@ -105,7 +105,7 @@ fn only_the_holder_decides_on_an_issue_that_is_held() {
         assert!(stranger.stderr.contains("--force"), "{}", stranger.stderr);
     }
     assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before, "nothing was written");
-    // Everybody may talk about it and connect it.
+    // Every agent may comment on it, label it and link it.
     for args in [
         &["comment", &id, "how is it going?"][..],
         &["label", "add", &id, "urgent"],

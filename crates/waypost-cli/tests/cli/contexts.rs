@@ -1,4 +1,4 @@
-//! What an agent has to know, within its budget.
+//! The context of a task, within its token budget.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn a_context_of_5000_checkpoints_keeps_within_every_budget() {
         assert_eq!(context["budget"], budget);
         assert!(text.len() > budget * 3, "the budget is used: {} bytes for {budget} tokens", text.len());
         assert!(text.contains("\n5000. [progress] number 5000 "), "the latest is there: {text}");
-        // What is there and what is left out are all of them.
+        // The checkpoints shown and those left out add up to all of them.
         let shown = text.lines().filter(|line| line.contains(". [progress] number ")).count();
         let left_out = context["left_out"][0].as_str().unwrap();
         let left_out: usize = left_out.strip_suffix(" checkpoints").unwrap().parse().unwrap();
@@ -71,7 +71,7 @@ fn prime_stays_under_800_tokens_in_a_busy_store() {
             added["id"].as_str().unwrap().to_owned()
         })
         .collect();
-    // What somebody else holds is not there to be taken.
+    // An issue that another agent holds is not offered.
     let _ = team.data(&format!("claim {} --agent bob", issues[1]));
     for agent in ["ann", "bob", "new"] {
         let prime = team.data(&format!("prime --agent {agent}"));
@@ -94,7 +94,7 @@ fn prime_stays_under_800_tokens_in_a_busy_store() {
         assert_eq!(team.way(&format!("prime --agent {agent}")).ok().stdout, text);
     }
     assert!(team.data("prime --agent ann --budget 400")["tokens"].as_u64().unwrap() <= 400);
-    // Looking makes nobody known.
+    // Reading registers no agent.
     assert!(!team.way("task assign 'task-50' new").stderr.is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! Many workspaces at once, made by as many processes, while somebody works in the main checkout.
+//! Many workspaces at once, made by as many processes, while the user works in the main checkout.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use waypost_testkit::Run;
 use crate::jobs::{Shop, path};
 use crate::mounts::{Unmounted, can_overlay};
 
-/// Makes so many at once by a strategy. Nothing fails, neither there nor in the checkout, and all of them go again.
+/// Makes this many workspaces at once with a strategy, then removes them. No command fails, there or in the checkout.
 fn at_once(shop: &Shop, strategy: &str, count: usize) {
     let _mounts = Unmounted::below(&shop.root());
     let _ = shop.way(["status"]).ok();
@@ -49,7 +49,7 @@ fn at_once(shop: &Shop, strategy: &str, count: usize) {
     }
     let listed: BTreeSet<_> = shop.workspaces().iter().map(|one| path(&one["path"]).to_owned()).collect();
     assert_eq!((places.len(), &listed), (count, &places));
-    // The checkout has its own commits, and nothing else happened to it.
+    // The checkout has its own commits and is otherwise unchanged.
     assert_eq!(shop.sandbox.git(&shop.repo, ["status", "--porcelain"]), "");
     assert_eq!(shop.sandbox.git(&shop.repo, ["rev-list", "--count", "HEAD"]).trim(), (commits + 2).to_string());
     assert_eq!(fs::read(shop.repo.join(".git/config")).unwrap(), config);

@@ -107,7 +107,7 @@ fn following_begins_now_and_keeps_to_what_was_asked_for() {
 }
 
 #[test]
-fn following_ends_quietly_when_nobody_reads_and_at_once_when_interrupted() {
+fn following_ends_quietly_when_its_output_is_closed_and_at_once_when_interrupted() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["status"]).ok();

@@ -87,7 +87,7 @@ fn importing_twice_is_importing_once() {
 }
 
 #[test]
-fn what_is_known_changes_only_if_asked_and_only_by_what_is_newer() {
+fn known_issues_change_only_with_update_and_only_to_newer_versions() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let first = import(&sandbox, &repo, &[], GITHUB);
@@ -97,7 +97,7 @@ fn what_is_known_changes_only_if_asked_and_only_by_what_is_newer() {
     let newer = GITHUB.replace("Login fails", "Login fails often");
     assert_eq!(counts(&import(&sandbox, &repo, &["--update"], &newer)), "0 0 2 0");
     let newer = newer.replace("\"updatedAt\":\"2025-01-02", "\"updatedAt\":\"2026-01-02").replace("IC_1", "IC_2");
-    assert_eq!(counts(&import(&sandbox, &repo, &[], &newer)), "0 0 2 0", "nobody asked for it");
+    assert_eq!(counts(&import(&sandbox, &repo, &[], &newer)), "0 0 2 0", "without --update nothing changes");
     let answer = import(&sandbox, &repo, &["--update", "--dry-run"], &newer);
     assert_eq!((counts(&answer).as_str(), &answer["written"]), ("0 1 1 0", &json!(false)));
     assert_eq!(show(&sandbox, &repo, id)["title"], "Login fails");
@@ -332,7 +332,7 @@ fn parts_and_blockers_of_other_trackers_decide_what_is_ready() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_said_and_nothing_is_written() {
+fn an_import_that_fails_names_the_reason_and_writes_nothing() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/empty");
@@ -503,7 +503,7 @@ fn records_go_out_as_they_are_and_a_file_is_not_overwritten() {
 }
 
 #[test]
-fn bytes_nobody_can_read_are_part_of_a_copy() {
+fn unreadable_bytes_are_part_of_a_copy() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");

@@ -1,4 +1,4 @@
-//! Ledgers that somebody else wrote, with chains, fans and circles of many issues: no command hangs or floods.
+//! Foreign ledgers with chains, fans and cycles of many issues: no command hangs or floods the terminal.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -69,11 +69,11 @@ fn blocked_by(issue: usize, others: impl IntoIterator<Item = usize>) -> Value {
 
 const KB: usize = 1000;
 
-/// How long the processor may work on one command. The load of the machine does not count, and a command whose work grows
+/// Maximum CPU time of one command. The load of the machine does not count, and a command whose work grows
 /// with the square of the issues needs several times as long.
 const MAX_CPU_SECONDS: usize = 5;
 
-/// How much address space one command may take. A command that goes round in a circle for ever takes all there is.
+/// How much address space one command may take. A command that follows a cycle for ever takes all there is.
 const MAX_MEMORY_KB: usize = 4_000_000;
 
 #[test]
@@ -124,14 +124,14 @@ fn a_tree_is_drawn_up_to_a_depth_and_says_what_is_missing() {
          └─ waits for way-000001  P2 open  Issue 1\n   \
             └─ waits for way-000002  P2 open  Issue 2  (1 below, not shown)\n"
     );
-    // Even all of it is not much more than its issues.
+    // Even the full output is not much longer than the issues themselves.
     let all = chain.run("dep tree way-000000 --depth 0 --limit 0", 0, LONG * 80);
     assert_eq!(all.stdout.lines().count(), LONG);
     assert!(all.stdout.ends_with("[level 2999] waits for way-002999  P2 open  Issue 2999\n"));
     assert_eq!(all.stderr, "");
     let data = chain.run("dep tree way-000000 --json", 0, LONG * 200).data();
     assert_eq!(data["nodes"].as_array().unwrap().len(), LONG, "for programs nothing is left out");
-    // A circle that somebody would close is as long as the chain.
+    // A refused dependency would close a cycle as long as the chain.
     let circle = chain.run("dep add way-002999 way-000000", 4, KB);
     assert!(circle.stderr.contains("more) → "), "{}", circle.stderr);
 }
@@ -157,7 +157,7 @@ fn a_wide_or_woven_graph_is_drawn_up_to_a_limit_and_each_issue_opened_once() {
 }
 
 #[test]
-fn circles_of_parents_and_blockers_stop_no_command() {
+fn cycles_of_parents_and_blockers_stop_no_command() {
     const LONG: usize = 2_000;
     let circle = Pulled::new(LONG, |number| {
         let mut record = blocked_by(number, [(number + 1) % LONG]);
@@ -178,7 +178,7 @@ fn circles_of_parents_and_blockers_stop_no_command() {
     ] {
         circle.check(command, code, most);
     }
-    // An issue outside of the circle closes none with it.
+    // A dependency on an issue outside of the cycle closes no new one.
     let outside = circle.run("add Outside --json", 0, KB).data()["id"].as_str().unwrap().to_owned();
     circle.check(&format!("dep add {outside} way-000002"), 0, KB);
     circle.check(&format!("update {outside} --parent way-000003"), 0, KB);

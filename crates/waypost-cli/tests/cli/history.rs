@@ -335,7 +335,7 @@ fn a_git_directory_elsewhere_is_asked_as_well() {
 }
 
 #[test]
-fn what_a_clone_does_not_have_is_said_and_not_fetched() {
+fn history_that_a_partial_clone_lacks_is_reported_and_not_fetched() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for title in ["One", "Two"] {
@@ -359,7 +359,7 @@ fn what_a_clone_does_not_have_is_said_and_not_fetched() {
 }
 
 #[test]
-fn what_a_repository_configures_changes_no_history_and_is_not_run() {
+fn settings_of_a_repository_change_no_history_and_run_no_program() {
     let sandbox = sandbox();
     let repo = sandbox.dir("repo");
     sandbox.git(&repo, ["init", "-q", "-b", "main"]);

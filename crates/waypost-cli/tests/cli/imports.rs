@@ -86,7 +86,7 @@ fn a_database_of_caw_becomes_workflows_and_says_what_was_left() {
     assert_eq!(
         (workflow.status, workflow.max_parallel),
         (WorkflowStatus::Paused, Some(3)),
-        "nobody works on it here yet"
+        "an imported workflow is paused"
     );
     assert_eq!((workflow.summary.as_deref(), &workflow.config["caw"]["k"]), (Some("ship it"), &1.into()));
     let states: Vec<_> = release.tasks.iter().map(|seen| (seen.task.name.as_str(), seen.task.status)).collect();
@@ -171,7 +171,7 @@ fn threads_of_langgraph_become_workflows_with_their_checkpoints() {
 }
 
 #[test]
-fn what_is_only_in_the_log_is_read_and_the_log_stays_as_it_is() {
+fn records_in_a_write_ahead_log_are_imported_and_the_log_is_unchanged() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let path = sandbox.path("live.db");

@@ -190,7 +190,7 @@ fn trees_show_what_waits_for_what() {
            └─ waits for r-3  P2 in_progress  api docs
     "#]]
     .assert_eq(&tree(&["r-5"]));
-    assert_eq!(tree(&[]), tree(&["r-5"]), "the only one that nobody waits for");
+    assert_eq!(tree(&[]), tree(&["r-5"]), "the only issue that blocks no other");
     expect![[r#"
         r-3  P2 in_progress  api docs
         ├─ blocks r-1  P0 open  Fix the API
@@ -284,7 +284,7 @@ fn an_editor_changes_what_was_changed_and_nothing_else() {
 
     "#]]
     .assert_eq(&std::fs::read_to_string(sandbox.path("page")).unwrap());
-    // While the editor is open, somebody else takes the issue.
+    // While the editor is open, another agent claims the issue.
     let meanwhile = format!("'{}' claim {id} --actor bob >/dev/null", env!("CARGO_BIN_EXE_way"));
     let changes = "-e 's/^title: .*/title: New title/' -e 's/^labels: .*/labels: new, old/' -e 's/second/third/'";
     let _ = edit(&format!("{meanwhile}; sed -i {changes} \"$1\"; echo noted >> \"$1\"")).ok();
@@ -341,7 +341,7 @@ fn closed_work_fades_into_version_control() {
 }
 
 #[test]
-fn what_is_opened_again_does_not_wait_for_what_was_pruned() {
+fn a_reopened_issue_does_not_wait_for_a_pruned_one() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -354,7 +354,7 @@ fn what_is_opened_again_does_not_wait_for_what_was_pruned() {
     };
     let mut text = format!("{{\"id\":\"b-0\",\"title\":\"Base\",{closed}}}\n");
     text.extend((1..4).map(next));
-    // Somebody took out by hand what was not over.
+    // An open issue was removed from the ledger by hand.
     text += "{\"id\":\"x-9\",\"title\":\"Open\"}\n";
     sandbox.write(repo.join(LEDGER), &text);
     sandbox.git(&repo, ["add", "."]);
@@ -373,7 +373,7 @@ fn what_is_opened_again_does_not_wait_for_what_was_pruned() {
         let _ = sandbox.way(&repo, ["dep", "rm", id, "x-9"]).ok();
     }
     assert_eq!(ids(&sandbox, &repo, &["ready"]), ["b-1", "b-2"]);
-    // Somebody else opened it meanwhile, without knowing that what it waits for was pruned.
+    // Another clone reopens the issue without knowing that its blocker was pruned.
     let opened = std::fs::read_to_string(repo.join(LEDGER)).unwrap();
     let opened: Vec<String> = opened
         .lines()
@@ -430,7 +430,7 @@ fn all_versions_of_a_pruned_issue_go() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_said_and_harms_no_index() {
+fn a_wrong_query_is_refused_and_does_not_damage_the_index() {
     let sandbox = sandbox();
     let repo = many(&sandbox);
     assert_eq!(ids(&sandbox, &repo, &["list"]).len(), 4);
@@ -478,7 +478,7 @@ fn statuses_of_ones_own_mean_what_the_configuration_says() {
     let _ = sandbox.way(&repo, ["config", "set", "statuses.done", "shipped,dropped"]).ok();
     let _ = sandbox.way(&repo, ["config", "set", "statuses.active", "triage"]).ok();
     let _ = sandbox.way(&repo, ["update", &base, "--status", "shipped"]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&next), "a finished blocker holds nobody");
+    assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&next), "a finished blocker does not block");
     let _ = sandbox.way(&repo, ["update", &next, "--status", "triage"]).ok();
     assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&next));
     let _ = sandbox.way(&repo, ["config", "unset", "statuses.active"]).ok();

@@ -179,7 +179,7 @@ fn p4_a_workspace_counts_before_a_repository_and_that_before_the_directory_we_ar
 }
 
 #[test]
-fn p5_p13_what_a_job_was_given_and_where_it_ran_stays_known() {
+fn p5_p13_the_input_and_directories_of_a_job_are_recorded() {
     let shop = Shop::new();
     let input = json!({
         "provider": "github", "owner": "acme", "repo": "rocket", "issue": 7, "criteria": ["it flies"], "nothing": null,
@@ -197,7 +197,7 @@ fn p5_p13_what_a_job_was_given_and_where_it_ran_stays_known() {
 }
 
 #[test]
-fn p7_p8_a_workspace_is_kept_unless_somebody_wants_it_gone() {
+fn p7_p8_a_workspace_is_kept_unless_its_removal_is_requested() {
     let shop = Shop::new();
     for (flags, script, is_there) in [
         (&[][..], "true", true),
@@ -341,7 +341,7 @@ fn p25_cancelling_ends_every_process_of_a_job_and_it_stays_cancelled() {
 }
 
 #[test]
-fn p26_what_is_left_of_a_job_whose_supervisor_was_killed_is_ended_and_listed() {
+fn p26_processes_of_a_job_whose_supervisor_was_killed_are_ended_and_its_workspace_is_listed() {
     let shop = Shop::new();
     shop.workflow(&json!({ "tasks": [{ "name": "build", "description": "Build it", "max_attempts": 3 }] }));
     let pids = shop.sandbox.path("pids");
@@ -355,7 +355,7 @@ fn p26_what_is_left_of_a_job_whose_supervisor_was_killed_is_ended_and_listed() {
     }
     let all = shop.workspaces();
     assert_eq!((all.len(), &all[0]["status"]), (1, &json!("kept")));
-    // Somebody else goes on with the task, where it was left.
+    // Another agent continues the task in the workspace as it was left.
     let task = shop.way(["task", "show", "build", "--json"]).data();
     assert_eq!((&task["status"], &task["attempts"]), (&json!("pending"), &json!(1)));
     let way = env!("CARGO_BIN_EXE_way");
@@ -415,7 +415,7 @@ fn a_job_that_lost_its_lease_is_stopped_and_writes_nothing_under_the_next_one() 
 }
 
 #[test]
-fn p32_what_a_job_went_through_is_known_after_its_workspace_is_gone() {
+fn p32_the_phases_and_notes_of_a_job_outlive_its_workspace() {
     let shop = Shop::new();
     let way = env!("CARGO_BIN_EXE_way");
     let script = format!(
@@ -547,7 +547,7 @@ fn p26_killed_at_any_moment_nothing_is_unlisted_and_the_next_try_works() {
         while Instant::now() < end {
             std::thread::yield_now();
         }
-        // Whoever started it and whoever watches over it, at once.
+        // Kill the command that started it and its supervisor at the same time.
         let _ = child.kill();
         let _ = Command::new("pkill").args(["-KILL", "-f", "--"]).arg(shop.supervisors()).status();
         child.wait().unwrap();

@@ -1,8 +1,8 @@
-//! Killed before each step that changes something: what was begun is listed, nothing else is touched, the next try works,
-//! and what was there is not lost.
+//! Commands killed before each step that changes something: unfinished work is listed, nothing else is touched, a retry
+//! works, and existing work is not lost.
 //!
-//! The real binary runs under `strace`, which kills it when it asks the kernel for one chosen thing. A few steps of every
-//! command are tried, spread over all of it; `WAYPOST_TEST_KILLS` says how many, and a large number means every one.
+//! The real binary runs under `strace`, which kills it at one chosen system call. A few steps of every
+//! command are tried, spread over its whole run; `WAYPOST_TEST_KILLS` sets how many, and a large number means every step.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,12 +19,12 @@ use crate::jobs::{Shop, is_alive, path, pid_of, state_of, until};
 use crate::mounts::{Unmounted, can_overlay, mounts};
 use crate::workspaces::tree;
 
-/// What changes something, starts somebody who does, or waits for them.
+/// System calls that change something, start a process that does, or wait for one.
 const STEPS: &str = "/^(mkdir|rmdir|rename|unlink|link|symlink|write|pwrite|fsync|fdatasync|ftruncate|copy_file_range|\
     mount|umount|clone|vfork|fork|poll|wait|pidfd_send)";
 
-/// How many steps of a command are tried, unless somebody says.
-const TRIED: usize = 10;
+/// How many steps of a command are tried unless `WAYPOST_TEST_KILLS` says otherwise.
+const DEFAULT_STEPS: usize = 10;
 
 /// A repository in which commands are killed, with a workspace that has work in it.
 struct Scene {
@@ -33,12 +33,12 @@ struct Scene {
     id: String,
     content: String,
     before: Vec<String>,
-    /// Jobs that are known to be.
+    /// Jobs that exist when the test begins.
     jobs: RefCell<BTreeSet<String>>,
 }
 
 impl Scene {
-    /// None where nothing can be killed at a chosen moment.
+    /// None where `strace` cannot kill a process at a chosen step.
     fn new() -> Option<Scene> {
         strace()?;
         let shop = Shop::new();
@@ -72,10 +72,11 @@ impl Scene {
 
     /// Kills a command before its steps, one after the other.
     ///
-    /// `prepare` makes ready for it and returns its arguments; `again` tries it once more, after everything was looked at.
+    /// `prepare` sets up each run and returns the arguments; `again` retries the command after the checks.
     fn kill(&self, prepare: impl Fn() -> Vec<String>, mut again: impl FnMut(&[String])) {
         let steps = self.steps(&prepare());
-        let wanted = std::env::var("WAYPOST_TEST_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(TRIED);
+        let wanted =
+            std::env::var("WAYPOST_TEST_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_STEPS);
         let mut killed = 0;
         for (name, number, line) in steps.iter().step_by(steps.len().div_ceil(wanted)) {
             let args = prepare();
@@ -86,10 +87,10 @@ impl Scene {
             self.check(&format!("{args:?}, killed before {line}"));
             again(&args);
         }
-        assert!(killed > 0, "nobody was met at any of {} steps", steps.len());
+        assert!(killed > 0, "no command was killed at any of {} steps", steps.len());
     }
 
-    /// The steps of a command that nobody disturbs: the name of each, and how many of that name there were with it.
+    /// The steps of an undisturbed command: each system call's name, and how often it occurred up to and including this one.
     fn steps(&self, args: &[String]) -> Vec<(String, usize, String)> {
         let run = Run::of(&self.traced(args, &[]).output().unwrap());
         assert_eq!(run.code, 0, "{}", run.whole());
@@ -127,7 +128,7 @@ impl Scene {
         state
     }
 
-    /// Waits until no job runs. One that waits for a worker does not.
+    /// Waits until no job runs. A job that waits for a worker does not count.
     fn settle(&self) {
         let is_queued = |job: &Value| job["status"] == "pending" && job["settings"]["launcher"].is_null();
         until("no job runs any more", || {
@@ -136,7 +137,7 @@ impl Scene {
         });
     }
 
-    /// Looks at everything that a command could have left behind or done harm to.
+    /// Checks everything that a command could have left behind or damaged.
     fn check(&self, when: &str) {
         self.settle();
         let all = self.shop.workspaces();
@@ -175,18 +176,22 @@ impl Scene {
                 _ => assert!(homes.contains(&entry), "{when}: {} is listed nowhere", entry.display()),
             }
         }
-        // Nothing is kept in the name of somebody who is not there.
+        // Nothing is kept for a workspace that no longer exists.
         for mirror in entries(&self.shop.sandbox.path("home/.waypost/mirrors")) {
             if mirror.extension().is_some_and(|kind| kind == "git") {
                 let refs = ["for-each-ref", "--format=%(refname:strip=3)", "refs/waypost/keep"];
                 for kept in self.shop.sandbox.git(&mirror, refs).lines() {
                     let name = kept.split('/').next().unwrap();
-                    assert!(names.iter().any(|known| known == name), "{when}: {kept} is kept for nobody");
+                    assert!(names.iter().any(|known| known == name), "{when}: {kept} is kept for an unknown workspace");
                 }
             }
             for user in entries(&mirror).iter().flat_map(|template| entries(&template.join("users"))) {
                 let name = user.file_name().unwrap();
-                assert!(names.iter().any(|known| known == name), "{when}: {} is used by nobody", user.display());
+                assert!(
+                    names.iter().any(|known| known == name),
+                    "{when}: {} belongs to an unknown workspace",
+                    user.display()
+                );
             }
         }
         for mounted in mounts(&self.shop.root()) {
@@ -203,7 +208,7 @@ impl Scene {
         self.shop.way(["ws", "new", "--strategy", strategy, "--json"]).data()
     }
 
-    /// Makes workspaces after one who did was killed: the next one is whole, and goes without a trace.
+    /// Kills commands that make a workspace: the next workspace is complete, and removing it leaves nothing.
     fn kill_makers(&self, strategy: &str) {
         let args = || words(&["ws", "new", "--strategy", strategy]);
         self.kill(args, |_| {
@@ -213,7 +218,7 @@ impl Scene {
         });
     }
 
-    /// Removes every workspace but the one that is kept. They have nothing in them that could be lost.
+    /// Removes every workspace except the kept one. They contain no work.
     fn remove_others(&self) {
         for one in self.shop.workspaces().iter().filter(|one| one["id"] != self.id.as_str()) {
             let discard = if one["strategy"] == "copy" { "--discard" } else { "--force" };
@@ -235,13 +240,13 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn p26_whoever_makes_a_clone_may_be_killed_at_any_step() {
+fn p26_making_a_clone_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     scene.kill_makers("clone");
 }
 
 #[test]
-fn p26_whoever_makes_the_first_clone_of_a_repository_may_be_killed_at_any_step() {
+fn p26_making_the_first_clone_of_a_repository_may_be_killed_at_any_step() {
     let Some(mut scene) = Scene::new() else { return };
     let _ = scene.shop.way(["ws", "rm", &scene.id, "--discard"]).ok();
     scene.id.clear();
@@ -262,14 +267,14 @@ fn p26_whoever_makes_the_first_clone_of_a_repository_may_be_killed_at_any_step()
 }
 
 #[test]
-fn p26_whoever_makes_a_worktree_may_be_killed_at_any_step() {
+fn p26_making_a_worktree_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     scene.kill_makers("worktree");
     assert_eq!(scene.shop.sandbox.git(&scene.shop.repo, ["worktree", "list"]).lines().count(), 1);
 }
 
-/// Puts a git before the real one that does not add worktrees until it may. Returns the search path that finds it, where it
-/// says which process it is, and what it waits for.
+/// Wraps git so that it adds worktrees only when a file appears. Returns the search path that finds the wrapper, the file
+/// to which it writes its process id, and the file it waits for.
 fn slow_git(shop: &Shop) -> (String, PathBuf, PathBuf) {
     let (begun, go, bin) = (shop.sandbox.path("begun"), shop.sandbox.path("go"), shop.sandbox.dir("bin"));
     let wait = format!("echo $$ > {}; while [ ! -e {} ]; do sleep 0.01; done", begun.display(), go.display());
@@ -289,7 +294,7 @@ struct Stopped {
 }
 
 impl Stopped {
-    /// Starts a command, and waits until it stopped where it first asks the kernel this of a path.
+    /// Starts a command, and waits until it stops at its first such system call on a path.
     fn at(shop: &Shop, call: &str, path: &str, args: &[&str]) -> Stopped {
         let own = shop.command();
         let trace = shop.sandbox.path("stopped");
@@ -303,16 +308,16 @@ impl Stopped {
         Stopped { tracer, pid: Pid::from_raw(child.trim().parse().unwrap()).unwrap() }
     }
 
-    /// Lets it go on to its end, which is a good one.
+    /// Lets it continue, and checks that it succeeds.
     fn goes_on(&mut self) {
         kill_process(self.pid, Signal::CONT).unwrap();
         assert!(self.tracer.wait().unwrap().success());
     }
 }
 
-/// Nothing of a worktree that git was about to add is left, nor will be.
+/// Checks that git was ended and that nothing is left of the worktree it was about to add.
 fn is_taken_back(shop: &Shop, begun: &Path, go: &Path) {
-    assert!(!is_alive(&fs::read_to_string(begun).unwrap()), "git goes on");
+    assert!(!is_alive(&fs::read_to_string(begun).unwrap()), "git is still running");
     shop.sandbox.write(go, "");
     assert_eq!(shop.sandbox.git(&shop.repo, ["worktree", "list"]).lines().count(), 1);
     assert_eq!(shop.sandbox.git(&shop.repo, ["branch", "--list", "waypost/*"]), "");
@@ -321,7 +326,7 @@ fn is_taken_back(shop: &Shop, begun: &Path, go: &Path) {
 }
 
 #[test]
-fn p26_a_git_whose_maker_was_killed_does_not_go_on() {
+fn p26_git_is_ended_when_the_command_that_started_it_was_killed() {
     let shop = Shop::new();
     let (search, begun, go) = slow_git(&shop);
     let mut command = shop.command();
@@ -330,13 +335,13 @@ fn p26_a_git_whose_maker_was_killed_does_not_go_on() {
     until("git adds a worktree", || fs::read_to_string(&begun).is_ok_and(|pid| pid.ends_with('\n')));
     maker.kill().unwrap();
     maker.wait().unwrap();
-    // Whoever looks next ends it before anything is taken back.
+    // The next command ends git before it rolls anything back.
     assert_eq!(shop.workspaces(), Vec::<Value>::new());
     is_taken_back(&shop, &begun, &go);
 }
 
 #[test]
-fn p26_a_git_whose_supervisor_was_killed_does_not_go_on() {
+fn p26_git_is_ended_when_the_supervisor_that_started_it_was_killed() {
     let shop = Shop::new();
     let (search, begun, go) = slow_git(&shop);
     let mut command = shop.command();
@@ -347,13 +352,13 @@ fn p26_a_git_whose_supervisor_was_killed_does_not_go_on() {
     starter.wait().unwrap();
     let job = shop.way(["job", "list", "--json"]).data()[0].clone();
     kill_process(pid_of(&job["supervisor"]), Signal::KILL).unwrap();
-    // Whoever asks for the job finds that out.
+    // The next command that shows the job notices that its supervisor died.
     until("its death is noticed", || shop.show(&job)["status"] == "interrupted");
     is_taken_back(&shop, &begun, &go);
 }
 
 #[test]
-fn p26_a_workspace_that_gets_done_while_somebody_looks_is_not_taken_away() {
+fn p26_a_workspace_that_is_completed_during_a_check_is_not_removed() {
     if strace().is_none() {
         return;
     }
@@ -363,7 +368,7 @@ fn p26_a_workspace_that_gets_done_while_somebody_looks_is_not_taken_away() {
     command.env("PATH", search).args(["ws", "new", "--strategy", "worktree"]).stdout(Stdio::null());
     let mut maker = command.spawn().unwrap();
     until("git adds a worktree", || fs::read_to_string(&begun).is_ok_and(|pid| pid.ends_with('\n')));
-    // Stopped after it has read that the workspace is being made, and before it knows whether its maker is there.
+    // Stopped after it has read that the workspace is being made, and before it knows whether the maker is alive.
     let mut looker = Stopped::at(&shop, "openat", &format!("/proc/{}/stat", maker.id()), &["ws", "list"]);
     shop.sandbox.write(&go, "");
     assert!(maker.wait().unwrap().success());
@@ -373,7 +378,7 @@ fn p26_a_workspace_that_gets_done_while_somebody_looks_is_not_taken_away() {
 }
 
 #[test]
-fn p26_a_job_that_gets_a_supervisor_while_somebody_looks_is_not_taken_for_interrupted() {
+fn p26_a_job_that_gets_a_supervisor_during_a_check_is_not_marked_interrupted() {
     if strace().is_none() {
         return;
     }
@@ -381,14 +386,14 @@ fn p26_a_job_that_gets_a_supervisor_while_somebody_looks_is_not_taken_for_interr
     let (begun, go) = (shop.sandbox.path("begun"), shop.sandbox.path("go"));
     let script =
         format!("echo $$ > {0}; while [ -e {0} -a ! -e {1} ]; do sleep 0.01; done", begun.display(), go.display());
-    // The job is written down, and nobody watches over it yet but who is about to start its supervisor.
+    // The job is recorded and has no supervisor yet, only the launcher that is about to start one.
     let records = shop.root().join("jobs");
     let start = ["job", "start", "--detach", "--", "sh", "-c", &script];
     let mut launcher = Stopped::at(&shop, "/^mkdir", records.to_str().unwrap(), &start);
     let job = shop.way(["job", "list", "--json"]).data()[0].clone();
     assert_eq!((&job["status"], &job["supervisor"]), (&"pending".into(), &Value::Null), "{job}");
     assert_eq!(pid_of(&job["settings"]["launcher"]), launcher.pid);
-    // Stopped after it has read that, and before it knows whether the launcher is there.
+    // Stopped after it has read that, and before it knows whether the launcher is alive.
     let asked = format!("/proc/{}/stat", launcher.pid.as_raw_nonzero());
     let mut looker = Stopped::at(&shop, "openat", &asked, &["job", "list"]);
     launcher.goes_on();
@@ -401,13 +406,13 @@ fn p26_a_job_that_gets_a_supervisor_while_somebody_looks_is_not_taken_for_interr
 }
 
 #[test]
-fn p26_whoever_makes_a_copy_may_be_killed_at_any_step() {
+fn p26_making_a_copy_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     scene.kill_makers("copy");
 }
 
 #[test]
-fn p26_whoever_makes_or_removes_a_workspace_of_jj_may_be_killed_at_any_step() {
+fn p26_making_or_removing_a_jj_workspace_may_be_killed_at_any_step() {
     let Some(scene) = Scene::of_jj() else { return };
     scene.kill_makers("jj");
     let clean = || words(&["ws", "rm", scene.made("jj")["id"].as_str().unwrap()]);
@@ -421,7 +426,7 @@ fn p26_whoever_makes_or_removes_a_workspace_of_jj_may_be_killed_at_any_step() {
 }
 
 #[test]
-fn p26_whoever_makes_an_overlay_may_be_killed_at_any_step() {
+fn p26_making_an_overlay_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     let _mounts = Unmounted::below(&scene.shop.root());
     if can_overlay(&scene.shop) {
@@ -431,7 +436,7 @@ fn p26_whoever_makes_an_overlay_may_be_killed_at_any_step() {
 }
 
 #[test]
-fn p19_p26_whoever_fills_the_pool_or_takes_from_it_may_be_killed_at_any_step() {
+fn p19_p26_filling_the_pool_or_taking_from_it_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     let pool = || scene.shop.way(["ws", "pool", "--json"]).data().as_array().unwrap().len();
     scene.kill(
@@ -457,14 +462,14 @@ fn p19_p26_whoever_fills_the_pool_or_takes_from_it_may_be_killed_at_any_step() {
 }
 
 #[test]
-fn p22_p26_whoever_saves_or_restores_may_be_killed_at_any_step() {
+fn p22_p26_saving_or_restoring_a_workspace_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     let saved = scene.shop.way(["ws", "snapshot", &scene.id, "--json"]).data();
     let is_whole = |one: &Value| one["tree"] == saved["tree"] && one["head"] == saved["head"];
     scene.kill(
         || words(&["ws", "snapshot", &scene.id]),
         |args| {
-            // A name is given to all of it or to nothing.
+            // A snapshot that has a name is complete.
             let before = scene.snapshots();
             assert!(before.iter().all(is_whole), "{before:?}");
             let _ = scene.shop.run(&[&args[0], &args[1], &args[2]]).ok();
@@ -490,7 +495,7 @@ fn p22_p26_whoever_saves_or_restores_may_be_killed_at_any_step() {
     scene.kill(ruined, |args| {
         let shown = scene.shop.way(["ws", "show", &args[4], "--json"]).data();
         let workspace = path(&shown["workspace"]["path"]);
-        assert!(precious(&scene.shop, workspace), "what was there before is lost");
+        assert!(precious(&scene.shop, workspace), "the earlier content is lost");
         let _ = scene.shop.way(["ws", "restore", name, "--into", &args[4]]).ok();
         assert_eq!(tree(&scene.shop, workspace), scene.content);
         let _ = scene.shop.way(["ws", "rm", &args[4], "--discard"]).ok();
@@ -498,7 +503,7 @@ fn p22_p26_whoever_saves_or_restores_may_be_killed_at_any_step() {
 }
 
 #[test]
-fn p26_p27_whoever_removes_may_be_killed_at_any_step() {
+fn p26_p27_removing_a_workspace_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     for strategy in ["clone", "worktree"] {
         let clean = || words(&["ws", "rm", scene.made(strategy)["id"].as_str().unwrap()]);
@@ -523,7 +528,7 @@ fn p26_p27_whoever_removes_may_be_killed_at_any_step() {
 }
 
 #[test]
-fn p27_what_is_saved_and_then_removed_is_there_or_saved_whenever_its_remover_is_killed() {
+fn p27_work_is_in_the_workspace_or_in_a_snapshot_whenever_a_removal_is_killed() {
     let Some(scene) = Scene::new() else { return };
     let dirty = |strategy: &str| {
         let made = scene.made(strategy);
@@ -550,11 +555,11 @@ fn p27_what_is_saved_and_then_removed_is_there_or_saved_whenever_its_remover_is_
 }
 
 #[test]
-fn p26_whoever_starts_a_job_may_be_killed_at_any_step() {
+fn p26_starting_a_job_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     let start = || words(&["job", "start", "--detach", "--", "sh", "-c", "echo work > new"]);
     scene.kill(start, |_| {
-        // It ran to its end or not at all, or it is said that it did not.
+        // The job ran to its end, never started, or is reported as interrupted.
         let job = scene.shop.way(["job", "list", "--limit", "1", "--json"]).data()[0].clone();
         if job["status"] == "completed" && job["command"][2] == "echo work > new" {
             assert_eq!(fs::read_to_string(path(&job["workspace_dir"]).join("new")).unwrap(), "work\n");
@@ -565,12 +570,12 @@ fn p26_whoever_starts_a_job_may_be_killed_at_any_step() {
 }
 
 #[test]
-fn p19_p26_whoever_watches_over_a_job_may_be_killed_at_any_step() {
+fn p19_p26_the_supervisor_of_a_job_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     let queued = |flags: &[&str], script: &str| {
         let args = [&["job", "start", "--queue", "--json"], flags, &["--", "sh", "-c", script]].concat();
         let job = scene.shop.run(&args).data();
-        // Whoever starts a supervisor makes room for what the job prints.
+        // The command that starts a supervisor creates the directory for the job's log.
         let id = job["id"].as_str().unwrap();
         fs::create_dir_all(scene.shop.root().join("jobs").join(id)).unwrap();
         words(&["job", "supervise", id])
@@ -592,7 +597,7 @@ fn p19_p26_whoever_watches_over_a_job_may_be_killed_at_any_step() {
         scene.remove_others();
     };
     scene.kill(|| queued(&[], "echo work > new"), &mut finish);
-    // And when its workspace goes back to the pool.
+    // The same when its workspace returns to the pool.
     let _ = scene.shop.way(["config", "set", "--user", "workspaces.pool", "1"]).ok();
     scene.kill(|| queued(&["--cleanup"], "true"), &mut finish);
 }

@@ -102,7 +102,7 @@ fn the_life_of_an_issue() {
     assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&base));
     let _ = sandbox.way(&repo, ["delete", &base, "--reason", "mistake"]).ok();
     assert_eq!(ids(&sandbox, &repo, &["list", "--all"]), std::slice::from_ref(&next));
-    assert_eq!(ids(&sandbox, &repo, &["ready"]), [next], "a deleted issue blocks nobody");
+    assert_eq!(ids(&sandbox, &repo, &["ready"]), [next], "a deleted issue does not block");
     let shown = sandbox.way(&repo, ["show", &base, "--json"]).data();
     assert_eq!((shown["status"].as_str(), shown["comments"][0]["author"].as_str()), (Some("tombstone"), Some("robot")));
     assert_eq!(shown["source_repo"], repo.to_str().unwrap());
@@ -593,13 +593,13 @@ fn parts_of_each_other_and_other_contradictions_are_refused() {
     let _ = sandbox.way(&repo, ["dep", "add", &b, &a, "-t", "parent-child"]).fails(4);
     let _ = sandbox.way(&repo, ["update", &a]).fails(2);
     let _ = sandbox.way(&repo, ["update", &a, "--status", "tombstone"]).fails(2);
-    // Whoever has it keeps it, and others hear who, whatever it waits for meanwhile.
+    // The holder keeps an issue that becomes blocked, and a refused claim names the holder.
     let _ = sandbox.way(&repo, ["claim", &a, "--actor", "me"]).ok();
     let _ = sandbox.way(&repo, ["dep", "add", &a, "--blocked-by", &b]).ok();
     let _ = sandbox.way(&repo, ["claim", &a, "--actor", "me"]).ok();
     let run = sandbox.way(&repo, ["claim", &a, "--actor", "you"]).fails(4);
     assert!(run.stderr.contains("is held by me until"), "{}", run.stderr);
-    // An actor without a name is nobody.
+    // An empty actor name falls back to the default.
     let data = sandbox.way(&repo, ["claim", &b, "--actor", " ", "--json"]).data();
     assert_eq!(data["assignee"], "tester");
 }

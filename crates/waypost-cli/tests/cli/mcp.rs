@@ -409,11 +409,11 @@ fn a_key_makes_a_call_happen_once() {
 }
 
 #[test]
-fn what_others_write_and_where_one_stands_is_seen_at_once() {
+fn changes_by_other_processes_and_a_new_branch_are_seen_at_once() {
     let team = team();
     let mut client = Client::connect(&team, "mcp --agent ann");
     let _ = client.call("next", &json!({ "task": "a" }));
-    let _ = team.data("task release a --force --reason 'somebody else will'");
+    let _ = team.data("task release a --force --reason 'another agent will'");
     assert_eq!(client.refused("heartbeat", &json!({ "task": "a", "epoch": 1 }))["code"], "lease_lost");
     // Another branch.
     team.sandbox.git(&team.repo, ["switch", "-q", "-c", "topic"]);
@@ -478,7 +478,7 @@ fn issues_are_read_and_changed_in_every_way() {
 }
 
 #[test]
-fn what_makes_no_sense_ends_nothing() {
+fn malformed_requests_do_not_end_the_server() {
     let team = team();
     let mut client = Client::connect(&team, "mcp --agent ann");
     for line in ["this is no JSON", "{}", "[]", "{\"jsonrpc\":\"2.0\",\"id\":", "\u{0}"] {
@@ -537,7 +537,7 @@ fn it_ends_within_a_second_after_standard_input_is_closed() {
     assert!(status.success() && took < second, "after the introduction: {status}, {took:?}");
     let mut client = Client::connect(&team, "mcp --agent ann");
     let _ = client.call("next", &json!({}));
-    // A call that waits for a store which somebody else holds.
+    // A call that waits for a store that another process has locked.
     let db = rusqlite::Connection::open(team.repo.join(".git/waypost/state.db")).unwrap();
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
     client.ask("tools/call", &json!({ "name": "heartbeat", "arguments": {} }));
@@ -548,7 +548,7 @@ fn it_ends_within_a_second_after_standard_input_is_closed() {
 }
 
 #[test]
-fn answers_are_given_to_whoever_asks_and_closes_at_once() {
+fn a_client_that_asks_and_closes_at_once_gets_its_answer() {
     let team = team();
     let mut client = Client::connect(&team, "mcp --agent ann");
     client.ask("tools/call", &json!({ "name": "next", "arguments": { "task": "b" } }));
@@ -691,7 +691,7 @@ impl<S: tower_service::Service<Posted, Response = http::Response<Body>, Error = 
 type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
 impl<S: Answers> Http<S> {
-    /// Asks in the name of an agent, or of somebody who is none if it is empty.
+    /// Sends a request as an agent, or with a token that is bound to no agent if the name is empty.
     fn ask(&mut self, who: Option<&str>, headers: &[(&str, &str)], method: &str, params: &Value) -> (u16, Value) {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         let usual = [
@@ -747,11 +747,11 @@ fn over_http_the_token_says_who_asks() {
     let note = json!({ "task": "a", "epoch": 1, "summary": "mine now" });
     let refused = http.call(Some("eve"), "checkpoint", &note);
     assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "lease_lost", "{refused}");
-    // Whose token is nobody's in particular may say who it is.
+    // A caller whose token is bound to no agent may name one.
     let claimed = http.call(Some(""), "next", &json!({ "agent": "ann", "task": "b" }));
     assert_eq!(claimed["result"]["isError"], false, "{claimed}");
     assert_eq!(team.data("task show b")["holder"], "ann");
-    // What a token is not for is refused, whichever tool asks for it.
+    // Every tool refuses what the token does not permit.
     assert_eq!(http.call(Some("watcher"), "status", &json!({}))["result"]["isError"], false);
     for (tool, arguments) in [("next", json!({ "task": "c" })), ("issue", json!({ "do": "add", "title": "x" }))] {
         let refused = http.call(Some("watcher"), tool, &arguments);

@@ -207,7 +207,7 @@ fn a_repository_that_does_not_ask_for_the_driver_gets_none() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_written_stops_nobody() {
+fn a_git_configuration_that_cannot_be_written_stops_no_command() {
     let sandbox = sandbox();
     let (clone, ..) = clone(&sandbox);
     std::fs::File::create(clone.join(".git/config.lock")).unwrap();
@@ -250,7 +250,7 @@ fn the_driver_never_fails_on_odd_content_and_leaves_our_side_alone_if_it_cannot_
     assert!(dir.join("new").exists());
 }
 
-/// A repository in which git left conflict markers, because nobody told it how to merge.
+/// A repository in which git left conflict markers, because no merge driver was configured.
 fn conflicted(sandbox: &Sandbox, style: &str) -> (PathBuf, [String; 4]) {
     let (clone, one, two) = clone(sandbox);
     let (main, topic) = diverge(sandbox, &clone, &one, &two);

@@ -1,4 +1,4 @@
-//! Inboxes: nothing is lost, nothing comes twice, nobody reads what is not theirs.
+//! Inboxes: no message is lost or delivered twice, and each agent reads only its own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -80,7 +80,7 @@ fn the_sender_is_who_sends_whatever_the_body_says() {
 }
 
 #[test]
-fn what_is_in_the_inbox_of_others_is_refused() {
+fn messages_in_the_inbox_of_another_agent_are_refused() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for agent in ["one", "two", "three"] {

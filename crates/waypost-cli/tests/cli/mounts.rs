@@ -28,7 +28,7 @@ impl Drop for Unmounted {
     }
 }
 
-/// What is mounted at a directory or below.
+/// Returns the mounts at a directory or below.
 pub(crate) fn mounts(dir: &Path) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(1).map(PathBuf::from));
@@ -68,7 +68,7 @@ fn p1_p22_p28_a_job_on_an_overlay_is_a_job_like_any_other() {
     shop.sandbox.write(dir.join("file"), "ruined\n");
     let _ = shop.way(["ws", "restore", saved["id"].as_str().unwrap(), "--into", id]).ok();
     assert_eq!(tree(&shop, dir), content);
-    // Unmounted, as after a restart of the machine, it is mounted again by whoever needs it.
+    // After a restart of the machine it is unmounted; the next command that needs it mounts it again.
     assert!(Command::new("umount").arg(dir).status().unwrap().success());
     assert!(!dir.join("new").exists());
     let refused = shop.way(["ws", "rm", id]).fails(7);
@@ -77,7 +77,7 @@ fn p1_p22_p28_a_job_on_an_overlay_is_a_job_like_any_other() {
     let delivered = shop.way(["job", "deliver", id, "--commit", "Two", "--json"]).data();
     let there = shop.sandbox.git(&shop.remote, ["show", &format!("waypost/{id}:file")]);
     assert_eq!(there, "one\ntwo\n", "{delivered}");
-    // What was changed lies above the template, which is as it was.
+    // The changes are in the upper layer; the template is unchanged.
     let other = shop.job(&["--strategy", "overlay", "--cleanup"], "cat file");
     assert_eq!((&other["output"], &other["warnings"]), (&json!("one"), &json!([])), "{other}");
     let _ = shop.way(["ws", "rm", id]).ok();
@@ -106,7 +106,7 @@ fn p26_p27_an_overlay_whose_job_was_killed_is_kept_and_goes_without_loss() {
     assert_eq!(fs::read_to_string(new).unwrap(), "work\n");
 }
 
-/// A small disk, which goes with the test.
+/// A small disk that is unmounted when the test ends.
 fn small_disk(shop: &Shop) -> Option<(PathBuf, Unmounted)> {
     let dir = shop.sandbox.dir("small");
     let mut mount = Command::new("mount");
@@ -130,30 +130,30 @@ fn p16_a_job_that_fills_the_disk_harms_neither_the_store_nor_any_other_workspace
     let _ = shop.way(["config", "set", "--user", "workspaces.path", small.to_str().unwrap()]).ok();
     let near = shop.job(&[], "echo near > new; git add new");
     assert!(path(&near["workspace_dir"]).starts_with(&small), "{near}");
-    // It prints as well, and there is no room for that either.
+    // The job also prints, and there is no space for its log either.
     let script = "echo before; until grep -q before ../../jobs/$WAYPOST_JOB/output.log; do :; done; \
         head -c 100000000 /dev/zero > big && exit 0; echo full; yes | head -c 3000000; exit 9";
     let full = shop.job(&[], script);
     assert_eq!((&full["status"], &full["exit_code"]), (&json!("failed"), &json!(9)), "{full}");
     assert!(shop.way(["job", "logs", full["id"].as_str().unwrap()]).ok().stdout.starts_with("before\n"));
-    // Nothing can be made while there is no room, and nothing of the attempt is left.
+    // Without space no workspace can be made, and the attempt leaves nothing.
     let next = shop.job(&[], "true");
     assert_eq!(next["status"], "failed", "{next}");
     assert!(next["error"].as_str().unwrap().contains("No space left"), "{next}");
     assert!(!small.join(next["id"].as_str().unwrap()).exists());
     let known: Vec<_> = shop.workspaces().iter().map(|one| one["job_id"].clone()).collect();
     assert_eq!(known, [&full["id"], &near["id"], &other["id"]].map(Value::clone));
-    // Everybody else's is as it was.
+    // The other workspaces are unchanged.
     assert_eq!(tree(&shop, path(&other["workspace_dir"])), content);
     assert_eq!(fs::read_to_string(path(&near["workspace_dir"]).join("new")).unwrap(), "near\n");
     assert_eq!(state_of(&shop), before);
     let _ = shop.way(["db", "check"]).ok();
-    // There is no room to look for work in it, so it stays; but whoever wants it gone gets room.
+    // Without space the check for work fails, so the workspace stays; `--discard` removes it anyway.
     let stays = shop.way(["ws", "rm", full["id"].as_str().unwrap()]).fails(8);
     assert!(stays.stderr.contains("No space left") && path(&full["workspace_dir"]).join("big").exists());
     let _ = shop.way(["ws", "rm", full["id"].as_str().unwrap(), "--discard"]).ok();
     assert_eq!(shop.job(&[], "cat file")["output"], "one");
-    // A job that may take less than there is is ended before.
+    // A job with a limit below the free space is ended before the disk is full.
     let limited = shop.job(&["--size-limit", "1MB"], "head -c 2000000 /dev/zero > big; exec sleep 600");
     assert!(limited["error"].as_str().unwrap().contains("the limit is 1.0 MB"), "{limited}");
 }

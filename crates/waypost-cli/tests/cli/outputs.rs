@@ -331,7 +331,7 @@ fn colours_are_only_for_terminals_or_on_demand() {
 }
 
 #[test]
-fn what_a_terminal_would_obey_is_shown_and_not_sent() {
+fn control_characters_are_escaped_on_a_terminal() {
     let sandbox = sandbox();
     let hostile = "evil\u{1b}[2J\u{202e}\u{7}\nx";
     let repo = sandbox.git_repo(hostile);

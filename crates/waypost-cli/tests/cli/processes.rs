@@ -137,7 +137,7 @@ fn readers_and_writers_never_fail_each_other() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_stranger_who_writes_without_the_gate_fails_nobody() {
+fn a_foreign_writer_that_ignores_the_gate_fails_no_command() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["status"]).ok();

@@ -128,7 +128,7 @@ fn nothing_is_lost_in_many_quick_races_with_git() {
 }
 
 #[test]
-fn a_lock_that_git_left_behind_stops_nobody() {
+fn a_stale_lock_of_git_stops_no_command() {
     let sandbox = sandbox();
     let repo = repository(&sandbox, "repo");
     let lock = repo.join(".git/index.lock");

@@ -21,7 +21,7 @@ fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A project, cloned by somebody who contributes and plans elsewhere: the upstream, the fork and the planning.
+/// A project, cloned by a contributor who plans elsewhere. Returns the upstream, the fork and the planning.
 pub(crate) fn contributor(sandbox: &Sandbox) -> (PathBuf, PathBuf, PathBuf) {
     let upstream = with_issue(sandbox, "upstream", r#"{"id":"up-1","title":"Theirs"}"#);
     sandbox.git(&upstream, ["add", "."]);
@@ -75,7 +75,7 @@ fn b4_b5_b27_three_repositories_are_one_list_and_each_write_goes_home() {
 }
 
 #[test]
-fn b13_b17_what_waits_for_another_repository_follows_its_state() {
+fn b13_b17_an_issue_blocked_by_another_repository_follows_its_state() {
     let sandbox = sandbox();
     let one = with_issue(
         &sandbox,
@@ -321,12 +321,12 @@ fn proposing_withdrawing_and_moving_may_be_killed_at_any_moment() {
             let before = all();
             let place = format!("round {round}, {args:?} after {random:?}");
             killed[number] += usize::from(kill(&sandbox, repo, args, random, || all() != before));
-            // It is somewhere, whole, and to everybody it is one issue.
+            // The issue is complete in one of the ledgers, and a list shows it once.
             let listed = sandbox.way(repo, ["list", "--all", "--json"]).data();
             let titles: Vec<_> = listed.as_array().unwrap().iter().filter(|issue| issue["id"] == *mine).collect();
             assert!(titles.len() == 1 && titles[0]["description"] == "with words", "{place}: {listed}");
             let again = sandbox.way(repo, args.iter());
-            // What it had done already, it says it has not to do.
+            // A retry reports steps that are already done.
             assert!([0, 4, 6].contains(&again.code), "{place}: {again:?}");
             match expected {
                 Some(expected) => assert_eq!(&all(), expected, "{place}"),
@@ -417,7 +417,7 @@ fn b25_b26_sync_notices_what_became_of_a_proposal() {
     assert!(again.code == 0 && !again.stderr.contains("was accepted"), "{again:?}");
 }
 
-/// Lets somebody who does not know of `way` take a line out of a ledger, and commit that.
+/// Removes a line from a ledger and commits, as a person who does not use `way` would.
 fn take_out(sandbox: &Sandbox, repo: &Path, id: &str) {
     let left: Vec<String> = lines(&repo.join(LEDGER)).into_iter().filter(|line| !line.contains(id)).collect();
     sandbox.write(repo.join(LEDGER), format!("{}\n", left.join("\n")));
@@ -620,5 +620,5 @@ fn b21_a_fork_is_noticed_on_a_terminal_and_nowhere_else() {
     let again = sandbox.git_repo("again");
     sandbox.git(&again, ["remote", "add", "upstream", "https://example.org/team/p"]);
     let _ = sandbox.way(&again, ["init"]).ok();
-    assert!(again.join(".waypost/config.toml").exists(), "without a terminal nobody is asked");
+    assert!(again.join(".waypost/config.toml").exists(), "without a terminal there is no prompt");
 }

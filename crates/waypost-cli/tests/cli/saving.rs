@@ -110,7 +110,7 @@ fn p27_a_workspace_in_the_middle_of_a_merge_is_saved_with_its_conflicts() {
 }
 
 #[test]
-fn p27_what_nothing_can_save_is_not_removed_by_force() {
+fn p27_a_workspace_that_cannot_be_saved_is_not_removed_by_force() {
     let shop = Shop::new();
     for strategy in ["clone", "worktree"] {
         let (id, workspace) = made(&shop, strategy);

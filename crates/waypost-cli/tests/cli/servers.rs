@@ -218,7 +218,7 @@ fn events_and_messages_of_another_machine_are_heard_of() {
 
 #[test]
 fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
-    // The system takes connections for whoever listens.
+    // The kernel accepts connections on behalf of a listening process.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let way = machine(&format!("postgres://me@{}/way", silent.local_addr().unwrap()));
     let since = Instant::now();

@@ -1,4 +1,4 @@
-//! What coding agents are told about Waypost, and what stays as it was.
+//! `way setup`: instructions, tools and hooks for coding agents, beside the user's own settings.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -176,7 +176,7 @@ fn each_agent_gets_what_it_reads() {
 }
 
 #[test]
-fn what_is_missing_or_outdated_is_said_and_put_in_order() {
+fn missing_and_outdated_files_are_reported_and_repaired() {
     let (sandbox, repo) = repository();
     let check = || {
         let run = sandbox.way(&repo, ["setup", "claude-code", "--check", "--json"]);
@@ -201,7 +201,7 @@ fn what_is_missing_or_outdated_is_said_and_put_in_order() {
     assert_eq!(check(), (4, json!(["outdated", "outdated", "outdated"])));
     let _ = sandbox.way(&repo, ["setup", "claude-code", "--json"]).data();
     assert_eq!(files(&repo), whole);
-    // What somebody made of it is theirs: another path, more arguments, more hooks beside ours.
+    // The user's changes count as up to date: another path, more arguments, more hooks beside ours.
     edit(".mcp.json", "\"way\"", "\"/usr/local/bin/way\"");
     edit(".mcp.json", "\"mcp\"", "\"mcp\", \"--agent\", \"me\"");
     edit(".claude/settings.json", "\"type\": \"command\",", "\"timeout\": 5, \"type\": \"command\",");
@@ -271,7 +271,7 @@ fn links_are_followed_inside_the_repository_and_not_out_of_it() {
 }
 
 #[test]
-fn what_would_be_written_can_be_read_first() {
+fn print_shows_the_files_without_writing_them() {
     let (sandbox, repo) = repository();
     let before = files(&repo);
     let printed = sandbox.way(&repo, ["setup", "codex", "--print"]).ok().stdout;
@@ -330,7 +330,7 @@ fn hooks_name_the_session_prime_it_and_keep_its_leases() {
     assert!(context.starts_with("You are claude-code-1a2b3c4d."), "{context}");
     assert!(context.ends_with("Pass it to every command as --agent, and to every tool as agent.\n"), "{context}");
     assert!(context.contains("## Next tasks"), "{context}");
-    assert_eq!(team.data("agent list"), json!([]), "looking makes nobody known");
+    assert_eq!(team.data("agent list"), json!([]), "reading registers no agent");
     assert_eq!(hook(&team, "compact --for claude-code", &session).ok().stdout, "", "it holds nothing");
 
     let claimed = team.data("task claim a --agent claude-code-1a2b3c4d");
@@ -375,7 +375,7 @@ fn commands_of_a_session_know_its_name_where_the_agent_lets_them() {
 }
 
 #[test]
-fn a_hook_never_stops_anybodys_work() {
+fn a_hook_never_stops_the_agent() {
     let (sandbox, repo) = repository();
     let outside = sandbox.dir("outside");
     for moment in ["start", "compact", "stop", "something-new"] {

@@ -108,7 +108,7 @@ fn a9_other_stores_are_left_alone() {
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["--global", "db", "probe"]).ok();
     let old = sandbox.dir("home/.agentos");
-    sandbox.write(old.join("issue_workflow.db"), "somebody else's database");
+    sandbox.write(old.join("issue_workflow.db"), "a database of another program");
     let before = (fingerprint(&sandbox.path("home/.waypost")), fingerprint(&old));
     for command in [vec!["status"], vec!["db", "probe"], vec!["init"], vec!["db", "vacuum"], vec!["doctor", "--fix"]] {
         let _ = sandbox.way(&repo, &command).ok();

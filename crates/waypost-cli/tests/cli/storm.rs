@@ -154,7 +154,7 @@ impl Storm {
     }
 
     /// Checks what the store remembers: each task was begun when those it waits for were completed, and completed once,
-    /// by whoever held it last. Returns how many each agent completed.
+    /// by its last holder. Returns how many each agent completed.
     fn check(&self, graph: &Graph) -> BTreeMap<String, u32> {
         let shown = self.way(&["workflow", "show", "storm", "--json"]).data();
         assert_eq!(shown["status"], "completed");
@@ -181,10 +181,10 @@ impl Storm {
                     assert!(unmet.is_empty(), "t{task} was begun before {unmet:?} were completed");
                 }
                 "task.checkpointed" => {
-                    assert_eq!(last_claim[&task], by(), "a note by somebody who does not hold it");
+                    assert_eq!(last_claim[&task], by(), "a note by an agent that does not hold it");
                 }
                 "task.completed" => {
-                    assert_eq!(last_claim[&task], by(), "finished by somebody who does not hold it");
+                    assert_eq!(last_claim[&task], by(), "finished by an agent that does not hold it");
                     assert!(completed.insert(task), "t{task} was finished twice");
                     *shares.entry(by().1.to_owned()).or_default() += 1;
                 }
@@ -209,7 +209,7 @@ impl Storm {
         let wrong: Vec<_> = seen.iter().flat_map(|seen| &seen.wrong).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
         let killed: u32 = seen.iter().map(|seen| seen.killed).sum();
-        assert!(killed > 0, "nobody was met");
+        assert!(killed > 0, "no worker was killed");
         let time = start.elapsed();
         let shares = self.check(graph);
         let longest = seen.iter().map(|seen| seen.longest).max().unwrap_or_default();

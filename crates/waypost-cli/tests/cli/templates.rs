@@ -129,7 +129,7 @@ fn files_of_the_repository_count_before_those_of_the_user_and_the_store() {
 }
 
 #[test]
-fn a_bad_file_harms_nobody() {
+fn a_bad_file_does_not_hide_the_good_ones() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let tracked = sandbox.dir("repo/.waypost/templates");

@@ -49,7 +49,7 @@ fn a11_a_workflow_that_is_larger_than_a_request_moves_to_a_server() {
     assert_eq!(names(&moved["moved"]), ["large"]);
     let tasks = server.way(&["task", "list", "--workflow", "large", "--limit", "1000", "--json"]).data();
     assert_eq!((tasks.as_array().unwrap().len(), tasks[0]["description"].as_str()), (120, Some(text.as_str())));
-    // Whoever does not own the server sends no more than anybody else.
+    // The higher limit applies to the owner's token only.
     let agent = server.token(&["--agent", "a"]);
     let refused = server.ask("POST", "/api/v1/op/take_workflow").by(&agent).json(&serde_json::json!({ "x": plan }));
     let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| refused.send().status));
@@ -92,7 +92,7 @@ fn a11_a_dry_run_lists_a_run_moves_a_second_run_moves_none_and_the_source_is_kep
     assert_eq!(here.write(claim("release/test")).unwrap_err().kind().exit_code(), 4);
 
     let status = sandbox.way(&repo, ["status", "--json"]).data();
-    assert_eq!(status["workflows"], serde_json::json!([]), "what is elsewhere needs nobody here");
+    assert_eq!(status["workflows"], serde_json::json!([]), "a moved workflow is not listed here");
     let ended = sandbox.way(&repo, ["db", "move", "--to", "global", "--delete-source", "--json"]).data();
     assert_eq!((names(&ended["moved"]).len(), &ended["ended"]), (0, &2.into()));
     let status = sandbox.way(&repo, ["status", "--json"]).data();
@@ -104,7 +104,7 @@ fn a11_a_dry_run_lists_a_run_moves_a_second_run_moves_none_and_the_source_is_kep
 }
 
 #[test]
-fn what_somebody_works_on_stays_where_it_is() {
+fn a_workflow_with_a_held_task_is_not_moved() {
     let sandbox = sandbox();
     let repo = prepared(&sandbox);
     let mut builder = session(&sandbox, &repo, "builder", START, false);

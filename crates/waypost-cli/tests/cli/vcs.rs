@@ -103,7 +103,7 @@ fn an_hg_share_is_removed_when_nothing_would_be_lost() {
 }
 
 #[test]
-fn what_a_mercurial_repository_configures_is_not_run() {
+fn programs_configured_by_a_mercurial_repository_are_not_run() {
     let sandbox = sandbox();
     let Some(repo) = sandbox.hg_repo("repo") else { return };
     let canary = sandbox.path("canary");

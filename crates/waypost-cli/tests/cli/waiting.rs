@@ -48,7 +48,7 @@ fn ended(child: Child, since: Instant) -> Run {
 }
 
 #[test]
-fn whoever_waits_for_a_workflow_hears_of_its_end_at_once() {
+fn waiting_for_a_workflow_ends_as_soon_as_it_ends() {
     let team = Team::with("a: one\n");
     let _ = team.data("task claim --agent ann");
     let mut waiters = [waiting(&team, "workflow wait w --timeout 10m"), waiting(&team, "task wait a")];
@@ -61,7 +61,7 @@ fn whoever_waits_for_a_workflow_hears_of_its_end_at_once() {
 }
 
 #[test]
-fn whoever_waits_for_work_gets_it_and_only_one_does() {
+fn exactly_one_of_several_waiting_agents_gets_a_new_task() {
     let team = Team::with("a: one\nb: two\n  needs: a\n");
     let _ = team.data("task claim a --agent ann");
     let mut waiters: Vec<Child> = (0..3)
@@ -113,7 +113,7 @@ fn waiting_ends_when_its_time_is_up_with_6() {
 }
 
 #[test]
-fn time_alone_ends_a_wait_although_nobody_writes() {
+fn a_wait_ends_when_a_delay_elapses_without_any_write() {
     let team = Team::with("a: one\n  backoff: 1200ms\n");
     let real = |line: &str| {
         let mut command = team.command(&format!("{line} --json"));
@@ -133,12 +133,12 @@ fn time_alone_ends_a_wait_although_nobody_writes() {
 fn an_interrupt_ends_a_wait_at_once() {
     let team = Team::with("a: one\n");
     for line in
-        ["workflow wait w", "task wait a", "task claim nobody --wait", "task claim --agent x --workflow w --wait"]
+        ["workflow wait w", "task wait a", "task claim unknown --wait", "task claim --agent x --workflow w --wait"]
     {
         let _ = team.way("task claim a --agent ann");
         let mut child = waiting(&team, line);
-        if line.contains("nobody") {
-            assert_eq!(ended(child, Instant::now()).code, 3, "what is not there is not waited for");
+        if line.contains("unknown") {
+            assert_eq!(ended(child, Instant::now()).code, 3, "an unknown task is an error at once");
             continue;
         }
         until_it_waits(&mut child);

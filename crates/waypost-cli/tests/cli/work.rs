@@ -255,15 +255,15 @@ fn c10_whatever_a_former_holder_writes_is_refused_with_5() {
     };
     all_are_refused("");
     assert_eq!(team.data("task claim --agent ann")["lease"]["epoch"], 1);
-    // The lease ended, and nobody has it.
+    // The lease expired, and no agent holds the task.
     team.pass(600);
     all_are_refused("--epoch 1");
     all_are_refused("");
-    // Somebody else has it.
+    // Another agent holds it.
     assert_eq!(team.data("task claim --agent bob")["lease"]["epoch"], 2);
     all_are_refused("--epoch 1");
     all_are_refused("");
-    // It is one's own again, but another one.
+    // The first agent holds it again, under a new lease.
     let _ = team.data("task release a --agent bob");
     assert_eq!(team.data("task claim --agent ann")["lease"]["epoch"], 3);
     all_are_refused("--epoch 1");
@@ -327,7 +327,7 @@ fn attempts_pause_for_longer_each_time_and_end() {
 }
 
 #[test]
-fn a_question_waits_for_a_person_and_survives_whoever_asked() {
+fn a_question_waits_for_a_person_and_survives_the_agent_that_asked() {
     let team = Team::with("a: one\n");
     let _ = team.data("task claim --agent ann");
     let _ = team.data("task checkpoint a --agent ann --summary 'read everything'");
@@ -347,7 +347,7 @@ fn a_question_waits_for_a_person_and_survives_whoever_asked() {
 }
 
 #[test]
-fn what_asks_for_evidence_is_not_done_without() {
+fn a_task_that_requires_evidence_cannot_be_completed_without_it() {
     let team = Team::with("a: one\n  evidence: yes\n");
     let _ = team.data("task claim --agent ann");
     let error = team.refused(2, "task done a --agent ann --outcome x");
@@ -378,7 +378,7 @@ fn a_key_gives_the_same_answer_and_one_effect() {
 }
 
 #[test]
-fn a_key_of_somebody_else_does_not_give_its_answer_away() {
+fn a_key_of_another_agent_does_not_reveal_its_answer() {
     let team = Team::new();
     let create = |agent: &str| format!("workflow create w --agent {agent} --key k1");
     assert_eq!(team.data(&create("ann")), team.data(&create("ann")));
@@ -387,7 +387,7 @@ fn a_key_of_somebody_else_does_not_give_its_answer_away() {
 }
 
 #[test]
-fn a_cancelled_workflow_tells_whoever_works_on_it() {
+fn a_cancelled_workflow_notifies_the_holders_of_its_tasks() {
     let team = Team::with("a: one\nb: two\n");
     let _ = team.data("task claim a --agent ann");
     let cancelled = team.data("workflow cancel w --reason 'another way was found'");
@@ -462,7 +462,7 @@ fn a_workflow_over_several_repositories_needs_a_store_that_they_share() {
 }
 
 #[test]
-fn what_others_write_is_shown_and_not_obeyed() {
+fn control_characters_in_stored_text_are_escaped() {
     let team = Team::new();
     let evil = "x\u{1b}[2J\u{202e}\u{7}y";
     let plan = json!({ "summary": evil, "tasks": [
@@ -543,7 +543,7 @@ fn a_finished_task_closes_its_issue_also_if_the_crash_was_in_between() {
     assert!(ledger().contains(r#""close_reason":"later""#), "{}", ledger());
     assert_eq!(team.data(&format!("show {second}"))["status"], "closed");
 
-    // What cannot be closed is said by whoever finishes it, and by nobody else.
+    // Only the command that finishes the task warns that its issue could not be closed.
     let _ = team.data("task claim c --agent ann");
     let run = team.way("task done c --agent ann --outcome x");
     assert_eq!(run.code, 0);

@@ -42,7 +42,7 @@ fn a_worker_runs_every_task_once_in_order_and_ends_when_nothing_is_left() {
     let places: std::collections::BTreeSet<_> =
         jobs.as_array().unwrap().iter().map(|job| job["workspace_dir"].to_string()).collect();
     assert_eq!(places.len(), 8);
-    // What was said from the workspaces is said of this repository, which is where it was.
+    // Records written from the workspaces name this repository.
     let known = shop.way(["repo", "list", "--json"]).data();
     assert_eq!(known.as_array().unwrap().len(), 1, "{known}");
     assert_eq!(known[0]["path"].as_str().unwrap(), shop.repo.to_str().unwrap());
@@ -148,7 +148,7 @@ fn p21_workers_on_two_machines_share_one_queue_and_a_job_runs_where_it_is_told_t
     for job in jobs.as_array().unwrap() {
         assert_eq!(job["output"].as_str().unwrap().lines().next(), Some("one"), "{job}");
     }
-    // A job for the other machine waits until somebody there takes it; what it said arrives here.
+    // A job for the other machine waits until a worker there takes it; its output arrives here.
     let _ = there(&["job", "start", "--strategy", "in-place", "--", "true"]);
     let machine = std::fs::read_to_string(shop.sandbox.path("other-home/machine")).unwrap();
     let job = here(&["job", "start", "--on", machine.trim(), "--json", "--", "sh", "-c", "pwd"]).data();

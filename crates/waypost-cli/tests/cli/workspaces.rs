@@ -56,7 +56,7 @@ fn p14_a_workspace_is_found_from_its_job_and_a_job_from_a_path() {
 }
 
 #[test]
-fn p15_what_is_measured_is_what_du_says() {
+fn p15_the_size_of_a_workspace_agrees_with_du() {
     let shop = Shop::new();
     let job = shop.job(&[], "head -c 3000000 /dev/urandom > big; mkdir d; for i in 1 2 3 4 5; do echo $i > d/$i; done");
     let measured = shop.way(["ws", "du", "--json"]).data();
@@ -83,7 +83,7 @@ fn p16_beyond_the_limit_of_all_workspaces_no_job_starts_or_the_oldest_safe_ones_
 }
 
 #[test]
-fn p17_p18_what_a_rehearsal_names_is_what_goes_and_what_is_used_or_has_work_stays() {
+fn p17_p18_cleaning_removes_what_its_dry_run_lists_and_keeps_workspaces_in_use_or_with_work() {
     let shop = Shop::new();
     let clean = shop.job(&[], "true");
     let dirty = shop.job(&[], "echo work > new");
@@ -100,7 +100,7 @@ fn p17_p18_what_a_rehearsal_names_is_what_goes_and_what_is_used_or_has_work_stay
         let all = report["verdicts"].as_array().unwrap().iter().filter(|verdict| verdict["goes"] == true);
         all.map(|verdict| verdict["workspace"]["job_id"].as_str().unwrap().to_owned()).collect()
     };
-    // Seven days are what counts if nobody says otherwise.
+    // The default is seven days.
     let young = shop.way(["ws", "gc", "--json"]).data();
     assert_eq!(goes(&young), Vec::<String>::new());
     let rehearsed = later(&["ws", "clean", "--dry-run", "--json"]);
@@ -148,7 +148,7 @@ fn p19_p20_a_warm_workspace_is_taken_and_has_no_file_of_the_job_before() {
 }
 
 #[test]
-fn p22_p27_what_would_be_lost_is_saved_first_and_comes_back_whole() {
+fn p22_p27_unsaved_work_is_saved_before_removal_and_restored_completely() {
     let shop = Shop::new();
     let job = shop.job(&[], "echo two >> file; echo new > new; mkdir d; echo deep > d/deep; git add file");
     let id = job["id"].as_str().unwrap();
@@ -210,7 +210,7 @@ fn where_nothing_was_committed_yet_nothing_is_saved_or_waits_and_that_is_no_erro
             assert!(run.stderr.contains("there is no snapshot ws_a-1"), "{args:?}: {}", run.whole());
         }
     }
-    // Jj has commits that its git does not stand on, so nobody is told to make one.
+    // Jj has commits although git's HEAD is unborn, so the hint names the jj strategy instead of a first commit.
     if let Some(repo) = repos.get(1) {
         let run = shop.sandbox.way(repo, ["ws", "warm", "1"]).fails(3);
         assert!(run.stderr.contains("HEAD is on no commit") && run.stderr.contains("strategy jj"), "{}", run.whole());
@@ -256,7 +256,7 @@ fn p28_p31_work_is_delivered_to_the_real_remote_and_its_arrival_is_noticed() {
     // Pushed, so nothing is lost with it.
     let _ = shop.way(["ws", "rm", id]).ok();
 
-    // Somebody else moved the branch: an error, and the branch stays theirs.
+    // Another user moved the branch: the delivery fails, and the branch stays as it is.
     let job = shop.job(&["--branch", "topic"], "echo mine >> file");
     shop.sandbox.git(&shop.remote, ["branch", "topic", &branch]);
     let theirs = shop.sandbox.git(&shop.remote, ["rev-parse", "topic"]);
@@ -303,7 +303,7 @@ fn p29_a_secret_in_an_address_is_nowhere_but_in_the_users_own_configuration() {
 }
 
 #[test]
-fn t18_what_a_job_wrote_into_its_repository_never_runs_by_our_doing() {
+fn t18_way_never_runs_programs_that_a_job_wrote_into_its_repository() {
     let shop = Shop::new();
     let canary = shop.sandbox.path("canary");
     let script = format!(
@@ -360,7 +360,7 @@ fn every_strategy_gives_a_job_a_tree_of_its_own_that_goes_without_loss() {
 }
 
 #[test]
-fn a_workspace_that_somebody_took_away_is_lost_and_said_to_be() {
+fn a_workspace_whose_directory_was_moved_away_is_reported_as_lost() {
     let shop = Shop::new();
     let job = shop.job(&[], "true");
     fs::rename(path(&job["workspace_dir"]).parent().unwrap(), shop.sandbox.path("taken")).unwrap();

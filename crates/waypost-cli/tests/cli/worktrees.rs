@@ -114,7 +114,7 @@ fn g4_filtering_by_worktree_gives_its_part_and_an_unknown_one_is_an_error() {
         assert!(status["events"].as_array().unwrap().iter().all(|event| event["worktree_id"] == *id));
         let _ = sandbox.way(&repo, ["worktree", "list", "--worktree", wanted]).ok();
     }
-    for unknown in ["wt_000000000000", "nobody", "wt_", ""] {
+    for unknown in ["wt_000000000000", "unknown", "wt_", ""] {
         let run = sandbox.way(&repo, ["status", "--json", "--worktree", unknown]).fails(3);
         assert_eq!(run.error()["code"], "not_found");
     }
@@ -138,7 +138,7 @@ fn g5_every_record_says_where_it_came_from() {
 }
 
 #[test]
-fn g6_what_a_worktree_writes_the_main_one_reads() {
+fn g6_the_main_worktree_reads_records_of_a_linked_worktree() {
     let sandbox = sandbox();
     let (repo, ours, _) = three(&sandbox);
     let before = sandbox.way(&repo, ["status", "--json"]).data()["store"]["events"].as_u64().unwrap();
@@ -148,7 +148,7 @@ fn g6_what_a_worktree_writes_the_main_one_reads() {
 }
 
 #[test]
-fn g7_worktrees_work_whoever_made_them() {
+fn g7_worktrees_made_by_way_and_by_git_both_work() {
     let sandbox = sandbox();
     let (repo, ours, theirs) = three(&sandbox);
     let link = ours.join(".waypost/state.db");

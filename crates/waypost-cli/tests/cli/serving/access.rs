@@ -1,4 +1,4 @@
-//! Who is let in, and how far. The numbers are those of the table of threats.
+//! Authentication and permissions. The numbers are those of the table of threats.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ use crate::jobs::until;
 use crate::ledger::LEDGER;
 use crate::transfers::is_being_written;
 
-/// What is answered without a token.
+/// Addresses that need no token.
 const OPEN: &[&str] = &["/healthz", "/readyz", "/login"];
 
 /// Returns all addresses that the server says it has, with something for every argument.
@@ -89,7 +89,7 @@ fn t1_t2_t3_t5_no_address_answers_pages_of_others() {
             }
         }
     }
-    // A browser asks first whether it may; nobody says that it may.
+    // A browser sends a preflight request; the server permits nothing.
     let preflight = server.ask("OPTIONS", "/api/v1/tasks").with("Access-Control-Request-Method", "POST").send();
     assert_eq!(preflight.status, 405);
     assert!(!preflight.headers.keys().any(|name| name.starts_with("access-control-")), "{preflight:?}");
@@ -232,7 +232,7 @@ fn t9_t11_secrets_are_kept_as_hashes_in_files_of_ours() {
 #[test]
 fn t9_the_socket_is_for_processes_of_the_same_user() {
     let server = Server::start(&[]);
-    // Whoever got a way around the file's mode is still asked who it is.
+    // The server checks the user of a connection even if the socket's mode would let it in.
     server.sandbox.give_away(&server.sandbox.path("home"));
     std::fs::set_permissions(server.socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
     if rustix::process::geteuid().is_root() {
@@ -291,7 +291,7 @@ fn t11_wrong_tokens_are_looked_at_for_a_while_only() {
         .collect();
     assert_eq!(statuses.pop(), Some(429));
     assert_eq!(statuses[0], 401);
-    assert_eq!(server.get("/api/v1/status").status, 200, "whoever has a token is not kept out by others");
+    assert_eq!(server.get("/api/v1/status").status, 200, "wrong tokens of others do not lock out a valid token");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the server says of itself, and how its answers look.
+//! The server's description of its API, and the form of its answers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -86,7 +86,7 @@ fn nothing_that_the_description_allows_brings_it_down_or_is_answered_otherwise()
         .args(["run", &format!("{}/openapi.json", server.url())])
         .args(["--header", &format!("Authorization: Bearer {}", server.token)])
         .args(["--max-examples", EXAMPLES, "--phases", "coverage,fuzzing", "--checks", checks, "--workers", "2"])
-        // What has no end, what needs a code, and what would run commands drawn at random.
+        // Excluded: endless streams, logins that need a code, and jobs that would run random commands.
         .args(["--exclude-operation-id", "create_job", "--exclude-path-regex", "/stream|/wait|/login"])
         .args(["--seed", "1"])
         .output()
@@ -115,7 +115,7 @@ fn a_list_is_an_array_and_says_how_it_goes_on() {
 }
 
 #[test]
-fn what_did_not_change_is_not_sent_again() {
+fn an_unchanged_answer_is_not_sent_again() {
     let server = Server::start(&[]);
     server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
     server.post("/api/v1/issues", &json!({ "title": "one" })).data();
@@ -124,19 +124,19 @@ fn what_did_not_change_is_not_sent_again() {
         let again = || server.ask("GET", path).with("If-None-Match", &tag).send();
         let unchanged = again();
         assert_eq!((unchanged.status, unchanged.body.as_str()), (304, ""), "{path}");
-        // Another process, which the server knows nothing of.
-        let _ = server.way(&["task", "claim", "--agent", "somebody"]);
+        // Writes by another process, which the server does not see as requests.
+        let _ = server.way(&["task", "claim", "--agent", "other"]);
         let _ = server.way(&["workflow", "create", &format!("w{}", path.len())]);
         let _ = server.way(&["add", path]).ok();
         assert_eq!(again().status, 200, "{path}");
     }
     let (mine, theirs) =
         (server.get("/api/v1/status"), server.ask("GET", "/api/v1/status").with("Waypost-Agent", "x").send());
-    assert_ne!(mine.headers["etag"], theirs.headers["etag"], "an answer is for whoever asked");
+    assert_ne!(mine.headers["etag"], theirs.headers["etag"], "an ETag depends on the caller");
 }
 
 #[test]
-fn what_cannot_be_understood_is_said() {
+fn a_malformed_request_is_answered_with_its_error() {
     let server = Server::start(&[]);
     for (method, path, body, message) in [
         ("POST", "/api/v1/workflows", Some("{\"nam\": 1}"), "create_workflow has no argument"),
@@ -212,10 +212,10 @@ fn issues_have_the_same_verbs_as_the_commands() {
 }
 
 #[test]
-fn p30_what_is_counted_can_be_read_by_prometheus() {
+fn p30_metrics_can_be_read_by_prometheus() {
     let server = Server::start(&[]);
     server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
-    let _ = server.way(&["task", "claim", "--agent", "somebody"]).ok();
+    let _ = server.way(&["task", "claim", "--agent", "other"]).ok();
     server.get("/api/v1/wait?since=8&ms=20000").data();
     let page = server.get("/metrics");
     assert!(page.headers["content-type"].starts_with("text/plain"));
@@ -247,7 +247,11 @@ fn tools_of_agents_do_what_a_token_is_for() {
     let reader = server.token(&["--role", "read-only"]);
     let code = |result: &Value| result["structuredContent"]["error"]["code"].clone();
     assert_eq!(call(&reader, "status", json!({}))["isError"], false);
-    assert_eq!(code(&call(&reader, "issue", json!({ "do": "add", "title": "x" }))), "invalid", "it is nobody");
+    assert_eq!(
+        code(&call(&reader, "issue", json!({ "do": "add", "title": "x" }))),
+        "invalid",
+        "a read-only token names no agent"
+    );
     assert_eq!(code(&call(&reader, "next", json!({ "agent": "eve" }))), "refused");
     assert_eq!(code(&call(&bob, "next", json!({ "agent": "eve" }))), "refused");
     let claimed = call(&bob, "next", json!({}));

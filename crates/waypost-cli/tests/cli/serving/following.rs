@@ -10,7 +10,7 @@ use waypost_testkit::Run;
 use super::{Ask, Server, peak_kib, resident_kib};
 use crate::jobs::until;
 
-/// A stream of events that somebody reads.
+/// A stream of events, read by the test.
 pub(super) struct Stream(BufReader<TcpStream>);
 
 impl Stream {
@@ -64,7 +64,7 @@ fn probe(server: &Server, detail: u32) {
 }
 
 #[test]
-fn what_others_write_is_told_too() {
+fn a_stream_includes_events_of_other_processes() {
     let server = Server::start(&[]);
     let mut stream = Stream::open(server.ask("GET", "/api/v1/events?kind=workflow"));
     let _ = server.way(&["--quiet", "workflow", "create", "theirs"]).ok();
@@ -102,7 +102,7 @@ fn a_stream_goes_on_where_the_last_one_ended() {
 }
 
 #[test]
-fn t55_a_slow_reader_gets_every_event_and_holds_nobody_up() {
+fn t55_a_slow_reader_gets_every_event_and_delays_no_other_reader() {
     let server = Server::start(&[]);
     // It reads nothing, until everything has happened.
     let mut slow = Stream::open(server.ask("GET", "/api/v1/events?kind=store"));
@@ -196,7 +196,7 @@ fn a_remote_command_follows_events() {
 }
 
 #[test]
-fn t11_what_is_told_ends_with_the_token_that_it_is_told_to() {
+fn t11_a_stream_ends_when_its_token_expires_or_is_revoked() {
     let sandbox = crate::sandbox();
     let repo = sandbox.git_repo("repo");
     let mut command = sandbox.way_command(&repo);

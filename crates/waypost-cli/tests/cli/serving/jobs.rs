@@ -1,4 +1,4 @@
-//! Jobs over the server: isolated before they exist, and true after everything that can happen to it.
+//! Jobs over the server: each gets its workspace before it runs, and its record stays right whatever happens to the server.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -62,7 +62,7 @@ fn p34_p1_p3_p5_jobs_of_the_server_work_in_trees_of_their_own_and_survive_its_re
     assert_eq!(server.sandbox.git(&server.repo, ["status", "--porcelain"]), "");
     let log = server.get(&format!("/api/v1/jobs/{}/log", one["id"].as_str().unwrap()));
     assert!(log.json()["data"]["log"].as_str().unwrap().contains("/workspace"), "{}", log.body);
-    // What is known of them is the same after another server has taken over.
+    // Their records are the same after another server has taken over.
     server.restart();
     let shown = server.get(&format!("/api/v1/jobs/{}", one["id"].as_str().unwrap())).data();
     for field in ["work_dir", "workspace_dir", "context_dir", "input", "command", "log", "type"] {
@@ -148,7 +148,7 @@ fn an_issue_is_closed_with_its_task_when_that_is_finished_over_the_server() {
 }
 
 #[test]
-fn p34_what_a_job_prints_is_told_as_it_prints_it() {
+fn p34_the_output_of_a_job_is_streamed_as_it_is_printed() {
     let server = Server::with_commit();
     let script = |go: &Path| {
         let go = go.display();
@@ -173,7 +173,7 @@ fn p34_what_a_job_prints_is_told_as_it_prints_it() {
             rest.push_str(data["text"].as_str().unwrap());
         };
         assert_eq!((rest.as_str(), end), ("twö\n", (Some(9), json!({ "status": "completed" }))));
-        // Whoever was cut off goes on, and whoever comes late hears the same.
+        // A client resumes where it was cut off, and a late client gets the same text.
         let mut again = Stream::open(server.ask("GET", &format!("{path}/stream")).with("Last-Event-ID", "4"));
         assert_eq!(again.next().2, json!({ "from": 4, "text": "twö\n" }));
         assert_eq!(again.next().0, "end");
@@ -182,7 +182,7 @@ fn p34_what_a_job_prints_is_told_as_it_prints_it() {
     }
     let none = server.get("/api/v1/jobs/none/log/stream");
     assert_eq!(none.fails(404), "not_found");
-    // Whoever may only read may follow it, until that ends.
+    // A read-only token may follow the log until the token is revoked.
     let reader = server.way(&["token", "create", "--role", "read-only", "--json"]).data();
     let job = server.run(&json!({ "command": ["sh", "-c", "echo here; exec sleep 600"] }));
     let path = format!("/api/v1/jobs/{}", job["id"].as_str().unwrap());
@@ -229,7 +229,7 @@ fn fault_54_a_job_that_was_asked_for_when_the_server_was_killed_is_not_run_twice
     let body = json!({ "command": ["sh", "-c", format!("echo once >> {}", ran.display())] });
     let ask = |server: &Server| server.ask("POST", "/api/v1/jobs").with("Idempotency-Key", "k").json(&body).send();
     let jobs = |server: &Server| server.way(&["job", "list", "--json"]).data().as_array().unwrap().clone();
-    // It is written down, and whoever asked has not heard of it.
+    // The job is recorded, and the client has not received the answer.
     let unheard = server.ask("POST", "/api/v1/jobs").with("Idempotency-Key", "k").json(&body).open();
     until("it is written down", || !jobs(&server).is_empty());
     server.restart();
@@ -237,7 +237,7 @@ fn fault_54_a_job_that_was_asked_for_when_the_server_was_killed_is_not_run_twice
     let again = ask(&server);
     let all = jobs(&server);
     assert_eq!(all.len(), 1, "{all:?}");
-    // It runs, or it never will and that is said.
+    // The job runs, or it is reported as one that never will.
     if again.status == 200 {
         assert_eq!(again.data()["id"], all[0]["id"]);
         assert_eq!(server.end_of(&all[0])["status"], "completed");
@@ -251,7 +251,7 @@ fn fault_54_a_job_that_was_asked_for_when_the_server_was_killed_is_not_run_twice
 }
 
 #[test]
-fn fault_55_whoever_reads_a_log_too_slowly_is_told_what_is_gone_and_holds_nobody_up() {
+fn fault_55_a_slow_reader_of_a_log_is_told_what_is_missing_and_delays_no_other_reader() {
     let server = Server::with_commit_and(&["--config", "jobs.log_limit=64KB"]);
     let go = server.sandbox.path("go");
     let script = format!("echo first; until [ -e {} ]; do sleep 0.02; done; yes | head -c 12000000", go.display());

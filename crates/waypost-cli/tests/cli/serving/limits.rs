@@ -1,4 +1,4 @@
-//! What a client can cost.
+//! Limits on what a client can cost the server.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ fn t32_g21_requests_that_are_too_large_or_too_deep_are_refused() {
 }
 
 #[test]
-fn t32_those_who_say_nothing_do_not_keep_others_out() {
+fn t32_silent_connections_do_not_block_other_clients() {
     let server = Server::start(&[]);
     let silent: Vec<TcpStream> = (0..300)
         .map(|_| {
@@ -63,7 +63,7 @@ fn fault_54_a_client_that_goes_away_leaves_a_whole_write_or_none() {
     for workflow in found.as_array().unwrap().iter().filter(|one| one["name"] == "w") {
         assert_eq!(workflow["total"], 2, "{workflow}");
     }
-    assert_eq!(server.get("/api/v1/status").status, 200, "and nobody is kept waiting");
+    assert_eq!(server.get("/api/v1/status").status, 200, "other clients are served");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn two_hundred_agents_over_http_leave_nothing_behind() {
         until("they are gone", || server.get("/metrics").status == 200 && server.connections() == 0);
         sizes.push(resident_kib(&server.child));
     }
-    // What the allocator keeps for the next round levels off; what each of them left behind would not.
+    // Memory that the allocator keeps for reuse levels off; a leak per client would not.
     assert!(sizes[7] < sizes[1] + 6 * 200 * OF_EACH_KIB, "the server grows with those who leave: {sizes:?} KiB");
 }
 

@@ -1,4 +1,4 @@
-//! Many at once, and a server that is killed among them.
+//! Many clients at once, and a server that is killed while they write.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Server;
 
 #[test]
-fn what_was_acknowledged_is_there_after_the_server_was_killed() {
+fn acknowledged_writes_survive_a_killed_server() {
     let server = Server::start(&[]);
     let acknowledged = Mutex::new(Vec::new());
     let (count, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -59,7 +59,7 @@ fn what_was_acknowledged_is_there_after_the_server_was_killed() {
 }
 
 #[test]
-fn what_waits_becomes_one_transaction_and_each_task_has_one_holder() {
+fn waiting_writes_share_one_transaction_and_each_task_has_one_holder() {
     for server in [Server::start(&[]), Server::start(&["--db", &waypost_testkit::postgres_url()])] {
         check_claims(&server);
     }

@@ -1,4 +1,4 @@
-//! `way serve`: the same store over a wire, for those who may.
+//! `way serve`: the same store over a network, for callers with a token.
 
 mod access;
 mod conforming;
@@ -185,7 +185,7 @@ impl Ask<'_> {
         Reply::read(&answer)
     }
 
-    /// Sends it, and leaves the rest to whoever asked.
+    /// Sends the request and returns the open connection.
     fn open(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.server.host()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

@@ -1,4 +1,4 @@
-//! How a server begins and ends.
+//! Starting and stopping a server.
 
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -44,7 +44,7 @@ fn t10_a_socket_is_never_made_over_something_else() {
     let socket = server.socket();
     let run = server.sandbox.way(&server.repo, ["serve", "--port", "0"]).fails(4);
     assert!(run.stderr.contains("another server"), "{run:#?}");
-    // What a killed server left behind is replaced.
+    // The socket of a killed server is replaced.
     server.signal(Signal::KILL);
     let said = server.said.clone();
     let (file, symbolic) = (server.sandbox.path("file"), server.sandbox.path("link"));
@@ -85,7 +85,7 @@ fn a_server_that_is_told_to_end_does_what_it_has_begun() {
     let (mut told, mut waited) = (Vec::new(), Vec::new());
     stream.read_to_end(&mut told).unwrap();
     waiting.read_to_end(&mut waited).unwrap();
-    assert!(String::from_utf8_lossy(&waited).contains("\"last\""), "whoever waits is answered");
+    assert!(String::from_utf8_lossy(&waited).contains("\"last\""), "a waiting request is answered");
     let status = server.child.wait().unwrap();
     assert!(status.success(), "{status}");
     assert!(!server.socket().exists(), "it takes its socket along");

@@ -132,7 +132,7 @@ fn a_branch_that_is_behind_gets_the_ledger_and_no_other_file() {
 }
 
 #[test]
-fn what_was_undone_after_a_sync_stays_undone_although_the_branches_never_met() {
+fn a_change_undone_after_a_sync_stays_undone_although_the_branches_never_met() {
     let sandbox = sandbox();
     let repos = clones(&sandbox, &["one", "two"]);
     let [one, two] = repos.as_slice() else { panic!() };
@@ -144,7 +144,7 @@ fn what_was_undone_after_a_sync_stays_undone_although_the_branches_never_met() {
     sync(&sandbox, two);
     sync(&sandbox, one);
     assert!(ledger(one).contains("New title"));
-    // By its branch alone, nobody here ever touched the title.
+    // The branch alone contains no change of the title.
     let _ = sandbox.way(one, ["update", &id, "--title", "Old title"]).ok();
     sync(&sandbox, one);
     assert!(title(one, &id) == "Old title", "{}", ledger(one));
@@ -237,7 +237,7 @@ fn a_rehearsal_says_what_would_be_run_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_not_ours_to_decide_is_refused_and_nothing_changes() {
+fn a_sync_that_the_user_has_to_decide_is_refused_and_changes_nothing() {
     let sandbox = sandbox();
     let one = clones(&sandbox, &["one"]).remove(0);
     let id = add(&sandbox, &one, "Something");
@@ -370,7 +370,7 @@ fn a_remote_that_never_answers_is_given_up() {
     let sandbox = sandbox();
     let one = clones(&sandbox, &["one"]).remove(0);
     add(&sandbox, &one, "Something");
-    // It is connected to, and nobody ever reads.
+    // The connection is accepted, and never read from.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap();
     let before = (possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"]));
@@ -509,7 +509,7 @@ fn clones_that_sync_at_the_same_time_all_succeed() {
         check_ledger_is_clean(&sandbox, repo);
         assert_eq!(sandbox.git(repo, ["rev-parse", "HEAD"]), sandbox.git(&repos[0], ["rev-parse", "HEAD"]));
     }
-    assert_eq!(sandbox.git(&repos[0], ["rev-list", "--merges", "HEAD"]), "", "nobody had to merge");
+    assert_eq!(sandbox.git(&repos[0], ["rev-list", "--merges", "HEAD"]), "", "no merge commits");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn mercurial_clones_that_committed_apart_are_merged() {
 }
 
 #[test]
-fn what_mercurial_would_push_or_update_besides_the_ledger_is_refused() {
+fn a_sync_is_refused_if_mercurial_would_push_or_update_more_than_the_ledger() {
     let sandbox = sandbox();
     let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
     let [one, two] = repos.as_slice() else { panic!() };

@@ -75,7 +75,7 @@ const OF_GIT: &[(&str, &[&str])] = &[
     ("core.gitProxy", &["fetch", "git://localhost:1/x"]),
 ];
 
-/// Answers everybody who connects in the same way, until the test ends. Returns the address.
+/// Gives every client the same answer, until the test ends. Returns the address.
 fn serve(answer: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

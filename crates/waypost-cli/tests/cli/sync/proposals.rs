@@ -1,4 +1,4 @@
-//! What became of proposals to projects that are not under git.
+//! Proposals to projects that are not under git: accepted, rejected or dropped.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ fn lines(repo: &Path) -> Vec<String> {
     ledger(repo).lines().map(str::to_owned).collect()
 }
 
-/// Lets somebody who does not know of `way` take a line out of a ledger.
+/// Removes a line from a ledger, as a person who does not use `way` would.
 fn take_out(sandbox: &Sandbox, repo: &Path, id: &str) {
     let left: Vec<String> = lines(repo).into_iter().filter(|line| !line.contains(id)).collect();
     sandbox.write(repo.join(LEDGER), format!("{}\n", left.join("\n")));
@@ -71,7 +71,7 @@ fn check(sandbox: &Sandbox, upstream: &Path, project: &Path, way: &dyn Fn(&[&str
     decide(sandbox, upstream);
     let taken_out = sandbox.hg(upstream, ["identify", "--id"]);
     let decided = ledger(upstream);
-    // Somebody whose ledger still has it is merged later.
+    // A branch whose ledger still has the issue is merged later.
     sandbox.hg(upstream, ["update", "-q", before.trim()]);
     maintain(&["add", "Meanwhile"]);
     decide(sandbox, upstream);
