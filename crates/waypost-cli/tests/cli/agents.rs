@@ -15,7 +15,7 @@ use crate::sandbox;
 /// The moment at which tests begin.
 pub(crate) const START: &str = "2026-01-01T00:00:00Z";
 
-/// Opens the store in the name of an agent, for what a test needs and is not about.
+/// Opens the store as an agent, for the setup of a test.
 pub(crate) fn session(sandbox: &Sandbox, dir: &Path, agent: &str, clock: &str, is_global: bool) -> Session {
     let home = sandbox.path("home");
     let variables: Variables =
@@ -32,7 +32,7 @@ pub(crate) fn session(sandbox: &Sandbox, dir: &Path, agent: &str, clock: &str, i
     Session::open(Place::resolve(request).unwrap()).unwrap()
 }
 
-/// A workflow that has begun.
+/// A running workflow.
 pub(crate) fn workflow(name: &str, plan: &str) -> CreateWorkflow {
     CreateWorkflow {
         name: name.to_owned(),
@@ -72,7 +72,7 @@ fn names(run: Run) -> Vec<String> {
 fn c2_agents_register_and_are_found_by_role_capability_and_status() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
-    // The same in both modes: this is part of C6.
+    // The same in both scopes: this is part of C6.
     for scope in ["repo", "global"] {
         let way = |args: &[&str]| sandbox.way(&repo, [&["--scope", scope][..], args].concat());
         let builder = way(&[
@@ -99,7 +99,7 @@ fn c2_agents_register_and_are_found_by_role_capability_and_status() {
         let _ = way(&["agent", "register", "lead", "--role", "coordinator"]).ok();
         let again = way(&["agent", "register", "builder", "--runtime", "claude-code", "--json"]).data();
         assert_eq!(again["id"], id, "the same one");
-        assert_eq!(again["capabilities"], builder["capabilities"], "what is not said stays");
+        assert_eq!(again["capabilities"], builder["capabilities"], "fields that are not given stay");
         assert_eq!(names(way(&["agent", "list", "--json"])), ["builder", "lead"]);
         assert_eq!(names(way(&["agent", "list", "--role", "coordinator", "--json"])), ["lead"]);
         assert_eq!(names(way(&["agent", "list", "--capability", "rust", "--json"])), ["builder"]);
@@ -147,7 +147,7 @@ fn c2_roles_change_what_is_allowed() {
 }
 
 #[test]
-fn c3_an_agent_is_offline_exactly_after_its_timeout_and_its_leases_end() {
+fn c3_an_agent_is_offline_exactly_after_its_timeout_and_its_leases_expire() {
     let sandbox = sandbox();
     for (scope, is_global) in [("repo", false), ("global", true)] {
         let repo = sandbox.git_repo(scope);
@@ -164,26 +164,26 @@ fn c3_an_agent_is_offline_exactly_after_its_timeout_and_its_leases_end() {
         let events = way("2026-01-01T00:01:00Z", &["events", "--since", "0", "--json"]).data();
         let kinds: Vec<_> = events.as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect();
         assert!(kinds.ends_with(&["task.expired", "task.requeued", "agent.offline"]), "{kinds:?}");
-        // Another one goes on, under a higher epoch, and the first one cannot write any more.
+        // Another agent continues under a higher epoch, and the first one cannot write any more.
         let mut other = session(&sandbox, &repo, "other", "2026-01-01T00:01:01Z", is_global);
         assert!(other.write(claim("build")).unwrap().lease.epoch > epoch);
         let mut late = session(&sandbox, &repo, "builder", "2026-01-01T00:01:02Z", is_global);
         assert_eq!(late.write(finish("build")).unwrap_err().kind().exit_code(), 5);
-        assert_eq!(seen("2026-01-01T00:01:02Z")["status"], "offline", "a refused write is none");
+        assert_eq!(seen("2026-01-01T00:01:02Z")["status"], "offline", "a refused write is not a heartbeat");
         let _ = way("2026-01-01T00:01:03Z", &["--agent", "builder", "agent", "heartbeat"]).ok();
         assert_eq!(seen("2026-01-01T00:01:03Z")["status"], "online", "it is back");
     }
 }
 
 #[test]
-fn c3_signs_of_life_renew_what_is_held() {
+fn c3_heartbeats_renew_the_leases_of_an_agent() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["agent", "register", "builder", "--timeout", "60s"]).ok();
     let mut builder = session(&sandbox, &repo, "builder", START, false);
     builder.write(workflow("release", "build: all of it")).unwrap();
     builder.write(claim("build")).unwrap();
-    // Longer than any lease lasts, with less than its timeout between any two.
+    // Longer in total than any lease, with less than the timeout between two heartbeats.
     for seconds in (0..1_500).step_by(50) {
         let clock = format!("2026-01-01T00:{:02}:{:02}Z", seconds / 60, seconds % 60);
         let alive = at(&sandbox, &repo, &clock, &["--agent", "builder", "agent", "heartbeat", "--json"]).data();
@@ -193,7 +193,7 @@ fn c3_signs_of_life_renew_what_is_held() {
 }
 
 #[test]
-fn a_process_is_known_by_more_than_its_number() {
+fn a_process_is_identified_by_more_than_its_pid() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let pid = std::process::id().to_string();

@@ -1,4 +1,4 @@
-//! What the world can do to us: one clear error each, the right exit code, nothing made, nothing damaged.
+//! Hostile environments: one clear error each, the right exit code, nothing created, nothing damaged.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ fn set_mode(path: &Path, mode: u32) {
 struct Mounted(PathBuf);
 
 impl Mounted {
-    /// Mounts a tmpfs. Says loudly if this user may not.
+    /// Mounts a tmpfs. Prints a note if this user may not.
     fn tmpfs(sandbox: &Sandbox, options: &str) -> Option<Mounted> {
         let dir = sandbox.dir("mounted");
         let mount =
@@ -37,8 +37,8 @@ impl Mounted {
         None
     }
 
-    /// Mounts it again with other options. It is busy for as long as a process that another test is starting has our
-    /// files open: a new process has them until it executes its program.
+    /// Remounts it with other options. It is busy while a process that another test is starting has our
+    /// files open: a forked process has them until it executes its program.
     fn remount(&self, sandbox: &Sandbox, options: &str) {
         let options = format!("remount,{options}");
         until("the file system is not busy", || {
@@ -102,7 +102,7 @@ fn g13_a_damaged_store_is_an_error_and_is_left_as_it_is() {
 }
 
 #[test]
-fn g13_a_store_held_by_a_stranger_is_an_error_and_not_an_empty_answer() {
+fn g13_a_store_locked_by_another_program_is_an_error_and_not_an_empty_answer() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["status"]).ok();
@@ -111,11 +111,11 @@ fn g13_a_store_held_by_a_stranger_is_an_error_and_not_an_empty_answer() {
     let impatient = [("WAYPOST_STORE_WAIT", OsStr::new("100ms"))];
     let run = sandbox.way_with(&repo, &impatient, ["db", "probe"]).fails(8);
     assert!(run.stderr.contains("another program holds it"), "{}", run.stderr);
-    // A writer does not keep readers out.
+    // A writer does not block readers.
     let _ = sandbox.way_with(&repo, &impatient, ["status"]).ok();
     stranger.execute_batch("ROLLBACK; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").unwrap();
     let run = sandbox.way_with(&repo, &impatient, ["status", "--json"]);
-    // In WAL mode even this lets readers in, if their index of the log exists; then the answer is right.
+    // In WAL mode readers still get in if the log's index exists; then the answer is right.
     if run.code == 0 {
         assert_eq!(run.data()["store"]["events"], 2);
     } else {
@@ -151,7 +151,7 @@ fn g12_a_failed_write_is_an_error() {
     let run = sandbox.way_unprivileged(&repo, ["db", "probe"]).fails(8);
     assert!(run.stderr.contains("can only be read"), "{}", run.stderr);
     assert!(!run.stdout.contains("on disk"), "nothing is said to be done: {}", run.stdout);
-    // What is there can still be read.
+    // Existing records can still be read.
     let status = sandbox.way_unprivileged(&repo, ["status", "--json"]).data();
     assert_eq!(status["store"]["events"], 5);
 }
@@ -176,7 +176,7 @@ fn a_directory_that_cannot_be_entered_is_an_error() {
 }
 
 #[test]
-fn a_read_only_checkout_is_looked_at_without_a_store() {
+fn a_read_only_checkout_is_read_without_a_store() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.give_away(&sandbox.path(""));
@@ -239,14 +239,14 @@ fn a_full_disk_stops_writes_and_nothing_else() {
     assert!(stopped.stderr.contains("full"), "{}", stopped.stderr);
     let written = 2 + acknowledged(&first) + acknowledged(&stopped);
     let status = sandbox.way_with(&repo, &variables, ["status", "--json"]).data();
-    assert_eq!(status["store"]["events"], written, "what was acknowledged is there, and no more");
+    assert_eq!(status["store"]["events"], written, "exactly the acknowledged writes are stored");
     std::fs::remove_file(&filler).unwrap();
     let _ = sandbox.way_with(&repo, &variables, ["db", "probe", "--writes", "1"]).ok();
     let _ = sandbox.way_with(&repo, &variables, ["db", "check"]).ok();
 }
 
 #[test]
-fn unknown_schemes_are_refused_and_known_ones_say_what_is_missing() {
+fn unknown_schemes_are_refused_and_known_ones_name_what_is_missing() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for bad in ["mysql://x/y", "sqlite://x.db", "file:///x.db", "ftp://x"] {
@@ -340,7 +340,7 @@ fn a_store_behind_fuse_is_refused_unless_allowed() {
     let _mounted = Mounted(dir.clone());
     let run = sandbox.way(&repo, ["--db", "../mounted/x.db", "status"]).fails(8);
     assert!(run.stderr.contains("is on FUSE") && run.stderr.contains("store.network=allow"), "{}", run.stderr);
-    // Nothing is damaged: `way doctor` ends as every command does that cannot use the store.
+    // Nothing is damaged: `way doctor` exits like every command that cannot use the store.
     let doctor = sandbox.way(&repo, ["--db", "../mounted/x.db", "doctor", "--json"]);
     assert_eq!(doctor.code, 8, "{doctor:?}");
     assert!(doctor.stdout.contains("is on FUSE"), "{doctor:?}");
@@ -352,7 +352,7 @@ fn a_store_behind_fuse_is_refused_unless_allowed() {
 }
 
 #[test]
-fn a_garbled_id_is_damage_and_says_so() {
+fn a_garbled_id_is_reported_as_damage() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["status"]).ok();
@@ -365,7 +365,7 @@ fn a_garbled_id_is_damage_and_says_so() {
 }
 
 #[test]
-fn the_doctor_gives_a_worktree_its_id_back() {
+fn doctor_restores_the_id_of_a_worktree() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
@@ -386,7 +386,7 @@ fn the_doctor_gives_a_worktree_its_id_back() {
 }
 
 #[test]
-fn a_directory_deleted_under_us_is_an_error() {
+fn a_deleted_current_directory_is_an_error() {
     let sandbox = sandbox();
     let gone = sandbox.dir("gone");
     let way = env!("CARGO_BIN_EXE_way");
@@ -397,7 +397,7 @@ fn a_directory_deleted_under_us_is_an_error() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_error() {
+fn closing_the_output_early_is_no_error() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let mut child = sandbox

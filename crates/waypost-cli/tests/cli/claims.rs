@@ -1,4 +1,4 @@
-//! Issues and leases joined: one holder over all clones, claims that end, finishes that reach the ledger.
+//! Claims of issues: one holder across all clones, claims that expire, completions that reach the ledger.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -17,7 +17,7 @@ fn at(sandbox: &Sandbox, repo: &Path, minute: u32, agent: &str, args: &[&str]) -
 }
 
 #[test]
-fn a_claim_is_a_lease_and_says_until_when() {
+fn a_claim_is_a_lease_with_an_expiry_time() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Fix it"]);
@@ -25,17 +25,17 @@ fn a_claim_is_a_lease_and_says_until_when() {
     assert_eq!(claimed["lease"]["epoch"], 1);
     assert_eq!(claimed["assignee"], "ada");
     let ledger = std::fs::read_to_string(repo.join(LEDGER)).unwrap();
-    assert!(!ledger.contains("lease"), "a lease is nothing for version control: {ledger}");
+    assert!(!ledger.contains("lease"), "a lease is not written to the ledger: {ledger}");
     let error = at(&sandbox, &repo, 5, "bob", &["claim", &id]).fails(4);
     assert!(error.stderr.contains("held by ada until 2026-01-01T00:10:00"), "{}", error.stderr);
-    // Claiming what one holds renews it.
+    // Claiming a held issue again renews the lease.
     let renewed = at(&sandbox, &repo, 5, "ada", &["claim", &id, "--json"]).data();
     assert_eq!(renewed["lease"]["epoch"], 1);
     let _ = at(&sandbox, &repo, 12, "bob", &["claim", &id]).fails(4);
 }
 
 #[test]
-fn a_claim_that_ends_frees_the_issue_in_the_ledger_too() {
+fn a_claim_that_expires_releases_the_issue_in_the_ledger_too() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Fix it"]);
@@ -54,7 +54,7 @@ fn a_claim_that_ends_frees_the_issue_in_the_ledger_too() {
 }
 
 #[test]
-fn an_issue_taken_over_by_hand_is_not_given_back_when_the_old_claim_ends() {
+fn an_issue_reassigned_by_hand_is_not_released_when_the_old_claim_expires() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Fix it"]);
@@ -117,7 +117,7 @@ fn only_the_holder_decides_on_an_issue_that_is_held() {
     let _ = at(&sandbox, &repo, 13, "bob", &["update", &id, "--status", "in_progress"]).ok();
     let _ = at(&sandbox, &repo, 13, "bob", &["close", &id, "--reason", "by its holder"]).ok();
     let _ = at(&sandbox, &repo, 14, "ada", &["reopen", &id]).ok();
-    // A person overrides it on purpose.
+    // A person overrides the holder with --force.
     let _ = at(&sandbox, &repo, 14, "bob", &["claim", &id]).ok();
     let _ = sandbox.way(&repo, ["close", &id]).fails(4);
     let forced =
@@ -166,7 +166,7 @@ fn a_close_by_a_former_holder_and_a_claim_by_another_never_both_succeed() {
     for round in 0..10 {
         let id = add(&sandbox, &repo, &[&format!("Issue {round}")]);
         let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
-        // Half of the claims were given back, the others ended by themselves.
+        // Half of the claims were released, the others expired.
         let minute = if round % 2 == 0 {
             let _ = at(&sandbox, &repo, 1, "ada", &["release", &id]).ok();
             2
@@ -193,7 +193,7 @@ fn a_close_by_a_former_holder_and_a_claim_by_another_never_both_succeed() {
     }
 }
 
-/// Makes an epic with one part and starts a workflow of it. Returns the part, which a task stands for.
+/// Makes an epic with one part and starts a workflow from it. Returns the part, which has a task.
 fn issue_with_task(sandbox: &Sandbox, repo: &Path) -> String {
     let epic = add(sandbox, repo, &["Epic", "-t", "epic"]);
     let part = add(sandbox, repo, &["Part", "--parent", &epic]);
@@ -214,7 +214,7 @@ fn an_issue_cannot_be_claimed_while_another_agent_holds_its_task() {
     assert!(refused.stderr.contains(&task), "{}", refused.stderr);
     let _ = at(&sandbox, &repo, 1, "bob", &["close", &part]).fails(4);
     assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before, "nothing was written");
-    // The agent that holds the task may claim the issue too, and then the task is not for others.
+    // The agent that holds the task may claim the issue too, and then other agents cannot claim the task.
     let _ = at(&sandbox, &repo, 2, "ada", &["claim", &part]).ok();
     let done = at(&sandbox, &repo, 3, "ada", &["task", "done", &task, "--outcome", "did it"]);
     assert!(done.code == 0 && done.stdout.contains("Closed"), "{done:?}");
@@ -231,7 +231,7 @@ fn an_issue_can_be_claimed_when_the_lease_on_its_task_has_ended() {
     let _ = at(&sandbox, &repo, 12, "ada", &["close", &part]).fails(4);
 }
 
-/// A change that was checked before the claim is in the ledger when the claim is answered; any later one is refused.
+/// A change checked before the claim is in the ledger when the claim returns; any later change is refused.
 #[test]
 fn a_task_claim_is_answered_after_a_close_of_its_issue_that_did_not_see_it() {
     if strace().is_none() {
@@ -289,7 +289,7 @@ fn clones_that_share_a_store_do_not_take_the_same_issue() {
     let store = sandbox.path("shared.db");
     let store = store.to_str().unwrap();
     let _ = at(&sandbox, &first, 0, "ada", &["claim", "--db", store]).ok();
-    // The second clone's ledger has not heard of it, but the store has.
+    // The second clone's ledger does not contain the claim, but the shared store does.
     assert_eq!(ids(&sandbox, &second, &["ready", "--db", store]), [two.as_str()]);
     let explained = at(&sandbox, &second, 1, "bob", &["ready", "--explain", &one, "--db", store]).ok().stdout;
     assert!(explained.contains("leased to ada until"), "{explained}");

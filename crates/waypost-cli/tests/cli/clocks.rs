@@ -12,14 +12,14 @@ use crate::sandbox;
 const LEASE_MS: i64 = 10 * 60 * 1000;
 const SLOW_MS: i64 = 2 * 60 * 1000;
 
-/// A repository whose commands go by the real clock, or by one that is wrong.
+/// A repository whose commands use the real clock or a wrong one.
 struct Desk {
     sandbox: Sandbox,
     repo: PathBuf,
 }
 
 impl Desk {
-    /// One with a workflow of so many tasks, `t0`, `t1` and so on.
+    /// A repository with a workflow of this many tasks, `t0`, `t1` and so on.
     fn with_tasks(count: usize) -> Desk {
         let sandbox = sandbox();
         let repo = sandbox.git_repo("repo");
@@ -44,7 +44,7 @@ impl Desk {
         run(command, agent, args)
     }
 
-    /// How many events there are.
+    /// The number of events.
     fn events(&self) -> u64 {
         self.way("a", &["status", "--json"]).data()["store"]["events"].as_u64().unwrap()
     }
@@ -55,9 +55,9 @@ fn run(mut command: Command, agent: &str, args: &[&str]) -> Run {
     Run::of(&command.output().unwrap())
 }
 
-/// Checks that a lease ends when it should, by the real clock.
+/// Checks that a lease expires on time, by the real clock.
 #[track_caller]
-fn ends_in_time(claimed: &Value) {
+fn check_expires_on_time(claimed: &Value) {
     let expires_at = claimed["lease"]["expires_at"].as_i64().unwrap_or_else(|| panic!("{claimed:#}"));
     let left = expires_at - jiff::Timestamp::now().as_millisecond();
     assert!((LEASE_MS - SLOW_MS..=LEASE_MS + SLOW_MS).contains(&left), "{left} ms left");
@@ -69,12 +69,12 @@ fn a_process_with_a_wrong_clock_ends_no_lease_and_grants_none_for_years() {
     let desk = Desk::with_tasks(3 * wrong.len());
     for (number, wrong) in wrong.into_iter().enumerate() {
         let [mine, theirs, later] = [0, 1, 2].map(|task| format!("t{}", 3 * number + task));
-        ends_in_time(&desk.way("a", &["task", "claim", &mine, "--json"]).data());
-        ends_in_time(&desk.wrong(wrong, "b", &["task", "claim", &theirs, "--json"]).data());
+        check_expires_on_time(&desk.way("a", &["task", "claim", &mine, "--json"]).data());
+        check_expires_on_time(&desk.wrong(wrong, "b", &["task", "claim", &theirs, "--json"]).data());
         let _ = desk.wrong(wrong, "b", &["status"]).ok();
         let _ = desk.way("a", &["task", "checkpoint", &mine, "--summary", "still here"]).ok();
         let _ = desk.wrong(wrong, "b", &["task", "checkpoint", &theirs, "--summary", "here too"]).ok();
-        ends_in_time(&desk.way("c", &["task", "claim", &later, "--json"]).data());
+        check_expires_on_time(&desk.way("c", &["task", "claim", &later, "--json"]).data());
     }
     let times: Vec<i64> = desk
         .way("a", &["events", "--since", "0", "--limit", "1000", "--json"])
@@ -89,14 +89,14 @@ fn a_process_with_a_wrong_clock_ends_no_lease_and_grants_none_for_years() {
 }
 
 #[test]
-fn a_process_with_a_wrong_clock_does_not_make_the_store_forget_what_was_done_under_a_key() {
+fn a_process_with_a_wrong_clock_does_not_delete_idempotency_records() {
     let desk = Desk::with_tasks(1);
     let create = |name: &'static str| ["workflow", "create", name, "--key", name, "--json"];
     let once = desk.way("a", &create("once")).data();
     let before = desk.events();
     let _ = desk.way("a", &create("measured")).data();
     let each = desk.events() - before;
-    // Old answers are forgotten at every 64th event.
+    // Old idempotency records are deleted at every 64th event.
     let missing = (64 - (desk.events() + each) % 64) % 64;
     if missing > 0 {
         let _ = desk.way("a", &["db", "probe", "--writes", &missing.to_string()]).ok();
@@ -110,7 +110,7 @@ fn a_process_with_a_wrong_clock_does_not_make_the_store_forget_what_was_done_und
 #[test]
 fn a_store_that_believed_a_wrong_clock_is_found_and_repaired() {
     let desk = Desk::with_tasks(3);
-    // What an older version did with a wrong clock.
+    // State as an older version left it after a wrong clock.
     let create = ["workflow", "create", "x", "--key", "k", "--quiet"];
     for args in [&["task", "claim", "t0"][..], &create] {
         let mut poison = desk.sandbox.way_command(&desk.repo);
@@ -130,12 +130,12 @@ fn a_store_that_believed_a_wrong_clock_is_found_and_repaired() {
     let _ = desk.way("a", &["doctor"]).ok();
 
     let shown = desk.way("a", &["task", "show", "t0", "--json"]).data();
-    ends_in_time(&serde_json::json!({ "lease": shown }));
+    check_expires_on_time(&serde_json::json!({ "lease": shown }));
     let _ = desk.way("a", &["task", "checkpoint", "t0", "--summary", "still here"]).ok();
-    ends_in_time(&desk.way("b", &["task", "claim", "t1", "--json"]).data());
+    check_expires_on_time(&desk.way("b", &["task", "claim", "t1", "--json"]).data());
     let events = desk.events();
     let _ = desk.way("a", &create).ok();
-    assert_eq!(desk.events(), events, "what was done under the key is remembered");
+    assert_eq!(desk.events(), events, "the answer under the key is still stored");
     let after = history();
     let (before, after) = (before.as_array().unwrap(), after.as_array().unwrap());
     assert_eq!(after[..before.len()], before[..], "history is not rewritten");

@@ -36,7 +36,7 @@ fn a_context_of_5000_checkpoints_keeps_within_every_budget() {
         let left_out: usize = left_out.strip_suffix(" checkpoints").unwrap().parse().unwrap();
         assert_eq!(shown + left_out, 5_000, "{budget}");
         assert!(text.ends_with(&format!("Left out: {left_out} checkpoints\n")), "{text}");
-        assert_eq!(team.way(&format!("task context a --budget {budget}")).ok().stdout, text, "people see the same");
+        assert_eq!(team.way(&format!("task context a --budget {budget}")).ok().stdout, text, "text output is the same");
     }
     let claimed = team.data("task claim a --agent ann --budget 500");
     assert!(claimed["context"]["tokens"].as_u64().unwrap() <= 500);
@@ -99,7 +99,7 @@ fn prime_stays_under_800_tokens_in_a_busy_store() {
 }
 
 #[test]
-fn a_context_has_what_came_before_and_the_rest_of_the_plan() {
+fn a_context_contains_earlier_outcomes_and_the_rest_of_the_plan() {
     let team = Team::with(
         "# The whole\na: first\nb: second\n  needs: a\n  context_from: c\nc: third\nd: fourth\n  needs: b\n",
     );

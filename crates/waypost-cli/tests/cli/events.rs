@@ -29,7 +29,7 @@ fn sequences(out: &mut impl BufRead, last: u64) -> Vec<u64> {
     let mut seen = Vec::new();
     while seen.last() != Some(&last) {
         let mut line = String::new();
-        assert!(out.read_line(&mut line).unwrap() > 0, "it ended after {seen:?}");
+        assert!(out.read_line(&mut line).unwrap() > 0, "the stream ended after {seen:?}");
         let event: Value = serde_json::from_str(&line).unwrap();
         seen.push(event["sequence"].as_u64().unwrap());
         assert!(*seen.last().unwrap() <= last, "{seen:?} goes beyond {last}");
@@ -44,7 +44,7 @@ fn twenty_writers_are_followed_without_missing_or_repeating_an_event() {
     let _ = sandbox.way(&repo, ["status"]).ok();
     let mut readers: Vec<_> = (0..3).map(|_| follow(&sandbox, &repo, &["--since", "0", "--json"])).collect();
     let writers: Vec<Child> = (0..20).map(|_| probe(&sandbox, &repo, 15)).collect();
-    // Some more, which are killed wherever they are.
+    // More writers, which are killed at any point.
     let mut doomed: Vec<Child> = (0..5).map(|_| probe(&sandbox, &repo, 100_000)).collect();
     for writer in writers {
         let output = writer.wait_with_output().unwrap();
@@ -65,7 +65,7 @@ fn twenty_writers_are_followed_without_missing_or_repeating_an_event() {
 }
 
 #[test]
-fn following_begins_now_and_keeps_to_what_was_asked_for() {
+fn following_starts_now_and_applies_its_filters() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
@@ -82,7 +82,7 @@ fn following_begins_now_and_keeps_to_what_was_asked_for() {
 
     let before = sandbox.way(&repo, ["events", "--limit", "1", "--json"]).data()[0]["sequence"].as_u64().unwrap();
     let (mut child, mut out) = follow(&sandbox, &repo, &["--json"]);
-    // Whether it has begun is seen by what it answers: the first event it shows is one of these, and then all that follow.
+    // The first event that it prints shows that it has started; all later events must follow.
     let mut last = before;
     let mut first = String::new();
     std::thread::scope(|scope| {

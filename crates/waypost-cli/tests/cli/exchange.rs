@@ -1,4 +1,4 @@
-//! Issues come in from other trackers, and go out to other programs.
+//! Import of issues from other trackers, and export to other programs.
 #![expect(clippy::needless_raw_string_hashes, reason = "that is how expect-test writes them")]
 
 use std::collections::BTreeSet;
@@ -66,7 +66,7 @@ fn importing_twice_is_importing_once() {
     let before = std::fs::read(repo.join(LEDGER)).unwrap();
     let second = import(&sandbox, &repo, &["github"], GITHUB);
     assert_eq!(counts(&second), "0 0 2 0");
-    assert_eq!(second["skipped"], first["added"], "known again under the same ids");
+    assert_eq!(second["skipped"], first["added"], "recognised under the same ids");
     assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before);
 
     let id = first["added"][0]["id"].as_str().unwrap();
@@ -78,7 +78,7 @@ fn importing_twice_is_importing_once() {
     assert_eq!(issue["description"], "- [ ] look");
     assert_eq!(ids(&sandbox, &repo, &["list", "--status", "closed"]).len(), 1);
 
-    // Without its address it is known by its number, and in another clone it has the same id.
+    // Without its URL an issue is recognised by its number, and another clone gives it the same id.
     let again = import(&sandbox, &repo, &["github"], r#"[{"number":1,"title":"Login fails"}]"#);
     assert_eq!(counts(&again), "0 0 1 0");
     sandbox.dir("elsewhere");
@@ -92,7 +92,7 @@ fn known_issues_change_only_with_update_and_only_to_newer_versions() {
     let repo = sandbox.git_repo("repo");
     let first = import(&sandbox, &repo, &[], GITHUB);
     let id = first["added"][0]["id"].as_str().unwrap();
-    // Changed here, in 2026: what was changed there in 2025 is older.
+    // The local change of 2026 is newer than the remote change of 2025.
     let _ = sandbox.way(&repo, ["claim", id, "--actor", "ann"]).ok();
     let newer = GITHUB.replace("Login fails", "Login fails often");
     assert_eq!(counts(&import(&sandbox, &repo, &["--update"], &newer)), "0 0 2 0");
@@ -106,7 +106,7 @@ fn known_issues_change_only_with_update_and_only_to_newer_versions() {
     assert_eq!((issue["title"].as_str(), issue["status"].as_str()), (Some("Login fails often"), Some("in_progress")));
     assert_eq!(issue["comments"].as_array().unwrap().len(), 2);
     assert_eq!(counts(&import(&sandbox, &repo, &["--update"], &newer)), "0 0 2 0");
-    // What was deleted here does not come back.
+    // An issue deleted here is not imported again.
     let _ = sandbox.way(&repo, ["delete", id, "--actor", "ann"]).ok();
     let newest = newer.replace("\"updatedAt\":\"2026-01-02", "\"updatedAt\":\"2027-01-02");
     assert_eq!(counts(&import(&sandbox, &repo, &["--update"], &newest)), "0 0 2 0");
@@ -114,7 +114,7 @@ fn known_issues_change_only_with_update_and_only_to_newer_versions() {
 }
 
 #[test]
-fn a_ledger_that_is_written_out_and_read_in_is_the_same() {
+fn a_ledger_survives_export_and_import_unchanged() {
     let Some(corpus) = corpus() else { return };
     let sandbox = sandbox();
     let mut files = 0;
@@ -144,7 +144,7 @@ fn a_ledger_that_is_written_out_and_read_in_is_the_same() {
 }
 
 #[test]
-fn records_of_beads_keep_ids_and_bytes_and_bring_others_along() {
+fn beads_records_keep_their_ids_and_bytes_and_other_record_types() {
     let sandbox = sandbox();
     let repo =
         repo_with(&sandbox, "repo", "{\"id\":\"m\",\"title\":\"mine\",\"updated_at\":\"2026-01-01T00:00:00Z\"}\n");
@@ -173,7 +173,7 @@ fn records_of_beads_keep_ids_and_bytes_and_bring_others_along() {
 }
 
 #[test]
-fn the_folder_of_backlog_is_found_and_its_tasks_depend_on_each_other() {
+fn the_backlog_folder_is_found_and_its_dependencies_are_imported() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for folder in ["tasks", "completed", "archive/tasks", "docs"] {
@@ -208,9 +208,9 @@ fn the_folder_of_backlog_is_found_and_its_tasks_depend_on_each_other() {
         );
     }
     let answer = sandbox.way(&repo, ["import", ".", "--json"]).data();
-    assert_eq!(counts(&answer), "0 0 4 1", "the ledger that is there by now is not taken for another");
+    assert_eq!(counts(&answer), "0 0 4 1", "the repository's own ledger is not mistaken for an import source");
     let answer = sandbox.way(&repo, ["import", "backlog/tasks", "--json"]).data();
-    assert_eq!(counts(&answer), "0 0 2 0", "the folder of the tasks alone will do");
+    assert_eq!(counts(&answer), "0 0 2 0", "the task folder alone is enough");
     let id = |item: &str| {
         let skipped = answer["skipped"].as_array().unwrap();
         skipped.iter().find(|taken| taken["item"] == item).unwrap()["id"].as_str().unwrap().to_owned()
@@ -227,7 +227,7 @@ fn the_folder_of_backlog_is_found_and_its_tasks_depend_on_each_other() {
 }
 
 #[test]
-fn tasks_of_two_projects_are_told_apart_and_known_again_from_another_clone() {
+fn tasks_of_two_projects_are_distinguished_and_recognised_from_another_clone() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for (name, title) in [("one", "Base"), ("two", "Cellar")] {
@@ -255,9 +255,13 @@ fn tasks_of_two_projects_are_told_apart_and_known_again_from_another_clone() {
     let titles: BTreeSet<&str> =
         titles.as_array().unwrap().iter().map(|issue| issue["title"].as_str().unwrap()).collect();
     assert_eq!(titles, BTreeSet::from(["Base", "Base 1", "Base 2", "Cellar", "Cellar 1", "Cellar 2"]));
-    assert_eq!(sandbox.way(&repo, ["ready", "--json"]).data().as_array().unwrap().len(), 4, "each waits for its own");
+    assert_eq!(
+        sandbox.way(&repo, ["ready", "--json"]).data().as_array().unwrap().len(),
+        4,
+        "each depends on the task of its own project"
+    );
 
-    // A clone by another name and another way to the same remote.
+    // A clone with another name, and another URL of the same remote.
     std::fs::rename(sandbox.path("one"), sandbox.path("elsewhere")).unwrap();
     let elsewhere = sandbox.path("elsewhere");
     sandbox.git(&elsewhere, ["remote", "set-url", "origin", "git@example.org:team/one.git"]);
@@ -266,7 +270,7 @@ fn tasks_of_two_projects_are_told_apart_and_known_again_from_another_clone() {
 }
 
 #[test]
-fn tasks_that_were_taken_before_names_said_their_project_are_known_again() {
+fn tasks_imported_before_names_contained_their_project_are_recognised() {
     let sandbox = sandbox();
     let known = |number: u32, title: &str| {
         format!(r#"{{"id":"a-{number}","title":"{title}","external_ref":"backlog:task-{number}"}}"#)
@@ -284,7 +288,7 @@ fn tasks_that_were_taken_before_names_said_their_project_are_known_again() {
     let answer = take("../same");
     assert_eq!((counts(&answer).as_str(), &answer["added"][0]["item"]), ("1 0 3 0", &json!("backlog:same#task-4")));
     assert_eq!(counts(&take("../same")), "0 0 4 0");
-    assert_eq!(counts(&take("../other")), "4 0 0 0", "most of it is called something else");
+    assert_eq!(counts(&take("../other")), "4 0 0 0", "most titles differ, so it is another project");
     assert_eq!(counts(&take("../other")), "0 0 4 0");
 }
 
@@ -316,14 +320,14 @@ fn parts_and_blockers_of_other_trackers_decide_what_is_ready() {
     let paint = show(&sandbox, &repo, answer["added"][1]["id"].as_str().unwrap());
     assert_eq!(paint["dependencies"][0]["depends_on_id"], buy);
     assert_eq!(paint["defer_until"], "2027-01-01T00:00:00.000Z");
-    // A later import finds what it depends on in the ledger, and one that was deleted there is deleted here.
+    // A later import finds its dependencies in the ledger, and an issue deleted there is deleted here.
     let later = r#"[{"uuid":"u-4","description":"Dry","status":"pending","depends":["u-2"]},{"uuid":"u-1","description":"Buy","status":"deleted","modified":"20270101T000000Z"}]"#;
     let answer = import(&sandbox, &repo, &["taskwarrior", "--update"], later);
     assert_eq!(counts(&answer), "1 1 0 0");
     let dry = show(&sandbox, &repo, answer["added"][0]["id"].as_str().unwrap());
     assert_eq!(dry["dependencies"][0]["depends_on_id"], paint["id"]);
     assert_eq!(show(&sandbox, &repo, buy)["status"], "tombstone");
-    // An update must not make a circle with what was added here.
+    // An update must not close a cycle with a local dependency.
     let circle =
         r#"[{"uuid":"u-2","description":"Paint","status":"pending","modified":"20280101T000000Z","depends":["u-4"]}]"#;
     let answer = import(&sandbox, &repo, &["taskwarrior", "--update"], circle);
@@ -380,7 +384,7 @@ const LEDGERS: &str = r##"{"id":"r-1","title":"Fix, \"quote\" and\nbreak","statu
 {"_type":"memory","key":"k"}
 "##;
 
-/// Reads a table as RFC 4180 has it.
+/// Parses a table as RFC 4180 defines it.
 fn table(text: &str) -> Vec<Vec<String>> {
     let mut rows = vec![vec![String::new()]];
     let mut chars = text.chars().peekable();
@@ -397,7 +401,7 @@ fn table(text: &str) -> Vec<Vec<String>> {
         }
     }
     assert!(!is_quoted);
-    assert_eq!(rows.pop().unwrap(), [""], "the last line is ended");
+    assert_eq!(rows.pop().unwrap(), [""], "the last line ends with a line break");
     rows
 }
 
@@ -423,7 +427,7 @@ fn a_table_can_be_read_back_and_runs_nothing() {
 }
 
 #[test]
-fn a_page_is_grouped_and_its_markup_is_ours() {
+fn a_markdown_page_is_grouped_and_escapes_markup_in_titles() {
     let sandbox = sandbox();
     let repo = repo_with(&sandbox, "repo", LEDGERS);
     expect![[r#"
@@ -499,7 +503,7 @@ fn records_go_out_as_they_are_and_a_file_is_not_overwritten() {
     assert!(std::fs::read_to_string(&file).unwrap().starts_with("[\n"));
     let _ = export(&["--output", "no/such/dir"]).fails(8);
     let _ = export(&["--force"]).fails(2);
-    assert_eq!(std::fs::read_dir(sandbox.path("")).unwrap().count(), 4, "nothing is left lying around");
+    assert_eq!(std::fs::read_dir(sandbox.path("")).unwrap().count(), 4, "no temporary file is left");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn a_standby_that_lacks_acknowledged_writes_is_refused_until_it_is_accepted() {
     let accepted = machine.way(&standby, "a", &["db", "accept-failover", "--json"]).data();
     assert_eq!(accepted["leases"], 1);
     let task = machine.way(&standby, "c", &["task", "show", "two", "--json"]).data();
-    assert!(!task.to_string().contains("acknowledged"), "it is lost in truth: {task:#}");
+    assert!(!task.to_string().contains("acknowledged"), "the write is really lost: {task:#}");
     let epoch = machine.claim(&standby, "c", "two");
     assert!(epoch > 1_000_000, "no epoch is issued again that may have been issued before: {epoch}");
     let lost = machine.way(&standby, "a", &["task", "checkpoint", "one", "--summary", "here", "--epoch", "1"]);
@@ -97,7 +97,7 @@ fn a_backup_restored_into_another_server_is_refused_until_it_is_accepted() {
     machine.is_refused(&second);
     let _ = machine.way(&second, "a", &["db", "accept-failover"]).ok();
     assert!(machine.claim(&second, "b", "one") > 1_000_000);
-    // The server that was known is none of the store's any more, as far as each store knows.
+    // Each store now treats the formerly known server as a foreign one.
     let _ = machine.way(&first, "a", &["status"]).ok();
 }
 

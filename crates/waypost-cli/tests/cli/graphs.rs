@@ -12,7 +12,7 @@ fn id(number: usize) -> String {
     format!("way-{number:06}")
 }
 
-/// A repository whose ledger has `count` issues; `more` says what is special about each.
+/// A repository whose ledger has `count` issues; `more` returns further fields of each.
 struct Pulled {
     sandbox: Sandbox,
     repo: PathBuf,
@@ -35,20 +35,20 @@ impl Pulled {
         Pulled { sandbox, repo }
     }
 
-    /// Runs `way` within the limits below. One that exceeds them is killed, or fails to allocate.
+    /// Runs `way` within the limits below. A command that exceeds them is killed, or fails to allocate.
     fn way(&self, line: &str) -> Run {
         let limited = format!("ulimit -t {MAX_CPU_SECONDS}; ulimit -v {MAX_MEMORY_KB}; exec \"$0\" \"$@\"");
         let mut command = self.sandbox.command("sh", &self.repo);
         Run::of(&command.args(["-c", &limited, env!("CARGO_BIN_EXE_way")]).args(line.split(' ')).output().unwrap())
     }
 
-    /// Runs a command that must end with this code, and must not print more than so many bytes.
+    /// Runs a command that must exit with this code, and must not print more than this many bytes.
     #[track_caller]
     fn check(&self, line: &str, code: i32, most: usize) {
         drop(self.run(line, code, most));
     }
 
-    /// The same, and returns what it printed.
+    /// The same, and returns the output.
     #[track_caller]
     fn run(&self, line: &str, code: i32, most: usize) -> Run {
         let run = self.way(line);
@@ -130,14 +130,14 @@ fn a_tree_is_drawn_up_to_a_depth_and_says_what_is_missing() {
     assert!(all.stdout.ends_with("[level 2999] waits for way-002999  P2 open  Issue 2999\n"));
     assert_eq!(all.stderr, "");
     let data = chain.run("dep tree way-000000 --json", 0, LONG * 200).data();
-    assert_eq!(data["nodes"].as_array().unwrap().len(), LONG, "for programs nothing is left out");
+    assert_eq!(data["nodes"].as_array().unwrap().len(), LONG, "JSON output is complete");
     // A refused dependency would close a cycle as long as the chain.
     let circle = chain.run("dep add way-002999 way-000000", 4, KB);
     assert!(circle.stderr.contains("more) → "), "{}", circle.stderr);
 }
 
 #[test]
-fn a_wide_or_woven_graph_is_drawn_up_to_a_limit_and_each_issue_opened_once() {
+fn a_wide_or_dense_graph_is_drawn_up_to_a_limit_and_each_issue_expanded_once() {
     const WIDE: usize = 3_000;
     let fan = Pulled::new(WIDE, |number| blocked_by(number, if number == 0 { 1..WIDE } else { 0..0 }));
     for (format, lines) in [("text", 1_000), ("mermaid", 2_000), ("dot", 2_001)] {
@@ -146,7 +146,7 @@ fn a_wide_or_woven_graph_is_drawn_up_to_a_limit_and_each_issue_opened_once() {
         assert_eq!(run.stderr, "note: 2000 more issues are not shown; --depth 0 --limit 0 shows all\n");
     }
     assert_eq!(fan.run("dep tree way-000000 --limit 0", 0, WIDE * 80).stdout.lines().count(), WIDE);
-    // Two issues on each level, and both wait for both of the next: the paths double with each level.
+    // Two issues on each level, each blocked by both of the next level: the number of paths doubles with each level.
     let woven = Pulled::new(80, |number| {
         let next = number / 2 * 2 + 2;
         blocked_by(number, (next..next + 2).filter(|next| *next < 80))

@@ -26,7 +26,7 @@ fn commit(sandbox: &Sandbox, repo: &Path, message: &str) {
     sandbox.git(repo, ["commit", "-q", "-m", message]);
 }
 
-/// What happened, as `subject: change; change`, the newest first.
+/// The history of an issue, as `subject: change; change`, newest first.
 fn told(sandbox: &Sandbox, repo: &Path, id: &str) -> Vec<String> {
     let run = sandbox.way(repo, ["log", "--json", "--", id]).ok();
     let rows: Value = serde_json::from_str::<Value>(&run.stdout).unwrap()["data"].take();
@@ -47,7 +47,7 @@ fn told(sandbox: &Sandbox, repo: &Path, id: &str) -> Vec<String> {
         .collect()
 }
 
-/// Expects an issue to be shown although it is gone, and returns its title.
+/// Checks that a removed issue is still shown, and returns its title.
 fn shown(sandbox: &Sandbox, repo: &Path, id: &str) -> String {
     let run = sandbox.way(repo, ["show", "--json", "--", id]).ok();
     let answer: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -57,7 +57,7 @@ fn shown(sandbox: &Sandbox, repo: &Path, id: &str) -> String {
 }
 
 #[test]
-fn the_history_of_an_issue_is_told_with_the_newest_first() {
+fn the_history_of_an_issue_is_listed_newest_first() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let other = r#"{"id":"a-2","title":"Other"}"#;
@@ -101,7 +101,7 @@ fn the_history_of_an_issue_is_told_with_the_newest_first() {
     expect![[r#"
         {"schema":"waypost/1","data":[{"commit":null,"when":null,"who":null,"subject":null,"changes":[{"field":"description","from":"longer","to":null},{"field":"status","from":"closed","to":"tombstone"},{"field":"priority","from":2,"to":null},{"field":"labels","from":["urgent"],"to":null},{"field":"comments","from":{"id":"c-1","author":"robot","text":"half\ndone"},"to":null},{"field":"delete_reason","from":null,"to":"twice"},{"field":"x-tool","from":2,"to":null}]},{"commit":"d66323561f21cfa294eeaf0b7e0685ba4b3b927e","when":1767225600000,"who":"tester","subject":"version 3","changes":[{"field":"status","from":"open","to":"closed"}]}],"warnings":[]}
     "#]].assert_eq(&sandbox.way(&repo, ["log", "a-", "--limit", "2", "--json"]).ok().stdout);
-    // From any worktree, and by any of git's own ways to say where the repository is.
+    // From any worktree, and with git's own variables and flags for the repository.
     sandbox.git(&repo, ["worktree", "add", "-q", "../tree"]);
     let here = sandbox.way(&repo, ["log", "a-1"]).ok().stdout;
     assert_eq!(sandbox.way(&sandbox.path("tree"), ["log", "a-1"]).ok().stdout, here);
@@ -117,7 +117,7 @@ fn an_issue_whose_line_was_deleted_is_still_shown() {
     ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"Last words"}"#, r#"{"id":"a-2","title":"Second"}"#]);
     commit(&sandbox, &repo, "change");
     ledger(&sandbox, &repo, &[r#"{"id":"a-2","title":"Second"}"#]);
-    assert_eq!(shown(&sandbox, &repo, "a-1"), "Last words", "its end is not even committed");
+    assert_eq!(shown(&sandbox, &repo, "a-1"), "Last words", "its removal is not committed yet");
     assert_eq!(told(&sandbox, &repo, "a-1")[0], "-: removed from the file");
     commit(&sandbox, &repo, "prune");
     ledger(&sandbox, &repo, &[r#"{"id":"a-2","title":"Second, and on"}"#]);
@@ -131,7 +131,7 @@ fn an_issue_whose_line_was_deleted_is_still_shown() {
     let run = sandbox.way(&repo, ["show", "a-1", "a-2"]);
     assert_eq!(run.stderr, format!("warning: a-1 is not in the ledger any more; last in commit {last}"));
     assert!(run.stdout.starts_with("a-1  Last words\n"), "{}", run.stdout);
-    assert_eq!(run.stdout.matches("It is ready.").count(), 1, "what is gone is not ready");
+    assert_eq!(run.stdout.matches("It is ready.").count(), 1, "a removed issue is not ready");
     for command in ["show", "log"] {
         for wrong in ["a-", "a-3", "", "1"] {
             let run = sandbox.way(&repo, [command, wrong]);
@@ -144,7 +144,7 @@ fn an_issue_whose_line_was_deleted_is_still_shown() {
 }
 
 #[test]
-fn history_is_whole_over_merges_and_a_merge_repeats_nothing() {
+fn history_is_complete_across_merges_and_repeats_no_change() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"Old","status":"open"}"#]);
@@ -164,7 +164,7 @@ fn history_is_whole_over_merges_and_a_merge_repeats_nothing() {
     assert_eq!(steps, ["base: added", "main: title: Old → New", "side: status: open → closed"]);
     assert_eq!(shown(&sandbox, &repo, "side-1"), "Lost", "the merge did not take it");
 
-    // A merge that takes nothing of the other side does not even change the file.
+    // A merge that takes nothing from the other side does not change the file.
     sandbox.git(&repo, ["checkout", "-q", "-b", "other"]);
     ledger(&sandbox, &repo, &[r#"{"id":"other-1","title":"Dropped"}"#]);
     commit(&sandbox, &repo, "other");
@@ -175,7 +175,7 @@ fn history_is_whole_over_merges_and_a_merge_repeats_nothing() {
 }
 
 #[test]
-fn an_old_side_does_not_hide_the_last_version_of_what_was_pruned() {
+fn an_old_branch_does_not_hide_the_last_version_of_a_pruned_issue() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"Old"}"#, "", "", "", ""]);
@@ -220,7 +220,7 @@ fn an_id_is_never_an_option_nor_a_pattern() {
 }
 
 #[test]
-fn three_hundred_commits_of_a_large_ledger_take_a_moment() {
+fn three_hundred_commits_of_a_large_ledger_are_read_quickly() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let mut stream = Vec::new();
@@ -263,7 +263,11 @@ fn a_ledger_that_moved_keeps_its_history() {
     assert_eq!(told(&sandbox, &repo, "a-1"), ["beads changed it: title: First → Second", "beads: added"]);
     sandbox.dir("repo/.waypost");
     sandbox.git(&repo, ["mv", ".beads/issues.jsonl", LEDGER]);
-    assert_eq!(told(&sandbox, &repo, "a-1")[0], "beads changed it: title: First → Second", "moving is no change");
+    assert_eq!(
+        told(&sandbox, &repo, "a-1")[0],
+        "beads changed it: title: First → Second",
+        "a moved ledger is not a change"
+    );
     commit(&sandbox, &repo, "moved");
     sandbox.dir("repo/.beads");
     sandbox.write(repo.join(".beads/issues.jsonl"), "{\"id\":\"a-1\",\"title\":\"Not ours\"}\n");
@@ -273,7 +277,7 @@ fn a_ledger_that_moved_keeps_its_history() {
 }
 
 #[test]
-fn before_the_first_commit_everything_is_not_committed() {
+fn before_the_first_commit_every_change_is_uncommitted() {
     let sandbox = sandbox();
     let repo = sandbox.dir("repo");
     sandbox.git(&repo, ["init", "-q", "-b", "main"]);
@@ -283,7 +287,7 @@ fn before_the_first_commit_everything_is_not_committed() {
 }
 
 #[test]
-fn bare_and_shallow_repositories_tell_what_they_have() {
+fn bare_and_shallow_repositories_show_the_history_they_have() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for title in ["One", "Two", "Three"] {
@@ -318,7 +322,7 @@ fn the_ledger_of_each_worktree_has_the_history_of_its_own_branch() {
 }
 
 #[test]
-fn a_git_directory_elsewhere_is_asked_as_well() {
+fn a_git_directory_elsewhere_is_read_as_well() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"One"}"#]);
@@ -327,7 +331,7 @@ fn a_git_directory_elsewhere_is_asked_as_well() {
     std::fs::rename(repo.join(".git"), &elsewhere).unwrap();
     sandbox.git(&repo, ["--git-dir=../elsewhere", "config", "core.worktree", repo.to_str().unwrap()]);
     sandbox.git(&repo, ["--git-dir=../elsewhere", "config", "diff.relative", "true"]);
-    // Another repository in the same place is not asked.
+    // Another repository in the same directory is not read.
     sandbox.git(&repo, ["init", "-q"]);
     let variables = [("GIT_DIR", elsewhere.as_os_str()), ("GIT_WORK_TREE", repo.as_os_str())];
     let run = sandbox.way_with(&inside, &variables, ["log", "a-1"]).ok();
@@ -347,7 +351,7 @@ fn history_that_a_partial_clone_lacks_is_reported_and_not_fetched() {
     let partial = sandbox.path("partial");
     let canary = sandbox.path("canary");
     sandbox.git(&partial, ["config", "remote.origin.uploadpack", &format!("touch '{}';", canary.display())]);
-    // Git itself gets what it lacks by it.
+    // Git itself runs it to fetch missing objects.
     let _ = sandbox.command("git", &partial).args(["cat-file", "blob", &format!("HEAD~1:{LEDGER}")]).output().unwrap();
     assert!(canary.exists());
     std::fs::remove_file(&canary).unwrap();
@@ -370,7 +374,7 @@ fn settings_of_a_repository_change_no_history_and_run_no_program() {
         ledger(&sandbox, &repo, &[&format!(r#"{{"id":"a-1","title":"{title}"}}"#)]);
         commit(&sandbox, &repo, title);
     }
-    // Git asks a program about a commit that has a signature, whatever is in it.
+    // Git runs a program to verify a signed commit, whatever the signature contains.
     let signature = "\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n";
     let signed = sandbox.git(&repo, ["cat-file", "commit", "HEAD"]).replace("\n\n", signature);
     let program = sandbox.path("program");
@@ -396,7 +400,7 @@ fn settings_of_a_repository_change_no_history_and_run_no_program() {
     ] {
         sandbox.git(&repo, ["config", key, value]);
     }
-    // Git itself runs all of them.
+    // Git itself runs all of these programs.
     for args in [
         &["log", "-1"][..],
         &["-c", "core.fsmonitor=", "diff", "4b825dc642cb6eb9a060e54bf8d69288fbee4904", "HEAD", "--", ".gitattributes"],
@@ -414,7 +418,7 @@ fn settings_of_a_repository_change_no_history_and_run_no_program() {
 }
 
 #[test]
-fn jj_tells_the_history_of_an_issue_with_git_beside_it_and_alone() {
+fn jj_shows_the_history_of_an_issue_colocated_with_git_and_alone() {
     let sandbox = sandbox();
     for (name, colocated) in [("shared", true), ("alone", false)] {
         let Some(repo) = sandbox.jj_repo(name, colocated) else { return };
@@ -439,12 +443,12 @@ fn jj_tells_the_history_of_an_issue_with_git_beside_it_and_alone() {
         let before = operations();
         ledger(&sandbox, &repo, &[r#"{"id":"a-2","title":"Changed again"}"#]);
         assert_eq!(told(&sandbox, &repo, "a-2").len(), 2);
-        assert_eq!(operations(), before, "looking writes nothing");
+        assert_eq!(operations(), before, "reading writes nothing");
     }
 }
 
 #[test]
-fn jj_tells_history_when_the_worktree_has_two_parents() {
+fn jj_shows_history_when_the_worktree_has_two_parents() {
     let sandbox = sandbox();
     let Some(repo) = sandbox.jj_repo("repo", false) else { return };
     ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"One"}"#]);
@@ -460,7 +464,7 @@ fn jj_tells_history_when_the_worktree_has_two_parents() {
 }
 
 #[test]
-fn mercurial_tells_the_history_of_an_issue() {
+fn mercurial_shows_the_history_of_an_issue() {
     let sandbox = sandbox();
     let Some(repo) = sandbox.hg_repo("repo") else { return };
     let commit = |message: &str| sandbox.hg(&repo, ["commit", "-q", "-A", "-m", message]);
@@ -499,7 +503,7 @@ fn mercurial_tells_the_history_of_an_issue() {
         format!("[hooks]\npre-log = {evil}\npre-cat = {evil}\npre-serve = {evil}\n[alias]\nlog = !{evil}\ncat = !{evil}\nserve = !{evil}\n"),
     );
     for (command, plain) in [("log", "1"), ("cat", "1"), ("log", ""), ("cat", ""), ("serve", "")] {
-        // Either as a hook, or as an alias.
+        // As a hook or as an alias.
         let _ = sandbox.command("hg", &repo).args([command, "file"]).env("HGPLAIN", plain).output().unwrap();
         assert!(canary.exists(), "hg {command} runs nothing");
         std::fs::remove_file(&canary).unwrap();
@@ -509,7 +513,7 @@ fn mercurial_tells_the_history_of_an_issue() {
 }
 
 #[test]
-fn without_version_control_the_ledger_tells_what_it_knows() {
+fn without_version_control_the_ledger_shows_its_own_records() {
     let sandbox = sandbox();
     let repo = sandbox.dir("plain");
     ledger(
@@ -532,7 +536,7 @@ fn without_version_control_the_ledger_tells_what_it_knows() {
     let _ = sandbox.way(&repo, ["show", "a-2"]).fails(3);
     let _ = sandbox.way(&repo, ["log", "a-2"]).fails(3);
     ledger(&sandbox, &repo, &[r#"{"id":"a-1"}"#]);
-    assert_eq!(sandbox.way(&repo, ["log", "a-1"]).stdout, "-\n  added\n", "nothing waits to be committed");
+    assert_eq!(sandbox.way(&repo, ["log", "a-1"]).stdout, "-\n  added\n", "no change is uncommitted");
 }
 
 #[test]

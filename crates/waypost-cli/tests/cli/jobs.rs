@@ -1,4 +1,4 @@
-//! Jobs: each in a workspace of its own, watched over, and remembered however it ends.
+//! Jobs: each in its own workspace, supervised, and recorded however it ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use waypost_testkit::{Run, Sandbox};
 
 use crate::{interruption, sandbox};
 
-/// How long the job of a test may take. One that nothing ends would sleep for much longer.
-const LONGEST: Duration = Duration::from_secs(45);
+/// How long the job of a test may take. A job that is not ended would sleep for much longer.
+const JOB_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// A repository with a commit and a remote, where jobs are started.
 pub(crate) struct Shop {
@@ -43,20 +43,20 @@ impl Shop {
         self.run(&args)
     }
 
-    /// Runs a command that says no more than it has to.
+    /// Runs a command with `--quiet`.
     #[track_caller]
     pub(crate) fn run(&self, args: &[&str]) -> Run {
         Run::of(&self.command().args(args).output().unwrap())
     }
 
-    /// A command by the real clock, as the commands of jobs go by it.
+    /// A command that uses the real clock, as the commands of jobs do.
     pub(crate) fn command(&self) -> Command {
         let mut command = self.sandbox.way_command(&self.repo);
         command.env_remove("WAYPOST_TEST_CLOCK").arg("--quiet");
         command
     }
 
-    /// Runs a job to its end and returns what is known of it. One that does not end is cancelled, and a failure.
+    /// Runs a job to its end and returns its record. A job that does not end is cancelled and fails the test.
     #[track_caller]
     pub(crate) fn job(&self, flags: &[&str], script: &str) -> Value {
         let mut command = self.command();
@@ -65,16 +65,16 @@ impl Shop {
         let pid = Pid::from_child(&child);
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || tell.send(child.wait_with_output()));
-        let output = told.recv_timeout(LONGEST).unwrap_or_else(|_| {
+        let output = told.recv_timeout(JOB_TIMEOUT).unwrap_or_else(|_| {
             kill_process(pid, interruption()).unwrap();
             let said = told.recv_timeout(Duration::from_secs(10)).map(|output| Run::of(&output.unwrap()).whole());
-            panic!("nothing ended the job in {LONGEST:?}: {flags:?} {script}\n{}", said.unwrap_or_default());
+            panic!("nothing ended the job in {JOB_TIMEOUT:?}: {flags:?} {script}\n{}", said.unwrap_or_default());
         });
         let run = Run::of(&output.unwrap());
         serde_json::from_str::<Value>(&run.stdout).unwrap_or_else(|_| panic!("{}", run.whole()))["data"].clone()
     }
 
-    /// Starts a job that goes on when this returns.
+    /// Starts a job in the background.
     #[track_caller]
     pub(crate) fn started(&self, flags: &[&str], script: &str) -> Value {
         let args = [&["job", "start", "--json", "--detach"], flags, &["--", "sh", "-c", script]].concat();
@@ -101,12 +101,12 @@ impl Shop {
     }
 }
 
-/// Waits for something, and says what was waited for if it does not happen.
+/// Waits for a condition, and fails with its description after a timeout.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_mins(1);
     while !is_so() {
-        assert!(Instant::now() < end, "it never happened that {what}");
+        assert!(Instant::now() < end, "timed out waiting until {what}");
         std::thread::yield_now();
     }
 }
@@ -124,7 +124,7 @@ pub(crate) fn pid_of(value: &Value) -> Pid {
     Pid::from_raw(i32::try_from(value["pid"].as_i64().unwrap()).unwrap()).unwrap()
 }
 
-/// Everything of a repository that a job must not change.
+/// The state of a repository that a job must not change.
 pub(crate) fn state_of(shop: &Shop) -> Vec<Vec<u8>> {
     let git = shop.repo.join(".git");
     let refs = shop.sandbox.git(&shop.repo, ["for-each-ref"]);
@@ -157,11 +157,11 @@ fn p1_p2_p3_jobs_edit_the_same_file_each_in_its_own_tree_and_the_checkout_is_as_
 }
 
 #[test]
-fn p4_a_workspace_counts_before_a_repository_and_that_before_the_directory_we_are_in() {
+fn p4_a_workspace_takes_precedence_over_a_repository_and_that_over_the_current_directory() {
     let shop = Shop::new();
     let other = shop.sandbox.git_repo("other");
     shop.sandbox.git(&other, ["commit", "--quiet", "--allow-empty", "-m", "Another"]);
-    // Only a store that repositories share can know of another one.
+    // Only a shared store can name another repository.
     let _ = shop.way(["job", "start", "--repo", other.to_str().unwrap(), "--", "true"]).fails(7);
     let here = shop.job(&["--global"], "git log --format=%s -1");
     assert_eq!((&here["repository"], &here["output"]), (&json!("repo"), &json!("First")));
@@ -170,7 +170,7 @@ fn p4_a_workspace_counts_before_a_repository_and_that_before_the_directory_we_ar
     let left = here["workspace_id"].as_str().unwrap();
     let again = shop.job(&["--global", "--repo", other.to_str().unwrap(), "--workspace", left], "pwd");
     assert_eq!(again["output"], here["workspace_dir"]);
-    // Where there is no repository there is no workspace, and nothing runs in the directory we are in.
+    // Without a repository there is no workspace, and nothing runs in the current directory.
     let nowhere = shop.sandbox.dir("nowhere");
     let store = shop.sandbox.path("state.db");
     let run = shop.sandbox.way(&nowhere, ["--db", store.to_str().unwrap(), "job", "start", "--", "touch", "ran"]);
@@ -217,7 +217,7 @@ fn p7_p8_a_workspace_is_kept_unless_its_removal_is_requested() {
 }
 
 #[test]
-fn p12_a_workspace_that_cannot_be_removed_is_no_failure_of_its_job_but_is_said() {
+fn p12_a_workspace_that_cannot_be_removed_is_reported_and_does_not_fail_its_job() {
     let shop = Shop::new();
     fs::create_dir_all(shop.root()).unwrap();
     shop.sandbox.write(shop.root().join("trash"), "in the way");
@@ -233,13 +233,13 @@ fn p12_a_workspace_that_cannot_be_removed_is_no_failure_of_its_job_but_is_said()
 }
 
 #[test]
-fn p11_in_place_nothing_is_made_and_nothing_is_removed() {
+fn p11_the_in_place_strategy_makes_and_removes_nothing() {
     let shop = Shop::new();
     let job = shop.job(&["--strategy", "in-place", "--cleanup"], "pwd; touch made");
     assert_eq!(job["output"].as_str().unwrap(), shop.repo.to_str().unwrap());
     assert!(job["workspace_id"].is_null() && shop.workspaces().is_empty());
     assert!(shop.repo.join("made").exists());
-    // By hand there is nothing to make, and nothing that could ever be removed again.
+    // `ws new` is refused: it would make nothing, and nothing could be removed later.
     let refused = shop.way(["ws", "new", "--strategy", "in-place"]).fails(2);
     assert!(refused.stderr.contains("hint: way job start --strategy in-place -- COMMAND\n"), "{}", refused.whole());
     assert!(shop.workspaces().is_empty());
@@ -258,7 +258,7 @@ fn p11_in_place_is_offered_to_jobs_and_not_where_it_is_refused() {
 }
 
 #[test]
-fn p16_a_job_whose_workspace_becomes_too_large_is_stopped_and_says_so() {
+fn p16_a_job_whose_workspace_becomes_too_large_is_stopped_and_reports_it() {
     let shop = Shop::new();
     let job = shop.job(&["--size-limit", "3MB"], "head -c 8000000 /dev/zero > big; echo done; exec sleep 600");
     assert_eq!(job["status"], "failed");
@@ -268,7 +268,7 @@ fn p16_a_job_whose_workspace_becomes_too_large_is_stopped_and_says_so() {
 }
 
 #[test]
-fn p23_a_workspace_is_named_by_its_job_and_goes_alone() {
+fn p23_a_workspace_is_named_after_its_job_and_removed_alone() {
     let shop = Shop::new();
     let (one, other) = (shop.job(&[], "true"), shop.job(&[], "true"));
     assert!(one["workspace_dir"].as_str().unwrap().contains(one["id"].as_str().unwrap()));
@@ -290,7 +290,7 @@ fn p24_a_workspace_that_cannot_be_set_up_fails_the_job_before_anything_runs() {
         assert!(job["error"].as_str().unwrap().contains(why), "{job}");
         assert!(job["process"].is_null() && !shop.sandbox.path("ran").exists());
         assert!(!shop.root().join(job["id"].as_str().unwrap()).exists());
-        // Detached, it is known at once as well.
+        // A detached job is recorded at once as well.
         let args = [&["job", "start", "--detach"], flags, &["--", "true"]].concat();
         let run = shop.run(&args).fails(4);
         assert!(run.stderr.contains(why), "{}", run.whole());
@@ -319,7 +319,7 @@ fn a_command_of_the_repository_runs_only_once_it_is_trusted() {
 fn p25_cancelling_ends_every_process_of_a_job_and_it_stays_cancelled() {
     let shop = Shop::new();
     let pids = shop.sandbox.path("pids");
-    // One ignores the request, one has left the process group and the terminal.
+    // One process ignores the signal, one has left the process group and the terminal.
     let script = format!(
         "trap '' TERM; echo $$ >> {0}; setsid sh -c 'trap \"\" TERM; echo $$ >> {0}; exec sleep 600' & \
         while :; do sleep 1; done",
@@ -366,7 +366,7 @@ fn p26_processes_of_a_job_whose_supervisor_was_killed_are_ended_and_its_workspac
 }
 
 #[test]
-fn the_end_of_a_command_decides_what_becomes_of_its_task() {
+fn the_exit_of_a_command_decides_the_status_of_its_task() {
     let shop = Shop::new();
     let way = env!("CARGO_BIN_EXE_way");
     let names = ["done", "silent", "broken", "asks", "gives-up", "cancelled"];
@@ -402,7 +402,7 @@ fn a_job_that_lost_its_lease_is_stopped_and_writes_nothing_under_the_next_one() 
         go.display()
     );
     let job = shop.started(&["--config", "jobs.grace=30s", "--task", "build", "--agent", "me"], &script);
-    // The same agent gets the task again: only the epoch tells the two apart.
+    // The same agent claims the task again: only the epoch distinguishes the leases.
     let _ = shop.way(["task", "release", "build", "--force"]).ok();
     let _ = shop.way(["task", "claim", "build", "--agent", "me"]).ok();
     shop.sandbox.write(&go, "");
@@ -438,7 +438,7 @@ fn p32_the_phases_and_notes_of_a_job_outlive_its_workspace() {
 }
 
 #[test]
-fn t31_a_job_sees_of_the_environment_what_it_needs_and_what_it_was_given() {
+fn t31_a_job_gets_only_the_environment_it_needs_and_was_given() {
     let shop = Shop::new();
     let mut command = shop.command();
     command.env("SECRET_KEY", "hidden").env("API_KEY", "given").env("LC_ALL", "C");
@@ -464,7 +464,7 @@ fn a_flood_of_output_is_kept_within_bounds() {
 }
 
 #[test]
-fn a_terminal_that_is_interrupted_cancels_its_job_and_one_that_is_killed_does_not() {
+fn interrupting_the_terminal_cancels_its_job_and_killing_it_does_not() {
     let shop = Shop::new();
     let latest = || shop.way(["job", "list", "--json"]).data()[0].clone();
     let start = |name: &str| {
@@ -524,7 +524,7 @@ fn p2_twenty_jobs_at_once_all_succeed_while_the_checkout_is_worked_in() {
         assert_eq!(job["status"], "completed", "{job}");
         let mine = fs::read_to_string(path(&job["workspace_dir"]).join("mine")).unwrap();
         assert_eq!(mine.trim(), job["id"].as_str().unwrap());
-        // What the checkout threw away is still there for the job.
+        // Objects that the checkout dropped are still available to the job.
         shop.sandbox.git(path(&job["workspace_dir"]), ["fsck", "--connectivity-only"]);
         places.insert(job["workspace_dir"].to_string());
     }
@@ -534,7 +534,7 @@ fn p2_twenty_jobs_at_once_all_succeed_while_the_checkout_is_worked_in() {
 }
 
 #[test]
-fn p26_killed_at_any_moment_nothing_is_unlisted_and_the_next_try_works() {
+fn p26_after_a_kill_at_any_moment_every_workspace_is_listed_and_a_retry_works() {
     let shop = Shop::new();
     let _ = shop.way(["job", "start", "--", "true"]).ok();
     let mut dice = 7_u64;
@@ -567,7 +567,7 @@ fn p26_killed_at_any_moment_nothing_is_unlisted_and_the_next_try_works() {
 }
 
 impl Shop {
-    /// What the command lines of the supervisors of this shop begin with, and of no other.
+    /// A prefix that only the command lines of this shop's supervisors have.
     fn supervisors(&self) -> String {
         format!("--db {}.*job supervise", self.repo.join(".git/waypost/state.db").display())
     }

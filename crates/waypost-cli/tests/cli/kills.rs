@@ -2,7 +2,7 @@
 //! works, and existing work is not lost.
 //!
 //! The real binary runs under `strace`, which kills it at one chosen system call. A few steps of every
-//! command are tried, spread over its whole run; `WAYPOST_TEST_KILLS` sets how many, and a large number means every step.
+//! command are tried, spread over its whole run; `WAYPOST_TEST_KILLS` sets how many; a large number means all.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,7 +90,7 @@ impl Scene {
         assert!(killed > 0, "no command was killed at any of {} steps", steps.len());
     }
 
-    /// The steps of an undisturbed command: each system call's name, and how often it occurred up to and including this one.
+    /// The steps of an undisturbed command: each call's name, its number among calls of that name, and its line.
     fn steps(&self, args: &[String]) -> Vec<(String, usize, String)> {
         let run = Run::of(&self.traced(args, &[]).output().unwrap());
         assert_eq!(run.code, 0, "{}", run.whole());
@@ -209,7 +209,7 @@ impl Scene {
     }
 
     /// Kills commands that make a workspace: the next workspace is complete, and removing it leaves nothing.
-    fn kill_makers(&self, strategy: &str) {
+    fn kill_while_making(&self, strategy: &str) {
         let args = || words(&["ws", "new", "--strategy", strategy]);
         self.kill(args, |_| {
             let made = self.made(strategy);
@@ -242,7 +242,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 #[test]
 fn p26_making_a_clone_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
-    scene.kill_makers("clone");
+    scene.kill_while_making("clone");
 }
 
 #[test]
@@ -269,11 +269,11 @@ fn p26_making_the_first_clone_of_a_repository_may_be_killed_at_any_step() {
 #[test]
 fn p26_making_a_worktree_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
-    scene.kill_makers("worktree");
+    scene.kill_while_making("worktree");
     assert_eq!(scene.shop.sandbox.git(&scene.shop.repo, ["worktree", "list"]).lines().count(), 1);
 }
 
-/// Wraps git so that it adds worktrees only when a file appears. Returns the search path that finds the wrapper, the file
+/// Wraps git so that it adds worktrees only when a file appears. Returns the search path of the wrapper, the file
 /// to which it writes its process id, and the file it waits for.
 fn slow_git(shop: &Shop) -> (String, PathBuf, PathBuf) {
     let (begun, go, bin) = (shop.sandbox.path("begun"), shop.sandbox.path("go"), shop.sandbox.dir("bin"));
@@ -309,14 +309,14 @@ impl Stopped {
     }
 
     /// Lets it continue, and checks that it succeeds.
-    fn goes_on(&mut self) {
+    fn finish(&mut self) {
         kill_process(self.pid, Signal::CONT).unwrap();
         assert!(self.tracer.wait().unwrap().success());
     }
 }
 
 /// Checks that git was ended and that nothing is left of the worktree it was about to add.
-fn is_taken_back(shop: &Shop, begun: &Path, go: &Path) {
+fn check_rolled_back(shop: &Shop, begun: &Path, go: &Path) {
     assert!(!is_alive(&fs::read_to_string(begun).unwrap()), "git is still running");
     shop.sandbox.write(go, "");
     assert_eq!(shop.sandbox.git(&shop.repo, ["worktree", "list"]).lines().count(), 1);
@@ -337,7 +337,7 @@ fn p26_git_is_ended_when_the_command_that_started_it_was_killed() {
     maker.wait().unwrap();
     // The next command ends git before it rolls anything back.
     assert_eq!(shop.workspaces(), Vec::<Value>::new());
-    is_taken_back(&shop, &begun, &go);
+    check_rolled_back(&shop, &begun, &go);
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn p26_git_is_ended_when_the_supervisor_that_started_it_was_killed() {
     kill_process(pid_of(&job["supervisor"]), Signal::KILL).unwrap();
     // The next command that shows the job notices that its supervisor died.
     until("its death is noticed", || shop.show(&job)["status"] == "interrupted");
-    is_taken_back(&shop, &begun, &go);
+    check_rolled_back(&shop, &begun, &go);
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn p26_a_workspace_that_is_completed_during_a_check_is_not_removed() {
     let mut looker = Stopped::at(&shop, "openat", &format!("/proc/{}/stat", maker.id()), &["ws", "list"]);
     shop.sandbox.write(&go, "");
     assert!(maker.wait().unwrap().success());
-    looker.goes_on();
+    looker.finish();
     let made = &shop.workspaces()[0];
     assert_eq!((&made["status"], path(&made["path"]).join("file").is_file()), (&"kept".into(), true));
 }
@@ -396,9 +396,9 @@ fn p26_a_job_that_gets_a_supervisor_during_a_check_is_not_marked_interrupted() {
     // Stopped after it has read that, and before it knows whether the launcher is alive.
     let asked = format!("/proc/{}/stat", launcher.pid.as_raw_nonzero());
     let mut looker = Stopped::at(&shop, "openat", &asked, &["job", "list"]);
-    launcher.goes_on();
+    launcher.finish();
     until("its command runs", || fs::read_to_string(&begun).is_ok_and(|pid| pid.ends_with('\n')));
-    looker.goes_on();
+    looker.finish();
     assert!(is_alive(&fs::read_to_string(&begun).unwrap()), "{}", shop.show(&job));
     assert_eq!(shop.show(&job)["status"], "running");
     shop.sandbox.write(&go, "");
@@ -408,13 +408,13 @@ fn p26_a_job_that_gets_a_supervisor_during_a_check_is_not_marked_interrupted() {
 #[test]
 fn p26_making_a_copy_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
-    scene.kill_makers("copy");
+    scene.kill_while_making("copy");
 }
 
 #[test]
 fn p26_making_or_removing_a_jj_workspace_may_be_killed_at_any_step() {
     let Some(scene) = Scene::of_jj() else { return };
-    scene.kill_makers("jj");
+    scene.kill_while_making("jj");
     let clean = || words(&["ws", "rm", scene.made("jj")["id"].as_str().unwrap()]);
     scene.kill(clean, |args| {
         let shown = scene.shop.way(["ws", "show", &args[2], "--json"]).data();
@@ -430,7 +430,7 @@ fn p26_making_an_overlay_may_be_killed_at_any_step() {
     let Some(scene) = Scene::new() else { return };
     let _mounts = Unmounted::below(&scene.shop.root());
     if can_overlay(&scene.shop) {
-        scene.kill_makers("overlay");
+        scene.kill_while_making("overlay");
         assert_eq!(mounts(&scene.shop.root()), Vec::<PathBuf>::new());
     }
 }

@@ -1,4 +1,4 @@
-//! Issues: the file is the truth, and one write is one line.
+//! Issues: the ledger file is authoritative, and one write changes one line.
 #![expect(clippy::needless_raw_string_hashes, reason = "that is how expect-test writes them")]
 
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ fn the_life_of_an_issue() {
 }
 
 #[test]
-fn waiting_in_a_circle_is_refused_and_shown() {
+fn a_cycle_of_dependencies_is_refused_and_shown() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let [a, b, c] = ["A", "B", "C"].map(|title| add(&sandbox, &repo, &[title]));
@@ -145,7 +145,7 @@ fn several_issues_are_one_write_and_one_wrong_id_stops_all() {
 }
 
 #[test]
-fn fields_are_set_and_taken_out() {
+fn fields_are_set_and_cleared() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Old title"]);
@@ -158,7 +158,7 @@ fn fields_are_set_and_taken_out() {
         (Some("New"), Some(0), Some("n"))
     );
     assert_eq!(data["defer_until"], "2026-12-01T00:00:00.000Z");
-    assert_eq!(sandbox.way(&repo, ["ready"]).code, 6, "it is set aside");
+    assert_eq!(sandbox.way(&repo, ["ready"]).code, 6, "it is deferred");
     let data = update(&["--notes", "", "--remove-label", "x", "--defer-until", ""]).data();
     assert!(data.get("notes").is_none() && data.get("labels").is_none() && data.get("defer_until").is_none());
     assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&id));
@@ -181,7 +181,7 @@ fn fields_are_set_and_taken_out() {
 }
 
 #[test]
-fn times_may_be_said_as_from_now() {
+fn times_may_be_relative_to_now() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let clock = [("WAYPOST_TEST_CLOCK", "2026-01-05T12:30:00Z".as_ref())];
@@ -215,7 +215,7 @@ fn times_may_be_said_as_from_now() {
 }
 
 #[test]
-fn authors_are_who_was_named_then_gits_user_then_the_machines() {
+fn the_author_is_the_named_actor_then_gits_user_then_the_login_name() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let by = |variables: &[(&str, &std::ffi::OsStr)], args: &[&str]| {
@@ -231,7 +231,7 @@ fn authors_are_who_was_named_then_gits_user_then_the_machines() {
 }
 
 #[test]
-fn b16_a_hundred_and_fifty_at_once_lose_no_issue() {
+fn b16_a_hundred_and_fifty_concurrent_adds_lose_no_issue() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for output in at_once(&sandbox, &repo, 150, |number| vec!["add".into(), format!("Issue {number}")]) {
@@ -373,7 +373,7 @@ fn b29_real_ledgers_are_read_damage_is_reported_once_and_a_write_loses_nothing()
         add(&sandbox, &repo, &["One more"]);
         let after = lines(&repo.join(LEDGER));
         if name.contains("markers") {
-            // What a merge left in conflict is merged by the next write: each issue once, and none is missing.
+            // The next write resolves the conflict of a merge: each issue once, and none is missing.
             let ids_of = |lines: &[String]| -> std::collections::BTreeSet<String> {
                 let records = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
                 records.map(|record| record["id"].as_str().unwrap().to_owned()).collect()
@@ -389,7 +389,7 @@ fn b29_real_ledgers_are_read_damage_is_reported_once_and_a_write_loses_nothing()
 }
 
 #[test]
-fn issues_as_people_see_them() {
+fn issues_as_text() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -459,7 +459,7 @@ fn issues_as_people_see_them() {
 }
 
 #[test]
-fn looking_for_issues_from_every_side() {
+fn issues_are_found_by_text_label_assignee_and_age() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let base = add(&sandbox, &repo, &["Lay the base", "-l", "core", "-d", "concrete"]);
@@ -498,7 +498,7 @@ fn looking_for_issues_from_every_side() {
 }
 
 #[test]
-fn a_checkout_meanwhile_loses_no_line_of_either() {
+fn a_concurrent_checkout_loses_no_line_of_either_side() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -543,31 +543,31 @@ fn hostile_ledgers_do_no_harm() {
     let _ = sandbox.way(&repo, ["add", "x"]).fails(7);
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious\n");
     std::fs::remove_file(&ledger).unwrap();
-    // One that stays inside is written through.
+    // A link that stays inside is followed.
     std::os::unix::fs::symlink("../real.jsonl", &ledger).unwrap();
     sandbox.write(repo.join("real.jsonl"), "");
     let id = add(&sandbox, &repo, &["x"]);
     assert!(ledger.is_symlink() && lines(&repo.join("real.jsonl"))[0].contains(&id));
     std::fs::remove_file(&ledger).unwrap();
-    // What is no file.
+    // Paths that are not regular files.
     for make in [["mkfifo"], ["mkdir"]] {
         sandbox.command(make[0], &repo).arg(&ledger).status().unwrap();
         let _ = sandbox.way(&repo, ["list"]).fails(8);
         let _ = sandbox.way(&repo, ["add", "x"]).fails(8);
         sandbox.command("rm", &repo).arg("-rf").arg(&ledger).status().unwrap();
     }
-    // A line with very many keys, and numbers that do not fit anywhere.
+    // A line with very many keys, and numbers that fit no numeric type.
     let keys = (0..60_000).map(|number| format!(",\"k{number}\":0")).collect::<Vec<_>>().concat();
     sandbox.write(
         &ledger,
         format!("{{\"id\":\"a-1\",\"big\":123456789012345678901234567890,\"f\":1.10{keys}}}\nnonsense\n"),
     );
     let run = sandbox.way(&repo, ["show", "a-1", "--json"]);
-    assert!(run.stdout.contains("\"big\":123456789012345678901234567890,\"f\":1.10,"), "as it is spelled");
-    assert!(run.stdout.contains("1 line of the ledger cannot be read"), "part of the answer");
+    assert!(run.stdout.contains("\"big\":123456789012345678901234567890,\"f\":1.10,"), "numbers keep their spelling");
+    assert!(run.stdout.contains("1 line of the ledger cannot be read"), "the warning is part of the JSON answer");
     let run = sandbox.way(&repo, ["show", "a-2"]).fails(3);
     assert!(run.stderr.contains("way doctor"), "{}", run.stderr);
-    // Too much to be read again is not written.
+    // A line too long to be read back is not written.
     let before = std::fs::read(&ledger).unwrap();
     let mut command = sandbox.way_command(&repo);
     let mut child = command

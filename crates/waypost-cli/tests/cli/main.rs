@@ -61,14 +61,14 @@ mod workers;
 mod workspaces;
 mod worktrees;
 
-/// What a command takes when it takes nothing.
+/// No arguments.
 const NONE: [&str; 0] = [];
 
 fn sandbox() -> Sandbox {
     Sandbox::new(env!("CARGO_BIN_EXE_way"))
 }
 
-/// What Ctrl-C sends. Where we were started with that ignored, as shells do in the background, what ends a process as well.
+/// Returns the signal of Ctrl-C, or SIGTERM if the test program ignores it, as a shell's background jobs do.
 fn interruption() -> Signal {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

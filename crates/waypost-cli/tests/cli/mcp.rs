@@ -1,4 +1,4 @@
-//! An agent's life over MCP, through the real server on standard input and output.
+//! An agent's session over MCP, through the real server on standard input and output.
 
 mod official;
 mod served;
@@ -20,14 +20,14 @@ use waypost_core::op::{RegisterAgent, SendMessage};
 use waypost_server::mcp;
 use waypost_testkit::{mcp_python, postgres_url};
 
-use crate::serving::OF_EACH_KIB;
+use crate::serving::MAX_LEAK_PER_CLIENT_KIB;
 use crate::work::Team;
 use served::Served;
 
 /// Bytes that count as one token.
-const TOKEN: usize = 4;
+const BYTES_PER_TOKEN: usize = 4;
 
-/// A client that knows nothing but lines of JSON.
+/// A minimal client that exchanges lines of JSON.
 pub(crate) struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -38,7 +38,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Starts a server, without introducing itself.
+    /// Starts a server without the initialize request.
     fn start(team: &Team, line: &str) -> Client {
         Client::of(team.command(line))
     }
@@ -49,7 +49,7 @@ impl Client {
         Client { child, stdin, stdout, requests: 0, printed: 0 }
     }
 
-    /// Starts a server and introduces itself.
+    /// Starts a server and initializes the session.
     fn connect(team: &Team, line: &str) -> Client {
         let mut client = Client::start(team, line);
         client.introduce();
@@ -84,7 +84,7 @@ impl Client {
         answer
     }
 
-    /// Calls a tool, whose answer it returns as structured content.
+    /// Calls a tool and returns its structured content.
     #[track_caller]
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let mut answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
@@ -107,7 +107,7 @@ impl Client {
         error
     }
 
-    /// Closes its end, and returns how the server ended and how long that took.
+    /// Closes standard input, and returns the server's exit status and how long the exit took.
     fn close(mut self) -> (ExitStatus, Duration) {
         let began = Instant::now();
         drop(self.stdin.take());
@@ -127,7 +127,7 @@ fn team() -> Team {
 }
 
 #[test]
-fn a_store_that_is_moved_away_is_neither_read_nor_made_again() {
+fn a_store_that_is_moved_away_is_neither_read_nor_created_again() {
     let team = team();
     let mut client = Client::connect(&team, "mcp");
     client.call("heartbeat", &json!({ "agent": "ann" }));
@@ -148,7 +148,7 @@ fn a_store_that_is_moved_away_is_neither_read_nor_made_again() {
     client.call("heartbeat", &json!({ "agent": "ann" }));
 }
 
-/// A life: what is typed, and which tool does the same.
+/// A session: each command line, and the tool call that does the same.
 fn life() -> Vec<(&'static str, &'static str, Value)> {
     vec![
         ("prime --agent ann", "prime", json!({ "agent": "ann" })),
@@ -208,7 +208,7 @@ fn life() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// Everything that is remembered, without ids.
+/// Everything in the store, without ids.
 fn state(team: &Team) -> Value {
     let pick = |value: &Value, fields: &[&str]| -> Value {
         fields.iter().map(|field| ((*field).to_owned(), value[*field].clone())).collect()
@@ -231,7 +231,7 @@ fn state(team: &Team) -> Value {
     })
 }
 
-/// What the life comes to when it is typed.
+/// The final state of the session run with commands.
 fn typed() -> Value {
     let team = team();
     for (line, ..) in life() {
@@ -241,7 +241,7 @@ fn typed() -> Value {
 }
 
 #[test]
-fn c12_a_life_over_mcp_ends_as_one_over_the_command_line() {
+fn c12_a_session_over_mcp_ends_in_the_same_state_as_over_the_command_line() {
     let team = team();
     let mut client = Client::connect(&team, "mcp");
     for (_, tool, arguments) in life() {
@@ -256,11 +256,11 @@ fn c12_a_life_over_mcp_ends_as_one_over_the_command_line() {
         assert_eq!(&over_mcp[part], expected, "{part}");
     }
     assert_eq!(typed["tasks"][0]["status"], "completed");
-    assert_eq!(typed["issues"][0]["status"], "in_progress", "the one that was found");
+    assert_eq!(typed["issues"][0]["status"], "in_progress", "the discovered issue");
     assert_eq!(typed["issues"][1]["close_reason"], "went well");
 }
 
-/// Does the steps that it is given with the official client, and prints what each came to.
+/// Runs the given steps with the official client, and prints the result of each.
 const PYTHON: &str = r#"
 import asyncio, json, os, sys
 from mcp import Client, StdioServerParameters
@@ -280,11 +280,11 @@ asyncio.run(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
 "#;
 
 #[test]
-fn the_official_client_in_python_lives_the_same_life() {
+fn the_official_client_in_python_ends_in_the_same_state() {
     let Some(python) = mcp_python() else { return };
     let expected = typed();
     let steps: Value = life().into_iter().map(|(_, tool, arguments)| json!([tool, arguments])).collect();
-    // One introduces itself once, the other says with every request what it needs to.
+    // The legacy client initializes a session, the other sends the same data with every request.
     for mode in ["legacy", "auto"] {
         let team = team();
         let mut command = team.sandbox.command(&python, &team.repo);
@@ -303,11 +303,11 @@ fn the_official_client_in_python_lives_the_same_life() {
 }
 
 #[test]
-fn all_tools_together_fit_into_3000_tokens_and_say_what_they_do_to_the_world() {
+fn all_tools_together_fit_into_3000_tokens_and_declare_their_side_effects() {
     let team = Team::new();
     let mut client = Client::connect(&team, "mcp");
     let list = client.request("tools/list", &json!({}))["result"].take();
-    let tokens = list.to_string().len().div_ceil(TOKEN);
+    let tokens = list.to_string().len().div_ceil(BYTES_PER_TOKEN);
     assert!(tokens < 3_000, "{tokens} tokens");
     let tools = list["tools"].as_array().unwrap();
     assert!((8..=14).contains(&tools.len()), "about a dozen");
@@ -338,7 +338,7 @@ fn an_agent_finds_the_workspace_of_a_job() {
 }
 
 #[test]
-fn errors_are_those_of_the_command_line() {
+fn errors_are_the_same_as_on_the_command_line() {
     let team = team();
     let _ = team.data("task claim a --agent ann");
     let mut client = Client::connect(&team, "mcp");
@@ -393,7 +393,7 @@ fn a_key_makes_a_call_happen_once() {
     let (first, second) = (client.call("checkpoint", &note), client.call("checkpoint", &note));
     assert_eq!(first, second);
     assert_eq!(team.data("checkpoint list a").as_array().unwrap().len(), 1);
-    assert_eq!(team.data("task show a")["holder"], "ann", "whom the server was started for");
+    assert_eq!(team.data("task show a")["holder"], "ann", "the agent that the server was started for");
     let issues = || team.data("list --all").as_array().unwrap().len();
     let before = issues();
     let add = json!({ "do": "add", "title": "Once", "key": "k2" });
@@ -422,7 +422,7 @@ fn changes_by_other_processes_and_a_new_branch_are_seen_at_once() {
     let branch: String = db.query_row("SELECT branch FROM worktrees", [], |row| row.get(0)).unwrap();
     assert_eq!(branch, "topic");
     drop(db);
-    // The store is put aside, and another command makes a new one in its place.
+    // The store is moved away, and another command creates a new one in its place.
     for name in ["state.db", "state.db-wal", "state.db-shm"] {
         let path = team.repo.join(".git/waypost").join(name);
         if path.exists() {
@@ -431,10 +431,10 @@ fn changes_by_other_processes_and_a_new_branch_are_seen_at_once() {
     }
     for _ in 0..2 {
         let refused = client.refused("heartbeat", &json!({}));
-        assert_eq!(refused["code"], "unavailable", "what was open is gone: {refused}");
+        assert_eq!(refused["code"], "unavailable", "the open store was moved away: {refused}");
     }
     let _ = team.data("status");
-    assert_eq!(client.call("status", &json!({})), json!({}), "and from then on the new one counts");
+    assert_eq!(client.call("status", &json!({})), json!({}), "the new store is used from then on");
 }
 
 #[test]
@@ -494,7 +494,7 @@ fn malformed_requests_do_not_end_the_server() {
 }
 
 #[test]
-fn a_store_on_a_server_is_used_as_well() {
+fn mcp_works_with_a_store_on_a_server() {
     let (team, url) = (Team::new(), postgres_url());
     let way = |line: &str| team.data(&format!("{line} --db {url}"));
     let _ = team.fed(&format!("workflow create w --plan - --start --json --db {url}"), "a: one\n").data();
@@ -528,11 +528,11 @@ fn contexts_and_status_are_resources() {
 }
 
 #[test]
-fn it_ends_within_a_second_after_standard_input_is_closed() {
+fn the_server_ends_within_a_second_after_standard_input_is_closed() {
     let second = Duration::from_secs(1);
     let team = team();
     let (status, took) = Client::start(&team, "mcp").close();
-    assert!(status.success() && took < second, "before anything was said: {status}, {took:?}");
+    assert!(status.success() && took < second, "before the first request: {status}, {took:?}");
     let (status, took) = Client::connect(&team, "mcp").close();
     assert!(status.success() && took < second, "after the introduction: {status}, {took:?}");
     let mut client = Client::connect(&team, "mcp --agent ann");
@@ -565,7 +565,7 @@ fn two_hundred_clients_come_and_go() {
     let (served, said) = Served::start(&team);
     let mut sizes = Vec::new();
     for _ in 0..10 {
-        // One half has the store's file, the other a server before it.
+        // Half of the clients use the store's file, the other half a server.
         let lines = ["mcp".to_owned(), format!("mcp --db unix:{}", said["socket"].as_str().unwrap())];
         let mut clients: Vec<Client> = lines.iter().cycle().take(20).map(|line| Client::connect(&team, line)).collect();
         for (number, client) in clients.iter_mut().enumerate() {
@@ -577,8 +577,8 @@ fn two_hundred_clients_come_and_go() {
         }
         sizes.push(served.resident_kib());
     }
-    // Ten at a time had the server before them, and what the store keeps in memory grows with what they wrote.
-    assert!(sizes[9] < sizes[1] + 8 * 10 * OF_EACH_KIB + 2_048, "the server grows: {sizes:?} KiB");
+    // Ten clients at a time use the server, and the store's memory grows with their writes.
+    assert!(sizes[9] < sizes[1] + 8 * 10 * MAX_LEAK_PER_CLIENT_KIB + 2_048, "the server grows: {sizes:?} KiB");
     assert_eq!(team.data("agent list").as_array().unwrap().len(), 21);
     let _ = team.way("db check").ok();
 }
@@ -627,7 +627,7 @@ fn busy() -> Team {
 }
 
 #[test]
-fn an_agents_life_takes_6_calls_and_2500_tokens_at_most_on_a_busy_store() {
+fn an_agents_session_takes_6_calls_and_2500_tokens_at_most_on_a_busy_store() {
     let team = busy();
     let typed = [
         "prime --agent ann",
@@ -636,7 +636,7 @@ fn an_agents_life_takes_6_calls_and_2500_tokens_at_most_on_a_busy_store() {
         "task done w/task-0 --agent ann --epoch 1 --outcome 'all of it works' --evidence 'cargo test: 12 passed'",
     ];
     let printed: Vec<usize> = typed.iter().map(|line| team.way(line).ok().stdout.len()).collect();
-    let tokens = printed.iter().sum::<usize>().div_ceil(TOKEN);
+    let tokens = printed.iter().sum::<usize>().div_ceil(BYTES_PER_TOKEN);
     assert!(typed.len() <= 6 && tokens <= 2_500, "{} calls, {tokens} tokens: {printed:?} bytes", typed.len());
 
     let mut client = Client::connect(&team, "mcp");
@@ -660,13 +660,13 @@ fn an_agents_life_takes_6_calls_and_2500_tokens_at_most_on_a_busy_store() {
             answer["context"].as_str().unwrap().clone_into(&mut context);
         }
     }
-    // Every byte counts, also of what stands there twice for clients that show one of both.
-    let tokens = client.printed.div_ceil(TOKEN);
+    // Every byte counts, including content sent twice for clients that read only one form.
+    let tokens = client.printed.div_ceil(BYTES_PER_TOKEN);
     assert!(called.len() <= 6 && tokens <= 2_500, "{} calls, {tokens} tokens", called.len());
-    assert!(context.contains("Do what has to be done here."), "what is to be done is in it: {context}");
+    assert!(context.contains("Do what has to be done here."), "the context contains the task's description: {context}");
 }
 
-/// The service behind `/mcp`, without a server before it.
+/// The service behind `/mcp`, without an HTTP server.
 struct Http<S> {
     service: S,
     runtime: tokio::runtime::Runtime,
@@ -683,7 +683,7 @@ fn http(team: &Team) -> Http<impl Answers> {
 
 type Posted = http::Request<Full<Bytes>>;
 
-/// Whatever answers requests with a body of bytes.
+/// A service that answers requests with a body of bytes.
 trait Answers: tower_service::Service<Posted, Response = http::Response<Body>, Error = Infallible> {}
 
 impl<S: tower_service::Service<Posted, Response = http::Response<Body>, Error = Infallible>> Answers for S {}
@@ -733,7 +733,7 @@ impl<S: Answers> Http<S> {
 }
 
 #[test]
-fn over_http_the_token_says_who_asks() {
+fn over_http_the_token_identifies_the_agent() {
     let team = team();
     let mut http = http(&team);
     let refused = http.call(None, "next", &json!({ "agent": "ann", "task": "a" }));
@@ -743,7 +743,7 @@ fn over_http_the_token_says_who_asks() {
     let claimed = http.call(Some("bob"), "next", &json!({ "task": "a" }));
     assert_eq!(claimed["result"]["structuredContent"]["epoch"], 1, "{claimed}");
     assert_eq!(team.data("task show a")["holder"], "bob");
-    // Another one's epoch is no key to its task.
+    // Knowing another agent's epoch gives no access to its task.
     let note = json!({ "task": "a", "epoch": 1, "summary": "mine now" });
     let refused = http.call(Some("eve"), "checkpoint", &note);
     assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "lease_lost", "{refused}");
@@ -762,7 +762,7 @@ fn over_http_the_token_says_who_asks() {
 }
 
 #[test]
-fn over_http_only_pages_and_names_of_this_machine_are_answered() {
+fn over_http_only_local_origins_and_hosts_are_answered() {
     let team = team();
     let mut http = http(&team);
     for (headers, expected) in [

@@ -85,7 +85,7 @@ fn diverge(sandbox: &Sandbox, repo: &Path, one: &str, two: &str) -> (String, Str
     (main, topic)
 }
 
-/// Expects everything that was done on both sides to be there.
+/// Checks that the changes of both sides are present.
 #[track_caller]
 fn check_merged(sandbox: &Sandbox, repo: &Path, ids: [&str; 4]) {
     let [one, two, main, topic] = ids;
@@ -168,15 +168,15 @@ fn b28_a_linked_worktree_with_a_ledger_of_its_own_merges_too() {
 }
 
 #[test]
-fn the_driver_is_called_by_name_where_that_finds_it_and_else_by_path() {
+fn the_driver_is_configured_by_name_if_that_finds_it_and_else_by_path() {
     let sandbox = sandbox();
     let (clone, ..) = clone(&sandbox);
     let driver = |repo: &Path| git(&sandbox, repo, &["config", "merge.waypost.driver"]);
     assert_eq!(driver(&sandbox.path("origin")), "way merge-driver %O %A %B %P\n");
     let before = std::fs::read(clone.join(".git/config")).unwrap();
     let _ = way(&sandbox, &clone, 3, &["list"]).ok();
-    assert_eq!(std::fs::read(clone.join(".git/config")).unwrap(), before, "reading sets nothing up");
-    // Somewhere else than on the search path, in a directory that a shell would misread.
+    assert_eq!(std::fs::read(clone.join(".git/config")).unwrap(), before, "reading configures nothing");
+    // A program outside of the search path, in a directory whose name needs quoting.
     let odd = sandbox.dir("it's odd");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_way"), odd.join("link")).unwrap();
     std::fs::hard_link(env!("CARGO_BIN_EXE_way"), odd.join("way"))
@@ -186,7 +186,7 @@ fn the_driver_is_called_by_name_where_that_finds_it_and_else_by_path() {
     assert_eq!(added.code, 0, "{added:#?}");
     let quoted = odd.join("way").display().to_string().replace('\'', "'\\''");
     assert_eq!(driver(&clone), format!("'{quoted}' merge-driver %O %A %B %P\n"));
-    // What was set is not set again, be it ours or not; ours is, once its program is gone.
+    // An existing setting stays, Waypost's or not; Waypost's is replaced once its program is gone.
     let _ = way(&sandbox, &clone, 4, &["add", "y"]).ok();
     assert_eq!(driver(&clone), format!("'{quoted}' merge-driver %O %A %B %P\n"));
     std::fs::remove_file(odd.join("way")).unwrap();
@@ -218,7 +218,7 @@ fn a_git_configuration_that_cannot_be_written_stops_no_command() {
 }
 
 #[test]
-fn attributes_that_are_there_are_kept() {
+fn existing_attributes_are_kept() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -231,7 +231,7 @@ fn attributes_that_are_there_are_kept() {
 }
 
 #[test]
-fn the_driver_never_fails_on_odd_content_and_leaves_our_side_alone_if_it_cannot_read() {
+fn the_driver_never_fails_on_odd_content_and_keeps_our_side_if_it_cannot_read_the_other() {
     let sandbox = sandbox();
     let dir = sandbox.dir("dir");
     sandbox.write("dir/base", b"\xff\xfe\n");
@@ -263,7 +263,7 @@ fn conflicted(sandbox: &Sandbox, style: &str) -> (PathBuf, [String; 4]) {
 }
 
 #[test]
-fn b28_resolve_heals_what_a_merge_without_the_driver_left() {
+fn b28_resolve_merges_the_conflict_left_without_the_driver() {
     for style in ["merge", "diff3", "zdiff3"] {
         let sandbox = sandbox();
         let (clone, [one, two, main, topic]) = conflicted(&sandbox, style);
@@ -272,7 +272,7 @@ fn b28_resolve_heals_what_a_merge_without_the_driver_left() {
         assert_eq!(answer["next"], format!("git add {LEDGER}"));
         assert!(!git(&sandbox, &clone, &["ls-files", "-u"]).is_empty());
         check_merged(&sandbox, &clone, [&one, &two, &main, &topic]);
-        // The file is healed, but git does not know.
+        // The file is resolved, but git does not know.
         let said = way(&sandbox, &clone, 31, &["resolve"]).ok();
         assert!(said.stdout.ends_with(&format!("To continue: git add {LEDGER}\n")), "{said:#?}");
         let staged = way(&sandbox, &clone, 31, &["resolve", "--stage", "--json"]).data();
@@ -297,7 +297,7 @@ fn resolve_stages_the_ledger_and_nothing_else() {
 }
 
 #[test]
-fn markers_that_were_committed_are_healed_too() {
+fn committed_conflict_markers_are_resolved_too() {
     let sandbox = sandbox();
     let (clone, [one, .., main, topic]) = conflicted(&sandbox, "merge");
     commit(&sandbox, &clone, "with markers");
@@ -309,7 +309,7 @@ fn markers_that_were_committed_are_healed_too() {
     }
 }
 
-/// The lines of a recipe in the documentation, by the heading they stand under.
+/// The lines of a recipe in the documentation, by their heading.
 fn recipe(heading: &str) -> String {
     let page = include_str!("../../../../docs/merging.md");
     let section = page.split("\n## ").find(|section| section.starts_with(heading)).unwrap();
@@ -342,7 +342,7 @@ fn b28_jj_merges_with_the_recipe_of_the_documentation() {
     sandbox.write("empty", recipe("jj"));
     jj(&["resolve", "--tool", "waypost", LEDGER]);
     check_merged(&sandbox, &repo, [&one, &two, &main, &topic]);
-    // Without the recipe, in every style of markers, way resolve does it.
+    // Without the recipe, `way resolve` merges every style of conflict markers.
     for style in ["diff", "snapshot", "git"] {
         sandbox.write("empty", format!("ui.conflict-marker-style = \"{style}\"\n"));
         jj(&["new", "main", "topic"]);
@@ -376,7 +376,7 @@ fn b28_mercurial_merges_with_the_recipe_of_the_documentation() {
     sandbox.write("empty", recipe("Mercurial"));
     hg(&["merge", "-q"]);
     check_merged(&sandbox, &repo, [&one, &two, &main, &topic]);
-    // Without the recipe, in every style of markers, way resolve does it.
+    // Without the recipe, `way resolve` merges every style of conflict markers.
     for tool in [":merge", ":merge3", ":mergediff"] {
         hg(&["update", "-q", "--clean", "."]);
         sandbox.write("empty", "");

@@ -54,7 +54,7 @@ fn a_message_comes_again_until_it_is_acknowledged_and_never_after() {
     let first = id(sandbox.way(&repo, ["msg", "send", "builder", "one", "--json"]));
     let second = id(sandbox.way(&repo, ["msg", "send", "builder", "two", "--json"]));
     let peeked = sandbox.way(&repo, ["--agent", "builder", "msg", "inbox", "--peek", "--json"]).data();
-    assert_eq!(peeked[0]["state"], "queued", "looking changes nothing");
+    assert_eq!(peeked[0]["state"], "queued", "reading changes nothing");
     assert_eq!(inbox(&sandbox, &repo, "builder")[0]["state"], "presented");
     let read = sandbox.way(&repo, ["--agent", "builder", "msg", "read", &first, "--json"]).data();
     assert_eq!((&read["state"], &read["body"]), (&"read".into(), &"one".into()));
@@ -68,7 +68,7 @@ fn a_message_comes_again_until_it_is_acknowledged_and_never_after() {
 }
 
 #[test]
-fn the_sender_is_who_sends_whatever_the_body_says() {
+fn the_sender_is_the_calling_agent_whatever_the_body_says() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["agent", "register", "lead", "--role", "coordinator"]).ok();
@@ -94,7 +94,7 @@ fn messages_in_the_inbox_of_another_agent_are_refused() {
     let _ = sandbox.way(&repo, ["--agent", "three", "msg", "send", "--reply-to", &secret, "me too"]).fails(7);
     let own = id(sandbox.way(&repo, ["--agent", "one", "msg", "send", "three", "for you", "--json"]));
     let _ = sandbox.way(&repo, ["--agent", "three", "msg", "ack", &own, &secret]).fails(7);
-    assert_eq!(inbox(&sandbox, &repo, "three").len(), 1, "of a refused request nothing is done");
+    assert_eq!(inbox(&sandbox, &repo, "three").len(), 1, "a refused request has no effect");
     assert_eq!(inbox(&sandbox, &repo, "two").len(), 1);
     let _ = sandbox.way(&repo, ["--agent", "two", "msg", "read", "msg_000000000000"]).fails(3);
     let _ = sandbox.way(&repo, ["--agent", "two", "msg", "read", "1"]).fails(2);
@@ -132,7 +132,7 @@ fn a_message_is_not_shown_after_it_expired() {
 }
 
 #[test]
-fn a_key_sends_once_and_a_broadcast_reaches_whom_it_concerns() {
+fn a_key_sends_once_and_a_broadcast_reaches_the_matching_agents() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for (agent, runtime) in [("one", "codex"), ("two", "codex"), ("three", "gemini")] {
@@ -201,7 +201,7 @@ fn waiting_ends_with_the_message_or_with_the_time() {
 }
 
 #[test]
-fn hostile_text_is_not_obeyed_by_the_terminal() {
+fn control_characters_in_messages_are_escaped() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["agent", "register", "builder"]).ok();
@@ -212,7 +212,7 @@ fn hostile_text_is_not_obeyed_by_the_terminal() {
         let shown = sandbox.way(&repo, args).ok().stdout;
         assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{202e}', '\r']), "{args:?}: {shown:?}");
     }
-    assert_eq!(inbox(&sandbox, &repo, "builder")[0]["body"], body, "programs get it as it is");
+    assert_eq!(inbox(&sandbox, &repo, "builder")[0]["body"], body, "JSON output contains the text unchanged");
     let long = sandbox.path("long");
     sandbox.write(&long, "x".repeat(300 * 1024));
     let mut command = sandbox.way_command(&repo);

@@ -59,7 +59,7 @@ fn a_mirror_with_an_empty_head_or_configuration_is_repaired_on_use() {
     shop.sandbox.git(&mirror, ["fsck", "--strict"]);
 }
 
-/// Runs a doctor that finds something broken, and returns what it prints.
+/// Runs a doctor that finds a problem, and returns its output.
 #[track_caller]
 fn broken(shop: &Shop, args: &[&str]) -> String {
     let run = shop.run(args);
@@ -101,7 +101,7 @@ fn empty_refs_of_a_mirror_are_moved_aside_and_the_others_stay() {
 }
 
 #[test]
-fn empty_packs_and_objects_of_a_mirror_are_made_again_or_fetched() {
+fn empty_packs_and_objects_of_a_mirror_are_rebuilt_or_fetched() {
     let shop = Shop::new();
     let snapshot = saved(&shop);
     let mirror = mirror(&shop);
@@ -109,7 +109,7 @@ fn empty_packs_and_objects_of_a_mirror_are_made_again_or_fetched() {
         let files = fs::read_dir(mirror.join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
         files.filter(|file| file.extension().is_some_and(|found| found == kind)).collect()
     };
-    // The index of a pack can be made again.
+    // The index of a pack can be rebuilt.
     let indexes = packs("idx");
     assert!(!indexes.is_empty());
     for file in indexes.iter().chain(&packs("rev")) {
@@ -128,7 +128,7 @@ fn empty_packs_and_objects_of_a_mirror_are_made_again_or_fetched() {
     is_restored(&shop, &snapshot);
     let refs = || shop.sandbox.git(&mirror, ["for-each-ref", "refs/waypost/snapshots"]);
     assert!(refs().contains(&snapshot));
-    // What only the mirror had cannot come back, and that is said.
+    // Objects that only the mirror had are lost, and doctor reports it.
     let refs_before = refs();
     for file in packs("pack") {
         empty(&file);

@@ -35,7 +35,7 @@ pub(crate) fn mounts(dir: &Path) -> Vec<PathBuf> {
     points.filter(|point| point.starts_with(dir)).collect()
 }
 
-/// Tells whether overlays can be mounted here, and says so if not.
+/// Returns whether overlays can be mounted here, and prints a note if not.
 pub(crate) fn can_overlay(shop: &Shop) -> bool {
     let made = shop.way(["ws", "new", "--strategy", "overlay", "--json"]);
     if made.code == 7 {
@@ -48,7 +48,7 @@ pub(crate) fn can_overlay(shop: &Shop) -> bool {
 }
 
 #[test]
-fn p1_p22_p28_a_job_on_an_overlay_is_a_job_like_any_other() {
+fn p1_p22_p28_a_job_on_an_overlay_is_isolated_saved_and_delivered() {
     let shop = Shop::new();
     let _mounts = Unmounted::below(&shop.root());
     if !can_overlay(&shop) {
@@ -61,7 +61,7 @@ fn p1_p22_p28_a_job_on_an_overlay_is_a_job_like_any_other() {
     let (id, dir) = (job["id"].as_str().unwrap(), path(&job["workspace_dir"]));
     assert_eq!(job["output"], format!("{}\n M file\nA  new", dir.display()), "{job}");
     assert_eq!(mounts(&shop.root()), [dir]);
-    // Saved, ruined, and back again.
+    // Saved, damaged and restored.
     let content = tree(&shop, dir);
     let saved = shop.way(["ws", "snapshot", id, "--json"]).data();
     fs::remove_file(dir.join("new")).unwrap();
@@ -86,7 +86,7 @@ fn p1_p22_p28_a_job_on_an_overlay_is_a_job_like_any_other() {
 }
 
 #[test]
-fn p26_p27_an_overlay_whose_job_was_killed_is_kept_and_goes_without_loss() {
+fn p26_p27_an_overlay_whose_job_was_killed_is_kept_and_removed_without_loss() {
     let shop = Shop::new();
     let _mounts = Unmounted::below(&shop.root());
     if !can_overlay(&shop) {

@@ -1,4 +1,4 @@
-//! Where state lives, from wherever one looks.
+//! Where state is stored, from any current directory.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -23,7 +23,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a1_the_variable_counts_before_anything_else_and_looking_creates_nothing() {
+fn a1_the_variable_takes_precedence_and_reading_creates_nothing() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let db = sandbox.path("elsewhere/my.db");
@@ -76,7 +76,7 @@ fn a13_global_and_db_say_what_they_chose_and_exclude_each_other() {
 }
 
 #[test]
-fn scope_flags_give_way_to_the_variable_and_say_so() {
+fn the_variable_overrides_scope_flags_with_a_note() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let run = sandbox.way_with(&repo, &[("WAYPOST_DB", OsStr::new("x.db"))], ["where", "--global"]);
@@ -224,7 +224,7 @@ fn the_ledger_can_follow_the_branch_and_beads_are_used_in_place() {
 
 #[test]
 fn a20_one_module_knows_the_store_and_every_command_uses_the_same() {
-    // The name of the file is written down once in the program, apart from what doctor inspects by name and the
+    // The file's name occurs once in the program, apart from the names that doctor inspects and the
     // link that worktrees get.
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut owners = Vec::new();
@@ -278,7 +278,7 @@ fn g8_the_same_command_works_everywhere_unchanged() {
 }
 
 #[test]
-fn g10_looking_starts_no_process() {
+fn g10_reading_starts_no_process() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let tree = sandbox.path("tree");
@@ -291,7 +291,7 @@ fn g10_looking_starts_no_process() {
 }
 
 #[test]
-fn git_variables_lead_as_they_lead_git() {
+fn git_environment_variables_are_honoured_as_git_does() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let tree = sandbox.path("tree");
@@ -302,7 +302,7 @@ fn git_variables_lead_as_they_lead_git() {
 
     let data = with(&nowhere, &[("GIT_DIR", repo.join(".git").as_os_str())]);
     assert_eq!(data["store"]["path"], store);
-    // As in a hook of a linked worktree.
+    // The environment of a hook in a linked worktree.
     let admin = repo.join(".git/worktrees/tree");
     let data = with(&nowhere, &[("GIT_DIR", admin.as_os_str())]);
     assert_eq!((&data["store"]["path"], &data["worktree"]["path"]), (&store.clone().into(), &text(&tree).into()));
@@ -313,7 +313,7 @@ fn git_variables_lead_as_they_lead_git() {
     assert_eq!(data["store"]["path"], store);
     let run = sandbox.way_with(&repo, &[("GIT_DIR", nowhere.as_os_str())], ["where"]).fails(2);
     assert!(run.stderr.contains("is not a git repository"), "{}", run.stderr);
-    // From elsewhere, what is tracked still belongs to the repository's own tree.
+    // From elsewhere, tracked files still belong to the repository's own tree.
     let data = with(&nowhere, &[("GIT_DIR", repo.join(".git").as_os_str())]);
     assert_eq!(data["ledger"]["path"], text(&repo.join(".waypost/issues.jsonl")));
     assert_eq!(data["repository"]["path"], text(&repo));
@@ -336,7 +336,7 @@ fn a_repository_of_another_user_is_refused() {
 }
 
 #[test]
-fn the_history_does_not_fill_with_how_one_looks_at_the_repository() {
+fn using_a_repository_through_git_and_jj_in_turn_records_no_change_of_it() {
     let sandbox = sandbox();
     let Some(repo) = sandbox.jj_repo("repo", true) else { return };
     sandbox.write(repo.join("file"), "x");
@@ -372,7 +372,7 @@ fn a_hook_finds_the_store_of_its_repository() {
 }
 
 #[test]
-fn a_home_that_is_not_set_stops_only_what_needs_it() {
+fn an_unset_home_stops_only_commands_that_need_it() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let no_home = [("HOME", OsStr::new(""))];
@@ -432,7 +432,7 @@ fn paths_of_any_bytes_work() {
         assert!(from_main["worktree"]["path"].as_str().unwrap().ends_with(shown), "{from_main}");
         let list = sandbox.way(&tree, ["worktree", "list", "--json"]).data();
         assert_eq!(list.as_array().unwrap().len(), 2, "{list}");
-        // What a person sees stays on its line.
+        // Text output keeps each path on one line.
         let run = sandbox.way(&tree, ["worktree", "list"]).ok();
         assert_eq!(run.stdout.lines().count(), 3, "{}", run.stdout);
     }
@@ -448,7 +448,7 @@ fn a_ceiling_stops_the_search() {
 }
 
 #[test]
-fn the_directory_flag_moves_first() {
+fn the_directory_flag_applies_before_everything_else() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let from = sandbox.dir("from");
@@ -465,7 +465,7 @@ fn without_any_command_help_is_shown() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_read_is_not_taken_for_a_directory_without_a_repository() {
+fn an_unreadable_disk_is_not_mistaken_for_a_directory_without_a_repository() {
     if strace().is_none() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Plans: three forms, what is refused, and what can be changed later.
+//! Plans: three formats, refusals, and later changes.
 
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ notes:
     issue: way-1
 ";
 
-/// A workflow without what is different for each.
+/// A workflow without the fields that differ between any two.
 fn essence(mut workflow: Value) -> Value {
     fn strip(value: &mut Value) {
         if let Value::Object(fields) = value {
@@ -99,7 +99,7 @@ fn c9_a_plan_in_three_forms_makes_equal_workflows() {
 }
 
 #[test]
-fn c9_a_plan_that_cannot_be_carried_out_is_refused_and_nothing_of_it_stored() {
+fn c9_an_impossible_plan_is_refused_and_nothing_is_stored() {
     let team = Team::new();
     for (plan, message, hint) in [
         ("a: x\n  needs: c\nb: x\n  needs: a\nc: x\n  needs: b\n", "has a dependency cycle", "a → c → b → a"),
@@ -133,11 +133,11 @@ fn c9_a_plan_that_cannot_be_carried_out_is_refused_and_nothing_of_it_stored() {
     assert_eq!(team.data("task list"), json!([]));
     let _ = team.refused(2, "workflow create w --plan nowhere.json");
     let _ = team.refused(2, "workflow create w --config-json '{'");
-    assert_eq!(team.data("status")["events"].as_array().unwrap().len(), 2, "only that the worktree is known");
+    assert_eq!(team.data("status")["events"].as_array().unwrap().len(), 2, "only the events of the new worktree");
 }
 
 #[test]
-fn a_few_lines_of_yaml_that_stand_for_a_billion_are_refused() {
+fn yaml_aliases_that_expand_exponentially_are_refused() {
     let team = Team::new();
     let mut bomb = String::from("tasks: []\na: &a [x, x, x, x, x, x, x, x, x]\n");
     for (name, before) in ('b'..='k').zip('a'..) {
@@ -152,7 +152,7 @@ fn a_few_lines_of_yaml_that_stand_for_a_billion_are_refused() {
 }
 
 #[test]
-fn planning_anew_keeps_what_was_begun_and_what_it_waits_for() {
+fn replanning_keeps_started_tasks_and_their_dependencies() {
     let team = Team::with("a: one\nb: two\n  needs: a\nc: three\n  needs: b\nd: four\n");
     let _ = team.data("task claim a --agent ann");
     team.sandbox.write("repo/new.txt", "b: changed\n  needs: a\ne: five\n  needs: b\n");
@@ -172,7 +172,7 @@ fn planning_anew_keeps_what_was_begun_and_what_it_waits_for() {
     let same = team.data("workflow replan w --plan new.txt --reason again");
     assert_eq!((&same["added"], &same["changed"], &same["removed"]), (&json!([]), &json!([]), &json!([])));
     assert_eq!(same["kept"], json!(["a", "b", "e"]));
-    assert_eq!(history(), before + 1, "only that it was planned anew");
+    assert_eq!(history(), before + 1, "only the planning event");
     team.sandbox.write("repo/more.txt", "f: six\nb: changed\n  needs: a\ne: five\n  needs: a\n");
     let more = team.data("workflow replan w --plan more.txt --reason more");
     assert_eq!((&more["added"], &more["changed"], &more["kept"]), (&json!(["f"]), &json!(["e"]), &json!(["a", "b"])));
@@ -186,7 +186,7 @@ fn planning_anew_keeps_what_was_begun_and_what_it_waits_for() {
 }
 
 #[test]
-fn tasks_are_added_between_others_and_taken_out_again() {
+fn tasks_are_inserted_and_removed_again() {
     let team = Team::with("a: one\nc: three\n  needs: a\n");
     let line = "workflow add-task w b --description 'in between' --needs a --before c --priority 0 --capability linux,gpu \
                 --acceptance 'it works' --acceptance 'it is fast' --file x --file y --max-attempts 1 --backoff 5s \

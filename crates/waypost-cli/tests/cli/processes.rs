@@ -19,7 +19,7 @@ fn probe(sandbox: &Sandbox, repo: &Path, writes: u32) -> Child {
         .unwrap()
 }
 
-/// The sequences that a probe said are on disk.
+/// The event sequences that a probe acknowledged as written.
 fn acknowledged(output: &str) -> Vec<u64> {
     output
         .lines()
@@ -27,7 +27,7 @@ fn acknowledged(output: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Tells whether a process holds a lock of the kind that gates are.
+/// Returns whether a process holds a lock of the gate's kind.
 #[cfg(target_os = "linux")]
 fn holds_lock(pid: u32) -> bool {
     let locks = std::fs::read_to_string("/proc/locks").unwrap();
@@ -67,7 +67,7 @@ fn killed_writers_lose_nothing_that_was_acknowledged() {
     let mut all = BTreeSet::new();
     for round in 0..40 {
         let mut writers: Vec<Child> = (0..3).map(|_| probe(&sandbox, &repo, 100_000)).collect();
-        // The first writer is killed after so many of its acknowledgements, the others wherever they are then.
+        // The first writer is killed after a number of acknowledgements, the others wherever they are then.
         let mut lines = BufReader::new(writers[0].stdout.take().unwrap()).lines();
         let mut first = String::new();
         for _ in 0..=(round % 7) {
@@ -78,7 +78,7 @@ fn killed_writers_lose_nothing_that_was_acknowledged() {
             writer.kill().unwrap();
         }
         for line in lines {
-            // The last line may be torn: it is an acknowledgement only if it is whole.
+            // The last line may be torn: only a complete line is an acknowledgement.
             first.push_str(&line.unwrap_or_default());
             first.push('\n');
         }
@@ -101,7 +101,7 @@ fn processes_killed_while_a_store_is_made_leave_a_whole_one_or_none() {
     for round in 0..30 {
         let repo = sandbox.git_repo(format!("repo{round}"));
         let mut children: Vec<Child> = (0..4).map(|_| probe(&sandbox, &repo, 1)).collect();
-        // Killed at whatever point they have reached; the first ones right at the start.
+        // Killed at any point; the first ones right at the start.
         for child in children.iter_mut().take(3) {
             child.kill().unwrap();
         }
@@ -145,7 +145,7 @@ fn a_foreign_writer_that_ignores_the_gate_fails_no_command() {
     for _ in 0..20 {
         stranger.execute_batch("BEGIN IMMEDIATE; UPDATE worktrees SET last_seen = last_seen + 1").unwrap();
         let mut writer = probe(&sandbox, &repo, 1);
-        // Once it holds the gate it is about to write, or is waiting to.
+        // A process that holds the gate is about to write, or waits to.
         while !holds_lock(writer.id()) && writer.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Agents that are killed, and others that go on where they were.
+//! Agents that are killed, and others that continue their work.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use crate::work::Team;
 
 const PLAN: &str = "build: Compile\npublish: Out\n  needs: build\n";
 
-/// What has to happen to each task, in this order.
+/// The steps of each task, in this order.
 const STEPS: [(&str, &[&str]); 2] = [("build", &["fetch", "compile", "link"]), ("publish", &["sign", "upload"])];
 
 /// The commands of one agent that does everything, as they would be typed.
@@ -26,7 +26,7 @@ fn script(agent: &str) -> Vec<String> {
     lines
 }
 
-/// Goes on from whatever is there, as an agent who knows nothing but what the store says.
+/// Continues from any state, as an agent that knows only the store's content.
 fn take_over(team: &Team, agent: &str) {
     let _ = team.data("workflow create w --plan plan.txt --start --key create-w");
     loop {
@@ -44,14 +44,14 @@ fn take_over(team: &Team, agent: &str) {
         }
         let (_, steps) = STEPS.iter().find(|(task, _)| *task == name).unwrap();
         for step in steps.iter().filter(|step| !done.contains(step)) {
-            // Another key than the first agent's: it is not the same request.
+            // A key of its own: it is not the first agent's request.
             let _ = team.data(&format!("task checkpoint {name} --agent {agent} --epoch {epoch} --summary {step}"));
         }
         let _ = team.data(&format!("task done {name} --agent {agent} --epoch {epoch} --outcome {name}-is-done"));
     }
 }
 
-/// Every step was done once, by whomever.
+/// Checks that every step was done once, by any agent.
 fn check(team: &Team, round: usize) {
     assert_eq!(team.data("workflow list --all").as_array().unwrap().len(), 1, "round {round}");
     assert_eq!(team.data("workflow show w")["status"], "completed", "round {round}");
@@ -85,11 +85,11 @@ fn a19_an_agent_killed_after_any_step_is_replaced_and_no_step_is_repeated() {
         for line in &lines[..killed_after] {
             let _ = team.data(line);
         }
-        // Nothing more is ever heard of it.
+        // The first agent never writes again.
         team.pass(3_600);
         take_over(&team, "second");
         check(&team, killed_after);
-        // It was only slow, and comes back.
+        // The first agent was only slow, and returns.
         for line in &lines[killed_after..] {
             let run = team.way(line);
             assert!(line.contains("create") || matches!(run.code, 4 | 5), "{line}: {run:#?}");
@@ -99,7 +99,7 @@ fn a19_an_agent_killed_after_any_step_is_replaced_and_no_step_is_repeated() {
 }
 
 #[test]
-fn c10_an_agent_killed_within_any_step_has_done_it_or_not_and_is_replaced() {
+fn c10_a_step_of_a_killed_agent_is_done_completely_or_not_at_all_and_the_agent_is_replaced() {
     let lines = script("first");
     for killed_within in 0..lines.len() {
         for is_late in [false, true] {
@@ -110,7 +110,7 @@ fn c10_an_agent_killed_within_any_step_has_done_it_or_not_and_is_replaced() {
             let mut child =
                 team.command(&lines[killed_within]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
             if is_late {
-                // It is somewhere between its start and its end: at the first sign that it wrote something.
+                // Kill it between its start and its end, as soon as it has written something.
                 let log = team.repo.join(".git/waypost/state.db-wal");
                 let size = || std::fs::metadata(&log).map_or(0, |log| log.len());
                 let before = size();
@@ -128,7 +128,7 @@ fn c10_an_agent_killed_within_any_step_has_done_it_or_not_and_is_replaced() {
 }
 
 #[test]
-fn c10_the_next_holder_knows_all_and_the_last_one_can_write_no_more() {
+fn c10_the_next_holder_sees_all_checkpoints_and_the_former_holder_cannot_write() {
     let team = team();
     let _ = team.data("workflow create w --plan plan.txt --start");
     let first = team.data("task claim build --agent first --ttl 1m");

@@ -1,4 +1,4 @@
-//! Nothing goes that was not saved, whatever a workspace is made of; and what it borrows stays.
+//! Snapshots: no workspace is removed before its work is saved, and objects it borrows stay.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::jobs::{Shop, path};
 
-/// All files, links and directories of a tree with what they are, but for what a version control tool keeps in it.
+/// All files, links and directories of a tree with their content, without the version control tool's own directory.
 fn files(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut dirs = vec![root.to_owned()];
@@ -39,7 +39,7 @@ fn made(shop: &Shop, strategy: &str) -> (String, PathBuf) {
     (made["id"].as_str().unwrap().to_owned(), path(&made["path"]).to_owned())
 }
 
-/// Changes a bit of everything.
+/// Makes one change of every kind.
 fn work(shop: &Shop, workspace: &Path) {
     shop.sandbox.write(workspace.join("file"), "changed\n");
     fs::create_dir(workspace.join("deep")).unwrap();
@@ -75,12 +75,12 @@ fn p22_p27_commits_on_other_branches_and_stashes_are_saved_with_the_rest() {
     assert_eq!(git(&["cat-file", "-t", "v1"]), "tag\n");
     assert_eq!(git(&["show", "stash@{0}:file"]), "second\n");
     assert_eq!(git(&["show", "stash@{1}:file"]), "first\n");
-    // In one file, too, from which git can fetch them.
+    // The export is one file, from which git can fetch the commits.
     let bundle = shop.sandbox.path("saved.bundle");
     let _ = shop.way(["ws", "export", saved, bundle.to_str().unwrap()]).ok();
     let heads = shop.sandbox.git(&shop.repo, ["bundle", "list-heads", bundle.to_str().unwrap()]);
     assert!(heads.contains("heads/topic") && heads.contains("stash/"), "{heads}");
-    // What is there already is not overwritten.
+    // An existing file is not overwritten.
     shop.sandbox.git(restored, ["branch", "--force", "topic", "HEAD"]);
     let into = restored.parent().unwrap().file_name().unwrap().to_str().unwrap();
     let again = shop.way(["ws", "restore", saved, "--into", into]).ok();
@@ -128,7 +128,7 @@ fn p27_a_workspace_that_cannot_be_saved_is_not_removed_by_force() {
     }
 }
 
-/// Saves, ruins and restores a workspace that has no mirror, and makes another from what was saved.
+/// Saves, damages and restores a workspace that has no mirror, and makes another from the snapshot.
 fn is_restored_as_files(shop: &Shop, strategy: &str) {
     let (id, workspace) = made(shop, strategy);
     work(shop, &workspace);
@@ -151,7 +151,7 @@ fn is_restored_as_files(shop: &Shop, strategy: &str) {
 }
 
 #[test]
-fn p22_a_worktree_is_saved_as_files_and_the_repository_has_nothing_of_it() {
+fn p22_a_worktree_is_saved_as_files_and_not_in_the_repository() {
     let shop = Shop::new();
     let refs = || shop.sandbox.git(&shop.repo, ["for-each-ref", "--exclude=refs/heads/waypost"]);
     let before = refs();
@@ -168,7 +168,7 @@ fn p22_a_workspace_of_jj_is_saved_as_files() {
     is_restored_as_files(&Shop { sandbox: shop.sandbox, repo, remote: shop.remote }, "jj");
 }
 
-/// Saves, ruins, restores, removes and restores a workspace that has no mirror.
+/// Saves, damages, restores, removes and restores a workspace that has no mirror.
 fn comes_back_as_files(shop: &Shop, strategy: &str) {
     let (id, workspace) = made(shop, strategy);
     work(shop, &workspace);
@@ -203,29 +203,29 @@ fn comes_back_as_files(shop: &Shop, strategy: &str) {
 }
 
 #[test]
-fn p22_p27_a_copy_is_saved_as_files_and_comes_back() {
+fn p22_p27_a_copy_is_saved_as_files_and_restored() {
     comes_back_as_files(&Shop::new(), "copy");
 }
 
 #[test]
-fn p22_p27_a_share_of_mercurial_is_saved_as_files_and_comes_back() {
+fn p22_p27_a_mercurial_share_is_saved_as_files_and_restored() {
     let shop = Shop::new();
     let Some(repo) = shop.sandbox.hg_repo("hg") else { return };
     let shop = Shop { sandbox: shop.sandbox, repo, remote: shop.remote };
     let commits = shop.sandbox.hg(&shop.repo, ["log", "--template", "x"]);
     comes_back_as_files(&shop, "worktree");
-    // The repository itself has nothing of it.
+    // The repository itself contains none of it.
     assert_eq!(shop.sandbox.hg(&shop.repo, ["log", "--template", "x"]), commits);
     assert_eq!(shop.sandbox.hg(&shop.repo, ["status"]), "");
 }
 
 #[test]
-fn p27_a_workspace_that_cannot_be_read_is_saved_as_files_before_it_goes() {
+fn p27_a_workspace_that_git_cannot_read_is_saved_as_files_before_removal() {
     let shop = Shop::new();
     let (id, workspace) = made(&shop, "clone");
     work(&shop, &workspace);
     let content = files(&workspace);
-    // As a job may do it.
+    // As a job could do it.
     fs::rename(workspace.join(".git"), shop.sandbox.path("taken")).unwrap();
     let _ = shop.way(["ws", "rm", &id]).fails(7);
     let removed = shop.way(["ws", "rm", &id, "--force", "--json"]).data();
@@ -237,7 +237,7 @@ fn p27_a_workspace_that_cannot_be_read_is_saved_as_files_before_it_goes() {
 }
 
 #[test]
-fn p20_a_mirror_is_packed_and_no_workspace_misses_an_object() {
+fn p20_packing_a_mirror_removes_no_object_that_a_workspace_borrows() {
     let shop = Shop::new();
     let mut workspaces = Vec::new();
     for number in 0..12 {
@@ -254,7 +254,7 @@ fn p20_a_mirror_is_packed_and_no_workspace_misses_an_object() {
     };
     let before = packs();
     assert!(before > 10, "{before}");
-    // A workspace may have borrowed what nothing leads to any more, packed or not.
+    // A workspace may have borrowed objects that are now unreachable, packed or not.
     for reference in shop.sandbox.git(&mirror, ["for-each-ref", "--format=%(refname)"]).lines() {
         shop.sandbox.git(&mirror, ["update-ref", "-d", reference]);
     }
@@ -268,7 +268,7 @@ fn p20_a_mirror_is_packed_and_no_workspace_misses_an_object() {
         assert_eq!(shop.sandbox.git(workspace, ["show", "HEAD:file"]), format!("{number}\n"));
         assert_eq!(shop.sandbox.git(workspace, ["status", "--porcelain"]), "");
     }
-    // And more can be made of it.
+    // The mirror still serves new workspaces.
     let (_, workspace) = made(&shop, "clone");
     assert_eq!(shop.sandbox.git(&workspace, ["status", "--porcelain"]), "");
 }

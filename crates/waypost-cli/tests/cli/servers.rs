@@ -12,7 +12,7 @@ use waypost_testkit::{Run, Sandbox, postgres_url};
 
 use crate::sandbox;
 
-/// A machine: a home of its own, and a repository in it.
+/// A machine: its own home, and a repository in it.
 fn machine(url: &str) -> impl Fn(&[&str]) -> Run + use<> {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
@@ -43,8 +43,8 @@ fn two_machines_share_a_server() {
     assert_eq!(events(&here), events(&there));
     assert_eq!(events(&here), Some(7), "two repositories, two worktrees and three probes");
     let states = || worktrees(&here).into_iter().map(|one| one["state"].clone()).collect::<Vec<_>>();
-    assert_eq!(states(), ["here", "present"], "both are on one machine in truth");
-    // What is on another machine is not gone.
+    assert_eq!(states(), ["here", "present"], "both run on one machine, so both paths exist");
+    // A worktree on another machine is not reported as missing.
     drop(there);
     assert_eq!(states(), ["here", "elsewhere"]);
     assert!(here(&["status"]).ok().stdout.contains("elsewhere"));
@@ -59,7 +59,7 @@ fn a_command_on_a_terminal_says_that_it_waits_for_the_server() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("postgres://x@127.0.0.1:{port}/x");
     let command = format!("{} --db {url} --config store.wait=3s status", env!("CARGO_BIN_EXE_way"));
-    // `script` runs it on a terminal, and prints what it prints.
+    // `script` runs the command on a terminal, and prints its output.
     let on_terminal = |command: &str| {
         let output = sandbox.command("script", &repo).args(["-qec", command, "/dev/null"]).output().unwrap();
         Run::of(&output)
@@ -73,7 +73,7 @@ fn a_command_on_a_terminal_says_that_it_waits_for_the_server() {
 }
 
 #[test]
-fn db_info_says_what_the_server_is() {
+fn db_info_describes_the_server() {
     let url = postgres_url();
     let way = machine(&url);
     let info = way(&["db", "info", "--json"]).data();
@@ -137,7 +137,7 @@ fn leases_follow_the_clock_of_the_server_alone() {
     };
     let ends = |run: Run| run.data()["lease"]["expires_at"].as_i64().unwrap();
     let first = ends(claim(&early, "one", "ada"));
-    // To a clock ten years ahead it has not ended, and to one ten years behind another has not begun.
+    // Ada's lease is live for the machine ten years ahead, and bob's for the machine ten years behind.
     assert!(claim(&late, "one", "bob").fails(4).stderr.contains("held by ada"));
     let second = ends(claim(&late, "two", "bob"));
     assert!((0..60_000).contains(&(second - first)), "{first} and {second}");
@@ -167,7 +167,7 @@ fn workflows_move_to_a_server_and_back() {
     assert_eq!(there(&["task", "list", "--workflow", "w", "--json"]).data()[0]["status"], "completed");
     assert_eq!(there(&["checkpoint", "list", "one", "--json"]).data()[0]["summary"], "half");
 
-    // It goes on there, and comes back with what happened.
+    // Work continues there, and the workflow returns with its new state.
     for args in [&["claim", "two"] as &[_], &["checkpoint", "two", "--summary", "more"], &["release", "two"]] {
         let _ = there(&[&["task"], args, &["--agent", "bob"]].concat()).ok();
     }
@@ -183,7 +183,7 @@ fn workflows_move_to_a_server_and_back() {
 }
 
 #[test]
-fn events_and_messages_of_another_machine_are_heard_of() {
+fn events_and_messages_of_another_machine_arrive() {
     let url = postgres_url();
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
@@ -217,7 +217,7 @@ fn events_and_messages_of_another_machine_are_heard_of() {
 }
 
 #[test]
-fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
+fn a_server_that_accepts_the_connection_and_never_answers_times_out() {
     // The kernel accepts connections on behalf of a listening process.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let way = machine(&format!("postgres://me@{}/way", silent.local_addr().unwrap()));

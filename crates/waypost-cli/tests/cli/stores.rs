@@ -1,4 +1,4 @@
-//! The store's file: made on demand, private, whole, never mixed with another.
+//! The store's file: created on demand, private, intact, never mixed with another.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -80,7 +80,7 @@ fn a7_directories_are_made_on_demand_and_twenty_at_once_succeed() {
 }
 
 #[test]
-fn a8_git_sees_nothing_of_it() {
+fn a8_git_does_not_see_the_store() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for command in [vec!["status"], vec!["db", "probe"], vec!["worktree", "add", "topic"], vec!["doctor"]] {
@@ -117,7 +117,7 @@ fn a9_other_stores_are_left_alone() {
 }
 
 #[test]
-fn a10_work_goes_on_in_an_older_store_that_is_pointed_at() {
+fn a10_work_continues_in_an_older_store_that_is_named() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let old = sandbox.path("old.db");
@@ -225,7 +225,7 @@ fn a_backup_is_equal_and_never_overwrites() {
         rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
     };
     assert_eq!(events(&sandbox.path("backup.db")), events(&repo.join(".git/waypost/state.db")));
-    // A backup is a store: one goes on from it.
+    // A backup is a store that commands can use.
     let run = sandbox.way(&repo, ["--db", "../backup.db", "db", "probe", "--writes", "1"]).ok();
     assert!(run.stdout.starts_with("event 13 "), "{}", run.stdout);
     assert_eq!(
@@ -238,7 +238,7 @@ fn a_backup_is_equal_and_never_overwrites() {
 }
 
 #[test]
-fn vacuum_gives_space_back_and_says_so_in_the_history() {
+fn vacuum_frees_space_and_records_an_event() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["db", "probe", "--writes", "300"]).ok();
@@ -250,7 +250,7 @@ fn vacuum_gives_space_back_and_says_so_in_the_history() {
 }
 
 #[test]
-fn a_store_deleted_between_commands_is_made_anew() {
+fn a_store_deleted_between_commands_is_created_again() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["status"]).ok();
@@ -259,11 +259,11 @@ fn a_store_deleted_between_commands_is_made_anew() {
         std::fs::remove_file(repo.join(".git/waypost").join(file)).unwrap();
     }
     assert_eq!(events(&sandbox, &repo), 2);
-    assert_eq!(sandbox.way(&repo, ["where", "--json"]).data()["worktree"]["id"], id, "the worktree is still itself");
+    assert_eq!(sandbox.way(&repo, ["where", "--json"]).data()["worktree"]["id"], id, "the worktree keeps its id");
 }
 
 #[test]
-fn a_store_moved_away_without_its_log_is_not_made_anew() {
+fn a_store_moved_away_without_its_log_is_not_created_again() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["db", "probe", "--writes", "5"]).ok();
@@ -273,7 +273,7 @@ fn a_store_moved_away_without_its_log_is_not_made_anew() {
     assert!(run.stderr.contains("is not there, but its log is"), "{}", run.stderr);
     assert!(private.join("state.db-wal").exists() && !private.join("state.db").exists());
     std::fs::rename(sandbox.path("away.db"), private.join("state.db")).unwrap();
-    assert_eq!(events(&sandbox, &repo), 7, "put back, nothing is lost");
+    assert_eq!(events(&sandbox, &repo), 7, "after the files are restored, nothing is lost");
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_program_that_waited_through_an_upgrade_does_not_write() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // It has opened the store when it waits for the gate.
+    // A process that waits for the gate has opened the store.
     let is_waiting = |pid: u32| {
         let locks = std::fs::read_to_string("/proc/locks").unwrap();
         locks.lines().any(|line| line.contains("->") && line.contains(&format!(" {pid} ")))
@@ -310,7 +310,7 @@ fn a_program_that_waited_through_an_upgrade_does_not_write() {
 }
 
 #[test]
-fn looking_does_not_wait_for_a_writer() {
+fn reading_does_not_wait_for_a_writer() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["status"]).ok();
@@ -321,7 +321,7 @@ fn looking_does_not_wait_for_a_writer() {
     let status = sandbox.way(&tree, ["status", "--json"]).data();
     assert_eq!(status["store"]["events"], 2);
     gate.unlock().unwrap();
-    assert_eq!(events(&sandbox, &tree), 3, "introduced by the next command");
+    assert_eq!(events(&sandbox, &tree), 3, "the next command records the worktree");
 }
 
 #[test]

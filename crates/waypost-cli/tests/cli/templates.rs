@@ -1,4 +1,4 @@
-//! Plans that are used again: from files, from the store, from finished workflows.
+//! Templates: from files, from the store, from finished workflows.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn tasks(sandbox: &Sandbox, dir: &Path, reference: &str) -> Vec<(String, String)
 }
 
 #[test]
-fn c11_a_template_is_applied_with_values_defaults_and_not_without_what_it_needs() {
+fn c11_a_template_is_applied_with_values_and_defaults_and_refused_without_required_values() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.write(repo.join("release.json"), RELEASE);
@@ -62,7 +62,7 @@ fn c11_a_template_is_applied_with_values_defaults_and_not_without_what_it_needs(
     ];
     let made = sandbox.way(&repo, args).data();
     assert_eq!(made["status"], "in_progress");
-    assert_eq!(tasks(&sandbox, &repo, "r2")[0].0, "build {{branch}}", "what is filled in is not filled in again");
+    assert_eq!(tasks(&sandbox, &repo, "r2")[0].0, "build {{branch}}", "a filled-in value is not expanded again");
     let twice = sandbox.way(&repo, ["template", "apply", "release", "--var", "version=3"]).fails(4);
     assert!(twice.stderr.contains("--name WORKFLOW"), "{}", twice.stderr);
     let near = sandbox.way(&repo, ["template", "apply", "relase"]).fails(3);
@@ -91,7 +91,7 @@ fn c11_a_finished_workflow_becomes_a_template() {
     let saved = sandbox.way(&repo, ["template", "save", "again", "--from", "first", "--json"]).data();
     let body = &saved["body"]["tasks"];
     assert_eq!((&body[0]["files"], &body[1]["depends_on"]), (&json!(["a.rs", "b.rs"]), &json!(["build"])));
-    assert_eq!(body[2]["informed_by"], json!(["test"]), "what only informs stays");
+    assert_eq!(body[2]["informed_by"], json!(["test"]), "informational fields stay");
     let made = sandbox.way(&repo, ["template", "apply", "again", "--start", "--json"]).data();
     assert_eq!((&made["total"], &made["done"]), (&3.into(), &0.into()));
     let _ = sandbox.way(&repo, ["template", "save", "x", "--from", "nothing"]).fails(3);
@@ -99,7 +99,7 @@ fn c11_a_finished_workflow_becomes_a_template() {
 }
 
 #[test]
-fn files_of_the_repository_count_before_those_of_the_user_and_the_store() {
+fn templates_of_the_repository_take_precedence_over_those_of_the_user_and_the_store() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.write(repo.join("plan.txt"), "only: Of the store\n");
@@ -116,7 +116,7 @@ fn files_of_the_repository_count_before_those_of_the_user_and_the_store() {
     let all = names(&sandbox, &repo);
     let all: Vec<_> = all.iter().map(|(name, origin)| (name.as_str(), origin.as_str())).collect();
     assert_eq!(all, [("bugfix", "user"), ("release", "repository"), ("stored", "store")]);
-    // From a linked worktree the main one's are seen.
+    // A linked worktree sees the templates of the main worktree.
     let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
     assert_eq!(names(&sandbox, &sandbox.path("repo-topic")).len(), 3);
     let shown = sandbox.way(&repo, ["template", "show", "release", "--json"]).data();
@@ -157,5 +157,5 @@ fn a_bad_file_does_not_hide_the_good_ones() {
         let _ = sandbox.way(&repo, ["template", "show", name]).fails(3);
     }
     let made = sandbox.way(&repo, ["events", "--kind", "workflow.", "--json"]).data();
-    assert_eq!(made, json!([]), "nothing came of them");
+    assert_eq!(made, json!([]), "the refused templates created nothing");
 }

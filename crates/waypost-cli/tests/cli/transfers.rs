@@ -1,4 +1,4 @@
-//! An issue on its way from one ledger to another: edits of either copy survive, and other commands work meanwhile.
+//! Issues moved between ledgers: edits of either copy survive, and other commands keep working.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -23,7 +23,7 @@ fn neighbours(sandbox: &Sandbox) -> (PathBuf, PathBuf, String) {
     (one, two, id)
 }
 
-/// Checks that a command succeeded, whatever it notes.
+/// Checks that a command succeeded, and ignores its notes.
 fn done(run: &Run) {
     assert_eq!(run.code, 0, "{run:?}");
 }
@@ -51,7 +51,7 @@ fn start_with_slow_fsync(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> Child
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Tells whether a new version of a ledger is being written.
+/// Returns whether a new version of a ledger is being written.
 pub(crate) fn is_being_written(repo: &Path) -> bool {
     let entries = std::fs::read_dir(repo.join(".waypost")).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| entry.path().extension().is_some_and(|end| end == "tmp"))
@@ -151,11 +151,11 @@ fn no_comment_is_lost_while_an_issue_is_moved_back_and_forth() {
     let expected = ["a", "b", "c"].map(|writer| (0..COMMENTS).map(move |number| format!("{writer}-{number:02}")));
     let expected: Vec<String> = expected.into_iter().flatten().collect();
     assert_eq!(comments(&left[0]), expected);
-    assert!(moves.load(Ordering::Relaxed) > 5, "it was hardly ever moved");
+    assert!(moves.load(Ordering::Relaxed) > 5, "too few moves succeeded");
     assert_eq!(lines(&one.join(LEDGER)).len() + lines(&two.join(LEDGER)).len(), 1);
 }
 
-/// Runs a command at a minute of the first day of 2026, checks that it succeeds, and returns what it notes.
+/// Runs a command at a minute of the first day of 2026, checks that it succeeds, and returns its notes.
 fn at(sandbox: &Sandbox, repo: &Path, minute: u32, args: &[&str]) -> String {
     let clock = format!("2026-01-01T00:{minute:02}:00Z");
     let run = sandbox.way_with(repo, &[("WAYPOST_TEST_CLOCK", clock.as_ref())], args);
@@ -187,7 +187,7 @@ fn withdrawing_a_proposal_keeps_the_edits_of_both_copies() {
 }
 
 #[test]
-fn proposing_again_brings_the_edits_of_both_copies_together() {
+fn proposing_again_merges_the_edits_of_both_copies() {
     let sandbox = sandbox();
     let (_, fork, planning) = contributor(&sandbox);
     let id = add(&sandbox, &fork, &["Idea"]);
@@ -198,7 +198,7 @@ fn proposing_again_brings_the_edits_of_both_copies_together() {
     let [proposed] = copies(&fork, &id).try_into().unwrap();
     assert_eq!((comments(&proposed), &proposed["priority"]), (vec!["said in the project".to_owned()], &0.into()));
     assert_eq!(copies(&planning, &id), [proposed]);
-    // Proposed again after it was rejected, it is open again and keeps why.
+    // Proposed again after a rejection, it is open again and keeps the reason.
     maintain(&sandbox, &fork, 5, &["comment", &id, "too big"]);
     maintain(&sandbox, &fork, 6, &["reject", &id, "--reason", "no time"]);
     at(&sandbox, &fork, 7, &["propose", &id]);
@@ -228,7 +228,7 @@ fn an_edit_of_the_planning_made_while_it_is_proposed_or_withdrawn_is_kept() {
 }
 
 #[test]
-fn accepting_a_proposal_takes_in_what_a_readable_planning_says() {
+fn accepting_a_proposal_merges_the_edits_of_a_readable_planning_ledger() {
     let sandbox = sandbox();
     let (project, planning) = (sandbox.git_repo("project"), sandbox.git_repo("planning"));
     let _ = sandbox.way(&project, ["config", "--add-repo", "../planning"]).ok();

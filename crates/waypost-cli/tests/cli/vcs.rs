@@ -40,7 +40,7 @@ fn jj_alone_keeps_state_in_its_own_directory() {
         list.as_array().unwrap().iter().map(|one| (one["name"].clone(), one["state"].clone())).collect();
     let expected = [("default", "present"), ("second", "here"), ("third", "new")];
     assert_eq!(names, expected.map(|(name, state)| (name.into(), state.into())));
-    // jj takes every file it sees into its commits; it must not see ours.
+    // jj commits every file it sees; it must not see Waypost's.
     for dir in [&repo, &second] {
         assert_eq!(sandbox.jj(dir, ["file", "list"]), "");
     }
@@ -112,7 +112,7 @@ fn programs_configured_by_a_mercurial_repository_are_not_run() {
         repo.join(".hg/hgrc"),
         format!("[hooks]\npre-status = {evil}\npre-share = {evil}\nupdate = {evil}\n[alias]\nshare = !{evil}\n"),
     );
-    // Mercurial itself runs all of it.
+    // Mercurial itself runs all of these programs.
     for args in [&["status"][..], &["update"], &["share"]] {
         let _ = sandbox.command("hg", &repo).args(args).output().unwrap();
         assert!(canary.exists(), "{args:?} runs nothing");
@@ -147,7 +147,7 @@ fn jj_and_git_in_one_directory_are_one_repository() {
 }
 
 #[test]
-fn state_is_found_again_when_jj_and_git_part_or_join() {
+fn state_is_found_again_when_jj_and_git_are_separated_or_colocated() {
     let sandbox = sandbox();
     let Some(repo) = sandbox.jj_repo("repo", true) else { return };
     let main = id(&sandbox, &repo);
@@ -202,7 +202,7 @@ fn mercurial_and_its_shares_are_one_repository() {
 
 #[test]
 fn sapling_and_its_shares_are_one_repository() {
-    // Sapling cannot be had as a package. These are the files it makes.
+    // Sapling is not available as a package. These are the files it creates.
     let sandbox = sandbox();
     let repo = sandbox.dir("repo");
     sandbox.dir("repo/.sl/store");
@@ -231,13 +231,13 @@ fn a_directory_without_version_control_becomes_a_repository_by_init() {
         assert_eq!(data["store"]["path"], text(&dir.join(".waypost/local/state.db")));
     }
     let _ = sandbox.way(&sub, ["db", "probe"]).ok();
-    // Version control may come later, and does not take what is private.
+    // Version control that is added later does not commit private files.
     sandbox.git(&dir, ["init", "-q"]);
     assert!(!sandbox.git(&dir, ["status", "--porcelain", "-uall"]).contains("local"));
 }
 
 #[test]
-fn the_nearest_repository_counts() {
+fn the_nearest_repository_is_used() {
     let sandbox = sandbox();
     let outer = sandbox.git_repo("outer");
     let inner = sandbox.git_repo("outer/inner");
@@ -292,7 +292,7 @@ fn a_worktree_of_a_submodule_belongs_to_the_submodule() {
 }
 
 #[test]
-fn a_worktree_whose_repository_moved_says_how_to_mend_it() {
+fn a_worktree_whose_repository_moved_gets_a_hint_how_to_repair_it() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.git(&repo, ["worktree", "add", "-q", "../tree"]);
@@ -320,7 +320,7 @@ fn a_worktree_moved_by_hand_keeps_its_id() {
 }
 
 #[test]
-fn branches_in_tables_do_not_confuse_us() {
+fn a_repository_with_a_reftable_works() {
     let sandbox = sandbox();
     let repo = sandbox.dir("repo");
     sandbox.git(&repo, ["init", "-q", "--ref-format=reftable", "-b", "main"]);
@@ -348,7 +348,7 @@ fn a_worktree_that_cannot_be_made_leaves_nothing() {
 }
 
 #[test]
-fn beside_a_submodule_is_no_place_for_a_worktree() {
+fn a_worktree_is_not_placed_beside_a_submodule() {
     let sandbox = sandbox();
     let library = sandbox.git_repo("library");
     let repo = sandbox.git_repo("repo");

@@ -1,4 +1,4 @@
-//! Commands that wait: they end soon after what they wait for, or when their time is up.
+//! Commands that wait: they end soon after the event they wait for, or at their timeout.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use waypost_testkit::Run;
 use crate::interruption;
 use crate::work::Team;
 
-/// Longer than any look takes on a busy machine, and shorter than waiting in vain.
-const SOON: Duration = Duration::from_secs(10);
+/// Longer than any poll takes on a busy machine, and shorter than the timeouts in the tests.
+const MAX_DELAY: Duration = Duration::from_secs(10);
 
 fn waiting(team: &Team, line: &str) -> Child {
     team.command(&format!("{line} --json")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until a process sleeps in the kernel, as one does that waits for others.
+/// Waits until a process sleeps in the kernel, as a waiting command does.
 #[cfg(target_os = "linux")]
 fn until_it_waits(child: &mut Child) {
     let stat = format!("/proc/{}/stat", child.id());
@@ -28,8 +28,8 @@ fn until_it_waits(child: &mut Child) {
         if is_asleep && wait.contains("poll") {
             return;
         }
-        assert!(child.try_wait().unwrap().is_none(), "it does not wait");
-        // Where the kernel does not tell, having begun a while ago has to do.
+        assert!(child.try_wait().unwrap().is_none(), "the command ended instead of waiting");
+        // Where the kernel does not report it, a fixed delay after the start has to do.
         if begun.elapsed() > Duration::from_secs(2) {
             return;
         }
@@ -43,7 +43,7 @@ fn until_it_waits(_child: &mut Child) {}
 #[track_caller]
 fn ended(child: Child, since: Instant) -> Run {
     let run = Run::of(&child.wait_with_output().unwrap());
-    assert!(since.elapsed() < SOON, "it took {:?}: {run:#?}", since.elapsed());
+    assert!(since.elapsed() < MAX_DELAY, "it took {:?}: {run:#?}", since.elapsed());
     run
 }
 
@@ -75,12 +75,12 @@ fn exactly_one_of_several_waiting_agents_gets_a_new_task() {
         if let Some(first) = waiters.iter_mut().position(|waiter| waiter.try_wait().unwrap().is_some()) {
             break first;
         }
-        assert!(since.elapsed() < SOON);
+        assert!(since.elapsed() < MAX_DELAY);
         std::thread::yield_now();
     };
     let claimed = ended(waiters.remove(first), since).data();
     assert_eq!(claimed["task"]["name"], "b");
-    // The others go on waiting, until there is more.
+    // The others keep waiting until there is another task.
     assert!(waiters.iter_mut().all(|waiter| waiter.try_wait().unwrap().is_none()));
     for waiter in &mut waiters {
         waiter.kill().unwrap();
@@ -89,7 +89,7 @@ fn exactly_one_of_several_waiting_agents_gets_a_new_task() {
 }
 
 #[test]
-fn waiting_ends_when_its_time_is_up_with_6() {
+fn a_wait_that_times_out_exits_with_6() {
     let team = Team::with("a: one\n");
     let _ = team.data("task claim --agent ann");
     for line in [
@@ -102,7 +102,7 @@ fn waiting_ends_when_its_time_is_up_with_6() {
         assert!(since.elapsed() >= Duration::from_millis(300), "{line}");
         assert_eq!(error.fails(6).error()["code"], "nothing_to_do", "{line}");
     }
-    // Who is named and held by another is still refused for that reason.
+    // A named task that another agent holds is still refused for that reason.
     let since = Instant::now();
     let error = ended(waiting(&team, "task claim a --agent bob --wait --timeout 300ms"), since).fails(4).error();
     assert!(error["message"].as_str().unwrap().contains("is held by ann"), "{error}");

@@ -16,7 +16,7 @@ use waypost_testkit::{Run, Sandbox};
 
 use crate::sandbox;
 
-/// A repository with a store, and a clock that goes as the test says.
+/// A repository with a store, and a clock that the test controls.
 pub(crate) struct Team {
     pub(crate) sandbox: Sandbox,
     pub(crate) repo: PathBuf,
@@ -38,7 +38,7 @@ impl Team {
         team
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn pass(&self, seconds: i64) {
         self.seconds.set(self.seconds.get() + seconds);
     }
@@ -48,7 +48,7 @@ impl Team {
         jiff::Timestamp::from_second(start + self.seconds.get()).unwrap().to_string().into()
     }
 
-    /// A command line; what has spaces in it stands in single quotes.
+    /// Returns a command for a command line. Arguments with spaces are in single quotes.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = self.sandbox.way_command(&self.repo);
         command.env("WAYPOST_TEST_CLOCK", self.clock()).args(words(line));
@@ -182,15 +182,15 @@ fn a_workflow_lives_from_its_plan_to_its_end() {
 }
 
 #[test]
-fn a_task_can_be_given_back_set_aside_and_taken_from_others() {
+fn a_task_can_be_released_deferred_and_taken_from_another_agent() {
     let team = Team::with("a: one\nb: two\n");
     let _ = team.data("task claim a --agent ann");
     let _ = team.data("task release a --agent ann --epoch 1 --reason 'lunch'");
-    assert_eq!(team.data("task show a")["attempts"], 0, "that was no attempt");
+    assert_eq!(team.data("task show a")["attempts"], 0, "a release is not an attempt");
     let _ = team.data("task claim a --agent ann");
     let _ = team.data("task pause a --agent ann");
-    assert_eq!(team.data("task claim --agent bob")["task"]["name"], "b", "what is set aside is not handed out");
-    assert_eq!(team.data("task claim a --agent bob")["lease"]["epoch"], 3, "but by name it is");
+    assert_eq!(team.data("task claim --agent bob")["task"]["name"], "b", "a deferred task is not dispatched");
+    assert_eq!(team.data("task claim a --agent bob")["lease"]["epoch"], 3, "but can be claimed by name");
     assert_eq!(team.refused(7, "task release a --force --agent ann")["code"], "refused");
     let _ = team.data("task release a --force --reason 'bob is away'");
     assert_eq!(team.refused(5, "task done a --agent bob --outcome x")["code"], "lease_lost");
@@ -236,7 +236,7 @@ fn c4_every_refusal_of_a_claim_says_why() {
 }
 
 #[test]
-fn c10_whatever_a_former_holder_writes_is_refused_with_5() {
+fn c10_every_write_of_a_former_holder_is_refused_with_5() {
     let team = Team::with("a: one\n");
     let writes = [
         "checkpoint a --summary x",
@@ -271,11 +271,11 @@ fn c10_whatever_a_former_holder_writes_is_refused_with_5() {
     all_are_refused("--epoch 1");
     let _ = team.data("task reopen a");
     all_are_refused("--epoch 3");
-    assert_eq!(team.data("checkpoint list a"), json!([]), "nothing of it was stored");
+    assert_eq!(team.data("checkpoint list a"), json!([]), "no refused checkpoint was stored");
 }
 
 #[test]
-fn c3_a_lease_ends_by_the_clock_and_any_sign_of_life_renews_it() {
+fn c3_a_lease_expires_by_the_clock_and_any_write_of_its_holder_renews_it() {
     let team = Team::with("a: one\n");
     let _ = team.data("task claim --agent ann --ttl 1m");
     team.pass(59);
@@ -296,7 +296,7 @@ fn c3_a_lease_ends_by_the_clock_and_any_sign_of_life_renews_it() {
 }
 
 #[test]
-fn attempts_pause_for_longer_each_time_and_end() {
+fn retries_back_off_and_end_after_the_last_attempt() {
     let team = Team::with("a: one\n  max_attempts: 3\n  backoff: 1m\nb: two\n  needs: a\n");
     let fail = || {
         let _ = team.data("task claim a --agent ann");
@@ -335,7 +335,7 @@ fn a_question_waits_for_a_person_and_survives_the_agent_that_asked() {
     let error = team.refused(4, "task wait a");
     assert!(error["message"].as_str().unwrap().contains("blue or green?"), "{error}");
     team.pass(100_000);
-    assert_eq!(team.status("a"), "waiting_input", "it waits for as long as it takes");
+    assert_eq!(team.status("a"), "waiting_input", "an open question does not expire");
     let _ = team.refused(6, "task claim --agent bob");
     assert_eq!(team.refused(7, "task answer a green --agent bob")["code"], "refused");
     assert_eq!(team.data("task answer a green")["status"], "pending");
@@ -359,7 +359,7 @@ fn a_task_that_requires_evidence_cannot_be_completed_without_it() {
 }
 
 #[test]
-fn a_key_gives_the_same_answer_and_one_effect() {
+fn the_same_key_gives_the_same_answer_and_one_effect() {
     let team = Team::new();
     team.sandbox.write("repo/plan.txt", "a: one\n");
     let create = "workflow create w --plan plan.txt --start --key k1";
@@ -399,7 +399,7 @@ fn a_cancelled_workflow_notifies_the_holders_of_its_tasks() {
 }
 
 #[test]
-fn lists_can_be_about_one_worktree() {
+fn lists_can_be_filtered_by_worktree() {
     let team = Team::with("a: one\n");
     let _ = team.sandbox.way(&team.repo, ["worktree", "add", "topic"]).ok();
     let topic = team.sandbox.path("repo-topic");
@@ -419,7 +419,7 @@ fn lists_can_be_about_one_worktree() {
 }
 
 #[test]
-fn a_name_finds_what_is_meant_or_says_that_it_is_not_clear() {
+fn a_name_resolves_to_one_task_or_is_reported_as_ambiguous() {
     let team = Team::with("build: one\n");
     let _ = team.fed("workflow create v --plan - --start", "build: two\n");
     let error = team.refused(3, "task show build");
@@ -444,7 +444,7 @@ fn a_workflow_that_awaits_its_merge_ends_with_it() {
 }
 
 #[test]
-fn a_workflow_over_several_repositories_needs_a_store_that_they_share() {
+fn a_workflow_over_several_repositories_needs_a_shared_store() {
     let team = Team::new();
     let other = team.sandbox.git_repo("other");
     let _ = team.sandbox.way(&other, ["--global", "status"]).ok();
@@ -512,12 +512,12 @@ fn control_characters_in_stored_text_are_escaped() {
         assert!(obeyed.is_empty(), "{line:?} sends {obeyed:?}: {sent}");
         assert!(!sent.lines().any(|line| line == "error: none"), "{line:?} has a line of others: {sent}");
     }
-    // Programs get it as it is.
+    // JSON output contains the text unchanged.
     assert_eq!(team.data("workflow show 'w\u{202e}'")["summary"], evil);
 }
 
 #[test]
-fn a_finished_task_closes_its_issue_also_if_the_crash_was_in_between() {
+fn a_finished_task_closes_its_issue_even_after_a_crash_in_between() {
     let team = Team::new();
     let issue = |title: &str| team.data(&format!("add '{title}'"))["id"].as_str().unwrap().to_owned();
     let (first, second) = (issue("one"), issue("two"));
@@ -532,7 +532,7 @@ fn a_finished_task_closes_its_issue_also_if_the_crash_was_in_between() {
     let closed = team.data(&format!("show {first}"));
     assert_eq!((&closed["status"], &closed["close_reason"]), (&json!("closed"), &json!("all of it")));
 
-    // The process is gone after the store was written, and before the ledger was.
+    // The process died after it wrote the store and before it wrote the ledger.
     let _ = team.data("task claim b --agent ann");
     let operation =
         FinishTask { task: "b".to_owned(), workflow: None, epoch: None, outcome: "later".to_owned(), evidence: None };

@@ -23,7 +23,7 @@ fn id_of(sandbox: &Sandbox, dir: &Path) -> String {
     sandbox.way(dir, ["where", "--json"]).data()["worktree"]["id"].as_str().unwrap().to_owned()
 }
 
-/// A repository with two further worktrees, one made by us and one by git.
+/// A repository with two linked worktrees, one made by `way` and one by git.
 fn three(sandbox: &Sandbox) -> (std::path::PathBuf, std::path::PathBuf, std::path::PathBuf) {
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["worktree", "add", "ours", "../ours"]).ok();
@@ -48,7 +48,7 @@ fn a4_the_same_work_in_two_worktrees_is_kept_apart() {
 }
 
 #[test]
-fn g1_every_session_sees_what_any_session_did() {
+fn g1_every_session_sees_the_writes_of_every_other() {
     let sandbox = sandbox();
     let (repo, ours, theirs) = three(&sandbox);
     let _ = sandbox.way(&ours, ["db", "probe", "--writes", "1"]).ok();
@@ -123,7 +123,7 @@ fn g4_filtering_by_worktree_gives_its_part_and_an_unknown_one_is_an_error() {
 }
 
 #[test]
-fn g5_every_record_says_where_it_came_from() {
+fn g5_every_record_names_its_worktree() {
     let sandbox = sandbox();
     let (repo, ours, _) = three(&sandbox);
     let all = list(&sandbox, &repo);
@@ -179,7 +179,7 @@ fn a14_ids_lie_in_gits_own_directory_and_survive_a_move() {
     assert_eq!(id_of(&sandbox, &moved), id);
     let one = named(&list(&sandbox, &repo), "theirs").clone();
     assert_eq!((one["path"].as_str(), one["state"].as_str()), (Some(text(&moved)), Some("present")));
-    // The next write from there records where it is now.
+    // The next write from the worktree records its new path.
     let _ = sandbox.way(&moved, ["db", "probe", "--writes", "1"]).ok();
     let status = sandbox.way(&moved, ["status", "--json", "--worktree", &id]).data();
     let kinds: Vec<_> = status["events"].as_array().unwrap().iter().map(|event| event["kind"].clone()).collect();
@@ -254,7 +254,7 @@ fn a_new_branch_starts_where_asked_and_a_remote_one_is_followed() {
     let commit = |dir: &str, of: &str| sandbox.git(&sandbox.path(dir), ["rev-parse", of]);
     assert_eq!(commit("repo-old", "HEAD"), commit("repo", "HEAD~1"));
     let _ = sandbox.way(&sandbox.path("repo-old"), ["worktree", "add", "from-old"]).ok();
-    assert_eq!(commit("repo-from-old", "HEAD"), commit("repo", "HEAD~1"), "HEAD is that of the worktree one stands in");
+    assert_eq!(commit("repo-from-old", "HEAD"), commit("repo", "HEAD~1"), "HEAD is that of the current worktree");
     let run = sandbox.way(&repo, ["worktree", "add", "none", "--base", "nonsense"]).fails(3);
     assert!(run.stderr.contains("no commit nonsense"), "{}", run.stderr);
     let run = sandbox.way(&repo, ["worktree", "add", "origin/shared"]).fails(2);
@@ -266,7 +266,7 @@ fn a_new_branch_starts_where_asked_and_a_remote_one_is_followed() {
 }
 
 #[test]
-fn nothing_that_the_repository_brought_is_run() {
+fn programs_of_the_repository_are_not_run() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.write(repo.join(".gitattributes"), "* filter=evil\n");
@@ -297,7 +297,7 @@ fn nothing_that_the_repository_brought_is_run() {
     let _ = sandbox.way(&repo, ["worktree", "rm", "topic"]).fails(7);
     let _ = sandbox.way(&repo, ["worktree", "rm", "--force", "topic"]).ok();
     assert_eq!(ran(), Vec::<String>::new());
-    // They do run when git itself is asked: the test would notice.
+    // Git itself does run them, so the test would notice.
     sandbox.git(&repo, ["worktree", "add", "-q", "../by-git"]);
     sandbox.write(sandbox.path("by-git/file"), "changed\n");
     sandbox.git(&sandbox.path("by-git"), ["commit", "-q", "-a", "-m", "x"]);
@@ -315,7 +315,7 @@ fn g17_no_link_is_needed() {
     std::fs::remove_file(ours.join(".waypost/state.db")).unwrap();
     std::fs::remove_dir(ours.join(".waypost")).unwrap();
     let _ = sandbox.way(&ours, ["db", "probe", "--writes", "1"]).ok();
-    // Where the link cannot be made, the worktree is made all the same.
+    // The worktree is made even if the link cannot be created.
     sandbox.write(repo.join(".waypost"), "a file where our directory would be");
     sandbox.git(&repo, ["add", ".waypost"]);
     sandbox.git(&repo, ["commit", "-q", "-m", "in the way"]);
@@ -327,7 +327,7 @@ fn g17_no_link_is_needed() {
 fn g16_removed_worktrees_leave_nothing_behind_and_only_ours_is_flagged() {
     let sandbox = sandbox();
     let (repo, ours, theirs) = three(&sandbox);
-    // Things that look like ours and are not.
+    // Files that look like Waypost's and are not.
     let stranger = sandbox.dir("stranger/.waypost");
     std::os::unix::fs::symlink("/nowhere/state.db", stranger.join("state.db")).unwrap();
     sandbox.dir("theirs/.waypost");
@@ -341,7 +341,7 @@ fn g16_removed_worktrees_leave_nothing_behind_and_only_ours_is_flagged() {
     assert_eq!(problems(), Vec::<Value>::new());
     assert!(stranger.join("state.db").is_symlink());
 
-    // A link of ours that leads nowhere is found, and put right.
+    // Doctor finds and repairs a dangling link of Waypost.
     let _ = sandbox.way(&repo, ["worktree", "add", "again", "../again"]).ok();
     let link = sandbox.path("again/.waypost/state.db");
     std::fs::remove_file(&link).unwrap();
@@ -381,7 +381,7 @@ fn worktrees_removed_by_any_means_stay_in_the_history() {
 }
 
 #[test]
-fn removing_refuses_what_would_lose_work() {
+fn removing_a_worktree_is_refused_if_work_would_be_lost() {
     let sandbox = sandbox();
     let (repo, ours, _) = three(&sandbox);
     let refused = |expected: &str| {
@@ -412,7 +412,7 @@ fn removing_refuses_what_would_lose_work() {
 }
 
 #[test]
-fn a_worktree_in_the_middle_of_something_is_not_removed() {
+fn a_worktree_in_the_middle_of_a_merge_or_rebase_is_not_removed() {
     let sandbox = sandbox();
     let (repo, ours, _) = three(&sandbox);
     for number in 0..2 {
@@ -464,11 +464,11 @@ fn force_saves_everything_first() {
     let show = |what: &str| sandbox.git(&repo, ["show", &format!("{saved}{what}")]);
     assert_eq!((show(":file"), show(":new file")), ("changed\n".into(), "new\n".into()));
     assert_eq!((show(":assumed"), show(":skipped")), ("hidden\n".into(), "hidden\n".into()));
-    assert_eq!(show("^2:file"), "staged\n", "what was staged is kept apart");
+    assert_eq!(show("^2:file"), "staged\n", "the staged version is saved separately");
     assert_eq!(sandbox.git(&repo, ["rev-parse", &format!("{saved}^")]), sandbox.git(&repo, ["rev-parse", "ours"]));
     assert_eq!(sandbox.git(&repo, ["status", "--porcelain"]), "");
     assert!(!sandbox.git(&repo, ["fsck", "--connectivity-only"]).contains("missing"));
-    // As the answer says, it can be had back.
+    // The hint in the answer restores it.
     sandbox.git(&repo, ["worktree", "add", "-q", text(&ours), saved]);
     assert_eq!(std::fs::read_to_string(ours.join("new file")).unwrap(), "new\n");
 }
@@ -506,7 +506,7 @@ fn a_worktree_with_another_repository_in_it_is_never_removed() {
     sandbox.git_repo("ours/clone");
     refused("ours/clone");
     sandbox.command("rm", &repo).args(["-rf", text(&ours.join("clone"))]).status().unwrap();
-    // A submodule, and what is left of it after it was taken out.
+    // A submodule, and its git directory after it was removed.
     let library = sandbox.git_repo("library");
     sandbox.git(&ours, ["-c", "protocol.file.allow=always", "submodule", "add", "-q", text(&library), "sub"]);
     sandbox.git(&ours, ["commit", "-q", "-m", "submodule"]);
@@ -550,7 +550,7 @@ fn a_worktree_deleted_by_hand_is_forgotten_by_rm_and_can_be_made_again() {
         let _ = sandbox.way(&repo, ["worktree", "rm", name]).ok();
         assert!(!repo.join(".git/worktrees").join(name).exists());
         let _ = sandbox.way(&repo, ["worktree", "add", name, text(tree)]).ok();
-        // Of two with the same path, the one that is there is meant.
+        // Of two records with the same path, the existing worktree is meant.
         let _ = sandbox.way(&repo, ["worktree", "rm", text(tree)]).ok();
         assert!(!tree.exists());
     }
@@ -602,7 +602,7 @@ fn a_copy_writes_into_its_own_store_from_the_first_command() {
     let run = sandbox.way(&copy, ["--scope", "worktree", "db", "probe", "--writes", "1"]);
     assert!(run.code == 0 && run.stderr.contains("this is a copy"), "{run:?}");
     let status = sandbox.way(&copy, ["--scope", "worktree", "status", "--json"]).data();
-    assert_eq!(status["events"][0]["kind"], "store.probed", "what was acknowledged is in the store that is used");
+    assert_eq!(status["events"][0]["kind"], "store.probed", "the acknowledged write is in the copy's own store");
 
     sandbox.git(&sandbox.path(""), ["clone", "-q", "--bare", "repo", "bare.git"]);
     let _ = sandbox.way(&sandbox.path("bare.git"), ["--global", "status"]).ok();
@@ -613,7 +613,7 @@ fn a_copy_writes_into_its_own_store_from_the_first_command() {
 }
 
 #[test]
-fn worktrees_that_another_store_knows_are_listed_too() {
+fn worktrees_recorded_in_another_store_are_listed_too() {
     let sandbox = sandbox();
     let (repo, ours, _) = three(&sandbox);
     let _ = sandbox.way(&ours, ["status"]).ok();
@@ -646,7 +646,7 @@ fn a_bare_repository_and_a_rebase_do_not_hide_which_worktree_has_a_branch() {
     assert!(rebase.status.success(), "{rebase:?}");
     let again = sandbox.way(&bare, ["worktree", "add", "main", "--json"]).data();
     assert_eq!(again["created"], false);
-    // The user's own caution about bare repositories does not stop us: we name the one we mean.
+    // `safe.bareRepository` does not stop Waypost: it names the repository explicitly.
     sandbox.write("home/.gitconfig", "[safe]\n\tbareRepository = explicit\n");
     let _ = sandbox.way(&bare, ["worktree", "add", "careful"]).ok();
 }

@@ -1,4 +1,4 @@
-//! The same life with the client of the SDK that we serve with, over both transports.
+//! The same session with the client of the SDK that the server uses, over both transports.
 
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
@@ -14,9 +14,9 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use super::served::Served;
 use super::{life, state, team, typed};
 
-/// Lives it, and says goodbye.
+/// Runs the session, and closes the client.
 async fn live(client: RunningService<RoleClient, ()>) {
-    let info = client.peer_info().expect("it introduced itself");
+    let info = client.peer_info().expect("the session is initialized");
     assert_eq!(info.server_info.as_ref().map(|server| server.name.as_str()), Some("waypost"));
     assert_eq!(client.list_all_tools().await.unwrap().len(), 11);
     for (_, tool, arguments) in life() {
@@ -38,7 +38,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn c12_the_official_client_in_rust_lives_the_same_life() {
+fn c12_the_official_client_in_rust_ends_in_the_same_state() {
     let expected = typed();
     let team = team();
     let mut child = team.command("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -52,7 +52,7 @@ fn c12_the_official_client_in_rust_lives_the_same_life() {
 }
 
 #[test]
-fn c12_the_official_client_in_rust_lives_the_same_life_over_http() {
+fn c12_the_official_client_in_rust_ends_in_the_same_state_over_http() {
     let expected = typed();
     let team = team();
     let (_served, said) = Served::start(&team);

@@ -10,11 +10,11 @@ use super::{Client, life, state, team, typed};
 use crate::serving::resident_kib;
 use crate::work::Team;
 
-/// A server beside a team. It ends with the test.
+/// A server on a team's store. It is killed when the test ends.
 pub(super) struct Served(Child);
 
 impl Served {
-    /// Starts it, and returns it with what it said.
+    /// Starts a server, and returns it with its first line.
     pub(super) fn start(team: &Team) -> (Served, Value) {
         let mut child =
             team.command("serve --port 0 --json").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -39,7 +39,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn c12_a_life_with_a_store_behind_a_server_ends_the_same() {
+fn c12_a_session_with_a_store_behind_a_server_ends_in_the_same_state() {
     let expected = typed();
     for way in ["url", "socket"] {
         let team = team();
@@ -65,7 +65,7 @@ fn an_agent_on_another_machine_works_with_a_token_of_its_own() {
     let team = team();
     let (served, said) = Served::start(&team);
     let token = team.data("token create --agent ann")["token"].as_str().unwrap().to_owned();
-    // Another home, and a repository that knows nothing of the first one.
+    // Another home, and a repository unrelated to the first one.
     let (home, repo) = (team.sandbox.dir("far"), team.sandbox.git_repo("far/repo"));
     let command = |args: &[&str]| {
         let mut command = team.sandbox.way_command(&repo);
@@ -87,7 +87,7 @@ fn an_agent_on_another_machine_works_with_a_token_of_its_own() {
     assert_eq!((&done["status"], &done["outcome"]), (&json!("completed"), &json!("all")));
     let from = Run::of(&command(&["where", "--json"]).output().unwrap()).data();
     assert_eq!(team.data("checkpoint list w/b")[0]["worktree_id"], from["worktree"]["id"], "{from}");
-    // The server goes: the agent hears of it, and ends when it is told to.
+    // The server stops: the agent gets an error, and still ends on request.
     drop(served);
     assert_eq!(client.refused("heartbeat", &json!({}))["code"], "unavailable");
     assert!(client.close().0.success());

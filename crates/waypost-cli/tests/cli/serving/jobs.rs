@@ -1,4 +1,4 @@
-//! Jobs over the server: each gets its workspace before it runs, and its record stays right whatever happens to the server.
+//! Jobs over the server: isolated from the start, and recorded correctly whatever happens to the server.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -111,7 +111,7 @@ fn p25_p26_jobs_outlive_a_server_that_is_killed_and_can_be_cancelled_by_the_next
 }
 
 #[test]
-fn t13_the_token_of_a_job_is_good_for_that_job_while_it_runs() {
+fn t13_the_token_of_a_job_is_valid_for_that_job_while_it_runs() {
     let server = Server::with_commit();
     let file = server.sandbox.path("token");
     let script = format!("echo $WAYPOST_TOKEN > {0}.new; mv {0}.new {0}; exec sleep 600", file.display());
@@ -155,7 +155,7 @@ fn p34_the_output_of_a_job_is_streamed_as_it_is_printed() {
         format!("echo one; until [ -e {go} ]; do sleep 0.02; done; printf 'tw\\303'; sleep 0.3; printf '\\266\\n'")
     };
     let go = ["go-1", "go-2"].map(|name| server.sandbox.path(name));
-    // One that the server runs, and one that another process does.
+    // One job that the server started, and one that another process started.
     let ours = server.run(&json!({ "command": ["sh", "-c", script(&go[0])] }));
     let theirs = server.way(&["job", "start", "--detach", "--json", "--", "sh", "-c", &script(&go[1])]).data();
     for (job, go) in [&ours, &theirs].into_iter().zip(&go) {
@@ -195,13 +195,13 @@ fn p34_the_output_of_a_job_is_streamed_as_it_is_printed() {
 }
 
 #[test]
-fn a_command_elsewhere_follows_what_a_job_of_the_server_prints() {
+fn a_command_on_another_machine_follows_the_log_of_a_job() {
     let server = Server::with_commit();
     let go = server.sandbox.path("go");
     let script = format!("echo one; until [ -e {} ]; do sleep 0.02; done; seq 20000", go.display());
     let job = server.run(&json!({ "command": ["sh", "-c", script] }));
     let id = job["id"].as_str().unwrap();
-    // Another home is another machine.
+    // Another home stands for another machine.
     let elsewhere = server.sandbox.dir("elsewhere");
     let command = |args: &[&str]| {
         let mut command = server.sandbox.way_command(&elsewhere);
@@ -223,7 +223,7 @@ fn a_command_elsewhere_follows_what_a_job_of_the_server_prints() {
 }
 
 #[test]
-fn fault_54_a_job_that_was_asked_for_when_the_server_was_killed_is_not_run_twice() {
+fn fault_54_a_job_requested_when_the_server_was_killed_is_not_run_twice() {
     let mut server = Server::with_commit();
     let ran = server.sandbox.path("ran");
     let body = json!({ "command": ["sh", "-c", format!("echo once >> {}", ran.display())] });
@@ -259,10 +259,10 @@ fn fault_55_a_slow_reader_of_a_log_is_told_what_is_missing_and_delays_no_other_r
     let path = format!("/api/v1/jobs/{}/log", job["id"].as_str().unwrap());
     let mut slow = Stream::open(server.ask("GET", &path));
     server.sandbox.write(&go, "");
-    // It reads nothing while everything is printed.
+    // The slow client reads nothing while the job prints.
     assert_eq!(server.end_of(&job)["status"], "completed");
     let mut late = Stream::open(server.ask("GET", &path));
-    assert_eq!(late.next().0, "resync", "the first of it is gone");
+    assert_eq!(late.next().0, "resync", "the beginning of the log was dropped");
     let (mut at, mut missed) = (0, 0);
     loop {
         let (kind, id, data) = slow.next();
@@ -272,7 +272,7 @@ fn fault_55_a_slow_reader_of_a_log_is_told_what_is_missing_and_delays_no_other_r
                 at = data["from"].as_u64().unwrap();
             }
             "log" => {
-                assert_eq!(data["from"], at, "nothing is told twice, and nothing is left out unsaid");
+                assert_eq!(data["from"], at, "no text is repeated, and no gap is silent");
                 at = id.unwrap();
             }
             _ => break,

@@ -242,7 +242,7 @@ impl Reply {
 }
 
 /// How much of each client that left may be found in the memory of a server, in KiB. A session would be more.
-pub(crate) const OF_EACH_KIB: u64 = 10;
+pub(crate) const MAX_LEAK_PER_CLIENT_KIB: u64 = 10;
 
 /// Returns how much memory a process has.
 pub(crate) fn resident_kib(process: &Child) -> u64 {

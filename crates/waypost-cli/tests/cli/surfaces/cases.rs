@@ -1,4 +1,4 @@
-//! The story that every surface tells: one row per operation.
+//! The cases that every surface runs: one row per operation.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use waypost_testkit::Sandbox;
 
 use crate::jobs::until;
 
-/// What happens outside before the next case.
+/// A step outside of the surfaces before the next case.
 type Then = fn(&Sandbox, &dyn Fn(&str) -> String, &Path);
 
-/// An operation, and how each surface asks for it. `$tk1` is the first task of the story, `$i2` the second issue.
+/// An operation, and how each surface calls it. `$tk1` is the first task of the story, `$i2` the second issue.
 pub(super) struct Case {
     pub(super) operation: &'static str,
-    /// In whose name.
+    /// The calling agent.
     pub(super) agent: Option<&'static str>,
     /// Its arguments over HTTP.
     pub(super) arguments: Value,
@@ -89,7 +89,7 @@ fn wait_for_end(sandbox: &Sandbox, filled: &dyn Fn(&str) -> String, repo: &Path)
     let _ = sandbox.way(repo, ["job", "wait", &filled("$jb1")]);
 }
 
-/// Everything that can be asked of the store of one repository.
+/// Every operation on the store of one repository.
 pub(super) fn story() -> Vec<Case> {
     [agents_and_issues(), planning(), working(), messages(), templates(), jobs(), ending()]
         .into_iter()
@@ -339,7 +339,7 @@ fn ending() -> Vec<Case> {
     ]
 }
 
-/// What only a store that repositories share can do.
+/// Operations that need a store shared by several repositories.
 pub(super) fn story_of_a_shared_store() -> Vec<Case> {
     vec![
         case(

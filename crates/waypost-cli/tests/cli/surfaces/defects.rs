@@ -1,4 +1,4 @@
-//! What once worked on one surface and not on another.
+//! Regressions: operations that once worked on one surface and not on another.
 
 use std::path::Path;
 
@@ -83,12 +83,12 @@ fn claiming_an_issue_over_http_marks_it_in_the_ledger_and_releasing_it_unmarks_i
     assert_eq!((&issue()["status"], &issue()["assignee"]), (&json!("in_progress"), &json!("ann")));
     ask("/api/v1/issues/r-1/release");
     assert_eq!(issue()["status"], "open");
-    // Without a name, it is the first one that is ready.
+    // Without a name, the first ready issue is claimed.
     assert_eq!(ask("/api/v1/issues/claim")["issue"]["id"], "r-1");
     assert_eq!(issue()["status"], "in_progress");
 }
 
-/// What only Waypost itself asks of a store: half steps of what has an address.
+/// Operations that only Waypost itself calls: parts of public operations.
 const INTERNAL: &[(&str, &str)] = &[
     ("accept_failover", "/api/v1/failovers/accept"),
     ("change_workspace", "/api/v1/workspaces/x/change"),
@@ -159,7 +159,7 @@ fn claiming_when_nothing_is_ready_does_not_wait_for_writers() {
     }
     assert!(writes_before.is_some());
     assert_eq!((writes(), events()), (writes_before, events_before));
-    // As soon as there is something, the claim gets it.
+    // As soon as a task is ready, the claim gets it.
     let plan = json!({ "tasks": [{ "name": "a", "description": "A" }] });
     server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan, "start": true }));
     assert_eq!(claim().json()["data"]["task"]["name"], "a");

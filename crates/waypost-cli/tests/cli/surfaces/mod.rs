@@ -38,9 +38,9 @@ enum Surface {
 const VOLATILE: &[&str] =
     &["process", "supervisor", "launcher", "token_hash", "machine", "identity", "maker", "work_dir"];
 
-/// What ids begin with. Their last twelve characters are random.
+/// Prefixes of ids. The last twelve characters of an id are random.
 const PREFIXES: &[&str] = &["wf_", "tk_", "cp_", "ws_", "rp_", "tmpl_", "ag_", "msg_", "jb_", "wt_"];
-const RANDOM: usize = 12;
+const RANDOM_CHARS: usize = 12;
 
 /// A repository with a store, and short names for the ids in it: `$tk2` is its second task, `$i1` its first issue.
 struct Stage {
@@ -76,7 +76,7 @@ impl Stage {
         Stage { repo, root, session, names: BTreeMap::new(), counts: BTreeMap::new(), last: 0 }
     }
 
-    /// Names an id that appeared.
+    /// Gives a new id a short name.
     fn name(&mut self, kind: &str, id: &str) {
         if !self.names.values().any(|known| known == id) {
             let count = self.counts.entry(kind.to_owned()).or_default();
@@ -88,7 +88,7 @@ impl Stage {
     fn name_all_in(&mut self, text: &str) {
         for prefix in PREFIXES {
             for (at, _) in text.match_indices(prefix) {
-                let (from, to) = (at + prefix.len(), at + prefix.len() + RANDOM);
+                let (from, to) = (at + prefix.len(), at + prefix.len() + RANDOM_CHARS);
                 let is_whole = at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric();
                 let random = text.get(from..to).filter(|id| id.bytes().all(|byte| byte.is_ascii_alphanumeric()));
                 if let (true, Some(_)) = (is_whole, random) {
@@ -181,7 +181,7 @@ impl Routes {
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, route) in methods.as_object().unwrap() {
                 let name = route["operationId"].as_str().unwrap().to_owned();
-                // Streams, health and the like are no operations.
+                // Streams, health checks and the like are not operations.
                 if server.post(&format!("/api/v1/op/{name}"), &json!({ "no such argument": 0 })).status != 404 {
                     routes.insert(name, (method == "get", path.clone()));
                 }
@@ -194,7 +194,7 @@ impl Routes {
         self.0[operation].0
     }
 
-    /// Asks at the address that people expect.
+    /// Calls the operation at its REST address.
     fn ask(&self, server: &Server, stage: &Stage, case: &Case) -> Value {
         let (is_get, path) = &self.0[case.operation];
         let Value::Object(mut arguments) = stage.filled_json(&case.arguments) else { panic!("no object") };
@@ -215,7 +215,7 @@ impl Routes {
         self.send(case, ask)
     }
 
-    /// Asks by the name of the operation, for its answer as it is.
+    /// Calls the operation by its name, for its unchanged answer.
     fn ask_by_name(&self, server: &Server, stage: &Stage, case: &Case) -> Value {
         let path = format!("/api/v1/op/{}", case.operation);
         let arguments = stage.filled_json(&case.arguments);
@@ -279,7 +279,7 @@ fn differing(pointer: &str, expected: &Value, said: &Value, may_choose: bool, fo
     }
 }
 
-/// What differs: operation, surface, and where.
+/// The differences: operation, surface, and JSON pointer.
 type Differences = BTreeMap<(String, Surface, String), String>;
 
 fn note(differences: &mut Differences, case: &Case, surface: Surface, expected: &Value, said: &Value) {
@@ -306,8 +306,8 @@ fn insert(
 #[test]
 fn every_operation_answers_the_same_on_every_surface() {
     let (mut differences, mut asked) = (Differences::new(), Asked::new());
-    let routes = tell(&story(), false, &mut differences, &mut asked);
-    let _ = tell(&story_of_a_shared_store(), true, &mut differences, &mut asked);
+    let routes = run_story(&story(), false, &mut differences, &mut asked);
+    let _ = run_story(&story_of_a_shared_store(), true, &mut differences, &mut asked);
     check_that_all_were_asked(&routes, &asked);
     check_differences(&differences);
 }
@@ -315,8 +315,8 @@ fn every_operation_answers_the_same_on_every_surface() {
 /// Operations, and over which surface each was asked for.
 type Asked = BTreeSet<(&'static str, Surface)>;
 
-/// Asks for every case of a story over all surfaces, and notes what differs.
-fn tell(story: &[Case], is_shared: bool, differences: &mut Differences, asked: &mut Asked) -> Routes {
+/// Runs every case of a story over all surfaces, and records the differences.
+fn run_story(story: &[Case], is_shared: bool, differences: &mut Differences, asked: &mut Asked) -> Routes {
     let (cli_sandbox, mcp_sandbox, http_sandbox) = (sandbox(), sandbox(), sandbox());
     let mut stages = [&cli_sandbox, &mcp_sandbox, &http_sandbox].map(|sandbox| Stage::seed(sandbox, is_shared));
     let repo = stages[2].repo.clone();
@@ -403,7 +403,7 @@ fn check_that_all_were_asked(routes: &Routes, asked: &Asked) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Tells whether a row is about this place. `/data/**` is about everything below `/data`, where another shape is used.
+/// Returns whether a row is about this JSON pointer. `/data/**` is about everything below `/data`, where another shape is used.
 fn is_below(pointer: &str, row: &str) -> bool {
     match row.strip_suffix("**") {
         Some(above) => pointer.starts_with(above),
@@ -435,7 +435,7 @@ fn check_differences(differences: &Differences) {
     assert!(wrong.is_empty(), "surfaces differ from what KNOWN_DIFFERENCES says:\n{wrong}");
 }
 
-/// Notes where the three stores differ in the end, as the command line shows them.
+/// Records where the three stores differ in the end, as the command line shows them.
 fn compare_final_states(differences: &mut Differences, stages: &[Stage; 3], sandboxes: &[&Sandbox; 3]) {
     for (operation, args) in
         [("(final status)", &["status", "--limit", "100"][..]), ("(final list)", &["list", "--all"])]

@@ -13,7 +13,7 @@ use super::*;
 use crate::sandbox;
 
 /// Leaves something staged, unstaged, untracked, stashed and tagged.
-fn make_untidy(sandbox: &Sandbox, repo: &Path) {
+fn make_dirty(sandbox: &Sandbox, repo: &Path) {
     sandbox.write(repo.join("file"), "stashed\n");
     sandbox.git(repo, ["stash", "push", "-q"]);
     sandbox.write(repo.join("other"), "one, staged\ntwo\nthree\n");
@@ -27,7 +27,7 @@ fn make_untidy(sandbox: &Sandbox, repo: &Path) {
     sandbox.git(repo, ["tag", "v1"]);
 }
 
-/// Everything of a user's that sync has no business with.
+/// The user's state that sync must not touch.
 fn possessions(sandbox: &Sandbox, repo: &Path) -> String {
     let mut all = String::new();
     for args in [
@@ -42,9 +42,9 @@ fn possessions(sandbox: &Sandbox, repo: &Path) -> String {
         &["diff", "--cached", "--", ".", ":(exclude).waypost"],
     ] {
         let said = sandbox.git(repo, args.iter().copied());
-        // Git looks once more at each entry of the index and notes what it saw.
+        // Git refreshes the index and records what it saw.
         let is_known = |line: &&str| !line.contains(LEDGER) && !line.starts_with("  ");
-        // One that died leaves the name of what it fetched, and the next one deletes it.
+        // A killed sync leaves a ref to the fetched commit, and the next sync deletes it.
         let expected = ["refs/heads/main", "refs/remotes/", "refs/waypost/sync/"];
         let is_expected = |line: &&str| expected.iter().any(|name| line.contains(name));
         for line in said.lines().filter(is_known).filter(|line| args[0] != "for-each-ref" || !is_expected(line)) {
@@ -57,19 +57,19 @@ fn possessions(sandbox: &Sandbox, repo: &Path) -> String {
     all
 }
 
-/// Expects that git finds the ledger neither changed nor staged.
+/// Checks that git finds the ledger neither changed nor staged.
 #[track_caller]
 fn check_ledger_is_clean(sandbox: &Sandbox, repo: &Path) {
     assert_eq!(sandbox.git(repo, ["status", "--porcelain", "--", LEDGER]), "");
 }
 
 #[test]
-fn b19_git_clones_converge_and_everything_else_of_the_users_stays() {
+fn b19_git_clones_converge_and_the_users_other_work_is_unchanged() {
     let sandbox = sandbox();
     let repos = clones(&sandbox, &["one", "two"]);
     let [one, two] = repos.as_slice() else { panic!() };
     for repo in [one, two] {
-        make_untidy(&sandbox, repo);
+        make_dirty(&sandbox, repo);
     }
     converge(&sandbox, &repos, possessions);
     for repo in [one, two] {
@@ -96,12 +96,12 @@ fn commits_that_the_user_did_not_push_stay_unpushed() {
     assert_eq!(ledger(one), ledger(two));
     assert!(!two.join("secret").exists());
     assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"]);
-    // Neither has anything to say, so neither makes a commit.
+    // Neither clone has changes, so neither makes a commit.
     for repo in [one, two] {
         let again = sync(&sandbox, repo);
         assert!(again["committed"].is_null() && again["pushed"].is_null(), "{again}");
     }
-    // The user's own merge finds nothing to do about the ledger.
+    // The user's own merge does not change the ledger.
     sandbox.git(one, ["pull", "-q", "--no-rebase", "--no-edit"]);
     sandbox.git(one, ["push", "-q"]);
     assert_eq!(sync(&sandbox, one)["pushed"], Value::Null);
@@ -118,7 +118,7 @@ fn a_branch_that_is_behind_gets_the_ledger_and_no_other_file() {
     sync(&sandbox, two);
     commit(&sandbox, two, "other", "changed by two\n");
     sandbox.git(two, ["push", "-q"]);
-    make_untidy(&sandbox, one);
+    make_dirty(&sandbox, one);
     add(&sandbox, one, "From one");
     let before = possessions(&sandbox, one);
     sync(&sandbox, one);
@@ -186,7 +186,7 @@ fn without_a_remote_or_a_branch_there_the_ledger_is_committed_here() {
 }
 
 #[test]
-fn pushing_nothing_leaves_the_remote_alone_and_later_syncs_catch_up() {
+fn no_push_leaves_the_remote_alone_and_later_syncs_catch_up() {
     let sandbox = sandbox();
     let repos = clones(&sandbox, &["one", "two"]);
     let tip = || sandbox.git(&sandbox.path("remote.git"), ["rev-parse", "main"]);
@@ -206,7 +206,7 @@ fn pushing_nothing_leaves_the_remote_alone_and_later_syncs_catch_up() {
 }
 
 #[test]
-fn a_rehearsal_says_what_would_be_run_and_changes_nothing() {
+fn a_dry_run_lists_its_commands_and_changes_nothing() {
     let sandbox = sandbox();
     let one = clones(&sandbox, &["one"]).remove(0);
     add(&sandbox, &one, "Something");
@@ -309,7 +309,7 @@ fn a_sync_that_the_user_has_to_decide_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_branch_without_commits_does_not_take_the_place_of_the_remotes() {
+fn a_branch_without_commits_does_not_replace_the_remotes() {
     let sandbox = sandbox();
     clones(&sandbox, &[]);
     let late = sandbox.dir("late");
@@ -321,7 +321,7 @@ fn a_branch_without_commits_does_not_take_the_place_of_the_remotes() {
 }
 
 #[test]
-fn a_ledger_that_is_staged_as_it_is_or_ignored_is_understood() {
+fn a_staged_ledger_is_synced_and_an_ignored_one_is_refused() {
     let sandbox = sandbox();
     let one = clones(&sandbox, &["one"]).remove(0);
     add(&sandbox, &one, "Something");
@@ -358,7 +358,7 @@ fn a_remote_that_cannot_be_reached_changes_nothing() {
     }
 }
 
-/// Tells whether a process is running that was told of this.
+/// Returns whether a process with this text in its command line is running.
 fn is_running(word: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let said = |path: PathBuf| std::fs::read(path.join("cmdline")).unwrap_or_default();
@@ -366,7 +366,7 @@ fn is_running(word: &str) -> bool {
 }
 
 #[test]
-fn a_remote_that_never_answers_is_given_up() {
+fn a_remote_that_never_answers_times_out() {
     let sandbox = sandbox();
     let one = clones(&sandbox, &["one"]).remove(0);
     add(&sandbox, &one, "Something");
@@ -384,7 +384,7 @@ fn a_remote_that_never_answers_is_given_up() {
         assert_eq!((possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"])), before, "{url}");
         let deadline = Instant::now() + Duration::from_secs(10);
         while is_running(&url) {
-            assert!(Instant::now() < deadline, "what it started for {url} goes on");
+            assert!(Instant::now() < deadline, "a process for {url} is still running");
             std::thread::yield_now();
         }
     }
@@ -421,7 +421,7 @@ fn a_branch_that_is_pushed_elsewhere_is_not_pushed_to_where_it_is_fetched_from()
         check_ledger_is_clean(&sandbox, one);
         assert!(ledger(one).contains("From two") && ledger(one).contains("From one"));
     }
-    // What is said of the branch counts over what is said of all.
+    // The setting of the branch overrides the general one.
     sandbox.git(one, ["config", "branch.main.pushRemote", "origin"]);
     assert!(sync(&sandbox, one)["pushed"].is_string());
     sync(&sandbox, two);
@@ -429,7 +429,7 @@ fn a_branch_that_is_pushed_elsewhere_is_not_pushed_to_where_it_is_fetched_from()
 }
 
 #[test]
-fn from_any_worktree_it_is_the_main_ones_ledger_that_is_synced() {
+fn every_worktree_syncs_the_ledger_of_the_main_worktree() {
     let sandbox = sandbox();
     let repos = clones(&sandbox, &["one", "two"]);
     let [one, two] = repos.as_slice() else { panic!() };
@@ -469,9 +469,9 @@ fn clones_that_change_and_sync_and_die_at_random_become_equal() {
     for seed in [0x9e37_79b9_7f4a_7c15, 0x2545_f491_4f6c_dd1d, 0xd134_2543_de82_ef95] {
         let sandbox = sandbox();
         let repos = clones(&sandbox, &["one", "two", "three"]);
-        // One is tidy, one has changes, and one has changes and a commit of its own.
-        make_untidy(&sandbox, &repos[1]);
-        make_untidy(&sandbox, &repos[2]);
+        // One clone is clean, one has changes, and one has changes and a commit.
+        make_dirty(&sandbox, &repos[1]);
+        make_dirty(&sandbox, &repos[2]);
         sandbox.git(&repos[2], ["commit", "-q", "-m", "mine"]);
         live(&sandbox, &repos, seed, (20, 150), possessions);
         for repo in &repos {
@@ -488,7 +488,7 @@ fn clones_that_sync_at_the_same_time_all_succeed() {
     let sandbox = sandbox();
     let repos = clones(&sandbox, &["one", "two", "three"]);
     for round in 0..3 {
-        // Two at once in each: one waits for the other.
+        // Two syncs at once in each clone: one waits for the other.
         let mut running = Vec::new();
         for repo in repos.iter().chain(&repos) {
             add(&sandbox, repo, &format!("In round {round}"));
@@ -513,7 +513,7 @@ fn clones_that_sync_at_the_same_time_all_succeed() {
 }
 
 #[test]
-fn a_sync_that_dies_before_any_of_its_commands_is_made_good_by_the_next() {
+fn a_sync_killed_before_any_of_its_commands_is_repaired_by_the_next() {
     let sandbox = sandbox();
     let repos = clones(&sandbox, &["one", "two"]);
     let [one, two] = repos.as_slice() else { panic!() };
@@ -533,13 +533,13 @@ fn a_sync_that_dies_before_any_of_its_commands_is_made_good_by_the_next() {
     for (shape, has_commit) in [("together", false), ("apart", true)] {
         let repo = sandbox.path(shape);
         sandbox.command("cp", one).args(["-a", text(two), text(&repo)]).status().unwrap();
-        make_untidy(&sandbox, &repo);
+        make_dirty(&sandbox, &repo);
         if has_commit {
             sandbox.git(&repo, ["commit", "-q", "-m", "mine"]);
         }
         let before = possessions(&sandbox, &repo);
         let mut last = Vec::new();
-        // The first ones only look.
+        // The first commands only read.
         for number in (9..).step_by(3) {
             let _ = sandbox.way(&repo, ["add", &format!("Number {number}")]).ok();
             sandbox.write("bin/left", number.to_string());
@@ -565,7 +565,7 @@ fn a_sync_that_dies_before_any_of_its_commands_is_made_good_by_the_next() {
     }
 }
 
-/// Puts a script in the place of git: `special` is a shell script that may run the real git, which is `$git`.
+/// Replaces git by a script: `special` is a shell script that may run the real git, which is `$git`.
 fn wrapped_git(sandbox: &Sandbox, special: &str) -> String {
     let git =
         String::from_utf8(sandbox.command("which", &sandbox.path("")).arg("git").output().unwrap().stdout).unwrap();
@@ -576,7 +576,7 @@ fn wrapped_git(sandbox: &Sandbox, special: &str) -> String {
 }
 
 #[test]
-fn a_sync_that_is_killed_and_fails_when_it_moves_the_branch_is_made_good_by_the_next() {
+fn a_sync_killed_or_failing_when_it_moves_the_branch_is_repaired_by_the_next() {
     let sandbox = sandbox();
     let [repo] = clones(&sandbox, &["one"]).try_into().unwrap();
     add(&sandbox, &repo, "First");
@@ -584,7 +584,7 @@ fn a_sync_that_is_killed_and_fails_when_it_moves_the_branch_is_made_good_by_the_
     let path = wrapped_git(&sandbox, "case \" $* \" in *\" update-ref -m \"*) $HOW; exit 1;; esac");
     let interrupted = |how: &str| {
         let run = sandbox.way_with(&repo, &[("PATH", path.as_ref()), ("HOW", how.as_ref())], ["sync"]);
-        assert_ne!(run.code, 0, "it went through: {run:#?}");
+        assert_ne!(run.code, 0, "the sync succeeded: {run:#?}");
     };
     let killed = || interrupted("eval kill -9 $PPID");
     for round in 0..4 {
@@ -594,7 +594,7 @@ fn a_sync_that_is_killed_and_fails_when_it_moves_the_branch_is_made_good_by_the_
     sync(&sandbox, &repo);
     check_ledger_is_clean(&sandbox, &repo);
     assert!((0..4).all(|round| ledger(&repo).contains(&format!("Killed {round}\""))));
-    // What was to be committed may be gone from the file by then.
+    // The file may no longer contain the change to be committed.
     add(&sandbox, &repo, "Taken back");
     killed();
     sandbox.git(&repo, ["restore", "--source", "HEAD", "--", LEDGER]);
@@ -605,7 +605,7 @@ fn a_sync_that_is_killed_and_fails_when_it_moves_the_branch_is_made_good_by_the_
 }
 
 #[test]
-fn locks_that_a_killed_git_of_ours_left_are_removed_and_those_of_others_are_not() {
+fn locks_left_by_a_killed_git_of_way_are_removed_and_those_of_others_are_not() {
     if strace().is_none() {
         return;
     }
@@ -627,7 +627,7 @@ fn locks_that_a_killed_git_of_ours_left_are_removed_and_those_of_others_are_not(
     let _ = sync_killed_at("rename", 60_000).ok();
     let traced = std::fs::read_to_string(&trace).unwrap();
     let calls: Vec<&str> = traced.lines().filter_map(|line| line.split('(').next()).collect();
-    // Those around its locks, and a few after.
+    // The steps around git's locks, and a few after.
     let first = traced.lines().position(|line| line.contains("main.lock")).unwrap();
     let mut failed = 0;
     for place in (first..calls.len()).step_by(5) {
@@ -652,7 +652,7 @@ fn locks_that_a_killed_git_of_ours_left_are_removed_and_those_of_others_are_not(
 }
 
 #[test]
-fn a_configuration_that_git_cannot_read_is_not_taken_for_one_without_a_remote() {
+fn an_unreadable_git_configuration_is_not_mistaken_for_one_without_a_remote() {
     if strace().is_none() {
         return;
     }

@@ -8,7 +8,7 @@ use waypost_testkit::Sandbox;
 use super::*;
 use crate::sandbox;
 
-/// A remote of Mercurial with one commit, and clones of it. None if there is no hg.
+/// A Mercurial remote with one commit, and clones of it. None if there is no hg.
 pub(super) fn hg_clones(sandbox: &Sandbox, names: &[&str]) -> Option<Vec<PathBuf>> {
     let remote = sandbox.hg_repo("remote")?;
     sandbox.write(remote.join("other"), "one\n");
@@ -23,7 +23,7 @@ pub(super) fn hg_clones(sandbox: &Sandbox, names: &[&str]) -> Option<Vec<PathBuf
 }
 
 /// Leaves something changed, added, removed and untracked.
-fn make_untidy_in_hg(sandbox: &Sandbox, repo: &Path) {
+fn make_dirty_in_hg(sandbox: &Sandbox, repo: &Path) {
     sandbox.write(repo.join("file"), "not committed\n");
     sandbox.write(repo.join("new"), "added\n");
     sandbox.hg(repo, ["add", "new"]);
@@ -36,7 +36,7 @@ fn possessions_in_hg(sandbox: &Sandbox, repo: &Path) -> String {
     let mut all = String::new();
     let others = ["--exclude", LEDGER];
     for args in [["status", "--all"], ["diff", "--nodates"]] {
-        // Which commit it is compared with is not the user's.
+        // The parent commit in the diff's header is not the user's state.
         let said = sandbox.hg(repo, args.into_iter().chain(others));
         all.extend(said.split_inclusive('\n').filter(|line| !line.starts_with("diff ")));
     }
@@ -57,11 +57,11 @@ fn pushed_files(sandbox: &Sandbox) -> Vec<String> {
 }
 
 #[test]
-fn b19_mercurial_clones_converge_and_everything_else_of_the_users_stays() {
+fn b19_mercurial_clones_converge_and_the_users_other_work_is_unchanged() {
     let sandbox = sandbox();
     let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
     for repo in &repos {
-        make_untidy_in_hg(&sandbox, repo);
+        make_dirty_in_hg(&sandbox, repo);
     }
     add(&sandbox, &repos[0], "Something");
     let run = sandbox.way(&repos[0], ["sync", "--dry-run"]).ok();
@@ -72,11 +72,11 @@ fn b19_mercurial_clones_converge_and_everything_else_of_the_users_stays() {
 }
 
 #[test]
-fn mercurial_clones_that_committed_apart_are_merged() {
+fn mercurial_clones_with_diverging_commits_are_merged() {
     let sandbox = sandbox();
     let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
     for repo in &repos {
-        make_untidy_in_hg(&sandbox, repo);
+        make_dirty_in_hg(&sandbox, repo);
         add(&sandbox, repo, &format!("From {}", repo.display()));
         let run = sandbox.way(repo, ["sync", "--no-push"]);
         assert!(run.code == 0 && run.stderr.contains("nothing was pushed"), "{run:?}");
@@ -140,7 +140,7 @@ fn a_sync_is_refused_if_mercurial_would_push_or_update_more_than_the_ledger() {
 }
 
 #[test]
-fn while_mercurial_is_in_the_middle_of_something_nothing_is_synced() {
+fn a_sync_is_refused_while_mercurial_has_an_unfinished_operation() {
     let sandbox = sandbox();
     let Some(repos) = hg_clones(&sandbox, &["one"]) else { return };
     let one = &repos[0];
@@ -191,7 +191,7 @@ fn mercurial_clones_that_change_and_sync_and_die_at_random_become_equal() {
     let seed = 0x9e37_79b9_7f4a_7c15;
     let sandbox = sandbox();
     let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
-    make_untidy_in_hg(&sandbox, &repos[1]);
+    make_dirty_in_hg(&sandbox, &repos[1]);
     live(&sandbox, &repos, seed, (6, 1500), possessions_in_hg);
     assert_eq!(pushed_files(&sandbox), [LEDGER, "file", "other"], "seed {seed}");
 }

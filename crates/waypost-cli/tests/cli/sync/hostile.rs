@@ -1,7 +1,7 @@
-//! Repositories that bring programs along, and would like them to be run.
+//! Hostile repositories that configure programs to be run.
 //!
-//! Each program is a canary: it leaves its name in a directory. That the tool alone would run it is shown first, in a copy
-//! of the same repository; a canary that cannot sing proves nothing.
+//! Each program is a canary: it leaves its name in a directory. Each test first shows that the tool alone runs it, in a copy
+//! of the same repository; a canary that never runs proves nothing.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -26,26 +26,26 @@ impl Canaries {
         assert!(sandbox.command("chmod", &self.0).arg("+x").arg(file).status().unwrap().success());
     }
 
-    fn sung(&self) -> BTreeSet<String> {
+    fn names_that_ran(&self) -> BTreeSet<String> {
         std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    fn hush(&self) {
-        for name in self.sung() {
+    fn reset(&self) {
+        for name in self.names_that_ran() {
             std::fs::remove_file(self.0.join(name)).unwrap();
         }
     }
 
-    /// Expects that a command which is not ours runs it.
+    /// Checks that a command other than `way` runs it.
     #[track_caller]
-    fn is_live(&self, name: &str, command: &mut Command) {
-        self.hush();
+    fn check_runs(&self, name: &str, command: &mut Command) {
+        self.reset();
         let output = command.output().unwrap();
-        assert!(self.sung().contains(name), "{name} cannot sing: {command:?}: {output:?}");
+        assert!(self.names_that_ran().contains(name), "{name} never runs: {command:?}: {output:?}");
     }
 }
 
-/// What a repository of git can have run, and the words after `git` that do.
+/// Git settings that run a program, and the git arguments that trigger them.
 const OF_GIT: &[(&str, &[&str])] = &[
     ("core.fsmonitor", &["status"]),
     ("filter.evil.process", &["add", "--renormalize", "."]),
@@ -92,7 +92,7 @@ fn serve(answer: &'static str) -> SocketAddr {
 }
 
 #[test]
-fn nothing_that_a_repository_brings_along_is_run() {
+fn programs_of_a_git_repository_are_not_run() {
     let sandbox = sandbox();
     let repos = clones(&sandbox, &["one", "two"]);
     let [one, two] = repos.as_slice() else { panic!() };
@@ -154,29 +154,29 @@ fn nothing_that_a_repository_brings_along_is_run() {
         command
     };
     for (name, args) in OF_GIT {
-        canaries.is_live(name, &mut git(args));
+        canaries.check_runs(name, &mut git(args));
         if *name == "filter.evil.process" {
-            // It would be asked before the others, and does not answer.
+            // Git would ask it before the others, and it does not answer.
             assert!(git(&["config", "--unset", name]).status().unwrap().success());
         }
     }
     for name in ["credential.helper", "helper-of-one", "core.askPass"] {
-        canaries.is_live(name, &mut git(&["fetch", &asking]));
+        canaries.check_runs(name, &mut git(&["fetch", &asking]));
     }
     for (name, typed) in [("core.pager", "git log"), ("pager.fetch", "git fetch")] {
         let mut terminal = sandbox.command("script", &bait);
-        canaries.is_live(name, terminal.args(["-qec", typed, "/dev/null"]).env("TERM", "xterm"));
+        canaries.check_runs(name, terminal.args(["-qec", typed, "/dev/null"]).env("TERM", "xterm"));
     }
     let packs = "git repack -q; git commit -q --no-gpg-sign --allow-empty -m x; git repack -q; \
                  git -c gc.autoDetach=false gc --auto";
-    canaries.is_live("pre-auto-gc", sandbox.command("sh", &bait).args(["-c", packs]));
+    canaries.check_runs("pre-auto-gc", sandbox.command("sh", &bait).args(["-c", packs]));
     let ext = format!("ext::sh -c touch% {}", text(&canaries.0.join("ext")));
-    canaries.is_live("ext", &mut git(&["fetch", &ext]));
+    canaries.check_runs("ext", &mut git(&["fetch", &ext]));
     canaries.program(&sandbox, "vcs", &sandbox.dir("bin").join("git-remote-evil"));
     let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
-    canaries.is_live("vcs", git(&["-c", "remote.origin.vcs=evil", "fetch", "origin"]).env("PATH", &path));
+    canaries.check_runs("vcs", git(&["-c", "remote.origin.vcs=evil", "fetch", "origin"]).env("PATH", &path));
 
-    canaries.hush();
+    canaries.reset();
     let done = sync(&sandbox, one);
     assert!(done["pushed"].is_string() && done["merged"] == true, "{done}");
     assert!(ledger(one).contains("From two"));
@@ -186,11 +186,11 @@ fn nothing_that_a_repository_brings_along_is_run() {
     }
     set(one, "remote.origin.vcs", "evil");
     let _ = sandbox.way_with(one, &[("PATH", path.as_ref())], ["sync"]).fails(8);
-    assert_eq!(canaries.sung(), BTreeSet::new());
+    assert_eq!(canaries.names_that_ran(), BTreeSet::new());
 }
 
 #[test]
-fn nothing_that_a_repository_of_mercurial_brings_along_is_run() {
+fn programs_of_a_mercurial_repository_are_not_run() {
     let sandbox = sandbox();
     let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
     let [one, two] = repos.as_slice() else { panic!() };
@@ -236,26 +236,26 @@ fn nothing_that_a_repository_of_mercurial_brings_along_is_run() {
         command
     };
     for (name, args) in of_hooks {
-        // Aliases hide commands from their hooks, and are off then.
-        canaries.is_live(&format!("hooks-{name}"), hg(args).env("HGPLAIN", "1"));
+        // Aliases hide commands from their hooks, so they are off then.
+        canaries.check_runs(&format!("hooks-{name}"), hg(args).env("HGPLAIN", "1"));
     }
     for name in aliases {
-        canaries.is_live(&format!("alias-{name}"), &mut hg(&[name]));
+        canaries.check_runs(&format!("alias-{name}"), &mut hg(&[name]));
     }
-    canaries.is_live("ui-ssh", hg(&["pull", "ssh://localhost:1/x"]).env("HGPLAIN", "1"));
-    canaries.is_live("ui-editor", hg(&["commit", "--config", "ui.allowemptycommit=yes"]).env("HGPLAIN", "1"));
+    canaries.check_runs("ui-ssh", hg(&["pull", "ssh://localhost:1/x"]).env("HGPLAIN", "1"));
+    canaries.check_runs("ui-editor", hg(&["commit", "--config", "ui.allowemptycommit=yes"]).env("HGPLAIN", "1"));
 
-    canaries.hush();
+    canaries.reset();
     let done = sync(&sandbox, one);
     assert!(done["pushed"].is_string() && done["merged"] == true, "{done}");
     sandbox.write(one.join(".hg/hgrc"), format!("[paths]\ndefault = ssh://localhost:1/x\n[ui]\n{ui}"));
     add(&sandbox, one, "More");
     let _ = sandbox.way(one, ["sync"]).fails(8);
-    assert_eq!(canaries.sung(), BTreeSet::new());
+    assert_eq!(canaries.names_that_ran(), BTreeSet::new());
 }
 
 #[test]
-fn nothing_that_a_repository_of_jj_brings_along_is_run() {
+fn programs_of_a_jj_repository_are_not_run() {
     let sandbox = sandbox();
     let Some(repos) = jj_clones(&sandbox, true, &["one", "two"]) else { return };
     let [one, two] = repos.as_slice() else { panic!() };
@@ -294,7 +294,7 @@ fn nothing_that_a_repository_of_jj_brings_along_is_run() {
     }
     let bait = sandbox.path("bait");
     assert!(sandbox.command("cp", one).args(["-a", text(one), text(&bait)]).status().unwrap().success());
-    // Where jj keeps its own settings of a repository is written in it, and a copy has the same.
+    // The repository names the directory of its jj settings, and a copy names the same one.
     let jj = |args: &[&str]| {
         let mut command = sandbox.command(waypost_testkit::jj().unwrap(), &bait);
         command.args(["--config=fsmonitor.backend=none"]).args(args);
@@ -306,21 +306,21 @@ fn nothing_that_a_repository_of_jj_brings_along_is_run() {
         ("editor", &["--config=signing.behavior=drop", "describe"]),
         ("remote.origin.uploadpack", &["--config=git.executable-path=git", "git", "fetch"]),
     ] {
-        canaries.is_live(name, &mut jj(args));
+        canaries.check_runs(name, &mut jj(args));
     }
     let mut terminal = sandbox.command("script", &bait);
-    canaries.is_live(
+    canaries.check_runs(
         "pager",
         terminal.args(["-qec", "jj --config=fsmonitor.backend=none log", "/dev/null"]).env("TERM", "xterm"),
     );
-    canaries.hush();
+    canaries.reset();
     assert!(sync(&sandbox, one)["pushed"].is_string());
-    assert_eq!(canaries.sung(), BTreeSet::new());
+    assert_eq!(canaries.names_that_ran(), BTreeSet::new());
     assert!(ledger(one).contains("From two"));
 }
 
 #[test]
-fn a_partial_clone_gets_what_it_lacks_by_no_program_of_the_repositorys() {
+fn a_partial_clone_fetches_missing_objects_without_programs_of_the_repository() {
     let sandbox = sandbox();
     let one = clones(&sandbox, &["one"]).remove(0);
     sandbox.git(&sandbox.path("remote.git"), ["config", "uploadpack.allowFilter", "true"]);
@@ -333,7 +333,7 @@ fn a_partial_clone_gets_what_it_lacks_by_no_program_of_the_repositorys() {
     let partial = sandbox.path("partial");
     let canary = sandbox.path("canary");
     sandbox.git(&partial, ["config", "remote.origin.uploadpack", &format!("touch '{}'; false", text(&canary))]);
-    // Git itself gets what it lacks by it.
+    // Git itself runs it to fetch missing objects.
     let _ = sandbox.command("git", &partial).args(["cat-file", "blob", "HEAD~1:other"]).output().unwrap();
     assert!(canary.exists());
     std::fs::remove_file(&canary).unwrap();

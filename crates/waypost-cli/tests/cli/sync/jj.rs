@@ -21,7 +21,7 @@ pub(super) fn jj_clones(sandbox: &Sandbox, colocated: bool, names: &[&str]) -> O
     Some(names.iter().map(clone).collect())
 }
 
-/// Everything in the working copy but the ledger, and the bookmarks that are only the user's.
+/// Everything in the working copy except the ledger, and the user's own bookmarks.
 fn possessions_in_jj(sandbox: &Sandbox, repo: &Path) -> String {
     let others = format!("~root-file:{LEDGER:?}");
     let mut all = sandbox.jj(repo, ["diff", "--git", &others]);
@@ -32,7 +32,7 @@ fn possessions_in_jj(sandbox: &Sandbox, repo: &Path) -> String {
 }
 
 #[test]
-fn b19_jj_clones_converge_and_everything_else_of_the_users_stays() {
+fn b19_jj_clones_converge_and_the_users_other_work_is_unchanged() {
     for colocated in [true, false] {
         let sandbox = sandbox();
         let Some(repos) = jj_clones(&sandbox, colocated, &["one", "two"]) else { return };
@@ -42,13 +42,17 @@ fn b19_jj_clones_converge_and_everything_else_of_the_users_stays() {
             sandbox.jj(repo, ["describe", "-m", "work under way"]);
             sandbox.jj(repo, ["bookmark", "create", "mine", "-r", "@"]);
         }
-        // Where the working copy is, a bookmark gets another id with everything that is saved.
+        // A bookmark at the working copy gets a new commit id with every snapshot.
         for repo in &repos {
             sandbox.jj(repo, ["bookmark", "move", "mine", "--to", "@-", "--allow-backwards"]);
         }
         converge(&sandbox, &repos, possessions_in_jj);
         for repo in &repos {
-            assert_eq!(sandbox.jj(repo, ["diff", "--name-only", LEDGER]), "", "it is not part of the work under way");
+            assert_eq!(
+                sandbox.jj(repo, ["diff", "--name-only", LEDGER]),
+                "",
+                "the ledger is not part of the working-copy commit"
+            );
             assert_eq!(sandbox.jj(repo, ["log", "--no-graph", "-r", "main & main@origin & @-", "-T", r#""x""#]), "x");
         }
         assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"]);
@@ -76,7 +80,7 @@ fn commits_that_jj_did_not_push_stay_unpushed() {
     assert_eq!(pushed_paths(&sandbox), [LEDGER, "file", "other"]);
     let again = sync(&sandbox, one);
     assert!(again["pushed"].is_null() && again["committed"].is_null(), "{again}");
-    // What was merged and undone stays undone.
+    // A change that was merged and undone stays undone.
     let _ = sandbox.way(two, ["update", &id, "--title", "New title"]).ok();
     sync(&sandbox, two);
     sync(&sandbox, one);
@@ -84,13 +88,13 @@ fn commits_that_jj_did_not_push_stay_unpushed() {
     sync(&sandbox, one);
     sync(&sandbox, two);
     assert!(title(two, &id) == "Old title" && ledger(one) == ledger(two));
-    // The user's own rebase finds nothing to do about the ledger.
+    // The user's own rebase does not change the ledger.
     sandbox.jj(one, ["rebase", "-b", "@", "-o", "main"]);
     assert_eq!(sandbox.jj(one, ["log", "--no-graph", "-r", "conflicts()", "-T", "commit_id"]), "");
 }
 
 #[test]
-fn jj_commits_here_what_cannot_or_should_not_be_pushed() {
+fn jj_commits_the_ledger_locally_if_it_cannot_or_must_not_push() {
     let sandbox = sandbox();
     let Some(alone) = sandbox.jj_repo("alone", false) else { return };
     add(&sandbox, &alone, "First");

@@ -1,4 +1,4 @@
-//! Ledgers that travel: clones that sync through a remote, with the real tools.
+//! Clones that sync their ledgers through a remote, with the real tools.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -18,7 +18,7 @@ mod sapling;
 
 const LEDGER: &str = ".waypost/issues.jsonl";
 
-/// Numbers that look random, and are the same for the same seed.
+/// Pseudo-random numbers, reproducible from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -57,7 +57,7 @@ fn clones(sandbox: &Sandbox, names: &[&str]) -> Vec<PathBuf> {
 fn clone(sandbox: &Sandbox, name: &str) -> PathBuf {
     sandbox.git(&sandbox.path(""), ["clone", "-q", "remote.git", name]);
     let repo = sandbox.path(name);
-    // Ids of different clones are told apart.
+    // Each clone gets its own id prefix.
     let _ = sandbox.way(&repo, ["config", "set", "prefix", name]).ok();
     repo
 }
@@ -77,7 +77,7 @@ fn commit(sandbox: &Sandbox, repo: &Path, file: &str, content: &str) {
     sandbox.git(repo, ["commit", "-q", "-m", &format!("change {file}"), "--", file]);
 }
 
-/// Returns the paths that commits of the remote touched, but for the first two.
+/// Returns the paths that the remote's commits touched, except for the first two commits.
 fn pushed_paths(sandbox: &Sandbox) -> Vec<String> {
     let said = sandbox.git(&sandbox.path("remote.git"), ["log", "--format=", "--name-only", "-m", "main"]);
     let mut paths: Vec<String> = said.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
@@ -86,7 +86,7 @@ fn pushed_paths(sandbox: &Sandbox) -> Vec<String> {
     paths
 }
 
-/// Changes a ledger in some way.
+/// Makes a random change to a ledger.
 fn edit(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, number: usize) {
     let ids: Vec<String> = sandbox
         .way(repo, ["list", "--all", "--json", "--limit", "0"])
@@ -113,7 +113,7 @@ fn edit(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, number: usize) {
     }
 }
 
-/// Starts a sync and kills it after a while.
+/// Starts a sync and kills it after a delay.
 fn kill_sync(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, millis: u64) {
     let mut command = sandbox.way_command(repo);
     let mut child = command.arg("sync").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -122,10 +122,10 @@ fn kill_sync(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, millis: u64) {
     child.wait().unwrap();
 }
 
-/// Everything of a user's that sync has no business with, in words.
+/// Describes the user's state that sync must not touch.
 type Possessions = fn(&Sandbox, &Path) -> String;
 
-/// Lets two clones that have something new each sync, until both have both and nothing is left to do.
+/// Syncs two clones with different changes until both have all of them and nothing is left to do.
 fn converge(sandbox: &Sandbox, repos: &[PathBuf], possessions: Possessions) {
     let [one, two] = repos else { panic!("two clones") };
     let all = || repos.iter().map(|repo| possessions(sandbox, repo)).collect::<Vec<String>>();
@@ -147,7 +147,7 @@ fn converge(sandbox: &Sandbox, repos: &[PathBuf], possessions: Possessions) {
     assert_eq!(all(), before);
 }
 
-/// Lets clones change something, sync, and die while they do, so many times, and then sync until they are equal.
+/// Lets clones change, sync and be killed at random, this many times, and then syncs until they are equal.
 fn live(sandbox: &Sandbox, repos: &[PathBuf], seed: u64, (times, millis): (usize, u64), possessions: Possessions) {
     let mut dice = Dice(seed);
     let all = || repos.iter().map(|repo| possessions(sandbox, repo)).collect::<Vec<String>>();

@@ -7,7 +7,7 @@ use waypost_testkit::{Run, Sandbox};
 use super::*;
 use crate::sandbox;
 
-/// A project of Mercurial with an issue in its ledger. None if there is no hg.
+/// A Mercurial project with an issue in its ledger. None if there is no hg.
 fn upstream(sandbox: &Sandbox) -> Option<PathBuf> {
     let upstream = sandbox.hg_repo("upstream")?;
     sandbox.dir(upstream.join(".waypost"));
@@ -16,7 +16,7 @@ fn upstream(sandbox: &Sandbox) -> Option<PathBuf> {
     Some(upstream)
 }
 
-/// Commits what the project's ledger says.
+/// Commits the project's ledger.
 fn decide(sandbox: &Sandbox, upstream: &Path) {
     sandbox.hg(upstream, ["commit", "-q", "-A", "-m", "decide", LEDGER]);
 }
@@ -31,7 +31,7 @@ fn take_out(sandbox: &Sandbox, repo: &Path, id: &str) {
     sandbox.write(repo.join(LEDGER), format!("{}\n", left.join("\n")));
 }
 
-/// Proposes issues to a project that decides on each in another way, and looks at what the contributor is told.
+/// Proposes issues to a project that decides each differently, and checks what the contributor is told.
 ///
 /// `way` runs where the contributor's clone is.
 fn check(sandbox: &Sandbox, upstream: &Path, project: &Path, way: &dyn Fn(&[&str]) -> Run) {
@@ -51,7 +51,7 @@ fn check(sandbox: &Sandbox, upstream: &Path, project: &Path, way: &dyn Fn(&[&str
     let titles = ["Good idea", "Bad idea", "Deleted", "Taken out", "Accepted, done, pruned"];
     let ids = titles.map(propose);
     let [good, bad, deleted, gone, pruned] = &ids;
-    // The project takes the pull request.
+    // The project merges the pull request.
     std::fs::copy(project.join(LEDGER), upstream.join(LEDGER)).unwrap();
     decide(sandbox, upstream);
     let open = propose("In another pull request");
@@ -92,16 +92,16 @@ fn check(sandbox: &Sandbox, upstream: &Path, project: &Path, way: &dyn Fn(&[&str
         let line = planned(id).unwrap();
         assert!(line.contains("\"visibility\":\"local\"") && line.contains(words), "{line}");
     }
-    assert!(!sync().contains(" was "), "it is told once");
+    assert!(!sync().contains(" was "), "the decision is reported once");
 }
 
 #[test]
-fn b25_b26_proposals_to_a_project_of_mercurial_are_followed() {
+fn b25_b26_proposals_to_a_mercurial_project_are_followed() {
     let sandbox = sandbox();
     let Some(upstream) = upstream(&sandbox) else { return };
     sandbox.hg(&sandbox.path(""), ["clone", "-q", "upstream", "project"]);
     let project = sandbox.path("project");
-    // Work of the contributor's own, beside what the project decides.
+    // The contributor's own work, beside the project's decisions.
     sandbox.write(project.join("file"), "mine\n");
     sandbox.hg(&project, ["commit", "-q", "-m", "mine"]);
     sandbox.write(project.join("file"), "not committed\n");
@@ -112,7 +112,7 @@ fn b25_b26_proposals_to_a_project_of_mercurial_are_followed() {
     check(&sandbox, &upstream, &project, &|args| sandbox.way(&project, args));
     let [id, differences, bookmarks] = possessions();
     assert_eq!((&id, &bookmarks), (&before[0], &before[2]));
-    assert!(differences.contains(&before[1]), "only the ledger's lines came to it: {differences}");
+    assert!(differences.contains(&before[1]), "only lines of the ledger were added: {differences}");
 
     // The commands are shown, and a project that cannot be reached is a warning.
     let rehearsed = sandbox.way(&project, ["sync", "--dry-run", "--json"]).data();
@@ -123,7 +123,7 @@ fn b25_b26_proposals_to_a_project_of_mercurial_are_followed() {
     assert!(run.code == 0 && run.stderr.contains("cannot fetch upstream"), "{run:?}");
 }
 
-/// A stand-in for Sapling that writes down what it is asked, and lets Mercurial do it in another clone.
+/// A stand-in for Sapling that records its arguments, and runs them with Mercurial in another clone.
 fn sapling(sandbox: &Sandbox) -> PathBuf {
     sandbox.hg(&sandbox.path(""), ["clone", "-q", "upstream", "behind"]);
     let project = sandbox.dir("project");
@@ -151,7 +151,7 @@ esac
 }
 
 #[test]
-fn b25_b26_proposals_to_a_project_of_sapling_are_followed() {
+fn b25_b26_proposals_to_a_sapling_project_are_followed() {
     let sandbox = sandbox();
     let Some(upstream) = upstream(&sandbox) else { return };
     let project = sapling(&sandbox);
@@ -161,7 +161,7 @@ fn b25_b26_proposals_to_a_project_of_sapling_are_followed() {
     let rehearsed = way(&["sync", "--dry-run", "--json"]).data();
     let first = rehearsed["commands"][0].as_str().unwrap();
     assert!(first.ends_with(" pull --quiet default"), "{first}");
-    // What is called upstream is the project, and nothing of it was pulled yet.
+    // The path named upstream is the project, and nothing was pulled from it yet.
     let paths = "[paths]\ndefault = https://example.org/r\nupstream = https://example.org/project\n";
     sandbox.write(project.join(".sl/config"), paths);
     let run = way(&["sync"]);

@@ -1,4 +1,4 @@
-//! Ledgers under Sapling, of which there is only a stand-in here.
+//! Ledgers under Sapling, tested with a stand-in for it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use waypost_testkit::Sandbox;
 use super::*;
 use crate::sandbox;
 
-/// A stand-in for Sapling that writes down what it is asked, and answers as one whose remote has another ledger.
+/// A stand-in for Sapling that records its arguments, and answers as if the remote had another ledger.
 fn sapling(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
     let repo = sandbox.dir("sapling");
     sandbox.dir("sapling/.sl");
@@ -45,7 +45,7 @@ esac
     (repo, sandbox.path("asked"))
 }
 
-/// Runs `way` with the stand-in for Sapling, in whose repository there is an issue.
+/// Runs `way` with the stand-in for Sapling, in a repository with one issue.
 fn with_sapling<'a>(sandbox: &'a Sandbox, repo: &'a Path) -> impl Fn(&[&str]) -> waypost_testkit::Run + 'a {
     let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
     let way = move |args: &[&str]| sandbox.way_with(repo, &[("PATH", path.as_ref())], args);
@@ -54,7 +54,7 @@ fn with_sapling<'a>(sandbox: &'a Sandbox, repo: &'a Path) -> impl Fn(&[&str]) ->
     way
 }
 
-/// Returns what Sapling was asked to change.
+/// Returns the calls that asked Sapling to change something.
 fn changes(asked: &Path) -> Vec<String> {
     let asked = std::fs::read_to_string(asked).unwrap();
     let is_look = |line: &&str| ["log ", "cat ", "status "].iter().any(|look| line.starts_with(look));
@@ -71,7 +71,7 @@ const PUSH: &str = "--config=paths.default=https://example.org/r push --quiet \
                     --rev=0000000000000000000000000000000000000003 --to=main";
 
 #[test]
-fn b19_sapling_is_asked_in_its_own_words() {
+fn b19_sapling_is_called_with_its_own_commands() {
     let sandbox = sandbox();
     let (repo, asked) = sapling(&sandbox);
     let way = with_sapling(&sandbox, &repo);
@@ -87,12 +87,12 @@ fn b19_sapling_is_asked_in_its_own_words() {
 }
 
 #[test]
-fn sapling_puts_a_ledger_that_was_committed_apart_on_top_of_the_remotes() {
+fn sapling_rebases_a_diverged_ledger_commit_onto_the_remotes() {
     let sandbox = sandbox();
     let (repo, asked) = sapling(&sandbox);
     let way = with_sapling(&sandbox, &repo);
     sandbox.write("own", format!("{LEDGER}\0\n{LEDGER}\0\n"));
-    // Of both, one has a bookmark.
+    // One of the two commits has a bookmark, so only the other is hidden.
     sandbox.write("unused", "0000000000000000000000000000000000000001\n");
     let done = way(&["sync", "--json"]).data();
     assert!(done["pushed"].is_string() && done["merged"] == true, "{done}");
@@ -104,7 +104,7 @@ fn sapling_puts_a_ledger_that_was_committed_apart_on_top_of_the_remotes() {
     let unused = format!("--rev={own} - ::(bookmark() + (descendants({own}) - {own}))");
     assert!(questions.contains(&unused), "{questions}");
 
-    // What is not of the ledger stays where it is.
+    // Commits that touch other files stay where they are.
     sandbox.write("own", "other\0\n");
     sandbox.write("at", "1");
     let run = way(&["sync"]).fails(7);
@@ -112,7 +112,7 @@ fn sapling_puts_a_ledger_that_was_committed_apart_on_top_of_the_remotes() {
 }
 
 #[test]
-fn a_sapling_repository_that_could_run_programs_is_refused_unasked() {
+fn a_sapling_repository_that_configures_programs_is_refused() {
     let sandbox = sandbox();
     let (repo, asked) = sapling(&sandbox);
     let way = with_sapling(&sandbox, &repo);
