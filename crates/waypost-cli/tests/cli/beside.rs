@@ -14,7 +14,7 @@ fn feature(job: &Value) -> PathBuf {
     path(&job["workspace_dir"]).parent().unwrap().join("feature")
 }
 
-/// Removes all workspaces that may go, and returns the reasons why others stay.
+/// Removes all removable workspaces, and returns the reasons why others stay.
 fn collect(shop: &Shop) -> String {
     let report = shop.way(["ws", "gc", "--keep", "0", "--json"]).data();
     let stays = report["verdicts"].as_array().unwrap().iter().filter(|verdict| verdict["goes"] == false);
@@ -37,7 +37,7 @@ fn files_in_a_git_worktree_beside_the_workspace_keep_its_directory() {
         let _ = shop.way(["ws", "rm", job["id"].as_str().unwrap(), "--discard"]).ok();
         assert!(!precious.exists());
     }
-    // Git does not list what is gone.
+    // Git does not list the removed worktree.
     assert_eq!(shop.sandbox.git(&shop.repo, ["worktree", "list"]).lines().count(), 1);
 }
 
@@ -55,7 +55,7 @@ fn files_in_a_git_worktree_beside_the_workspace_are_saved_by_force() {
 }
 
 #[test]
-fn a_git_worktree_beside_the_workspace_without_work_goes_with_it() {
+fn a_git_worktree_beside_the_workspace_without_work_is_removed_with_it() {
     let shop = Shop::new();
     for strategy in ["clone", "worktree"] {
         let script = "git worktree add --quiet --detach ../feature; touch ../feature/ignored;
@@ -74,7 +74,7 @@ fn other_repositories_and_files_beside_the_workspace_keep_its_directory_even_wit
     let other = "git init --quiet ../other; git -C ../other commit --quiet --allow-empty -m One;
         git -C ../other worktree add --quiet ../feature";
     let lost = format!("{other}; echo gitdir: /nowhere > ../feature/.git");
-    // Git knows the worktree that it made, and not the copy of it.
+    // Git knows the worktree, and not the copy of it.
     let copied = "git worktree add --quiet --detach ../made; cp -r ../made ../feature";
     let cases = [
         ("clone", repository, "deep/feature", "git clone --quiet . ../deep/feature"),
@@ -134,7 +134,7 @@ fn commits_that_only_a_reflog_has_keep_the_workspace_and_are_saved_by_force() {
         ("worktree", deleted),
     ];
     for (number, (strategy, script)) in cases.into_iter().enumerate() {
-        // Within a second the same commit would have the same id, and be saved already.
+        // A commit made within the same second would have the same id, and be saved already.
         let script = &script.replace("-am Work", &format!("-am Work{number}"));
         let job = shop.job(&["--cleanup", "--strategy", strategy], script);
         let (id, workspace) = (job["id"].as_str().unwrap(), path(&job["workspace_dir"]));
@@ -181,7 +181,7 @@ fn reflog_entries_of_waypost_and_remotes_keep_no_workspace() {
     shop.sandbox.git(&shop.repo, ["commit", "--quiet", "--allow-empty", "-m", "Second"]);
     shop.sandbox.git(&shop.repo, ["push", "--quiet", "origin", "HEAD:main"]);
     shop.sandbox.git(&shop.repo, ["fetch", "--quiet", "origin"]);
-    // The remote's branch goes on and back while the job fetches, and the job pushes work and looks around.
+    // The remote's branch moves forth and back while the job fetches, and the job pushes work and checks out commits.
     let script = format!(
         "theirs=$(git -C {remote} commit-tree -p {first} -m Theirs {first}^{{tree}});
         git -C {remote} update-ref refs/heads/main $theirs; git fetch --quiet origin;
@@ -195,10 +195,10 @@ fn reflog_entries_of_waypost_and_remotes_keep_no_workspace() {
     let job = shop.job(&["--cleanup", "--config", "workspaces.pool=1"], &script);
     assert_eq!(job["status"], "completed", "{}", shop.show(&job));
     assert!(!path(&job["workspace_dir"]).exists(), "{}", shop.show(&job));
-    // The commit that it was made from is not the job's, also where no branch leads to it any more.
+    // The workspace's start commit is not the job's work, even if no branch contains it any more.
     let job = shop.job(&["--cleanup"], &format!("git reset --quiet --hard {first}"));
     assert!(!path(&job["workspace_dir"]).exists(), "{}", shop.show(&job));
-    // One from the pool, and one that was restored.
+    // A workspace from the pool, and a restored one.
     let job = shop.job(&["--cleanup"], "true");
     assert!(!path(&job["workspace_dir"]).exists(), "{}", shop.show(&job));
     let id = shop.way(["ws", "new", "--json"]).data()["id"].as_str().unwrap().to_owned();
@@ -207,14 +207,14 @@ fn reflog_entries_of_waypost_and_remotes_keep_no_workspace() {
     let _ = shop.way(["ws", "rm", &id]).ok();
 }
 
-/// Changes a file to content of the same length, and sets its time to what it was.
-fn change_in_secret(shop: &Shop, file: &Path) {
+/// Changes a file to content of the same length, and restores its modification time.
+fn change_keeping_size_and_time(shop: &Shop, file: &Path) {
     let time = fs::metadata(file).unwrap().modified().unwrap();
     shop.sandbox.write(file, "two\n");
     fs::File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
 }
 
-/// Makes a file older than any index that knows it. Tools compare the content of newer ones.
+/// Makes a file older than any index that contains it. Tools compare the content of newer files.
 fn make_old(file: &Path) {
     let old = SystemTime::UNIX_EPOCH + Duration::from_hours(400_000);
     fs::File::options().write(true).open(file).unwrap().set_modified(old).unwrap();
@@ -228,7 +228,7 @@ fn a_change_that_restores_size_and_time_keeps_the_workspace_and_is_saved_by_forc
         let (id, workspace) = (made["id"].as_str().unwrap(), path(&made["path"]));
         make_old(&workspace.join("file"));
         shop.sandbox.git(workspace, ["update-index", "--refresh"]);
-        change_in_secret(&shop, &workspace.join("file"));
+        change_keeping_size_and_time(&shop, &workspace.join("file"));
         let trusting = ["-c", "core.trustctime=false", "-c", "core.checkStat=minimal", "status", "--porcelain"];
         assert_eq!(shop.sandbox.git(workspace, trusting), "", "git itself sees it");
         let refused = shop.way(["ws", "rm", id]).fails(7).stderr;
@@ -256,7 +256,7 @@ fn a_change_that_restores_size_and_time_is_not_lost_under_mercurial() {
     let (id, workspace) = (made["id"].as_str().unwrap(), path(&made["path"]));
     make_old(&workspace.join("file"));
     shop.sandbox.hg(workspace, ["status"]);
-    change_in_secret(&shop, &workspace.join("file"));
+    change_keeping_size_and_time(&shop, &workspace.join("file"));
     assert_eq!(shop.sandbox.hg(workspace, ["status"]), "", "Mercurial itself sees it");
     assert!(shop.way(["ws", "rm", id]).fails(7).stderr.contains("1 file changed"));
     let removed = shop.way(["ws", "rm", id, "--force", "--json"]).data();
@@ -275,7 +275,7 @@ fn a_change_that_restores_size_and_time_is_not_lost_under_jj() {
     let (id, workspace) = (made["id"].as_str().unwrap(), path(&made["path"]));
     make_old(&workspace.join("file"));
     shop.sandbox.jj(workspace, ["status"]);
-    change_in_secret(&shop, &workspace.join("file"));
+    change_keeping_size_and_time(&shop, &workspace.join("file"));
     let _ = shop.way(["ws", "rm", id]).ok();
     let commits = shop.sandbox.jj(&shop.repo, ["log", "--no-graph", "-r", "all()", "-T", "commit_id ++ '\n'"]);
     let contents = commits.lines().filter(|commit| !commit.bytes().all(|byte| byte == b'0'));
@@ -284,9 +284,9 @@ fn a_change_that_restores_size_and_time_is_not_lost_under_jj() {
 }
 
 #[test]
-fn files_that_git_would_write_in_another_way_are_no_changes() {
+fn files_that_git_would_normalise_are_not_changes() {
     let shop = Shop::new();
-    // Committed before the attributes were: git would normalise them, and has not.
+    // Committed before the attributes: git would normalise these files now, and has not yet.
     for (name, content) in [("windows", "a\r\nb\r\n"), ("mixed", "a\r\nb\nc\n"), ("forced", "a\r\nb\nc\n")] {
         shop.sandbox.write(shop.repo.join(name), content);
     }

@@ -14,7 +14,7 @@ fn get(sandbox: &Sandbox, dir: &Path, key: &str) -> (String, String) {
 }
 
 #[test]
-fn later_layers_count_over_earlier_ones() {
+fn later_layers_override_earlier_ones() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let at = |value: &str, layer: &str| assert_eq!(get(&sandbox, &repo, "scope"), (value.to_owned(), layer.to_owned()));
@@ -45,7 +45,7 @@ fn later_layers_count_over_earlier_ones() {
 }
 
 #[test]
-fn a_value_that_another_layer_hides_is_pointed_out() {
+fn an_overridden_value_is_reported() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["config", "set", "scope", "repo"]).ok();
@@ -57,7 +57,7 @@ fn a_value_that_another_layer_hides_is_pointed_out() {
 }
 
 #[test]
-fn a_path_means_the_same_wherever_one_stands() {
+fn a_path_means_the_same_from_any_current_directory() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let sub = sandbox.dir("repo/sub");
@@ -79,7 +79,7 @@ fn a_personal_prefix_is_not_written_for_the_team() {
 }
 
 #[test]
-fn a_warning_is_said_once() {
+fn a_warning_is_printed_once() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -89,7 +89,7 @@ fn a_warning_is_said_once() {
 }
 
 #[test]
-fn unknown_keys_and_wrong_values_are_answered_with_what_would_be_right() {
+fn errors_about_unknown_keys_and_wrong_values_name_the_valid_ones() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let run = sandbox.way(&repo, ["config", "set", "scpoe", "repo"]).fails(2);
@@ -114,7 +114,7 @@ fn unknown_keys_and_wrong_values_are_answered_with_what_would_be_right() {
 }
 
 #[test]
-fn a_file_that_is_not_toml_is_named_with_its_line() {
+fn a_file_that_is_not_toml_is_reported_with_its_line() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -132,7 +132,7 @@ fn a_file_that_is_not_toml_is_named_with_its_line() {
 }
 
 #[test]
-fn a_repository_cannot_set_what_is_each_users_own() {
+fn a_repository_cannot_set_personal_settings() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let run = sandbox.way(&repo, ["config", "set", "--shared", "workspaces.path", "/tmp"]).fails(7);
@@ -145,7 +145,7 @@ fn a_repository_cannot_set_what_is_each_users_own() {
 }
 
 #[test]
-fn a_tracked_link_cannot_make_us_write_elsewhere() {
+fn a_tracked_link_cannot_redirect_writes() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let victim = sandbox.dir("victim");
@@ -183,7 +183,7 @@ fn b3_repositories_are_added_once_whatever_their_spelling() {
     let _ = sandbox.way(&repo, ["config", "--remove-repo", "../link"]).fails(3);
     let _ = sandbox.way(&repo, ["config", "--add-repo", "~/planning", "--shared"]).ok();
     assert!(std::fs::read_to_string(repo.join(".waypost/config.toml")).unwrap().contains("additional"));
-    // What stands in a file is relative to the repository, wherever one is.
+    // Paths in a file are relative to the repository, from any current directory.
     sandbox.write(repo.join(".waypost/config.toml"), "[repos]\nadditional = ['../home/planning']\n");
     let list = sandbox.way(&sandbox.dir("repo/a/b"), ["config", "--list-repos", "--json"]).data();
     assert_eq!(list[1]["path"], planning.to_str().unwrap());
@@ -207,7 +207,7 @@ fn routing_modes_are_written_where_they_belong() {
 }
 
 #[test]
-fn your_own_file_needs_no_repository() {
+fn the_users_file_needs_no_repository() {
     let sandbox = sandbox();
     let dir = sandbox.dir("nowhere");
     let _ = sandbox.way(&dir, ["config", "set", "--user", "scope", "global"]).ok();

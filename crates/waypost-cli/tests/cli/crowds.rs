@@ -26,8 +26,8 @@ fn at_once(shop: &Shop, strategy: &str, count: usize) {
         shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-am", "More"]);
         shop.sandbox.git(&shop.repo, ["status"]);
         shop.sandbox.git(&shop.repo, ["log", "-1"]);
-        // Git looks through all worktrees, and fails if one of them is just being added. And a copy of a repository that is
-        // collected meanwhile is no repository.
+        // Git reads all worktrees, and fails if one of them is just being added. A copy of a repository made during
+        // its garbage collection is incomplete.
         if !["worktree", "copy"].contains(&strategy) {
             shop.sandbox.git(&shop.repo, ["gc", "--quiet", "--prune=now"]);
             shop.sandbox.git(&shop.repo, ["branch"]);
@@ -93,7 +93,7 @@ fn p2_twenty_and_fifty_overlays_at_once_all_succeed() {
 
 #[test]
 fn p2_twenty_workspaces_of_jj_at_once_all_succeed() {
-    // Fifty take jj a minute, since it makes one after the other.
+    // Fifty take jj a minute, since it makes them one after the other.
     let also = std::env::var("WAYPOST_TEST_CROWD").ok().and_then(|count| count.parse().ok());
     for count in std::iter::once(20).chain(also) {
         let shop = Shop::new();

@@ -63,9 +63,13 @@ fn an_epic_becomes_a_workflow_of_its_open_issues() {
         json!(names)
     };
     assert_eq!(waits(&first), json!([]));
-    assert_eq!(waits(&deeper), json!([first]), "what an epic waits for, its parts wait for");
-    assert_eq!(waits(&nested), json!([first]), "and who is no epic waits for no part of it");
-    assert_eq!(waits(&second), sorted(vec![&first, &nested, &deeper]), "who waits for an epic waits for its parts");
+    assert_eq!(waits(&deeper), json!([first]), "the parts of an epic wait for the epic's blockers");
+    assert_eq!(waits(&nested), json!([first]), "an issue that is not an epic does not wait for its parts");
+    assert_eq!(
+        waits(&second),
+        sorted(vec![&first, &nested, &deeper]),
+        "an issue that waits for an epic waits for its parts"
+    );
     let first_task = task(tasks, &first);
     assert_eq!((&first_task["issue"], &first_task["priority"]), (&json!(first), &json!(1)));
     assert_eq!(first_task["description"], "First\n\ndo it");

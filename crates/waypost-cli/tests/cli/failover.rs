@@ -43,7 +43,7 @@ impl Machine {
     }
 
     /// Checks that every command refuses the server.
-    fn is_refused(&self, server: &Postgres) {
+    fn check_refused(&self, server: &Postgres) {
         for args in [&["status"][..], &["task", "claim", "two"], &["task", "checkpoint", "one", "--summary", "here"]] {
             let refused = self.way(server, "a", args).fails(8).stderr;
             assert!(refused.contains("acknowledged writes may be missing"), "{refused}");
@@ -56,7 +56,7 @@ impl Machine {
 }
 
 #[test]
-fn a_standby_that_lacks_acknowledged_writes_is_refused_until_it_is_accepted() {
+fn a_standby_that_lacks_acknowledged_writes_check_refused_until_it_is_accepted() {
     let (machine, primary) = (Machine::new(), Postgres::start(&["autovacuum = off"]));
     machine.plan(&primary);
     assert_eq!(machine.claim(&primary, "a", "one"), 1);
@@ -70,7 +70,7 @@ fn a_standby_that_lacks_acknowledged_writes_is_refused_until_it_is_accepted() {
     assert!(refused.contains("it is a standby"), "{refused}");
     standby.promote();
 
-    machine.is_refused(&standby);
+    machine.check_refused(&standby);
     let accepted = machine.way(&standby, "a", &["db", "accept-failover", "--json"]).data();
     assert_eq!(accepted["leases"], 1);
     let task = machine.way(&standby, "c", &["task", "show", "two", "--json"]).data();
@@ -89,15 +89,15 @@ fn a_standby_that_lacks_acknowledged_writes_is_refused_until_it_is_accepted() {
 }
 
 #[test]
-fn a_backup_restored_into_another_server_is_refused_until_it_is_accepted() {
+fn a_backup_restored_into_another_server_check_refused_until_it_is_accepted() {
     let (machine, first, second) = (Machine::new(), Postgres::start(&[]), Postgres::start(&[]));
     machine.plan(&first);
     first.copy_schema(SCHEMA, &second);
     assert_eq!(machine.claim(&first, "a", "one"), 1);
-    machine.is_refused(&second);
+    machine.check_refused(&second);
     let _ = machine.way(&second, "a", &["db", "accept-failover"]).ok();
     assert!(machine.claim(&second, "b", "one") > 1_000_000);
-    // Each store now treats the formerly known server as a foreign one.
+    // The first server still accepts commands: each store remembers its own server.
     let _ = machine.way(&first, "a", &["status"]).ok();
 }
 

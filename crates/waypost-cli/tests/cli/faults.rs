@@ -1,6 +1,6 @@
-//! Commands on a machine that has no descriptor, thread, room or readable disk left for them.
+//! Commands on a machine without free descriptors, threads, disk space or a readable disk.
 //!
-//! Each command ends by itself, with an exit code that says what happened, and without advice that would destroy data.
+//! Each command ends by itself, with the right exit code, and without advice that would destroy data.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use waypost_testkit::{Run, Sandbox, skipped, strace};
 use crate::mounts::Unmounted;
 use crate::sandbox;
 
-/// What `timeout` exits with if it had to end the command.
-const HUNG: i32 = 124;
+/// The exit code of `timeout` when it had to end the command.
+const TIMEOUT_EXIT_CODE: i32 = 124;
 
 /// Runs `way` through another program, and ends both after a minute.
 fn way_through(sandbox: &Sandbox, dir: &Path, program: &[&str], args: &[&str]) -> Run {
@@ -44,14 +44,14 @@ fn a_command_without_descriptors_ends_by_itself() {
         let limit = format!("--nofile={limit}");
         for args in [&["status"][..], &["agent", "register", "a1"], &["add", "x"], &["list"]] {
             let run = way_through(&sandbox, &repo, &["prlimit", &limit], args);
-            assert_ne!(run.code, HUNG, "{limit} {args:?} does not end");
+            assert_ne!(run.code, TIMEOUT_EXIT_CODE, "{limit} {args:?} does not end");
             assert!([0, 8].contains(&run.code), "{limit} {args:?}: {run:?}");
         }
     }
 }
 
 #[test]
-fn one_failed_read_of_the_store_is_not_called_damage() {
+fn one_failed_read_of_the_store_is_not_reported_as_damage() {
     if strace().is_none() {
         return;
     }
@@ -74,7 +74,7 @@ fn one_failed_read_of_the_store_is_not_called_damage() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_read_any_more_is_not_called_damage() {
+fn a_disk_that_becomes_unreadable_is_not_reported_as_damage() {
     if strace().is_none() {
         return;
     }
@@ -89,7 +89,7 @@ fn a_disk_that_cannot_be_read_any_more_is_not_called_damage() {
 }
 
 #[test]
-fn a_command_without_threads_says_so_instead_of_panicking() {
+fn a_command_that_cannot_start_threads_reports_an_error_instead_of_panicking() {
     if strace().is_none() {
         return;
     }
@@ -106,7 +106,7 @@ fn a_command_without_threads_says_so_instead_of_panicking() {
     }
 }
 
-/// Takes all the room that is left on a disk.
+/// Fills a disk.
 fn fill_disk(path: &Path) {
     let mut file = std::fs::File::create(path).unwrap();
     for size in [64 * 1024, 512, 1] {
@@ -116,7 +116,7 @@ fn fill_disk(path: &Path) {
 }
 
 #[test]
-fn with_a_full_disk_a_task_is_still_given_back() {
+fn a_task_can_be_released_on_a_full_disk() {
     let sandbox = sandbox();
     let disk = sandbox.dir("small");
     let mut mount = Command::new("mount");
@@ -132,7 +132,7 @@ fn with_a_full_disk_a_task_is_still_given_back() {
     assert!(reserve.exists());
     let full = disk.join("full");
     fill_disk(&full);
-    // Others do not take what is in reserve.
+    // Other commands do not use the reserved space.
     let refused = sandbox.way(&repo, ["agent", "register", "a2"]).fails(8);
     assert!(refused.stderr.contains("the disk is full"), "{refused:?}");
     assert!(reserve.exists());
@@ -140,7 +140,7 @@ fn with_a_full_disk_a_task_is_still_given_back() {
     assert!(!reserve.exists());
     let task = sandbox.way(&repo, ["task", "show", "t", "--json"]).data();
     assert_eq!(task["status"], "pending", "{task}");
-    // With room again, the next write fills the reserve.
+    // With free space again, the next write refills the reserve.
     std::fs::remove_file(full).unwrap();
     let _ = sandbox.way(&repo, ["agent", "register", "a2"]).ok();
     assert!(reserve.exists());

@@ -19,7 +19,7 @@ const SETTING: [&str; 2] = ["--config", "store.wait=3s"];
 const COMMANDS: [&[&str]; 2] = [&["task", "list"], &["task", "claim", "one"]];
 
 #[track_caller]
-fn is_given_up(run: Run, since: Instant) {
+fn check_timed_out(run: Run, since: Instant) {
     let took = since.elapsed();
     let run = run.fails(8);
     assert!(run.stderr.contains("the server did not answer for"), "{}", run.stderr);
@@ -27,20 +27,20 @@ fn is_given_up(run: Run, since: Instant) {
 }
 
 #[test]
-fn a_command_gives_a_frozen_server_up_soon_after_its_timeout() {
+fn a_command_to_a_frozen_server_fails_soon_after_its_timeout() {
     let (machine, server) = (Machine::new(), Postgres::start(&[]));
     machine.plan(&server);
     let frozen = server.freeze();
     for command in COMMANDS {
         let since = Instant::now();
-        is_given_up(machine.way(&server, "a", &[command, &SETTING].concat()), since);
+        check_timed_out(machine.way(&server, "a", &[command, &SETTING].concat()), since);
     }
     drop(frozen);
     assert_eq!(machine.claim(&server, "a", "one"), 1);
 }
 
 #[test]
-fn a_command_under_way_gives_a_server_up_that_freezes() {
+fn a_running_command_fails_when_the_server_freezes() {
     let (machine, server) = (Machine::new(), Postgres::start(&[]));
     machine.plan(&server);
     let spawn = |command: &[&str]| -> Child {
@@ -62,15 +62,15 @@ fn a_command_under_way_gives_a_server_up_that_freezes() {
         let frozen = server.freeze();
         let since = Instant::now();
         for command in commands {
-            is_given_up(Run::of(&command.wait_with_output().unwrap()), since);
+            check_timed_out(Run::of(&command.wait_with_output().unwrap()), since);
         }
         drop(frozen);
     });
-    assert_eq!(machine.claim(&server, "a", "one"), 1, "the claim that was given up has left nothing");
+    assert_eq!(machine.claim(&server, "a", "one"), 1, "the claim that timed out has no effect");
 }
 
 #[test]
-fn requests_to_way_serve_give_a_frozen_server_up_together() {
+fn concurrent_requests_to_way_serve_time_out_together_on_a_frozen_server() {
     let postgres = Postgres::start(&[]);
     let url = postgres.url_of(SCHEMA);
     let server = Server::start(&[&["--db", &url], &SETTING[..]].concat());

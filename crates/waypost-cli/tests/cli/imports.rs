@@ -1,4 +1,4 @@
-//! Workflows of other programs, taken over from their databases.
+//! Import of workflows from the databases of other programs.
 
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ fn notes(data: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_database_of_caw_becomes_workflows_and_says_what_was_left() {
+fn a_caw_database_becomes_workflows_and_skipped_records_are_listed() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let file = database(&sandbox, "caw.db", CAW);
@@ -79,7 +79,11 @@ fn a_database_of_caw_becomes_workflows_and_says_what_was_left() {
         serde_json::json!({ "added": 3, "tasks": 5, "checkpoints": 3, "skipped": 0, "not_carried": 10 })
     );
     let again = sandbox.way(&repo, ["import", "caw", path, "--json"]).data();
-    assert_eq!((&again["counts"]["added"], &again["counts"]["skipped"]), (&0.into(), &3.into()), "once is enough");
+    assert_eq!(
+        (&again["counts"]["added"], &again["counts"]["skipped"]),
+        (&0.into(), &3.into()),
+        "a second import adds nothing"
+    );
 
     let release = page(&sandbox, &repo, "wf_aaaaaaaaaaaa");
     let workflow = &release.workflow.workflow;
@@ -114,7 +118,7 @@ fn a_database_of_caw_becomes_workflows_and_says_what_was_left() {
     assert_eq!(kinds, [(3, CheckpointKind::Progress), (2, CheckpointKind::Decision), (1, CheckpointKind::Progress)]);
     let mut worker = session(&sandbox, &repo, "worker", START, false);
     assert_eq!(worker.write(ListInbox { limit: 9, peek: true }).unwrap().messages[0].message.body, "how far?");
-    // Another agent can go on from the last checkpoint.
+    // Another agent can continue from the last checkpoint.
     builder.write(waypost_core::op::ResumeWorkflow { workflow: "release".to_owned() }).unwrap();
     let claimed = builder.write(claim("release/test")).unwrap();
     assert!(claimed.context.text.contains("the same number"), "{}", claimed.context.text);
@@ -133,11 +137,11 @@ fn a_database_of_caw_becomes_workflows_and_says_what_was_left() {
     ] {
         assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:#?}");
     }
-    assert_eq!(std::fs::read(&file).unwrap(), before, "it is only read");
+    assert_eq!(std::fs::read(&file).unwrap(), before, "the database is not modified");
 }
 
 #[test]
-fn threads_of_langgraph_become_workflows_with_their_checkpoints() {
+fn langgraph_threads_become_workflows_with_their_checkpoints() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let file = database(&sandbox, "threads.db", include_str!("../fixtures/langgraph.sql"));

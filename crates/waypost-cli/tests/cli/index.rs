@@ -1,4 +1,4 @@
-//! The index through the real binary: it is never in the way, and never believed over a file that changed.
+//! The index through the real binary: it never fails a command, and is never trusted over a changed file.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -25,7 +25,7 @@ fn titles(sandbox: &Sandbox, repo: &Path) -> Vec<String> {
     list.as_array().unwrap().iter().map(|issue| issue["title"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Runs a command under strace and returns its system calls, one a line. None where that is not possible.
+/// Runs a command under strace and returns its system calls, one per line. None where strace does not work.
 fn traced(sandbox: &Sandbox, repo: &Path, calls: &str, args: &[&str]) -> Option<Vec<String>> {
     let trace = sandbox.path("trace");
     let mut command = sandbox.command("strace", repo);
@@ -41,7 +41,7 @@ fn traced(sandbox: &Sandbox, repo: &Path, calls: &str, args: &[&str]) -> Option<
     }
 }
 
-/// Waits until the clock that files are stamped by has moved on, and lets a command see the file then.
+/// Waits until the clock of file times has advanced, and then lets a command read the file.
 fn settle(sandbox: &Sandbox, repo: &Path) {
     let changed = std::fs::metadata(repo.join(LEDGER)).unwrap().modified().unwrap();
     #[expect(clippy::disallowed_methods, reason = "the machine's clock is what is waited for")]
@@ -88,7 +88,7 @@ fn a_write_syncs_the_ledger_and_its_directory_once_at_any_size() {
         sandbox.dir(repo.join(".waypost"));
         write_many(&sandbox, &repo, count);
         settle(&sandbox, &repo);
-        // The first one makes the lock, and its directory to last.
+        // The first write creates the lock and syncs its directory.
         add(&sandbox, &repo, &["first"]);
         for args in [&["add", "x"][..], &["close", "r-00001"], &["add", "y"]] {
             let Some(calls) = traced(&sandbox, &repo, "trace=fsync,fdatasync,sync_file_range,syncfs", args) else {
@@ -102,7 +102,7 @@ fn a_write_syncs_the_ledger_and_its_directory_once_at_any_size() {
 }
 
 #[test]
-fn whatever_happens_to_the_index_the_answers_are_the_same() {
+fn answers_are_the_same_with_a_missing_or_damaged_index() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -138,7 +138,7 @@ fn whatever_happens_to_the_index_the_answers_are_the_same() {
 }
 
 #[test]
-fn an_index_removed_again_and_again_while_commands_run_fails_none_of_them() {
+fn removing_the_index_repeatedly_fails_no_running_command() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -173,12 +173,12 @@ fn edits_checkouts_stashes_and_restored_times_are_seen_at_once() {
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
     let ledger = repo.join(LEDGER);
-    // In place, of the same size, one after the other as fast as they go.
+    // In place, with the same size, one right after the other.
     for round in 0..20 {
         sandbox.write(&ledger, line(1, &format!("{round:03}")));
         assert_eq!(titles(&sandbox, &repo), [format!("{round:03}")]);
     }
-    // With the old time put back.
+    // With the old modification time restored.
     let time = std::fs::metadata(&ledger).unwrap().modified().unwrap();
     for round in 0..5 {
         sandbox.write(&ledger, line(1, &format!("t{round:02}")));
@@ -208,7 +208,7 @@ fn edits_checkouts_stashes_and_restored_times_are_seen_at_once() {
 }
 
 #[test]
-fn readers_of_the_file_never_see_a_part_of_it() {
+fn readers_of_the_ledger_never_see_a_partial_write() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let ledger = repo.join(LEDGER);
@@ -232,7 +232,7 @@ fn readers_of_the_file_never_see_a_part_of_it() {
 }
 
 #[test]
-fn a_tree_that_may_only_be_read_is_read() {
+fn a_read_only_tree_is_read() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     add(&sandbox, &repo, &["One"]);

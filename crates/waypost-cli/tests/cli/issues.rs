@@ -1,4 +1,4 @@
-//! What people and agents do with many issues at once: lists, batches, trees, editing, pruning.
+//! Many issues at once: lists, batches, trees, editing, pruning.
 #![expect(clippy::needless_raw_string_hashes, reason = "that is how expect-test writes them")]
 
 use std::io::Write as _;
@@ -36,10 +36,10 @@ fn many(sandbox: &Sandbox) -> PathBuf {
 }
 
 #[test]
-fn lists_are_narrowed_sorted_and_cut() {
+fn lists_are_filtered_sorted_and_limited() {
     let sandbox = sandbox();
     let repo = many(&sandbox);
-    // The clock of the sandbox stands at the beginning of 2026.
+    // The sandbox's clock is fixed at the beginning of 2026.
     for (args, expected) in [
         ("", "r-1 r-2 r-3 r-5"),
         ("--all", "r-1 r-2 r-3 r-4 r-5"),
@@ -93,7 +93,7 @@ fn lists_are_narrowed_sorted_and_cut() {
 }
 
 #[test]
-fn ids_and_texts_come_from_other_commands() {
+fn ids_and_texts_can_be_piped_in() {
     let sandbox = sandbox();
     let repo = many(&sandbox);
     let list = sandbox.way(&repo, ["list", "--label", "api"]).ok().stdout;
@@ -143,7 +143,7 @@ claim
 }
 
 #[test]
-fn a_batch_with_one_wrong_line_writes_nothing_and_says_which() {
+fn a_batch_with_one_wrong_line_writes_nothing_and_names_the_line() {
     let sandbox = sandbox();
     let repo = many(&sandbox);
     for (plan, expected) in [
@@ -175,7 +175,7 @@ fn a_batch_with_one_wrong_line_writes_nothing_and_says_which() {
 }
 
 #[test]
-fn trees_show_what_waits_for_what() {
+fn trees_show_dependencies() {
     let sandbox = sandbox();
     let repo = many(&sandbox);
     for (issue, on) in [("r-1", "r-3"), ("r-2", "r-3"), ("r-5", "r-1")] {
@@ -216,7 +216,7 @@ fn trees_show_what_waits_for_what() {
     .assert_eq(&tree(&["r-1", "--format", "dot"]));
     let data = sandbox.way(&repo, ["dep", "tree", "r-1", "--json"]).data();
     assert_eq!((data["nodes"].as_array().unwrap().len(), data["edges"][0]["to"].as_str()), (2, Some("r-3")));
-    // A circle that a file brings, and one that is nowhere, are drawn and not followed for ever.
+    // A cycle in the file, and a missing issue, are drawn and not followed for ever.
     let circle = r#"{"id":"a","title":"A \"q\"","dependencies":[{"depends_on_id":"b"}]}
 {"id":"b","title":"B","dependencies":[{"depends_on_id":"a"},{"depends_on_id":"x"}]}
 "#;
@@ -233,7 +233,7 @@ fn trees_show_what_waits_for_what() {
 }
 
 #[test]
-fn a_chain_of_thousands_is_drawn_and_decided() {
+fn a_chain_of_thousands_of_issues_is_drawn_and_evaluated() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -251,7 +251,7 @@ fn a_chain_of_thousands_is_drawn_and_decided() {
 }
 
 #[test]
-fn an_editor_changes_what_was_changed_and_nothing_else() {
+fn an_editor_changes_only_the_edited_fields() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Title", "-d", "first\n\n# heading\nsecond", "-l", "old"]);
@@ -305,10 +305,10 @@ fn an_editor_changes_what_was_changed_and_nothing_else() {
 }
 
 #[test]
-fn closed_work_fades_into_version_control() {
+fn closed_issues_are_pruned_once_they_are_committed() {
     let sandbox = sandbox();
     let repo = many(&sandbox);
-    // Not committed: nothing is taken out, whatever is asked.
+    // Uncommitted issues are never pruned.
     let _ = sandbox.way(&repo, ["prune", "--closed-before", "1d"]).fails(6);
     sandbox.git(&repo, ["add", "."]);
     sandbox.git(&repo, ["commit", "-q", "-m", "ledger"]);
@@ -319,10 +319,10 @@ fn closed_work_fades_into_version_control() {
     let run = prune(&["--dry-run"]);
     assert_eq!((run.code, run.stdout.lines().count()), (0, 1), "{run:?}");
     assert!(run.stdout.starts_with("r-4  ") && run.stderr.contains("kept 2 more issues"), "{run:?}");
-    assert_eq!(lines(&repo.join(LEDGER)).len(), 6, "a rehearsal writes nothing");
+    assert_eq!(lines(&repo.join(LEDGER)).len(), 6, "a dry run writes nothing");
     sandbox.git(&repo, ["commit", "-q", "-a", "-m", "closed"]);
     let _ = prune(&["--keep", "3"]).fails(6);
-    // What something open depends on stays.
+    // An issue that an open one depends on stays.
     let _ = sandbox.way(&repo, ["dep", "add", "r-5", "r-3", "--type", "related"]).ok();
     let run = prune(&[]);
     assert_eq!(run.code, 0, "{run:?}");
@@ -387,7 +387,7 @@ fn a_reopened_issue_does_not_wait_for_a_pruned_one() {
 }
 
 #[test]
-fn a_large_ledger_prunes_itself_if_it_is_told_to() {
+fn a_large_ledger_is_pruned_automatically_if_configured() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -414,7 +414,7 @@ fn a_large_ledger_prunes_itself_if_it_is_told_to() {
 }
 
 #[test]
-fn all_versions_of_a_pruned_issue_go() {
+fn all_versions_of_a_pruned_issue_are_removed() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -426,7 +426,7 @@ fn all_versions_of_a_pruned_issue_go() {
     sandbox.git(&repo, ["commit", "-q", "-m", "ledger"]);
     assert_eq!(sandbox.way(&repo, ["prune"]).code, 0);
     let _ = sandbox.way(&repo, ["ready"]).fails(6);
-    assert_eq!(lines(&repo.join(LEDGER)).len(), 1, "the mark alone is left");
+    assert_eq!(lines(&repo.join(LEDGER)).len(), 1, "only the marker is left");
 }
 
 #[test]
@@ -447,7 +447,7 @@ fn a_wrong_query_is_refused_and_does_not_damage_the_index() {
 }
 
 #[test]
-fn nothing_waits_for_its_own_parts() {
+fn an_issue_cannot_wait_for_its_own_parts() {
     let sandbox = sandbox();
     let repo = many(&sandbox);
     let run = sandbox.way(&repo, ["dep", "add", "r-5", "r-2"]).fails(4);
@@ -468,7 +468,7 @@ fn a_link_out_of_the_repository_is_not_written_through() {
 }
 
 #[test]
-fn statuses_of_ones_own_mean_what_the_configuration_says() {
+fn custom_statuses_follow_the_configuration() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let base = add(&sandbox, &repo, &["Base"]);
@@ -486,7 +486,7 @@ fn statuses_of_ones_own_mean_what_the_configuration_says() {
 }
 
 #[test]
-fn a_blocker_that_is_nowhere_holds_unless_it_is_said_otherwise() {
+fn a_missing_blocker_blocks_unless_configured_otherwise() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
@@ -519,14 +519,14 @@ fn words_are_found_in_every_text_and_script() {
         let found = ids(&sandbox, &repo, &["search", words]);
         assert_eq!(found.join(" "), expected, "{words}");
     }
-    // What changed is found as it is now, and no more as it was.
+    // A changed issue is found by its new text, and no longer by its old one.
     let _ = sandbox.way(&repo, ["update", "r-1", "--title", "Mend the gateway"]).ok();
     assert_eq!(ids(&sandbox, &repo, &["search", "gateway"]), ["r-1"]);
     assert_eq!(ids(&sandbox, &repo, &["search", "api"]), ["r-3"]);
 }
 
 #[test]
-fn closing_a_closed_issue_says_so_and_changes_nothing() {
+fn closing_a_closed_issue_is_reported_and_changes_nothing() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let [one, two] = ["One", "Two"].map(|title| add(&sandbox, &repo, &[title]));
@@ -540,7 +540,7 @@ fn closing_a_closed_issue_says_so_and_changes_nothing() {
 }
 
 #[test]
-fn parts_of_what_is_set_aside_by_a_status_of_ones_own_are_not_ready() {
+fn parts_of_an_issue_deferred_by_a_custom_status_are_not_ready() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["config", "set", "statuses.frozen", "on-ice"]).ok();

@@ -1,4 +1,4 @@
-//! Whole outputs, as people and programs see them. `UPDATE_EXPECT=1` rewrites them.
+//! Complete outputs, as text and as JSON. `UPDATE_EXPECT=1` rewrites them.
 #![expect(clippy::needless_raw_string_hashes, reason = "that is how expect-test writes them")]
 
 use std::fmt::Write as _;
@@ -254,7 +254,7 @@ fn configuration_with_origins() {
 }
 
 #[test]
-fn errors_for_people_and_for_programs() {
+fn errors_as_text_and_as_json() {
     let sandbox = sandbox();
     let dir = sandbox.dir("nowhere");
     check(
@@ -353,20 +353,20 @@ fn control_characters_are_escaped_on_a_terminal() {
             sent.chars().filter(|char| (char.is_control() && *char != '\n') || *char == '\u{202e}').collect();
         assert!(obeyed.is_empty(), "{command:?} sends {obeyed:?}: {sent}");
     }
-    // Programs get it as it is.
+    // JSON output contains the text unchanged.
     let list = sandbox.way(&repo, ["worktree", "list", "--json"]).data();
     assert_eq!(list[0]["name"], hostile);
 }
 
 #[test]
-fn no_name_can_pass_for_a_line_of_ours() {
+fn no_name_can_imitate_a_line_of_output() {
     let sandbox = sandbox();
     let run = sandbox.way(&sandbox.path(""), ["-C", "x\nhint: run evil", "status"]).fails(2);
     assert!(!run.stderr.lines().any(|line| line.starts_with("hint: run evil")), "{}", run.stderr);
 }
 
 #[test]
-fn quiet_says_only_the_answer_and_verbose_says_what_is_run() {
+fn quiet_prints_only_the_answer_and_verbose_prints_the_programs_run() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let run = sandbox.way(&repo, ["db", "probe", "--writes", "3", "--quiet"]).ok();
@@ -394,7 +394,7 @@ fn version_and_completions() {
 #[test]
 fn the_reference_of_commands_is_up_to_date() {
     fn describe(command: &mut clap::Command, path: &str, page: &mut String) {
-        // What holds for every command is described once, with the program itself.
+        // Global options are described once, with the program itself.
         let mut shown = command.clone().mut_args(|arg| {
             let hide = path != "way" && arg.is_global_set();
             if hide { arg.hide(true) } else { arg }
@@ -418,7 +418,7 @@ fn the_reference_of_commands_is_up_to_date() {
 }
 
 #[test]
-fn the_demo_shows_work_from_the_plan_to_the_end_and_leaves_nothing() {
+fn the_demo_runs_a_workflow_to_its_end_and_leaves_no_files() {
     let sandbox = sandbox();
     let dir = sandbox.dir("anywhere");
     let mut command = sandbox.way_command(&dir);

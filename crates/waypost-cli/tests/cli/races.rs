@@ -1,4 +1,4 @@
-//! Other programs replace the ledger while it is written: what was acknowledged stays, and so does what they wrote.
+//! Other programs replace the ledger while it is written: acknowledged writes stay, and so do theirs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn repository(sandbox: &Sandbox, name: &str) -> PathBuf {
     repo
 }
 
-/// Makes git take two seconds to write the first file, after it has looked at all of them. Returns a file that appears then.
+/// Makes git take two seconds to write the first file, after it has checked all files. Returns a file that appears then.
 fn make_git_slow(sandbox: &Sandbox, repo: &Path) -> PathBuf {
     let started = repo.join("../started").with_extension(repo.file_name().unwrap());
     sandbox.write(repo.join(".git/info/attributes"), ".first filter=slow\n");
@@ -139,14 +139,14 @@ fn a_stale_lock_of_git_stops_no_command() {
     let id = add(&sandbox, &repo, &["beside a dead lock"]);
     assert!(ids(&sandbox, &repo, &["list", "--limit", "0"]).contains(&id));
     assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
-    // `git commit -a` has written its index there, and waits for an editor.
+    // `git commit -a` has written its index to the lock file, and waits for an editor.
     sandbox.write(&lock, "DIRC");
     let begin = Instant::now();
     add(&sandbox, &repo, &["beside an editor"]);
     assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
 }
 
-/// A `way add` that stands still right before it exchanges its new version for the ledger.
+/// A `way add` stopped right before it exchanges its new version for the ledger.
 struct Stopped {
     child: Child,
     pid: Pid,
@@ -154,7 +154,7 @@ struct Stopped {
 
 impl Stopped {
     fn before_exchange(sandbox: &Sandbox, repo: &Path, injected: &[&str]) -> Stopped {
-        // The new version gets the name under which it is exchanged by the step that is stopped after.
+        // The rename that it stops after gives the new version the name under which it is exchanged.
         let trace = sandbox.path("trace");
         let traced = |options: &[&str]| {
             let mut command = sandbox.command("strace", repo);
@@ -166,7 +166,7 @@ impl Stopped {
         let before = fs::read(repo.join(LEDGER)).unwrap();
         let run = Run::of(&traced(&[]).output().unwrap());
         assert_eq!(run.code, 0, "{run:?}");
-        // The ledger as it was, and the index up to date with it.
+        // The unchanged ledger, with an up-to-date index.
         sandbox.write(repo.join(LEDGER), before);
         sandbox.git(repo, ["update-index", "-q", "--refresh"]);
         let _ = sandbox.way(repo, ["list"]).ok();
@@ -183,11 +183,11 @@ impl Stopped {
         until("its writer stands still", || temporary(repo)[0].ends_with(".swap.tmp"));
         let pid = fs::read_to_string(sandbox.path("pid")).unwrap().trim().parse().unwrap();
         let stopped = Stopped { child, pid: Pid::from_raw(pid).unwrap() };
-        stopped.until_it_stands_still();
+        stopped.until_stopped();
         stopped
     }
 
-    fn until_it_stands_still(&self) {
+    fn until_stopped(&self) {
         let stat = PathBuf::from(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
         until("it stands still", || {
             let stat = fs::read_to_string(&stat).unwrap();
@@ -212,7 +212,7 @@ fn temporary(repo: &Path) -> Vec<String> {
     names.map(|name| name.into_string().unwrap()).filter(is_temporary).collect()
 }
 
-/// Replaces the ledger as a program does that knows none of our locks, with one issue more.
+/// Replaces the ledger by one with one more issue, as a program that ignores Waypost's locks does.
 fn replace_with(sandbox: &Sandbox, repo: &Path, id: &str) {
     let new = sandbox.path("theirs");
     sandbox.write(&new, format!("{}{{\"id\":\"{id}\",\"title\":\"theirs\"}}\n", version(20)));
@@ -246,7 +246,7 @@ fn a_version_displaced_by_a_killed_writer_is_found_by_doctor_and_by_the_next_com
 }
 
 #[test]
-fn a_version_that_cannot_be_put_back_is_kept_until_it_can() {
+fn a_version_that_cannot_be_restored_is_kept_until_it_can() {
     if strace().is_none() {
         return;
     }
@@ -273,7 +273,7 @@ fn a_version_that_appears_between_two_exchanges_is_merged() {
     replace_with(&sandbox, &repo, "r-theirs");
     writer.wake();
     until("the names are exchanged", || !has(&repo, "r-theirs"));
-    writer.until_it_stands_still();
+    writer.until_stopped();
     replace_with(&sandbox, &repo, "r-others");
     let added = writer.go_on().data();
     let id = add(&sandbox, &repo, &["next"]);
@@ -284,7 +284,7 @@ fn a_version_that_appears_between_two_exchanges_is_merged() {
 }
 
 #[test]
-fn a_change_that_could_not_be_synced_is_said_to_be_made() {
+fn a_change_whose_fsync_failed_is_reported_as_made() {
     if strace().is_none() {
         return;
     }
@@ -323,7 +323,7 @@ fn a_new_ledgers_directory_survives_a_power_cut() {
 }
 
 #[test]
-fn temporary_files_of_killed_processes_are_swept() {
+fn temporary_files_of_killed_processes_are_removed() {
     let sandbox = sandbox();
     let repo = repository(&sandbox, "repo");
     let left = [repo.join(".waypost/.issues.jsonl.1-0.tmp"), repo.join(".git/waypost/.mark.1-0.tmp")];

@@ -1,4 +1,4 @@
-//! Many repositories: one view, each write where it belongs, planning that does not leak, proposals.
+//! Several repositories: one combined view, each write in its own ledger, private planning, proposals.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -36,7 +36,7 @@ pub(crate) fn contributor(sandbox: &Sandbox) -> (PathBuf, PathBuf, PathBuf) {
 }
 
 #[test]
-fn b4_b5_b27_three_repositories_are_one_list_and_each_write_goes_home() {
+fn b4_b5_b27_three_repositories_are_one_list_and_each_write_goes_to_its_own_ledger() {
     let sandbox = sandbox();
     let one = with_issue(&sandbox, "one", r#"{"id":"a-1","title":"One"}"#);
     let two = with_issue(&sandbox, "two", r#"{"id":"b-1","title":"Two"}"#);
@@ -52,17 +52,17 @@ fn b4_b5_b27_three_repositories_are_one_list_and_each_write_goes_home() {
     let _ = sandbox.way(&one, ["close", "b-1"]).ok();
     assert_eq!([&one, &three].map(|repo| std::fs::read(repo.join(LEDGER)).unwrap()), before);
     assert!(lines(&two.join(LEDGER))[0].contains("\"status\":\"closed\""));
-    assert!(!lines(&two.join(LEDGER))[0].contains("source_repo"), "the file says it");
-    // Several at once: each in its own file.
+    assert!(!lines(&two.join(LEDGER))[0].contains("source_repo"), "the ledger file itself implies it");
+    // Several issues at once: each is written to its own file.
     let _ = sandbox.way(&one, ["update", "a-1", "c-1", "-p", "0"]).ok();
     assert!([&one, &three].iter().all(|repo| lines(&repo.join(LEDGER))[0].contains("\"priority\":0")));
-    // One that cannot be done stops all of them, in whichever file.
+    // One failing change stops all of them, in every file.
     let before = [&one, &two, &three].map(|repo| std::fs::read(repo.join(LEDGER)).unwrap());
     let _ = sandbox.way(&one, ["claim", "b-1"]).fails(4);
     let _ = sandbox.way(&one, ["update", "a-1", "c-1", "nothing", "-p", "1"]).fails(3);
     assert_eq!([&one, &two, &three].map(|repo| std::fs::read(repo.join(LEDGER)).unwrap()), before);
 
-    // Narrowed to one, by path or name.
+    // Filtered to one repository, by path or name.
     assert_eq!(ids(&sandbox, &one, &["list", "--repo", "../three"]), ["c-1"]);
     assert_eq!(ids(&sandbox, &one, &["ready", "--repo", "three"]), ["c-1"]);
     assert_eq!(ids(&sandbox, &one, &["search", "three", "--repo", "one"]), Vec::<String>::new());
@@ -123,7 +123,7 @@ fn b6_roles_and_routes_decide_where_new_issues_go() {
     for (remote, config, role, target) in [
         (None, &[][..], "maintainer", "repo"),
         (Some("git@example.org:a/b"), &[], "maintainer", "repo"),
-        // A guess alone changes nothing.
+        // A guessed role alone changes nothing.
         (Some("https://example.org/a/b"), &[], "contributor", "repo"),
         (
             Some("https://example.org/a/b"),
@@ -186,7 +186,7 @@ fn b6_roles_and_routes_decide_where_new_issues_go() {
 }
 
 #[test]
-fn b7_parts_and_discoveries_go_where_their_origin_is() {
+fn b7_parts_and_discovered_issues_go_to_the_ledger_of_their_origin() {
     let sandbox = sandbox();
     let one = with_issue(&sandbox, "one", r#"{"id":"a-1","title":"One"}"#);
     let two = with_issue(&sandbox, "two", r#"{"id":"b-1","title":"Two"}"#);
@@ -202,7 +202,7 @@ fn b7_parts_and_discoveries_go_where_their_origin_is() {
 }
 
 #[test]
-fn b9_b10_b11_a_contributors_planning_stays_out_until_one_line_is_proposed() {
+fn b9_b10_b11_a_contributors_planning_stays_private_until_an_issue_is_proposed() {
     let sandbox = sandbox();
     let (_, fork, planning) = contributor(&sandbox);
     assert_eq!(sandbox.git(&fork, ["status", "--porcelain"]), "", "nothing of it is in the project");
@@ -226,8 +226,8 @@ fn b9_b10_b11_a_contributors_planning_stays_out_until_one_line_is_proposed() {
     assert!(lines(&planning.join(LEDGER)).iter().any(|line| line.contains("\"visibility\":\"proposed\"")));
     assert_eq!(ids(&sandbox, &fork, &["list"]).len(), 2, "two copies are one issue");
     let shown = sandbox.way(&fork, ["show", &mine, "--json"]).data();
-    assert_eq!(shown["source_repo"], text(&fork), "the copy that more see counts");
-    // Doing it again, as after a crash, changes nothing.
+    assert_eq!(shown["source_repo"], text(&fork), "the public copy takes precedence");
+    // Repeating it, as after a crash, changes nothing.
     let proposed = [fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read_to_string(path).unwrap());
     assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
     assert_eq!([fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read_to_string(path).unwrap()), proposed);
@@ -252,24 +252,24 @@ fn a_crash_between_the_two_writes_of_a_proposal_loses_nothing() {
     let local = std::fs::read(planning.join(LEDGER)).unwrap();
     assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
     let proposed = [fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read(path).unwrap());
-    // It died after the project's ledger was written: the planning does not know yet.
+    // Killed after the project's ledger was written: the planning ledger is not updated yet.
     sandbox.write(planning.join(LEDGER), &local);
     assert_eq!(ids(&sandbox, &fork, &["list"]).len(), 2);
     assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
     assert_eq!([fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read(path).unwrap()), proposed);
-    // It died while it was withdrawn, after the planning was written.
+    // Killed during the withdrawal, after the planning ledger was written.
     sandbox.write(planning.join(LEDGER), &local);
     let _ = sandbox.way(&fork, ["withdraw", &mine]).ok();
     assert_eq!(std::fs::read(planning.join(LEDGER)).unwrap(), local);
     assert_eq!(lines(&fork.join(LEDGER)).len(), 1);
-    // What is in the project alone is not taken out.
+    // An issue that only the project has is not removed.
     let _ = sandbox.way(&fork, ["propose", &mine]);
     std::fs::remove_file(planning.join(LEDGER)).unwrap();
     let _ = sandbox.way(&fork, ["withdraw", &mine]).fails(4);
     assert_eq!(lines(&fork.join(LEDGER)).len(), 2);
 }
 
-/// Runs `way` and kills it: at a random moment, or as soon as something is so. Returns whether it was still at work.
+/// Runs `way` and kills it at a random moment, or as soon as a condition holds. Returns whether it was still running.
 fn kill(sandbox: &Sandbox, repo: &Path, args: &[&str], random: Option<Duration>, is_so: impl Fn() -> bool) -> bool {
     let mut command = sandbox.way_command(repo);
     let mut child = command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -304,7 +304,7 @@ fn proposing_withdrawing_and_moving_may_be_killed_at_any_moment() {
     let mut seed: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut killed = [0; 4];
     for round in 0..30 {
-        // Every third time as soon as the first of both files is written, else at random.
+        // Every third time as soon as the first of the two files is written, else at random.
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let random = (round % 3 != 0).then(|| Duration::from_micros((seed >> 33) % long));
         let moving: &[&str] = &["migrate", "--move-to", ".", "--filter", &filter];
@@ -334,7 +334,7 @@ fn proposing_withdrawing_and_moving_may_be_killed_at_any_moment() {
             }
         }
     }
-    assert!(killed.iter().all(|times| *times >= 5), "hardly ever was it killed in time: {killed:?}");
+    assert!(killed.iter().all(|times| *times >= 5), "too few commands were killed in time: {killed:?}");
 }
 
 #[test]
@@ -375,14 +375,14 @@ fn b24_use_case_1_a_contributor_plans_apart_and_proposes_one_issue() {
     sandbox.git(&project, ["commit", "-q", "-m", "dark mode"]);
     let stat = sandbox.git(&project, ["diff", "--numstat", "origin/HEAD", "HEAD"]);
     assert!(stat.contains(&format!("1\t0\t{LEDGER}\n")), "{stat}");
-    // Upstream merges the pull request and accepts what came with it.
+    // Upstream merges the pull request and accepts the proposal in it.
     sandbox.git(&upstream, ["pull", "-q", "--no-rebase", "../project", "dark-mode"]);
     let _ = sandbox.way(&upstream, ["accept", &idea]).ok();
     assert_eq!(ids(&sandbox, &upstream, &["list"]).len(), 2);
 }
 
 #[test]
-fn b25_b26_sync_notices_what_became_of_a_proposal() {
+fn b25_b26_sync_reports_the_decision_on_a_proposal() {
     let sandbox = sandbox();
     let (upstream, fork, planning) = contributor(&sandbox);
     sandbox.git(&fork, ["remote", "remove", "upstream"]);
@@ -425,7 +425,7 @@ fn take_out(sandbox: &Sandbox, repo: &Path, id: &str) {
 }
 
 #[test]
-fn a_proposal_that_the_project_drops_is_planning_again() {
+fn a_proposal_that_the_project_drops_returns_to_planning() {
     let sandbox = sandbox();
     let (upstream, fork, planning) = contributor(&sandbox);
     sandbox.git(&fork, ["remote", "remove", "upstream"]);
@@ -464,12 +464,12 @@ fn a_proposal_that_the_project_drops_is_planning_again() {
         let line = planned(id).unwrap();
         assert!(line.contains("\"visibility\":\"local\"") && line.contains(words), "{line}");
     }
-    assert!(!sync().contains(" was "), "it is told once");
-    // The project's tombstone does not hide what is planned.
+    assert!(!sync().contains(" was "), "the decision is reported once");
+    // The project's tombstone does not hide the planned issue.
     sandbox.git(&fork, ["reset", "-q", "--hard", "origin/main"]);
     let shown = sandbox.way(&fork, ["show", &deleted, "--json"]).data();
     assert_eq!((&shown["source_repo"], &shown["status"]), (&text(&planning).into(), &"open".into()));
-    // What was dropped before is not dropped anew by being proposed anew.
+    // Proposing a dropped issue again does not report it as dropped again.
     for id in [&deleted, &gone] {
         assert_eq!(sandbox.way(&fork, ["propose", id]).code, 0);
     }
@@ -501,7 +501,7 @@ fn a_project_that_cannot_be_fetched_is_warned_of_and_the_rest_is_synced() {
 }
 
 #[test]
-fn b24_use_case_2_phases_have_ledgers_of_their_own_and_wait_for_each_other() {
+fn b24_use_case_2_phases_have_their_own_ledgers_and_wait_for_each_other() {
     let sandbox = sandbox();
     for phase in ["architecture", "implementation", "testing"] {
         let repo = sandbox.git_repo(format!("phases/{phase}"));
@@ -569,7 +569,7 @@ fn b8_every_pair_of_status_and_visibility_is_kept() {
 }
 
 #[test]
-fn b20_issues_move_between_ledgers_and_a_crash_between_is_made_good() {
+fn b20_issues_move_between_ledgers_and_a_crash_in_between_is_repaired() {
     let sandbox = sandbox();
     let one = sandbox.git_repo("one");
     let two = sandbox.git_repo("two");
@@ -584,7 +584,7 @@ fn b20_issues_move_between_ledgers_and_a_crash_between_is_made_good() {
     assert_eq!(migrate(&["--filter", "author=me label=x"]).code, 0);
     assert_eq!(lines(&two.join(LEDGER)), [line], "byte for byte");
     assert_eq!(ids(&sandbox, &one, &["list"]), [theirs.as_str()]);
-    // It died after the target was written.
+    // Killed after the target was written.
     let after = std::fs::read(one.join(LEDGER)).unwrap();
     sandbox.write(one.join(LEDGER), &before);
     assert_eq!(migrate(&["--filter", "author=me"]).code, 0);
@@ -593,7 +593,7 @@ fn b20_issues_move_between_ledgers_and_a_crash_between_is_made_good() {
     let _ = migrate(&["--filter", "author=me"]).fails(6);
     let _ = migrate(&["--filter", "writer=me"]).fails(2);
     let _ = migrate(&["--filter", "me"]).fails(2);
-    // Two that are not the same are merged, and the value that lost is kept in a comment.
+    // Two different copies are merged, and the losing value is kept in a comment.
     sandbox.write(one.join(LEDGER), String::from_utf8(before).unwrap().replace("Mine", "Changed"));
     assert_eq!(migrate(&["--filter", "author=me"]).code, 0);
     assert_eq!(std::fs::read(one.join(LEDGER)).unwrap(), after);
@@ -602,12 +602,12 @@ fn b20_issues_move_between_ledgers_and_a_crash_between_is_made_good() {
 }
 
 #[test]
-fn b21_a_fork_is_noticed_on_a_terminal_and_nowhere_else() {
+fn b21_a_fork_is_detected_only_on_a_terminal() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.git(&repo, ["remote", "add", "origin", "git@example.org:me/p"]);
     sandbox.git(&repo, ["remote", "add", "upstream", "https://example.org/team/p"]);
-    // A terminal of its own, with the answers typed into it.
+    // Run on a terminal, with typed answers.
     let mut command = sandbox.command("script", &repo);
     command.args(["-qec", &format!("'{}' init", env!("CARGO_BIN_EXE_way")), "/dev/null"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -43,8 +43,8 @@ fn json_file(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// Files as people have them: written by hand, by other tools, with other ends of lines.
-fn furnish(sandbox: &Sandbox, style: usize) {
+/// Writes files as users have them: by hand, by other tools, with other line endings.
+fn write_user_files(sandbox: &Sandbox, style: usize) {
     let lines = |text: &str| match style {
         0 => text.to_owned(),
         1 => text.trim_end().to_owned(),
@@ -80,11 +80,11 @@ fn furnish(sandbox: &Sandbox, style: usize) {
 }
 
 #[test]
-fn every_agent_is_set_up_once_and_its_files_come_back_as_they_were() {
+fn setup_is_idempotent_and_removal_restores_the_users_files() {
     for agent in AGENTS {
         for style in 0..3 {
             let (sandbox, repo) = repository();
-            furnish(&sandbox, style);
+            write_user_files(&sandbox, style);
             let before = files(&repo);
             let _ = sandbox.way(&repo, ["setup", agent, "--check"]);
             assert_eq!(files(&repo), before, "checking writes nothing");
@@ -93,7 +93,7 @@ fn every_agent_is_set_up_once_and_its_files_come_back_as_they_were() {
             assert!(run["parts"].as_array().unwrap().iter().all(|part| part["state"] == "added"), "{run}");
             let after = files(&repo);
             assert_ne!(after, before, "{agent}");
-            // What stood in documents stands at their beginning.
+            // The previous text of a document stays at its beginning.
             for (name, content) in before.iter().filter(|(name, _)| !name.contains(".json")) {
                 assert!(after[name].starts_with(content), "{agent}, {name}");
             }
@@ -111,7 +111,7 @@ fn every_agent_is_set_up_once_and_its_files_come_back_as_they_were() {
 }
 
 #[test]
-fn where_nothing_was_nothing_is_left() {
+fn removal_leaves_no_file_that_did_not_exist_before() {
     for agent in AGENTS {
         let (sandbox, repo) = repository();
         let before = files(&repo);
@@ -141,7 +141,7 @@ fn all_agents_can_be_set_up_beside_each_other() {
 }
 
 #[test]
-fn each_agent_gets_what_it_reads() {
+fn each_agent_gets_the_files_it_reads() {
     let (sandbox, repo) = repository();
     for agent in AGENTS {
         assert_eq!(sandbox.way(&repo, ["setup", agent]).code, 0);
@@ -209,20 +209,20 @@ fn missing_and_outdated_files_are_reported_and_repaired() {
 }
 
 #[test]
-fn hooks_of_others_stay_where_they_are() {
+fn hooks_of_other_programs_stay_in_place() {
     let (sandbox, repo) = repository();
     sandbox.dir("repo/.claude");
     let mixed = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}, {"type": "command", "command": "way hook stop --for claude-code"}]}]}}"#;
     sandbox.write("repo/.claude/settings.json", mixed);
     assert_eq!(sandbox.way(&repo, ["setup", "claude-code"]).code, 0);
     let stop = json_file(&repo.join(".claude/settings.json"))["hooks"]["Stop"].clone();
-    assert_eq!(stop.as_array().unwrap().len(), 1, "it is run already: {stop}");
+    assert_eq!(stop.as_array().unwrap().len(), 1, "an existing hook of Waypost is not added twice: {stop}");
     assert_eq!(sandbox.way(&repo, ["setup", "claude-code", "--remove"]).code, 0);
     assert_eq!(std::fs::read_to_string(repo.join(".claude/settings.json")).unwrap(), mixed);
 }
 
 #[test]
-fn a_file_that_cannot_be_understood_stops_everything() {
+fn an_unparsable_file_stops_the_whole_setup() {
     for (agent, name, content, says) in [
         ("claude-code", ".claude/settings.json", "{ // mine\n}", "not valid JSON"),
         ("claude-code", ".mcp.json", "{\"mcpServers\": []}", "mcpServers is not an object"),
@@ -283,14 +283,14 @@ fn print_shows_the_files_without_writing_them() {
     assert_eq!(sandbox.way(&repo, ["setup", "codex"]).code, 0);
     for part in parts.as_array().unwrap() {
         let written = std::fs::read_to_string(repo.join(part["path"].as_str().unwrap())).unwrap();
-        assert_eq!(part["content"], written, "that is what is written");
+        assert_eq!(part["content"], written, "the printed content is what setup writes");
     }
     let error = sandbox.way(&repo, ["setup", "cluade-code"]);
     assert!(error.stderr.contains("did you mean claude-code?"), "{error:#?}");
 }
 
 #[test]
-fn it_is_set_up_where_one_stands() {
+fn setup_writes_into_the_current_worktree() {
     let (sandbox, repo) = repository();
     let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
     let worktree = json_path(&sandbox.way(&repo, ["worktree", "list", "--json"]).data(), "topic");
@@ -307,7 +307,7 @@ fn json_path(worktrees: &Value, branch: &str) -> PathBuf {
     PathBuf::from(found["path"].as_str().unwrap())
 }
 
-/// Runs a hook as an agent does: with what it says about its session.
+/// Runs a hook as an agent does: with the description of its session on standard input.
 fn hook(team: &Team, line: &str, session: &Value) -> Run {
     let mut child = team
         .command(&format!("hook {line}"))
@@ -346,7 +346,7 @@ fn hooks_name_the_session_prime_it_and_keep_its_leases() {
         serde_json::from_str(&hook(&team, "compact --for gemini --agent claude-code-1a2b3c4d", &session).ok().stdout)
             .unwrap();
     assert!(reminder["systemMessage"].as_str().unwrap().contains("epoch 1"));
-    // Other sessions are others.
+    // Another session holds nothing.
     let other = json!({ "session_id": "ffff" });
     assert_eq!(hook(&team, "compact --for claude-code", &other).ok().stdout, "");
     let cursor: Value =
@@ -356,7 +356,7 @@ fn hooks_name_the_session_prime_it_and_keep_its_leases() {
 }
 
 #[test]
-fn commands_of_a_session_know_its_name_where_the_agent_lets_them() {
+fn commands_of_a_session_know_its_name_if_the_agent_supports_it() {
     let team = Team::with("a: one\n");
     let file = team.sandbox.path("session.env");
     for _ in 0..2 {
@@ -382,12 +382,12 @@ fn a_hook_never_stops_the_agent() {
         for agent in ["claude-code", "codex", "cursor", "gemini", "generic", "another"] {
             let run = sandbox.way(&outside, ["hook", moment, "--for", agent]);
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{moment} {agent}: {run:#?}");
-            // These read what is said as JSON, also if it is nothing.
+            // These agents parse the output as JSON, even if there is nothing to say.
             let is_json = serde_json::from_str::<Value>(&run.stdout).is_ok_and(|said| said.is_object());
             assert_eq!(is_json, ["codex", "cursor", "gemini"].contains(&agent) || run.stdout.starts_with('{'));
         }
     }
-    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "nor does it make anything");
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "it creates nothing either");
     // A store that cannot be read.
     let _ = sandbox.way(&repo, ["status"]).ok();
     sandbox

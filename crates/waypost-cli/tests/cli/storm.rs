@@ -1,4 +1,4 @@
-//! Many processes at work on one workflow while they are killed and stopped at random: everything is done, each thing once.
+//! Many processes work on one workflow while they are killed and stopped at random: every task is done exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -16,27 +16,27 @@ use waypost_testkit::{Dice, Pooler, Postgres, Run, Sandbox, pass};
 
 use crate::sandbox;
 
-/// A store, its workers, and what is done to them.
+/// A store, its workers, and how they are disturbed.
 struct Storm {
     sandbox: Sandbox,
     repo: PathBuf,
     store: Option<OsString>,
-    /// How many of a hundred commands are killed, and how many are stopped for a while.
+    /// How many of a hundred commands are killed, and how many are suspended for a while.
     killed: u64,
     stopped: u64,
-    /// What commands may answer besides what their worker expects.
+    /// Exit codes that are allowed in addition to those a worker expects.
     also: &'static [i32],
-    /// How long a claim lasts whose holder was killed.
+    /// The lease time of a claim, after which the task of a killed holder is free.
     ttl: &'static str,
     is_over: AtomicBool,
 }
 
-/// What a worker saw.
+/// The observations of a worker.
 #[derive(Default)]
 struct Seen {
     killed: u32,
     wrong: Vec<String>,
-    /// How long the longest command took of those that have nothing to wait for but the store.
+    /// The longest duration of a command that waits only for the store.
     longest: Duration,
 }
 
@@ -47,13 +47,13 @@ impl Storm {
         Storm { sandbox, repo, store, killed: 0, stopped: 0, also: &[], ttl: "30s", is_over: AtomicBool::new(false) }
     }
 
-    /// Runs a command in peace.
+    /// Runs a command undisturbed.
     fn way(&self, args: &[&str]) -> Run {
-        self.way_or_death(args, &mut Dice(u64::MAX), true).unwrap()
+        self.way_or_kill(args, &mut Dice(u64::MAX), true).unwrap()
     }
 
-    /// Runs a command that may be stopped for a while, or killed. None if it was.
-    fn way_or_death(&self, args: &[&str], dice: &mut Dice, is_spared: bool) -> Option<Run> {
+    /// Runs a command that may be suspended or killed. None if it was killed.
+    fn way_or_kill(&self, args: &[&str], dice: &mut Dice, is_spared: bool) -> Option<Run> {
         let mut command = self.sandbox.way_command(&self.repo);
         command.args(args).env_remove("WAYPOST_TEST_CLOCK").stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(store) = &self.store {
@@ -66,7 +66,7 @@ impl Storm {
             if fate < self.killed {
                 child.kill().unwrap();
             } else {
-                // It is ours to wait for, so the number cannot be another's yet.
+                // The child is not reaped yet, so its pid cannot belong to another process.
                 let pid = Pid::from_child(&child);
                 let _ = kill_process(pid, Signal::STOP);
                 pass(Duration::from_millis(200));
@@ -90,13 +90,13 @@ impl Storm {
         let _ = self.way(&["workflow", "create", "storm", "--plan", "plan.json", "--start"]).ok();
     }
 
-    /// Claims, notes and finishes until the workflow is over.
+    /// Claims, checkpoints and finishes tasks until the workflow is completed.
     fn work(&self, agent: &str, luck: u64) -> Seen {
         let mut seen = Seen::default();
         let mut dice = Dice(luck);
         let mut ask = |args: &[&str], allowed: &[i32]| -> Option<Option<Value>> {
             let start = Instant::now();
-            let Some(run) = self.way_or_death(args, &mut dice, false) else {
+            let Some(run) = self.way_or_kill(args, &mut dice, false) else {
                 seen.killed += 1;
                 return None;
             };
@@ -111,7 +111,7 @@ impl Storm {
             Some((run.code == 0).then(|| serde_json::from_str::<Value>(&run.stdout).unwrap()["data"].clone()))
         };
         while !self.is_over.load(Ordering::SeqCst) {
-            // A claim ends soon after its holder was killed.
+            // A claim expires soon after its holder was killed.
             let claim = [
                 "task",
                 "claim",
@@ -130,7 +130,7 @@ impl Storm {
             let claimed = match ask(&[&claim as &[_], &["--json"]].concat(), &[6]) {
                 Some(Some(claimed)) => claimed,
                 Some(None) => {
-                    // Nothing to claim: it is over, or others have the rest. A few look which, for all.
+                    // Nothing to claim: the workflow is completed, or others hold the rest. A few workers check for all.
                     let shown = (luck < 3).then(|| ask(&["workflow", "show", "storm", "--json"], &[])).flatten();
                     if let Some(Some(shown)) = shown
                         && shown["status"] == "completed"
@@ -153,7 +153,7 @@ impl Storm {
         seen
     }
 
-    /// Checks what the store remembers: each task was begun when those it waits for were completed, and completed once,
+    /// Checks the store's history: each task was started after its dependencies were completed, and completed once,
     /// by its last holder. Returns how many each agent completed.
     fn check(&self, graph: &Graph) -> BTreeMap<String, u32> {
         let shown = self.way(&["workflow", "show", "storm", "--json"]).data();
@@ -195,7 +195,7 @@ impl Storm {
         shares
     }
 
-    fn rage(&self, workers: u64, graph: &Graph, disturb: impl FnOnce() + Send) {
+    fn run(&self, workers: u64, graph: &Graph, disturb: impl FnOnce() + Send) {
         self.plan(graph);
         let start = Instant::now();
         let seen: Vec<Seen> = std::thread::scope(|scope| {
@@ -229,10 +229,10 @@ fn fairness(shares: &BTreeMap<String, u32>, workers: u64) -> f64 {
     sum * sum / (f64::from(u32::try_from(workers).unwrap()) * squares)
 }
 
-/// What each task waits for.
+/// The dependencies of each task.
 type Graph = Vec<Vec<usize>>;
 
-/// A wide graph, with some order to keep: every fifth task of the second half waits for one of the first.
+/// A wide graph with some dependencies: every fifth task of the second half waits for one of the first.
 fn wide(tasks: usize) -> Graph {
     let need = |number: usize| number.is_multiple_of(5).then(|| number.checked_sub(tasks / 2)).flatten();
     (0..tasks).map(|number| need(number).into_iter().collect()).collect()
@@ -258,7 +258,7 @@ fn deep(tasks: usize) -> Graph {
     graph
 }
 
-/// How many tasks there are on the longest way through a graph.
+/// The number of tasks on the longest path through a graph.
 fn levels(graph: &Graph) -> usize {
     let mut levels: Vec<usize> = Vec::new();
     for needs in graph {
@@ -267,7 +267,7 @@ fn levels(graph: &Graph) -> usize {
     levels.into_iter().max().unwrap_or(0)
 }
 
-/// Returns how many tasks a variable asks for, which makes a longer storm of it.
+/// Returns the number of tasks from a variable, for longer runs.
 fn size(variable: &str) -> Option<usize> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -275,7 +275,7 @@ fn size(variable: &str) -> Option<usize> {
 #[test]
 fn a6_150_processes_finish_a_workflow_once_while_they_are_killed_and_stopped() {
     let storm = Storm { killed: 4, stopped: 3, ..Storm::new(None) };
-    storm.rage(150, &wide(size("WAYPOST_TEST_STORM").unwrap_or(300)), || {});
+    storm.run(150, &wide(size("WAYPOST_TEST_STORM").unwrap_or(300)), || {});
 }
 
 #[test]
@@ -283,24 +283,24 @@ fn c9_a_deep_graph_is_finished_in_order_by_twenty_processes_that_are_killed() {
     let storm = Storm { killed: 3, ttl: "3s", ..Storm::new(None) };
     let graph = deep(size("WAYPOST_TEST_DAG").unwrap_or(60));
     assert!(levels(&graph) >= graph.len() / 3);
-    storm.rage(20, &graph, || {});
+    storm.run(20, &graph, || {});
 }
 
 #[test]
 fn processes_behind_a_pooler_finish_a_workflow_once_while_they_are_killed() {
     let server = Postgres::start(&[]);
-    // Fewer connections than processes: each transaction is on whichever is free.
+    // Fewer connections than processes: each transaction uses any free one.
     let Some(pooler) = Pooler::start(&server, 3) else { return };
     let storm = Storm { killed: 5, stopped: 2, ttl: "3s", ..Storm::new(Some(OsString::from(pooler.url()))) };
-    storm.rage(8, &wide(40), || {});
+    storm.run(8, &wide(40), || {});
 }
 
 #[test]
 fn twenty_processes_finish_a_workflow_once_while_the_server_crashes() {
     let server = Postgres::start(&[]);
-    // While the server is down it cannot be reached, and that is what is said.
+    // While the server is down, commands report that it cannot be reached.
     let storm = Storm { killed: 2, stopped: 2, also: &[8], ..Storm::new(Some(OsString::from(server.url()))) };
-    storm.rage(20, &wide(200), || {
+    storm.run(20, &wide(200), || {
         for _ in 0..4 {
             pass(Duration::from_millis(1_500));
             if !storm.is_over.load(Ordering::SeqCst) {

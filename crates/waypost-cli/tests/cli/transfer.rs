@@ -1,4 +1,4 @@
-//! Workflows from one store to another.
+//! Moving workflows between stores.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use waypost_testkit::Sandbox;
 use crate::agents::{START, claim, finish, session, workflow};
 use crate::sandbox;
 
-/// A store with a live workflow of which one task is done, one that is over, and one that only waits for its start.
+/// A store with a running workflow of which one task is done, a completed workflow, and one that is not started.
 fn prepared(sandbox: &Sandbox) -> std::path::PathBuf {
     let repo = sandbox.git_repo("repo");
     let mut builder = session(sandbox, &repo, "builder", START, false);
@@ -63,7 +63,7 @@ fn a11_a_dry_run_lists_a_run_moves_a_second_run_moves_none_and_the_source_is_kep
     let global = sandbox.path("home/.waypost/state.db");
     let dry = sandbox.way(&repo, ["db", "move", "--to", "global", "--dry-run", "--json"]).data();
     assert_eq!((names(&dry["moved"]), &dry["written"]), (vec!["later", "release"], &false.into()));
-    assert!(!global.exists(), "a rehearsal makes no store");
+    assert!(!global.exists(), "a dry run creates no store");
     let source = repo.join(".git/waypost/state.db");
     let rows = |table| count(&source, table);
     let before = [rows("workflows"), rows("tasks"), rows("checkpoints"), rows("dependencies")];
@@ -83,7 +83,7 @@ fn a11_a_dry_run_lists_a_run_moves_a_second_run_moves_none_and_the_source_is_kep
         "{text}"
     );
 
-    // It goes on there, and not here.
+    // Work continues in the target, and not in the source.
     let mut there = session(&sandbox, &repo, "builder", START, true);
     let page = there.read(ShowWorkflow { workflow: "release".to_owned() }).unwrap();
     assert_eq!((page.workflow.done, page.workflow.total), (1, 2));
@@ -120,7 +120,7 @@ fn a_workflow_with_a_held_task_is_not_moved() {
     let forced = sandbox.way(&repo, ["db", "move", "--to", "../other.db", "--force", "--json"]).data();
     assert_eq!(names(&forced["moved"]), ["release"]);
     assert_eq!(builder.write(finish("release/test")).unwrap_err().kind().exit_code(), 5, "the lease is lost");
-    // And back again, with what happened there.
+    // The workflow moves back with its new state.
     let back =
         sandbox.way(&repo, ["--db", "../other.db", "db", "move", "--to", "repo", "--workflow", "release", "--json"]);
     assert_eq!(names(&back.data()["moved"]), ["release"]);
@@ -157,7 +157,7 @@ fn a_claim_and_a_move_at_the_same_time_never_both_succeed() {
 }
 
 #[test]
-fn c7_a_workflow_over_several_repositories_needs_a_store_that_they_share() {
+fn c7_a_workflow_over_several_repositories_needs_a_shared_store() {
     let sandbox = sandbox();
     let (one, two) = (sandbox.git_repo("one"), sandbox.git_repo("two"));
     let refused = sandbox.way(&one, ["repo", "add", "../two"]).fails(7);
@@ -186,7 +186,7 @@ fn c7_a_workflow_over_several_repositories_needs_a_store_that_they_share() {
     assert_eq!(list.as_array().unwrap().iter().map(|seen| seen["live_workflows"].as_u64().unwrap()).sum::<u64>(), 2);
     let used = sandbox.way(&one, ["--global", "repo", "remove", "two"]).fails(7);
     assert!(used.stderr.contains("workflow both includes it"), "{}", used.stderr);
-    // It cannot go into the store of one of them.
+    // It cannot be moved into the store of a single repository.
     let run = sandbox.way(&one, ["--global", "db", "move", "--to", "repo"]).fails(7);
     assert!(run.stdout.contains("this store belongs to one repository"), "{run:?}");
     let again = own.write(AddRepository { repository: shared.repository().clone() });
@@ -198,7 +198,7 @@ fn c7_a_workflow_over_several_repositories_needs_a_store_that_they_share() {
 }
 
 #[test]
-fn wrong_moves_are_refused() {
+fn invalid_moves_are_refused() {
     let sandbox = sandbox();
     let repo = prepared(&sandbox);
     let same = sandbox.way(&repo, ["db", "move", "--to", "repo"]).fails(2);

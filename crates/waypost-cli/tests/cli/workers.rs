@@ -51,7 +51,7 @@ fn a_worker_runs_every_task_once_in_order_and_ends_when_nothing_is_left() {
 }
 
 #[test]
-fn a_worker_takes_only_what_it_can_do() {
+fn a_worker_takes_only_tasks_that_match_its_capabilities() {
     let shop = Shop::new();
     let file = plan(
         &shop,
@@ -69,7 +69,7 @@ fn a_worker_takes_only_what_it_can_do() {
 }
 
 #[test]
-fn a_worker_that_is_asked_to_stop_gives_its_tasks_back_without_counting_an_attempt() {
+fn a_worker_that_is_stopped_releases_its_tasks_without_counting_an_attempt() {
     let shop = Shop::new();
     let file = plan(&shop, &json!({ "tasks": [{ "name": "long", "description": "x", "max_attempts": 1 }] }));
     let _ = shop.way(["workflow", "create", "w", "--plan", file.to_str().unwrap(), "--start"]).ok();
@@ -87,7 +87,7 @@ fn a_worker_that_is_asked_to_stop_gives_its_tasks_back_without_counting_an_attem
 }
 
 #[test]
-fn a_worker_that_was_killed_loses_no_job_and_the_next_one_of_its_name_counts_it() {
+fn a_killed_worker_loses_no_job_and_the_next_worker_of_its_name_counts_it() {
     let shop = Shop::new();
     let file = plan(
         &shop,
@@ -106,7 +106,7 @@ fn a_worker_that_was_killed_loses_no_job_and_the_next_one_of_its_name_counts_it(
     worker.kill().unwrap();
     worker.wait().unwrap();
     let next = start();
-    // It has room for one job, which is the one that still runs.
+    // It may run one job at a time, and the earlier one still runs.
     assert_eq!(shop.way(["job", "list", "--live", "--json"]).data().as_array().unwrap().len(), 1);
     shop.sandbox.write(&go, "");
     let tally = Run::of(&next.wait_with_output().unwrap()).ok().data();
@@ -116,10 +116,10 @@ fn a_worker_that_was_killed_loses_no_job_and_the_next_one_of_its_name_counts_it(
 }
 
 #[test]
-fn p21_workers_on_two_machines_share_one_queue_and_a_job_runs_where_it_is_told_to() {
+fn p21_workers_on_two_machines_share_one_queue_and_a_job_runs_on_the_named_machine() {
     let shop = Shop::new();
     let store = postgres_url();
-    // Another machine: a home of its own, and nothing of the repository but its address.
+    // Another machine: its own home, and only the URL of the repository.
     let elsewhere = shop.sandbox.dir("elsewhere");
     let on = |home: &str, dir: &std::path::Path, args: &[&str]| {
         let mut command = shop.sandbox.way_command(dir);

@@ -44,7 +44,7 @@ fn p14_a_workspace_is_found_from_its_job_and_a_job_from_a_path() {
         let whose = shop.way(["ws", "whose", place.to_str().unwrap(), "--json"]).data();
         assert_eq!(whose["job_id"], job["id"]);
     }
-    // From inside, and after it is gone.
+    // From inside the workspace, and after its removal.
     let inside = shop
         .sandbox
         .way(&deep, ["--db", shop.repo.join(".git/waypost/state.db").to_str().unwrap(), "ws", "whose", "."]);
@@ -69,7 +69,7 @@ fn p15_the_size_of_a_workspace_agrees_with_du() {
 }
 
 #[test]
-fn p16_beyond_the_limit_of_all_workspaces_no_job_starts_or_the_oldest_safe_ones_go() {
+fn p16_beyond_the_total_limit_no_job_starts_or_the_oldest_safe_workspaces_are_evicted() {
     let shop = Shop::new();
     let safe = shop.job(&[], "head -c 3000000 /dev/urandom > ignored");
     let dirty = shop.job(&[], "head -c 3000000 /dev/urandom > new");
@@ -115,14 +115,14 @@ fn p17_p18_cleaning_removes_what_its_dry_run_lists_and_keeps_workspaces_in_use_o
         assert!(why.iter().any(|why| why.contains(said)), "{said}: {why:?}");
     }
     let _ = shop.way(["job", "cancel", running["id"].as_str().unwrap()]).ok();
-    // By number: the oldest of those that may go.
+    // By count: the oldest removable ones.
     let _ = shop.way(["ws", "unpin", pinned["id"].as_str().unwrap()]).ok();
     let real = shop.way(["ws", "gc", "--keep", "3", "--json"]).data();
     assert_eq!(goes(&real).len(), 1);
 }
 
 #[test]
-fn p19_p20_a_warm_workspace_is_taken_and_has_no_file_of_the_job_before() {
+fn p19_p20_a_warm_workspace_is_used_and_has_no_file_of_the_previous_job() {
     let shop = Shop::new();
     let _ = shop.way(["config", "set", "workspaces.pool", "1"]).ok();
     let _ = shop.way(["ws", "warm"]).ok();
@@ -131,7 +131,11 @@ fn p19_p20_a_warm_workspace_is_taken_and_has_no_file_of_the_job_before() {
     shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-am", "Second"]);
     let one = shop.job(&["--cleanup"], "cat file; touch ignored; git status --porcelain");
     assert_eq!(one["output"], "two", "{one}");
-    assert_eq!(shop.way(["ws", "pool", "--json"]).data().as_array().unwrap().len(), 1, "it went back: {one}");
+    assert_eq!(
+        shop.way(["ws", "pool", "--json"]).data().as_array().unwrap().len(),
+        1,
+        "the workspace returned to the pool: {one}"
+    );
     let inode = |job: &Value| {
         use std::os::unix::fs::MetadataExt as _;
         fs::metadata(path(&job["workspace_dir"])).unwrap().ino()
@@ -142,7 +146,7 @@ fn p19_p20_a_warm_workspace_is_taken_and_has_no_file_of_the_job_before() {
     let all = shop.workspaces();
     assert_eq!(all.len(), 1, "{all:?}");
     assert!(inode(&other) > 0);
-    // Objects are there once, however many workspaces borrow them.
+    // Objects are stored once, however many workspaces borrow them.
     let objects = shop.sandbox.git(path(&other["workspace_dir"]), ["count-objects"]);
     assert!(objects.starts_with("0 objects"), "{objects}");
 }
@@ -182,12 +186,12 @@ fn p22_p27_unsaved_work_is_saved_before_removal_and_restored_completely() {
 }
 
 #[test]
-fn where_nothing_was_committed_yet_nothing_is_saved_or_waits_and_that_is_no_error() {
+fn listings_in_a_repository_without_commits_are_empty_and_no_error() {
     let shop = Shop::new();
     let unborn = shop.sandbox.dir("unborn");
     shop.sandbox.git(&unborn, ["init", "--quiet"]);
     let mut repos = vec![unborn.clone()];
-    // The commits of jj are not those that its git stands on.
+    // The HEAD of jj's git repository is on none of its commits.
     repos.extend(shop.sandbox.jj_repo("jj", false));
     for repo in &repos {
         let way = |args: &[&str]| shop.sandbox.way(repo, args);
@@ -215,12 +219,12 @@ fn where_nothing_was_committed_yet_nothing_is_saved_or_waits_and_that_is_no_erro
         let run = shop.sandbox.way(repo, ["ws", "warm", "1"]).fails(3);
         assert!(run.stderr.contains("HEAD is on no commit") && run.stderr.contains("strategy jj"), "{}", run.whole());
     }
-    // Only what needs a commit misses it.
+    // Only commands that need a commit fail without one.
     for args in [&["ws", "new"][..], &["ws", "warm", "1"]] {
         let run = shop.sandbox.way(&unborn, args).fails(3);
         assert!(run.stderr.contains("no commit to start from\nhint: make a first commit"), "{}", run.whole());
     }
-    // A copy needs none, nor does what was saved of it.
+    // A copy needs no commit, nor does a snapshot of it.
     shop.sandbox.write(unborn.join("file"), "one\n");
     let made = shop.sandbox.way(&unborn, ["ws", "new", "--strategy", "copy", "--json"]).data();
     let saved = shop.sandbox.way(&unborn, ["ws", "snapshot", made["id"].as_str().unwrap(), "--json"]).data();
@@ -233,7 +237,7 @@ fn where_nothing_was_committed_yet_nothing_is_saved_or_waits_and_that_is_no_erro
 }
 
 #[test]
-fn p28_p31_work_is_delivered_to_the_real_remote_and_its_arrival_is_noticed() {
+fn p28_p31_work_is_delivered_to_the_real_remote_and_its_merge_is_detected() {
     let shop = Shop::new();
     let job = shop.job(&[], "echo two >> file");
     let id = job["id"].as_str().unwrap();
@@ -253,7 +257,7 @@ fn p28_p31_work_is_delivered_to_the_real_remote_and_its_arrival_is_noticed() {
     let merged = shop.way(["ws", "merged", "--json"]).data();
     assert_eq!(merged[0]["merged"], "whole");
     assert_eq!(shop.workspaces()[0]["merge_commit"], delivered["delivered"]["commit"]);
-    // Pushed, so nothing is lost with it.
+    // The work is pushed, so nothing is lost.
     let _ = shop.way(["ws", "rm", id]).ok();
 
     // Another user moved the branch: the delivery fails, and the branch stays as it is.
@@ -266,7 +270,7 @@ fn p28_p31_work_is_delivered_to_the_real_remote_and_its_arrival_is_noticed() {
 }
 
 #[test]
-fn p28_a_pull_request_is_opened_with_gh_where_that_is_installed() {
+fn p28_a_pull_request_is_opened_with_gh_if_installed() {
     let shop = Shop::new();
     let bin = shop.sandbox.dir("bin");
     let gh = bin.join("gh");
@@ -281,13 +285,13 @@ fn p28_a_pull_request_is_opened_with_gh_where_that_is_installed() {
     assert!(run.stdout.contains("https://github.com/acme/rocket/pull/7"), "{}", run.whole());
     let asked = fs::read_to_string(shop.sandbox.path("home/asked")).unwrap();
     assert!(asked.contains("--head waypost/jb_") && asked.contains("--title Two"), "{asked}");
-    // In the user's own checkout, never where the job could have configured something.
+    // `gh` runs in the user's own checkout, never where a job could have changed the configuration.
     assert!(asked.contains(shop.repo.to_str().unwrap()), "{asked}");
     assert_eq!(shop.workspaces()[0]["pr_url"], "https://github.com/acme/rocket/pull/7");
 }
 
 #[test]
-fn p29_a_secret_in_an_address_is_nowhere_but_in_the_users_own_configuration() {
+fn p29_a_secret_in_a_url_is_only_in_the_users_own_configuration() {
     let shop = Shop::new();
     shop.sandbox
         .git(&shop.repo, ["remote", "set-url", "origin", "https://me:hunter2canary@127.0.0.1:1/acme/rocket.git"]);
@@ -341,7 +345,7 @@ fn t18_way_never_runs_programs_that_a_job_wrote_into_its_repository() {
 }
 
 #[test]
-fn every_strategy_gives_a_job_a_tree_of_its_own_that_goes_without_loss() {
+fn every_strategy_gives_a_job_its_own_tree_that_is_removed_without_loss() {
     let shop = Shop::new();
     let before = fs::read(shop.repo.join(".git/HEAD")).unwrap();
     for strategy in ["clone", "worktree", "copy"] {
@@ -371,7 +375,7 @@ fn a_workspace_whose_directory_was_moved_away_is_reported_as_lost() {
 }
 
 #[test]
-fn a_job_under_jj_or_mercurial_has_a_workspace_of_that_tool() {
+fn a_job_under_jj_or_mercurial_gets_a_workspace_of_that_tool() {
     let shop = Shop::new();
     if let Some(repo) = shop.sandbox.jj_repo("jj", true) {
         shop.sandbox.write(repo.join("file"), "one\n");
@@ -397,7 +401,7 @@ fn a_job_under_jj_or_mercurial_has_a_workspace_of_that_tool() {
 }
 
 #[test]
-fn killed_at_any_moment_of_making_saving_warming_or_removing_nothing_is_unlisted_or_lost() {
+fn a_kill_while_making_saving_warming_or_removing_leaves_every_workspace_listed_and_loses_nothing() {
     let shop = Shop::new();
     let kept = shop.job(&[], "echo work > new; git add new; echo more > other");
     let id = kept["id"].as_str().unwrap();

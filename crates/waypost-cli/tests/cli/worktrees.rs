@@ -412,7 +412,7 @@ fn removing_a_worktree_is_refused_if_work_would_be_lost() {
 }
 
 #[test]
-fn a_worktree_in_the_middle_of_a_merge_or_rebase_is_not_removed() {
+fn a_worktree_in_the_middle_of_a_rebase_is_not_removed() {
     let sandbox = sandbox();
     let (repo, ours, _) = three(&sandbox);
     for number in 0..2 {

@@ -16,7 +16,7 @@ use crate::transfers::is_being_written;
 /// Addresses that need no token.
 const OPEN: &[&str] = &["/healthz", "/readyz", "/login"];
 
-/// Returns all addresses that the server says it has, with something for every argument.
+/// Returns all addresses in the server's description, with a value for every parameter.
 fn routes(server: &Server) -> Vec<(String, String, bool)> {
     let document: Value = serde_json::from_str(&server.get("/openapi.json").body).unwrap();
     let mut routes = Vec::new();
@@ -64,7 +64,7 @@ fn t4_no_address_is_answered_without_a_token_or_with_a_wrong_one() {
 }
 
 #[test]
-fn t1_t2_t3_t5_no_address_answers_pages_of_others() {
+fn t1_t2_t3_t5_no_address_answers_cross_origin_requests() {
     let server = Server::start(&[]);
     let port = server.host().split(':').nth(1).unwrap().to_owned();
     for (method, path, _) in routes(&server) {
@@ -96,7 +96,7 @@ fn t1_t2_t3_t5_no_address_answers_pages_of_others() {
 }
 
 #[test]
-fn t13_a_token_that_may_only_read_writes_nowhere() {
+fn t13_a_read_only_token_cannot_write() {
     let server = Server::start(&[]);
     let token = server.token(&["--role", "read-only"]);
     let before = server.way(&["events", "--json", "--limit", "500"]).ok().stdout;
@@ -140,13 +140,13 @@ fn t31_a_jobs_token_touches_its_task_and_nothing_else() {
     by(&format!("/api/v1/tasks/{task}/checkpoint"), checkpoint.clone()).data();
     let of_other = format!("/api/v1/tasks/{}/checkpoint", other.as_str().unwrap());
     assert_eq!(by(&of_other, checkpoint).fails(403), "refused");
-    assert_eq!(by("/api/v1/heartbeat", json!({})).fails(403), "refused", "that would renew other leases too");
+    assert_eq!(by("/api/v1/heartbeat", json!({})).fails(403), "refused", "it would renew other leases too");
     by("/api/v1/heartbeat", json!({ "task": task, "epoch": 1 })).data();
     by(&format!("/api/v1/tasks/{task}/finish"), json!({ "epoch": 1, "outcome": "o" })).data();
 }
 
 #[test]
-fn t12_t35_a_token_says_who_asks_whatever_the_request_says() {
+fn t12_t35_the_token_identifies_the_caller_whatever_the_request_says() {
     let server = Server::start(&[]);
     server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
     let (a, b) = (server.token(&["--agent", "a"]), server.token(&["--agent", "b"]));
@@ -176,13 +176,13 @@ fn t12_t35_a_token_says_who_asks_whatever_the_request_says() {
     let inbox = by(&a, "/api/v1/inbox/list", json!({ "limit": 5 })).data();
     assert_eq!((&inbox["messages"][0]["from"], &inbox["messages"][0]["id"]), (&json!("b"), &sent["id"]));
     assert_eq!(by(&b, "/api/v1/messages/ack", json!({ "messages": [sent["id"]] })).status / 100, 4);
-    // The same over commands.
+    // The same with commands.
     assert_eq!(server.remote_as(&b, &["msg", "send", "a", "hello", "--agent", "a"]).fails(7).code, 7);
     assert_eq!(server.remote_as(&b, &["agent", "show", "a", "--json"]).data()["name"], "a");
 }
 
 #[test]
-fn tokens_end_when_they_are_revoked_rotated_or_old() {
+fn tokens_are_invalid_once_revoked_rotated_or_expired() {
     let server = Server::start(&[]);
     let status = |token: &str| server.ask("GET", "/api/v1/status").by(token).send().status;
     let first = server.way(&["token", "create", "--agent", "a", "--json"]).data();
@@ -193,7 +193,7 @@ fn tokens_end_when_they_are_revoked_rotated_or_old() {
     let _ = server.way(&["token", "revoke", id]).ok();
     assert_eq!(status(&second), 401);
     let _ = server.way(&["token", "revoke", id]).fails(3);
-    // The clock of tests stands still.
+    // The clock of tests is fixed.
     let ended = server.token(&["--agent", "a", "--expires", "0s"]);
     assert_eq!(status(&ended), 401);
     assert_eq!(status(&server.token(&["--agent", "a", "--expires", "1h"])), 200);
@@ -207,7 +207,7 @@ fn tokens_end_when_they_are_revoked_rotated_or_old() {
 }
 
 #[test]
-fn t9_t11_secrets_are_kept_as_hashes_in_files_of_ours() {
+fn t9_t11_secrets_are_stored_as_hashes_in_private_files() {
     let server = Server::start(&[]);
     let secret = server.token(&["--agent", "a"]);
     let dir = server.repo.join(".git/waypost");
@@ -230,7 +230,7 @@ fn t9_t11_secrets_are_kept_as_hashes_in_files_of_ours() {
 }
 
 #[test]
-fn t9_the_socket_is_for_processes_of_the_same_user() {
+fn t9_the_socket_accepts_only_processes_of_the_same_user() {
     let server = Server::start(&[]);
     // The server checks the user of a connection even if the socket's mode would let it in.
     server.sandbox.give_away(&server.sandbox.path("home"));
@@ -249,7 +249,7 @@ fn t9_the_socket_is_for_processes_of_the_same_user() {
 }
 
 #[test]
-fn t6_a_browser_is_let_in_by_a_code_that_is_good_once() {
+fn t6_a_browser_logs_in_with_a_code_that_works_once() {
     let server = Server::start(&["--open"]);
     let login = server.said["login"].as_str().unwrap().strip_prefix(server.url()).unwrap().to_owned();
     let enter = || server.ask("GET", &login).with("Authorization", "").with("Sec-Fetch-Site", "none").send();
@@ -272,7 +272,7 @@ fn t6_a_browser_is_let_in_by_a_code_that_is_good_once() {
 }
 
 #[test]
-fn t7_every_answer_tells_browsers_what_they_may_do_with_it() {
+fn t7_every_answer_has_security_headers() {
     let server = Server::start(&[]);
     for path in ["/", "/healthz", "/api/v1/tasks", "/api/v1/none", "/metrics"] {
         let reply = server.get(path);
@@ -284,7 +284,7 @@ fn t7_every_answer_tells_browsers_what_they_may_do_with_it() {
 }
 
 #[test]
-fn t11_wrong_tokens_are_looked_at_for_a_while_only() {
+fn t11_wrong_tokens_are_rate_limited() {
     let server = Server::start(&[]);
     let mut statuses: Vec<u16> = (0..60)
         .map(|number| server.ask("GET", "/api/v1/status").by(&format!("wrong {number}")).send().status)
@@ -295,7 +295,7 @@ fn t11_wrong_tokens_are_looked_at_for_a_while_only() {
 }
 
 #[test]
-fn t12_an_agent_gives_back_its_own_issues_and_takes_none_from_others() {
+fn t12_an_agent_releases_only_its_own_issues() {
     let server = Server::start(&[]);
     let (a, b) = (server.token(&["--agent", "a"]), server.token(&["--agent", "b"]));
     let by = |token: &str, path: &str, body: Value| {

@@ -1,4 +1,4 @@
-//! The published suite that tells whether a server speaks MCP, and the one that will be.
+//! The published MCP conformance suite, and the upcoming one.
 
 use std::fs::DirEntry;
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Server;
 
-/// What applies to a server with tools and resources that keeps no sessions: of the suite, and of the one to come.
+/// Checks that apply to a server with tools and resources and without sessions: of the published suite, and of the next.
 const APPLIES: [&[&str]; 2] = [
     &["dns-rebinding-protection", "ping", "resources-list", "server-initialize", "tools-list"],
     &[
@@ -25,7 +25,7 @@ const APPLIES: [&[&str]; 2] = [
     ],
 ];
 
-/// What does not, and why.
+/// Checks that do not apply, and why.
 const EXCLUDED: &[(&str, &str)] = &[
     ("completion-complete", "nothing is completed"),
     ("elicitation-", "we never ask the client back"),
@@ -45,7 +45,7 @@ const EXCLUDED: &[(&str, &str)] = &[
     ("tools-call-", "it calls tools of the suite's own server"),
 ];
 
-/// Lets requests pass on to a server with its token, which the suite has no way to send. Returns where.
+/// Starts a proxy that adds the server's token, which the suite cannot send. Returns its address.
 fn front(server: &Server) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -80,7 +80,7 @@ fn pass_on(mut client: TcpStream, port: u16, host: &str, token: &str) -> std::io
 }
 
 #[test]
-fn mcp_is_spoken_as_its_published_suite_wants() {
+fn the_server_passes_the_mcp_conformance_suite() {
     let Some([node, suites @ ..]) = waypost_testkit::mcp_conformance() else { return };
     let server = Server::start(&[]);
     let url = format!("http://127.0.0.1:{}/mcp", front(&server));
@@ -103,10 +103,10 @@ fn mcp_is_spoken_as_its_published_suite_wants() {
     }
 }
 
-/// How a check begins that says nothing about us: only of the suite's own server could it be told, or of one with prompts.
-const UNTELLABLE: &[&str] = &["Not testable: ", "prompts/list returned JSON-RPC error -32601"];
+/// Messages of checks that need the suite's own server, or a server with prompts.
+const NOT_TESTABLE: &[&str] = &["Not testable: ", "prompts/list returned JSON-RPC error -32601"];
 
-/// Looks at everything that was checked under a name.
+/// Evaluates all checks under a name.
 fn check(results: &Path, name: &str) {
     let dirs = std::fs::read_dir(results).unwrap().map(|dir| dir.unwrap());
     // The name is followed by a date.
@@ -120,7 +120,7 @@ fn check(results: &Path, name: &str) {
     assert!(checks.iter().any(|check| check["status"] == "SUCCESS"), "{name}: {checks:?}");
     for check in checks.iter().filter(|check| check["status"] == "FAILURE") {
         let why = check["errorMessage"].as_str().unwrap_or_default();
-        let is_excused = UNTELLABLE.iter().any(|beginning| why.starts_with(beginning));
+        let is_excused = NOT_TESTABLE.iter().any(|beginning| why.starts_with(beginning));
         assert!(is_excused, "{name}: {check}");
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Server, plan};
 
 #[test]
-fn the_description_is_the_one_that_is_checked_in() {
+fn the_api_description_matches_the_committed_file() {
     let server = Server::start(&[]);
     let document: Value = serde_json::from_str(&server.get("/openapi.json").body).unwrap();
     let text = one_a_line(&document);
@@ -18,7 +18,7 @@ fn the_description_is_the_one_that_is_checked_in() {
     expect_file![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json")].assert_eq(&text);
 }
 
-/// Writes the description with an address or a schema a line, so that a change of one is a change of a line.
+/// Writes the description with one address or schema per line, so that a change of one changes one line.
 fn one_a_line(document: &Value) -> String {
     fn put(value: &Value, depth: usize, text: &mut String) {
         match value {
@@ -42,7 +42,7 @@ fn one_a_line(document: &Value) -> String {
 }
 
 #[test]
-fn everything_that_the_description_refers_to_is_in_it() {
+fn every_reference_in_the_api_description_resolves() {
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {
@@ -71,11 +71,11 @@ fn everything_that_the_description_refers_to_is_in_it() {
     assert!(ids.values().all(|count| *count == 1), "{ids:?}");
 }
 
-/// How much is asked of each operation at most.
+/// Maximum number of examples per operation.
 const EXAMPLES: &str = "2";
 
 #[test]
-fn nothing_that_the_description_allows_brings_it_down_or_is_answered_otherwise() {
+fn every_request_that_the_description_allows_gets_a_described_answer() {
     let Some(schemathesis) = waypost_testkit::schemathesis() else { return };
     let server = Server::start(&[]);
     server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
@@ -97,7 +97,7 @@ fn nothing_that_the_description_allows_brings_it_down_or_is_answered_otherwise()
 }
 
 #[test]
-fn a_list_is_an_array_and_says_how_it_goes_on() {
+fn a_list_is_an_array_with_the_position_of_the_next_page() {
     let server = Server::start(&[]);
     server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
     let page = server.get("/api/v1/tasks?limit=1").json();
@@ -109,7 +109,7 @@ fn a_list_is_an_array_and_says_how_it_goes_on() {
     assert_eq!(second["data"][0]["sequence"], next + 1);
     let claimable = server.get("/api/v1/tasks?claimable=true&statuses=pending,failed").data();
     assert_eq!(claimable[0]["name"], "build");
-    // By its name an operation answers as it does everywhere.
+    // An operation called by its name returns the operation's own answer.
     let raw = server.post("/api/v1/op/list_tasks", &json!({ "limit": 5 })).data();
     assert_eq!(raw["tasks"].as_array().unwrap().len(), 2);
 }
@@ -233,7 +233,7 @@ fn p30_metrics_can_be_read_by_prometheus() {
 }
 
 #[test]
-fn tools_of_agents_do_what_a_token_is_for() {
+fn mcp_tools_respect_the_permissions_of_the_token() {
     let server = Server::start(&[]);
     server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
     let call = |token: &str, tool: &str, arguments: Value| -> Value {

@@ -1,4 +1,4 @@
-//! Events as they happen: of this server, of other processes, from where one left off.
+//! Streams of events: of this server, of other processes, resumed from the last event.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ impl Stream {
         line.trim_end().to_owned()
     }
 
-    /// Returns the next event: its kind, its id and what it says.
+    /// Returns the next event: its kind, its id and its data.
     pub(super) fn next(&mut self) -> (String, Option<u64>, Value) {
         let (mut id, mut kind) = (None, String::new());
         loop {
@@ -44,16 +44,16 @@ impl Stream {
 }
 
 impl Stream {
-    /// Waits for its end, whatever is told before.
+    /// Waits for the end of the stream, and ignores events before it.
     pub(super) fn end(mut self) {
         let deadline = Instant::now() + Duration::from_secs(30);
         // The last chunk is empty.
         while self.line() != "0" {
-            assert!(Instant::now() < deadline, "the stream goes on");
+            assert!(Instant::now() < deadline, "the stream did not end");
         }
     }
 
-    /// Returns how many bytes have arrived that were not read yet.
+    /// Returns how many bytes have arrived and are unread.
     fn unread(&self) -> u64 {
         rustix::io::ioctl_fionread(self.0.get_ref()).unwrap()
     }
@@ -77,7 +77,7 @@ fn a_stream_includes_events_of_other_processes() {
 }
 
 #[test]
-fn a_stream_goes_on_where_the_last_one_ended() {
+fn a_stream_resumes_where_the_last_one_ended() {
     let server = Server::start(&[]);
     for number in 1..=20 {
         probe(&server, number);
@@ -104,7 +104,7 @@ fn a_stream_goes_on_where_the_last_one_ended() {
 #[test]
 fn t55_a_slow_reader_gets_every_event_and_delays_no_other_reader() {
     let server = Server::start(&[]);
-    // It reads nothing, until everything has happened.
+    // It reads nothing until all events are written.
     let mut slow = Stream::open(server.ask("GET", "/api/v1/events?kind=store"));
     let mut quick = Stream::open(server.ask("GET", "/api/v1/events?kind=store"));
     for number in 0..400 {
@@ -116,8 +116,8 @@ fn t55_a_slow_reader_gets_every_event_and_delays_no_other_reader() {
     }
 }
 
-/// How much more memory the server may take for listeners that do not read, of events of 64 KB each. It has 64 MiB for what
-/// waits to be sent, and what it decodes meanwhile.
+/// Maximum additional memory of the server for listeners that do not read, with events of 64 KB. It buffers 64 MiB of
+/// unsent data, plus the events it is decoding.
 const MAX_STALLED_KIB: u64 = 100 * 1024;
 
 #[test]
@@ -131,7 +131,7 @@ fn listeners_that_do_not_read_cost_little_memory() {
     let peaks = [peak_with_stalled(&server, 200, &mut written), peak_with_stalled(&server, 200, &mut written)];
     let is_bounded = peaks.iter().all(|peak| *peak < idle + MAX_STALLED_KIB);
     assert!(is_bounded, "{idle} KiB before, {peaks:?} KiB at most: the second round has what the first one gave back");
-    // What was written before it started, a server has only in the store.
+    // Events from before its start are only in the store, not in the server's memory.
     server.restart();
     server.get("/api/v1/events?limit=1").json();
     let idle = resident_kib(&server.child);
@@ -139,7 +139,7 @@ fn listeners_that_do_not_read_cost_little_memory() {
     assert!(peak < idle + MAX_STALLED_KIB, "{idle} KiB before, {peak} KiB at most");
 }
 
-/// Lets some listeners read nothing beside one that reads, and returns the most memory that the server has had, in KiB.
+/// Connects listeners that read nothing and one that reads, and returns the server's peak memory in KiB.
 fn peak_with_stalled(server: &Server, count: usize, written: &mut u32) -> u64 {
     let listen = || Stream::open(server.ask("GET", "/api/v1/events/stream?since=0&kind=store.probed"));
     let mut reading = listen();
@@ -216,7 +216,7 @@ fn t11_a_stream_ends_when_its_token_expires_or_is_revoked() {
     old.end();
     for token in [&short, &revoked] {
         let token = token["token"].as_str().unwrap();
-        // Its tools are of no use any more either: each call shows the token.
+        // Its MCP tools are refused too: each call presents the token.
         let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
         let ask = server.ask("POST", "/mcp").by(token).with("Accept", "application/json, text/event-stream");
         assert_eq!(ask.json(&list).send().fails(401), "refused");

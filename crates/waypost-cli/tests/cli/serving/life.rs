@@ -1,4 +1,4 @@
-//! One life of a workflow, by commands on the file, by commands on a server, and by HTTP: it ends in equal states.
+//! The same workflow by commands on the file, by commands on a server, and over HTTP ends in the same state.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,7 +9,7 @@ use waypost_testkit::Sandbox;
 use super::{Server, numbered, plan, state};
 use crate::sandbox;
 
-/// What is done in a life, as commands, and how each ends.
+/// The steps of the workflow, as commands with their exit codes.
 const LIFE: &[(&[&str], i32)] = &[
     (&["workflow", "create", "release", "--plan", "plan.json", "--start"], 0),
     (&["workflow", "create", "release", "--plan", "plan.json"], 4),
@@ -50,7 +50,7 @@ const LIFE: &[(&[&str], i32)] = &[
     (&["task", "list", "--workflow", "none such"], 3),
 ];
 
-/// Lives it with commands, and returns what they said.
+/// Runs the steps as commands, and returns their output.
 fn live(sandbox: &Sandbox, repo: &Path, store: Option<&str>) -> Vec<String> {
     sandbox.write(repo.join("plan.json"), plan().to_string());
     let store: Option<OsString> = store.map(Into::into);
@@ -66,7 +66,7 @@ fn live(sandbox: &Sandbox, repo: &Path, store: Option<&str>) -> Vec<String> {
     said
 }
 
-/// What is said, without which store it is about.
+/// Output without the name of the store.
 fn comparable(sandbox: &Sandbox, said: &[String]) -> String {
     let lines = said.iter().flat_map(|text| text.lines());
     let lines = lines.map(|line| line.split(",\"store\":").next().unwrap());
@@ -75,7 +75,7 @@ fn comparable(sandbox: &Sandbox, said: &[String]) -> String {
 }
 
 #[test]
-fn c12_a_life_over_a_server_is_the_same_as_on_the_file() {
+fn c12_a_workflow_on_a_server_is_the_same_as_on_the_file() {
     let alone = sandbox();
     let repo = alone.git_repo("repo");
     let said = live(&alone, &repo, None);
@@ -90,7 +90,7 @@ fn c12_a_life_over_a_server_is_the_same_as_on_the_file() {
 }
 
 #[test]
-fn c12_a_life_over_http_ends_in_the_same_state() {
+fn c12_a_workflow_over_http_ends_in_the_same_state() {
     let alone = sandbox();
     let repo = alone.git_repo("repo");
     let _ = live(&alone, &repo, None);
@@ -139,7 +139,7 @@ fn records_name_the_worktree_that_a_request_came_from() {
 }
 
 #[test]
-fn a_worktree_cannot_pass_for_one_of_another_repository() {
+fn a_worktree_id_of_another_repository_is_refused() {
     let server = Server::start(&[]);
     let elsewhere = server.sandbox.git_repo("elsewhere");
     let store = [("WAYPOST_DB", std::ffi::OsStr::new(server.url()))];
@@ -159,7 +159,7 @@ fn a_worktree_cannot_pass_for_one_of_another_repository() {
 }
 
 #[test]
-fn the_same_key_gives_the_same_answer_also_from_another_process() {
+fn the_same_key_gives_the_same_answer_from_another_process() {
     let server = Server::start(&[]);
     let create = |name: &str, key: &str| {
         server.ask("POST", "/api/v1/workflows").with("Idempotency-Key", key).json(&json!({ "name": name })).send()
@@ -173,7 +173,7 @@ fn the_same_key_gives_the_same_answer_also_from_another_process() {
 }
 
 #[test]
-fn the_same_key_changes_issues_and_runs_jobs_once_also_after_a_restart() {
+fn the_same_key_changes_issues_and_runs_jobs_once_even_after_a_restart() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.write(repo.join("file"), "one\n");
@@ -189,7 +189,7 @@ fn the_same_key_changes_issues_and_runs_jobs_once_also_after_a_restart() {
     let (said, other) = (json!({ "text": "soon" }), json!({ "text": "late" }));
     let commented = ask(&server, &comment, "k2", &said).data();
     let job = ask(&server, "jobs", "k3", &command).data();
-    // Many at once that were asked for once.
+    // Concurrent requests with one key have one effect.
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| assert_eq!(ask(&server, "issues", "k4", &json!({ "title": "all" })).data()["title"], "all"));
@@ -214,7 +214,7 @@ fn the_same_key_changes_issues_and_runs_jobs_once_also_after_a_restart() {
 }
 
 #[test]
-fn commands_about_files_say_that_there_is_none() {
+fn commands_about_the_stores_file_are_refused_on_a_server() {
     let server = Server::start(&[]);
     for args in [&["db", "vacuum"] as &[_], &["db", "check"], &["db", "info"], &["db", "backup", "copy.db"]] {
         let run = server.remote(args).fails(7);
@@ -227,7 +227,7 @@ fn commands_about_files_say_that_there_is_none() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_unavailable_and_not_empty() {
+fn an_unreachable_server_is_an_error_and_not_an_empty_answer() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     for store in ["http://127.0.0.1:9", "unix:nothing.sock"] {

@@ -17,7 +17,7 @@ fn t32_g21_requests_that_are_too_large_or_too_deep_are_refused() {
     ask.path = "/api/v1/workflows".to_owned();
     let mut stream = ask.open();
     let mut answer = Vec::new();
-    // It is answered before everything was read, so the rest of what is sent may be refused.
+    // The server answers before it has read the whole body, so sending the rest may fail.
     let _ = stream.read_to_end(&mut answer);
     let said = String::from_utf8_lossy(&answer);
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 413"), "{said}");
@@ -28,7 +28,7 @@ fn t32_g21_requests_that_are_too_large_or_too_deep_are_refused() {
     let long = server.get(&format!("/api/v1/tasks?workflow={}", "x".repeat(100_000)));
     assert!([400, 404, 414, 431].contains(&long.status), "{}", long.status);
     let zipped = server.ask("POST", "/api/v1/workflows").with("Content-Encoding", "gzip").json(&json!({ "name": "w" }));
-    assert_eq!(zipped.send().status, 200, "nothing is unpacked here");
+    assert_eq!(zipped.send().status, 200, "Content-Encoding is ignored");
     assert_eq!(server.get("/healthz").status, 200);
 }
 
@@ -48,7 +48,7 @@ fn t32_silent_connections_do_not_block_other_clients() {
 }
 
 #[test]
-fn fault_54_a_client_that_goes_away_leaves_a_whole_write_or_none() {
+fn fault_54_a_client_that_disconnects_leaves_a_complete_write_or_none() {
     let server = Server::start(&[]);
     let body = json!({ "name": "w", "plan": { "tasks": [{ "name": "a" }, { "name": "b" }] } });
     let ask = server.ask("POST", "/api/v1/workflows").json(&body);
@@ -78,7 +78,7 @@ fn a_client_that_closes_its_sending_side_gets_its_whole_answer() {
     };
     let tcp = || Box::new(TcpStream::connect(server.host()).unwrap());
     let unix = || Box::new(UnixStream::connect(server.socket()).unwrap());
-    // Its answer takes a while, so the server has seen the end of what the client sends long before.
+    // The answer takes a while, so the server sees the closed sending side long before it answers.
     let ask = server.ask("GET", &format!("/api/v1/wait?since={}&ms=300", u32::MAX));
     assert_eq!(answer(tcp(), ask.head()).status, 200);
     assert_eq!(answer(tcp(), ask.head().replace("HTTP/1.1", "HTTP/1.0")).status, 200);
@@ -109,7 +109,7 @@ impl Duplex for UnixStream {
 }
 
 #[test]
-fn two_hundred_agents_over_http_leave_nothing_behind() {
+fn two_hundred_agents_over_http_leak_no_memory_or_connections() {
     let server = Server::start(&[]);
     let said = |stream: &mut BufReader<TcpStream>| {
         let mut length = 0;
@@ -155,19 +155,19 @@ fn two_hundred_agents_over_http_leave_nothing_behind() {
     // Memory that the allocator keeps for reuse levels off; a leak per client would not.
     assert!(
         sizes[7] < sizes[1] + 6 * 200 * MAX_LEAK_PER_CLIENT_KIB,
-        "the server grows with those who leave: {sizes:?} KiB"
+        "memory grows with each client that left: {sizes:?} KiB"
     );
 }
 
 impl Server {
-    /// Counts the connections that the server has.
+    /// Counts the server's connections.
     pub(super) fn connections(&self) -> usize {
         let port = format!(":{:04X}", self.host().rsplit_once(':').unwrap().1.parse::<u16>().unwrap());
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
         let is_open = |line: &str| {
             let mut fields = line.split_whitespace().skip(1);
             let (local, _, state) = (fields.next(), fields.next(), fields.next());
-            // Established, or closed by the other side alone.
+            // Established, or closed only by the other side.
             local.is_some_and(|local| local.ends_with(&port)) && matches!(state, Some("01" | "08"))
         };
         table.lines().filter(|line| is_open(line)).count()

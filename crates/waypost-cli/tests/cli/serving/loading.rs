@@ -24,7 +24,7 @@ fn acknowledged_writes_survive_a_killed_server() {
                     let name = format!("w-{client}-{number}");
                     let ask = server.ask("POST", "/api/v1/workflows").json(&json!({ "name": name }));
                     let ask = ask.with("Connection", "close");
-                    // The connection breaks when the server does.
+                    // The connection breaks when the server is killed.
                     let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                         let mut answer = Vec::new();
                         std::io::Read::read_to_end(&mut ask.open(), &mut answer).map(|_| answer)

@@ -31,7 +31,7 @@ pub(crate) struct Server {
     pub(crate) sandbox: Sandbox,
     pub(crate) repo: PathBuf,
     child: Child,
-    /// What it said when it began.
+    /// The line that it printed at its start.
     said: Value,
     pub(crate) token: String,
 }
@@ -48,7 +48,7 @@ impl Server {
         Server { sandbox, repo, child, said, token }
     }
 
-    /// Kills it, and starts another one in its place.
+    /// Kills the server and starts another one in its place.
     fn restart(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -98,7 +98,7 @@ impl Server {
         self.sandbox.way_with(&self.repo, &[("WAYPOST_DB", OsStr::new(self.url()))], args)
     }
 
-    /// Runs a command on the server, showing a token.
+    /// Runs a command on the server with a token.
     fn remote_as(&self, token: &str, args: &[&str]) -> Run {
         let variables = [("WAYPOST_DB", OsStr::new(self.url())), ("WAYPOST_TOKEN", OsStr::new(token))];
         self.sandbox.way_with(&self.repo, &variables, args)
@@ -137,7 +137,7 @@ impl Drop for Server {
     }
 }
 
-/// A request that is put together.
+/// A request under construction.
 pub(crate) struct Ask<'a> {
     server: &'a Server,
     method: String,
@@ -147,7 +147,7 @@ pub(crate) struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// Sets a header, in place of an earlier one; without any value it is not sent.
+    /// Sets a header, replacing an earlier one; with an empty value it is not sent.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         if !value.is_empty() {
@@ -190,7 +190,7 @@ impl Ask<'_> {
         let mut stream = TcpStream::connect(self.server.host()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream.write_all(self.head().as_bytes()).unwrap();
-        // A server that has seen enough may close before it has read everything.
+        // The server may close the connection before it has read everything.
         let _ = stream.write_all(self.body.as_deref().unwrap_or_default());
         stream
     }
@@ -241,17 +241,17 @@ impl Reply {
     }
 }
 
-/// How much of each client that left may be found in the memory of a server, in KiB. A session would be more.
+/// Maximum memory that a server keeps for each client that left, in KiB. A leaked session would take more.
 pub(crate) const MAX_LEAK_PER_CLIENT_KIB: u64 = 10;
 
-/// Returns how much memory a process has.
+/// Returns the resident memory of a process.
 pub(crate) fn resident_kib(process: &Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Returns the most memory that a process has had.
+/// Returns the peak memory of a process.
 fn peak_kib(process: &Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -266,7 +266,7 @@ fn plan() -> Value {
     ] })
 }
 
-/// Numbers ids as they appear, so that two lives can be compared.
+/// Replaces ids by numbers in order of appearance, so that two runs can be compared.
 fn numbered(text: &str) -> String {
     let mut seen: Vec<String> = Vec::new();
     let mut normal = String::new();
@@ -291,7 +291,7 @@ fn numbered(text: &str) -> String {
     normal + rest
 }
 
-/// Returns all that a store says of itself, comparable.
+/// Returns the whole content of a store in comparable form.
 fn state(sandbox: &Sandbox, repo: &Path) -> Vec<String> {
     let questions: &[&[&str]] = &[
         &["workflow", "list", "--all", "--json"],

@@ -84,14 +84,14 @@ fn a_store_that_is_moved_away_is_unavailable_until_it_is_back() {
 }
 
 #[test]
-fn a_store_that_is_replaced_is_used_at_once_and_the_old_file_is_not() {
+fn a_replaced_store_is_used_at_once_instead_of_the_old_file() {
     let server = Server::start(&[]);
     server.create("kept").data();
     let copy = server.sandbox.path("copy.db");
     let _ = server.way(&["db", "backup", copy.to_str().unwrap()]).ok();
     let mut stream = Stream::open(server.ask("GET", "/api/v1/events?kind=workflow&since=0"));
     let gone = server.create("gone").data();
-    // It has heard of something that will not be in the history any more.
+    // The stream has delivered an event that the replaced store does not contain.
     while stream.next().2["subject"] != gone["id"] {}
     server.move_store("", "away");
     fs::rename(&copy, server.private().join("state.db")).unwrap();
@@ -105,7 +105,7 @@ fn a_store_that_is_replaced_is_used_at_once_and_the_old_file_is_not() {
 }
 
 #[test]
-fn a_deleted_directory_is_not_made_again_and_its_tokens_are_not_called_wrong() {
+fn a_deleted_directory_is_not_created_again_and_its_tokens_are_not_reported_as_wrong() {
     let server = Server::start(&[]);
     let agent = server.token(&["--agent", "builder"]);
     server.create("one").data();
@@ -135,7 +135,7 @@ fn a_store_that_cannot_be_written_is_not_ready() {
     until("the server has noticed", || server.get("/readyz").status == 503);
     assert!(server.get("/readyz").body.contains("in time"));
     assert_eq!(server.get("/healthz").status, 200);
-    assert_eq!(server.served(), ["one"], "reading goes on");
+    assert_eq!(server.served(), ["one"], "reading still works");
     drop(gate);
     server.until_ready();
     server.create("two").data();

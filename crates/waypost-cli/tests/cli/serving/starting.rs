@@ -11,7 +11,7 @@ use super::Server;
 use crate::sandbox;
 
 #[test]
-fn t8_other_machines_are_served_only_if_that_was_said_twice() {
+fn t8_other_machines_are_served_only_if_confirmed_by_a_second_flag() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let run = sandbox.way(&repo, ["serve", "--port", "0", "--listen", "0.0.0.0"]).fails(7);
@@ -29,7 +29,7 @@ fn t8_other_machines_are_served_only_if_that_was_said_twice() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said() {
+fn a_port_in_use_is_reported() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -39,7 +39,7 @@ fn a_port_that_is_taken_is_said() {
 }
 
 #[test]
-fn t10_a_socket_is_never_made_over_something_else() {
+fn t10_a_socket_never_replaces_another_file() {
     let server = Server::start(&[]);
     let socket = server.socket();
     let run = server.sandbox.way(&server.repo, ["serve", "--port", "0"]).fails(4);
@@ -72,7 +72,7 @@ fn t10_a_socket_is_never_made_over_something_else() {
 }
 
 #[test]
-fn a_server_that_is_told_to_end_does_what_it_has_begun() {
+fn a_server_that_is_stopped_finishes_its_requests() {
     let mut server = Server::start(&[]);
     assert_eq!(server.get("/healthz").body, "ok\n");
     server.get("/api/v1/wait?since=0&ms=10000").data();
@@ -88,7 +88,7 @@ fn a_server_that_is_told_to_end_does_what_it_has_begun() {
     assert!(String::from_utf8_lossy(&waited).contains("\"last\""), "a waiting request is answered");
     let status = server.child.wait().unwrap();
     assert!(status.success(), "{status}");
-    assert!(!server.socket().exists(), "it takes its socket along");
+    assert!(!server.socket().exists(), "the server removes its socket");
     let log = server.log();
     assert!(log.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{log}");
     assert!(log.contains("\"drained\":true"), "{log}");
