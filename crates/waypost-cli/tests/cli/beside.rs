@@ -102,7 +102,7 @@ fn other_repositories_and_files_beside_the_workspace_keep_its_directory_even_wit
 }
 
 #[test]
-fn a_workspace_with_work_beside_it_is_neither_evicted_nor_given_back_to_the_pool() {
+fn a_workspace_with_work_beside_it_is_neither_evicted_nor_returned_to_the_pool() {
     let shop = Shop::new();
     let filled = format!("head -c 3000000 /dev/urandom > ignored; {ADD_WORKTREE}");
     let job = shop.job(&["--cleanup", "--config", "workspaces.pool=3"], &filled);

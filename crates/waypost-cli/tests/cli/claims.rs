@@ -140,7 +140,7 @@ fn end(child: Child) -> Run {
 }
 
 #[test]
-fn a_close_that_waits_for_the_ledger_sees_the_claim_that_was_written_meanwhile() {
+fn a_close_that_waits_for_the_ledger_sees_a_claim_written_in_the_meantime() {
     if strace().is_none() {
         return;
     }

@@ -56,7 +56,7 @@ impl Machine {
 }
 
 #[test]
-fn a_standby_that_lacks_acknowledged_writes_check_refused_until_it_is_accepted() {
+fn a_standby_that_lacks_acknowledged_writes_is_refused_until_it_is_accepted() {
     let (machine, primary) = (Machine::new(), Postgres::start(&["autovacuum = off"]));
     machine.plan(&primary);
     assert_eq!(machine.claim(&primary, "a", "one"), 1);
@@ -89,7 +89,7 @@ fn a_standby_that_lacks_acknowledged_writes_check_refused_until_it_is_accepted()
 }
 
 #[test]
-fn a_backup_restored_into_another_server_check_refused_until_it_is_accepted() {
+fn a_backup_restored_into_another_server_is_refused_until_it_is_accepted() {
     let (machine, first, second) = (Machine::new(), Postgres::start(&[]), Postgres::start(&[]));
     machine.plan(&first);
     first.copy_schema(SCHEMA, &second);

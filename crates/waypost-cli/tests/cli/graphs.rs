@@ -104,7 +104,7 @@ fn a_long_chain_of_parents_stops_no_command() {
 }
 
 #[test]
-fn a_tree_is_drawn_up_to_a_depth_and_says_what_is_missing() {
+fn a_tree_is_drawn_up_to_a_depth_and_reports_what_it_left_out() {
     const LONG: usize = 3_000;
     let chain = Pulled::new(LONG, |number| blocked_by(number, (number + 1 < LONG).then_some(number + 1)));
     for command in ["dep tree way-000000", "dep tree", "dep tree way-002999 --dependents"] {

@@ -27,7 +27,7 @@ fn commit(sandbox: &Sandbox, repo: &Path, message: &str) {
 }
 
 /// The history of an issue, as `subject: change; change`, newest first.
-fn told(sandbox: &Sandbox, repo: &Path, id: &str) -> Vec<String> {
+fn timeline(sandbox: &Sandbox, repo: &Path, id: &str) -> Vec<String> {
     let run = sandbox.way(repo, ["log", "--json", "--", id]).ok();
     let rows: Value = serde_json::from_str::<Value>(&run.stdout).unwrap()["data"].take();
     let text = sandbox.way(repo, ["log", "--", id]).stdout;
@@ -118,13 +118,13 @@ fn an_issue_whose_line_was_deleted_is_still_shown() {
     commit(&sandbox, &repo, "change");
     ledger(&sandbox, &repo, &[r#"{"id":"a-2","title":"Second"}"#]);
     assert_eq!(shown(&sandbox, &repo, "a-1"), "Last words", "its removal is not committed yet");
-    assert_eq!(told(&sandbox, &repo, "a-1")[0], "-: removed from the file");
+    assert_eq!(timeline(&sandbox, &repo, "a-1")[0], "-: removed from the file");
     commit(&sandbox, &repo, "prune");
     ledger(&sandbox, &repo, &[r#"{"id":"a-2","title":"Second, and on"}"#]);
     commit(&sandbox, &repo, "on");
     assert_eq!(shown(&sandbox, &repo, "a-1"), "Last words");
     assert_eq!(
-        told(&sandbox, &repo, "a-1"),
+        timeline(&sandbox, &repo, "a-1"),
         ["prune: removed from the file", "change: title: First → Last words", "both: added"]
     );
     let last = sandbox.git(&repo, ["rev-parse", "--short=12", "HEAD~2"]);
@@ -158,7 +158,7 @@ fn history_is_complete_across_merges_and_repeats_no_change() {
     let _ = sandbox.command("git", &repo).args(["merge", "-q", "side"]).output().unwrap();
     ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"New","status":"closed","notes":"n"}"#]);
     commit(&sandbox, &repo, "merge");
-    let mut steps = told(&sandbox, &repo, "a-1");
+    let mut steps = timeline(&sandbox, &repo, "a-1");
     assert_eq!(steps.remove(0), "merge: notes added");
     steps.sort();
     assert_eq!(steps, ["base: added", "main: title: Old → New", "side: status: open → closed"]);
@@ -171,7 +171,7 @@ fn history_is_complete_across_merges_and_repeats_no_change() {
     sandbox.git(&repo, ["checkout", "-q", "main"]);
     sandbox.git(&repo, ["merge", "-q", "-s", "ours", "-m", "ours", "other"]);
     assert_eq!(shown(&sandbox, &repo, "other-1"), "Dropped");
-    assert_eq!(told(&sandbox, &repo, "a-1").last().unwrap(), "base: added");
+    assert_eq!(timeline(&sandbox, &repo, "a-1").last().unwrap(), "base: added");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn an_id_is_never_an_option_nor_a_pattern() {
     commit(&sandbox, &repo, "none");
     for id in hostile {
         assert_eq!(shown(&sandbox, &repo, id), format!("T {id}"));
-        assert_eq!(told(&sandbox, &repo, id), ["none: removed from the file", "all: added"], "{id:?}");
+        assert_eq!(timeline(&sandbox, &repo, id), ["none: removed from the file", "all: added"], "{id:?}");
         let run = sandbox.way(&repo, ["show", "--", id]);
         assert!(!format!("{}{}", run.stdout, run.stderr).contains('\u{1b}'), "{run:?}");
     }
@@ -260,11 +260,11 @@ fn a_ledger_that_moved_keeps_its_history() {
     commit(&sandbox, &repo, "beads renamed it");
     sandbox.write(repo.join(".beads/issues.jsonl"), "{\"id\":\"a-1\",\"title\":\"Second\"}\n");
     commit(&sandbox, &repo, "beads changed it");
-    assert_eq!(told(&sandbox, &repo, "a-1"), ["beads changed it: title: First → Second", "beads: added"]);
+    assert_eq!(timeline(&sandbox, &repo, "a-1"), ["beads changed it: title: First → Second", "beads: added"]);
     sandbox.dir("repo/.waypost");
     sandbox.git(&repo, ["mv", ".beads/issues.jsonl", LEDGER]);
     assert_eq!(
-        told(&sandbox, &repo, "a-1")[0],
+        timeline(&sandbox, &repo, "a-1")[0],
         "beads changed it: title: First → Second",
         "a moved ledger is not a change"
     );
@@ -272,7 +272,7 @@ fn a_ledger_that_moved_keeps_its_history() {
     sandbox.dir("repo/.beads");
     sandbox.write(repo.join(".beads/issues.jsonl"), "{\"id\":\"a-1\",\"title\":\"Not ours\"}\n");
     commit(&sandbox, &repo, "another tool goes on");
-    assert_eq!(told(&sandbox, &repo, "a-1"), ["beads changed it: title: First → Second", "beads: added"]);
+    assert_eq!(timeline(&sandbox, &repo, "a-1"), ["beads changed it: title: First → Second", "beads: added"]);
     assert_eq!(shown(&sandbox, &repo, "a-2"), "Gone");
 }
 
@@ -282,7 +282,7 @@ fn before_the_first_commit_every_change_is_uncommitted() {
     let repo = sandbox.dir("repo");
     sandbox.git(&repo, ["init", "-q", "-b", "main"]);
     let id = sandbox.way(&repo, ["add", "New", "--json"]).data()["id"].as_str().unwrap().to_owned();
-    assert_eq!(told(&sandbox, &repo, &id), ["-: added"]);
+    assert_eq!(timeline(&sandbox, &repo, &id), ["-: added"]);
     let _ = sandbox.way(&repo, ["show", "none"]).fails(3);
 }
 
@@ -298,7 +298,7 @@ fn bare_and_shallow_repositories_show_the_history_they_have() {
     let bare = sandbox.path("bare.git");
     let _ = sandbox.way(&bare, ["log", "a-1"]).fails(2);
     sandbox.git(&bare, ["worktree", "add", "-q", "../tree", "main"]);
-    assert_eq!(told(&sandbox, &sandbox.path("tree"), "a-1").len(), 3);
+    assert_eq!(timeline(&sandbox, &sandbox.path("tree"), "a-1").len(), 3);
     sandbox.git(&repo, ["clone", "-q", "--depth", "2", &format!("file://{}", repo.display()), "../shallow"]);
     let run: Run = sandbox.way(&sandbox.path("shallow"), ["log", "a-1", "--json"]).ok();
     let answer: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -317,8 +317,8 @@ fn the_ledger_of_each_worktree_has_the_history_of_its_own_branch() {
     ledger(&sandbox, &tree, &[r#"{"id":"a-1","title":"Two"}"#]);
     commit(&sandbox, &tree, "topic");
     let _ = sandbox.way(&repo, ["config", "set", "ledger.home", "branch"]).ok();
-    assert_eq!(told(&sandbox, &tree, "a-1"), ["topic: title: One → Two", "base: added"]);
-    assert_eq!(told(&sandbox, &repo, "a-1"), ["base: added"]);
+    assert_eq!(timeline(&sandbox, &tree, "a-1"), ["topic: title: One → Two", "base: added"]);
+    assert_eq!(timeline(&sandbox, &repo, "a-1"), ["base: added"]);
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn settings_of_a_repository_change_no_history_and_run_no_program() {
         assert!(canary.exists(), "{args:?} runs nothing: {output:?}");
         std::fs::remove_file(&canary).unwrap();
     }
-    assert_eq!(told(&sandbox, &repo, "a-1"), ["Two: title: One → Two", "One: added"]);
+    assert_eq!(timeline(&sandbox, &repo, "a-1"), ["Two: title: One → Two", "One: added"]);
     assert!(!canary.exists());
 }
 
@@ -423,26 +423,26 @@ fn jj_shows_the_history_of_an_issue_colocated_with_git_and_alone() {
     for (name, colocated) in [("shared", true), ("alone", false)] {
         let Some(repo) = sandbox.jj_repo(name, colocated) else { return };
         ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"One"}"#]);
-        assert_eq!(told(&sandbox, &repo, "a-1"), ["-: added"], "{name}");
+        assert_eq!(timeline(&sandbox, &repo, "a-1"), ["-: added"], "{name}");
         sandbox.jj(&repo, ["commit", "-m", "first"]);
         ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"Two"}"#]);
         sandbox.jj(&repo, ["commit", "-m", "second"]);
         ledger(&sandbox, &repo, &[r#"{"id":"a-2","title":"Other"}"#]);
         sandbox.jj(&repo, ["commit", "-m", "third"]);
         assert_eq!(
-            told(&sandbox, &repo, "a-1"),
+            timeline(&sandbox, &repo, "a-1"),
             ["third: removed from the file", "second: title: One → Two", "first: added"],
             "{name}"
         );
         ledger(&sandbox, &repo, &[r#"{"id":"a-2","title":"Changed"}"#]);
-        assert_eq!(told(&sandbox, &repo, "a-2"), ["-: title: Other → Changed", "third: added"], "{name}");
+        assert_eq!(timeline(&sandbox, &repo, "a-2"), ["-: title: Other → Changed", "third: added"], "{name}");
         sandbox.jj(&repo, ["workspace", "add", &format!("../{name}-space")]);
         let space = sandbox.path(format!("{name}-space"));
         assert_eq!(shown(&sandbox, &space, "a-1"), "Two", "{name}");
         let operations = || sandbox.jj(&repo, ["operation", "log", "--ignore-working-copy", "--no-graph", "-T", "id"]);
         let before = operations();
         ledger(&sandbox, &repo, &[r#"{"id":"a-2","title":"Changed again"}"#]);
-        assert_eq!(told(&sandbox, &repo, "a-2").len(), 2);
+        assert_eq!(timeline(&sandbox, &repo, "a-2").len(), 2);
         assert_eq!(operations(), before, "reading writes nothing");
     }
 }
@@ -460,7 +460,7 @@ fn jj_shows_history_when_the_worktree_has_two_parents() {
     sandbox.jj(&repo, ["new", "base", "-m", "right"]);
     sandbox.write(repo.join("file"), "x");
     sandbox.jj(&repo, ["new", "left", "@"]);
-    assert_eq!(told(&sandbox, &repo, "a-1"), ["left: title: One → Two", "base: added"]);
+    assert_eq!(timeline(&sandbox, &repo, "a-1"), ["left: title: One → Two", "base: added"]);
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn mercurial_shows_the_history_of_an_issue() {
     let blank = sandbox.dir("blank");
     sandbox.hg(&blank, ["init"]);
     ledger(&sandbox, &blank, &[r#"{"id":"a-1"}"#]);
-    assert_eq!(told(&sandbox, &blank, "a-1"), ["-: added"]);
+    assert_eq!(timeline(&sandbox, &blank, "a-1"), ["-: added"]);
     ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"One"}"#]);
     commit("first");
     sandbox.write(repo.join("file"), "another file\n");
@@ -489,9 +489,12 @@ fn mercurial_shows_the_history_of_an_issue() {
     sandbox.hg(&repo, ["remove", LEDGER]);
     commit("no ledger at all");
     let steps = ["third: removed from the file", "second: title: One → Two", "first: added"];
-    assert_eq!(told(&sandbox, &repo, "a-1"), steps);
+    assert_eq!(timeline(&sandbox, &repo, "a-1"), steps);
     ledger(&sandbox, &repo, &[r#"{"id":"a-2","title":"Again"}"#]);
-    assert_eq!(told(&sandbox, &repo, "a-2"), ["-: added", "no ledger at all: removed from the file", "third: added"]);
+    assert_eq!(
+        timeline(&sandbox, &repo, "a-2"),
+        ["-: added", "no ledger at all: removed from the file", "third: added"]
+    );
     assert_eq!(shown(&sandbox, &repo, "a-1"), "Two");
     assert_eq!(shown(&sandbox, &repo, "--config=x"), "Odd");
     assert_eq!(shown(&sandbox, &repo, "side-1"), "Side");
@@ -508,7 +511,7 @@ fn mercurial_shows_the_history_of_an_issue() {
         assert!(canary.exists(), "hg {command} runs nothing");
         std::fs::remove_file(&canary).unwrap();
     }
-    assert_eq!(told(&sandbox, &repo, "a-1"), steps);
+    assert_eq!(timeline(&sandbox, &repo, "a-1"), steps);
     assert!(!canary.exists());
 }
 

@@ -89,7 +89,7 @@ fn lists_are_filtered_sorted_and_limited() {
     "#]]
     .assert_eq(&sandbox.way(&repo, ["list", "--columns", "id,labels,due,title", "--limit", "2"]).whole());
     let run = sandbox.way(&repo, ["list", "--limit", "2", "--json"]).ok();
-    assert!(run.stdout.contains("there are more than 2"), "programs are told too: {}", run.stdout);
+    assert!(run.stdout.contains("there are more than 2"), "JSON output reports it too: {}", run.stdout);
 }
 
 #[test]

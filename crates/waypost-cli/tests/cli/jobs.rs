@@ -63,11 +63,11 @@ impl Shop {
         command.args(["job", "start", "--json"]).args(flags).args(["--", "sh", "-c", script]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let pid = Pid::from_child(&child);
-        let (tell, told) = mpsc::channel();
-        std::thread::spawn(move || tell.send(child.wait_with_output()));
-        let output = told.recv_timeout(JOB_TIMEOUT).unwrap_or_else(|_| {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || sender.send(child.wait_with_output()));
+        let output = receiver.recv_timeout(JOB_TIMEOUT).unwrap_or_else(|_| {
             kill_process(pid, interruption()).unwrap();
-            let said = told.recv_timeout(Duration::from_secs(10)).map(|output| Run::of(&output.unwrap()).whole());
+            let said = receiver.recv_timeout(Duration::from_secs(10)).map(|output| Run::of(&output.unwrap()).whole());
             panic!("nothing ended the job in {JOB_TIMEOUT:?}: {flags:?} {script}\n{}", said.unwrap_or_default());
         });
         let run = Run::of(&output.unwrap());
@@ -537,13 +537,13 @@ fn p2_twenty_jobs_at_once_all_succeed_while_the_checkout_is_worked_in() {
 fn p26_after_a_kill_at_any_moment_every_workspace_is_listed_and_a_retry_works() {
     let shop = Shop::new();
     let _ = shop.way(["job", "start", "--", "true"]).ok();
-    let mut dice = 7_u64;
+    let mut random = 7_u64;
     for round in 0..15 {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut command = shop.command();
         command.args(["job", "start", "--detach", "--", "sh", "-c", "echo work > new; sleep 600"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let end = Instant::now() + Duration::from_micros(dice >> 33 & 0x3_ffff);
+        let end = Instant::now() + Duration::from_micros(random >> 33 & 0x3_ffff);
         while Instant::now() < end {
             std::thread::yield_now();
         }

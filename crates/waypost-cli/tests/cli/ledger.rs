@@ -253,8 +253,8 @@ fn of_a_hundred_and_fifty_claims_of_one_issue_one_wins() {
         vec!["claim".into(), id.clone(), "--actor".into(), format!("agent {number}")]
     });
     let won = outputs.iter().filter(|output| output.status.success()).count();
-    let told = outputs.iter().filter(|output| output.status.code() == Some(4)).count();
-    assert_eq!((won, told), (1, 149));
+    let refused = outputs.iter().filter(|output| output.status.code() == Some(4)).count();
+    assert_eq!((won, refused), (1, 149));
 }
 
 #[test]

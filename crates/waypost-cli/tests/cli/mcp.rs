@@ -116,7 +116,7 @@ impl Client {
     }
 }
 
-/// A team with an issue, a workflow in which the first task stands for it, and an agent bob.
+/// A team with an issue, a workflow whose first task is for it, and an agent bob.
 fn team() -> Team {
     let team = Team::new();
     let issue = team.data("add 'The first thing'")["id"].as_str().unwrap().to_owned();

@@ -115,7 +115,7 @@ fn answers_make_a_conversation() {
     assert_eq!(answer["subject"], "How far?");
     assert_eq!(inbox(&sandbox, &repo, "lead")[0]["body"], "Half");
     let thread = sandbox.way(&repo, ["--agent", "lead", "msg", "thread", &question, "--json"]).data();
-    let bodies: Vec<_> = thread.as_array().unwrap().iter().map(|letter| letter["body"].as_str().unwrap()).collect();
+    let bodies: Vec<_> = thread.as_array().unwrap().iter().map(|message| message["body"].as_str().unwrap()).collect();
     assert_eq!(bodies, ["How far?", "Half"]);
 }
 
@@ -174,9 +174,9 @@ fn twenty_senders_lose_nothing_and_each_keeps_its_order() {
         }
     }
     let mut by_sender: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for letter in inbox(&sandbox, &repo, "builder") {
-        let word = |key: &str| letter[key].as_str().unwrap().to_owned();
-        by_sender.entry(word("from")).or_default().push(word("body"));
+    for message in inbox(&sandbox, &repo, "builder") {
+        let field = |key: &str| message[key].as_str().unwrap().to_owned();
+        by_sender.entry(field("from")).or_default().push(field("body"));
     }
     assert_eq!(by_sender.len(), 20);
     for (sender, bodies) in by_sender {

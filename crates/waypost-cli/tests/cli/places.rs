@@ -59,7 +59,7 @@ fn a3_two_repositories_share_nothing() {
 }
 
 #[test]
-fn a13_global_and_db_say_what_they_chose_and_exclude_each_other() {
+fn a13_global_and_db_report_their_store_and_exclude_each_other() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let global = sandbox.way(&repo, ["where", "--json", "--global"]).data();

@@ -89,7 +89,7 @@ fn an_issue_written_between_gits_check_and_its_write_is_kept() {
     let adding = Stopped::before_exchange(&sandbox, &repo, &[]);
     let git = start_git(&sandbox, &repo, &["checkout", "other"]);
     until("git writes the tree", || started.exists());
-    let added = adding.go_on().data();
+    let added = adding.finish().data();
     let git = Run::of(&git.wait_with_output().unwrap());
     assert_eq!(git.code, 0, "{git:?}");
     assert!(has(&repo, added["id"].as_str().unwrap()), "acknowledged and gone");
@@ -200,7 +200,7 @@ impl Stopped {
         kill_process(self.pid, Signal::CONT).unwrap();
     }
 
-    fn go_on(self) -> Run {
+    fn finish(self) -> Run {
         self.wake();
         Run::of(&self.child.wait_with_output().unwrap())
     }
@@ -234,7 +234,7 @@ fn a_version_displaced_by_a_killed_writer_is_found_by_doctor_and_by_the_next_com
         let repo = repository(&sandbox, "repo");
         let writer = Stopped::before_exchange(&sandbox, &repo, &["signal=SIGKILL:when=2"]);
         replace_with(&sandbox, &repo, "r-theirs");
-        let _ = writer.go_on();
+        let _ = writer.finish();
         assert!(!has(&repo, "r-theirs"), "the writer was killed too late");
         assert_eq!(warnings(&sandbox, &repo), 1);
         let mut args: Vec<&str> = next.split(' ').collect();
@@ -254,7 +254,7 @@ fn a_version_that_cannot_be_restored_is_kept_until_it_can() {
     let repo = repository(&sandbox, "repo");
     let writer = Stopped::before_exchange(&sandbox, &repo, &["error=EIO:when=2"]);
     replace_with(&sandbox, &repo, "r-theirs");
-    let run = writer.go_on().fails(8);
+    let run = writer.finish().fails(8);
     assert!(run.stderr.contains("another program's version"), "{run:?}");
     assert_eq!(warnings(&sandbox, &repo), 1);
     let id = add(&sandbox, &repo, &["next"]);
@@ -275,7 +275,7 @@ fn a_version_that_appears_between_two_exchanges_is_merged() {
     until("the names are exchanged", || !has(&repo, "r-theirs"));
     writer.until_stopped();
     replace_with(&sandbox, &repo, "r-others");
-    let added = writer.go_on().data();
+    let added = writer.finish().data();
     let id = add(&sandbox, &repo, &["next"]);
     for id in ["r-theirs", "r-others", &id, added["id"].as_str().unwrap()] {
         assert!(has(&repo, id), "{id} is gone");

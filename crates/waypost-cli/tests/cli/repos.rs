@@ -338,7 +338,7 @@ fn proposing_withdrawing_and_moving_may_be_killed_at_any_moment() {
 }
 
 #[test]
-fn b9_maintainers_accept_and_reject_what_is_proposed() {
+fn b9_maintainers_accept_and_reject_proposals() {
     let sandbox = sandbox();
     let repo = with_issue(&sandbox, "repo", r#"{"id":"a-1","title":"One","visibility":"proposed"}"#);
     sandbox.write(repo.join(LEDGER), "{\"id\":\"a-1\",\"title\":\"One\",\"visibility\":\"proposed\"}\n{\"id\":\"a-2\",\"title\":\"Two\",\"visibility\":\"proposed\"}\n{\"id\":\"a-3\",\"title\":\"Three\"}\n");

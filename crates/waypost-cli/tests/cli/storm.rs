@@ -53,17 +53,17 @@ impl Storm {
     }
 
     /// Runs a command that may be suspended or killed. None if it was killed.
-    fn way_or_kill(&self, args: &[&str], dice: &mut Dice, is_spared: bool) -> Option<Run> {
+    fn way_or_kill(&self, args: &[&str], random: &mut Dice, is_spared: bool) -> Option<Run> {
         let mut command = self.sandbox.way_command(&self.repo);
         command.args(args).env_remove("WAYPOST_TEST_CLOCK").stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(store) = &self.store {
             command.env("WAYPOST_DB", store);
         }
         let mut child = command.spawn().unwrap();
-        let fate = dice.below(100);
-        if !is_spared && fate < self.killed + self.stopped {
-            pass(Duration::from_millis(dice.below(120)));
-            if fate < self.killed {
+        let drawn = random.below(100);
+        if !is_spared && drawn < self.killed + self.stopped {
+            pass(Duration::from_millis(random.below(120)));
+            if drawn < self.killed {
                 child.kill().unwrap();
             } else {
                 // The child is not reaped yet, so its pid cannot belong to another process.
@@ -91,12 +91,12 @@ impl Storm {
     }
 
     /// Claims, checkpoints and finishes tasks until the workflow is completed.
-    fn work(&self, agent: &str, luck: u64) -> Seen {
+    fn work(&self, agent: &str, seed: u64) -> Seen {
         let mut seen = Seen::default();
-        let mut dice = Dice(luck);
+        let mut random = Dice(seed);
         let mut ask = |args: &[&str], allowed: &[i32]| -> Option<Option<Value>> {
             let start = Instant::now();
-            let Some(run) = self.way_or_kill(args, &mut dice, false) else {
+            let Some(run) = self.way_or_kill(args, &mut random, false) else {
                 seen.killed += 1;
                 return None;
             };
@@ -131,7 +131,7 @@ impl Storm {
                 Some(Some(claimed)) => claimed,
                 Some(None) => {
                     // Nothing to claim: the workflow is completed, or others hold the rest. A few workers check for all.
-                    let shown = (luck < 3).then(|| ask(&["workflow", "show", "storm", "--json"], &[])).flatten();
+                    let shown = (seed < 3).then(|| ask(&["workflow", "show", "storm", "--json"], &[])).flatten();
                     if let Some(Some(shown)) = shown
                         && shown["status"] == "completed"
                     {
@@ -241,8 +241,8 @@ fn wide(tasks: usize) -> Graph {
 /// A deep graph: every third task waits for the one three before it, so that there are as many levels, and each task
 /// for up to three others before it.
 fn deep(tasks: usize) -> Graph {
-    let mut dice = Dice(1);
-    let mut draw = |limit: usize| usize::try_from(dice.below(limit as u64)).unwrap();
+    let mut random = Dice(1);
+    let mut draw = |limit: usize| usize::try_from(random.below(limit as u64)).unwrap();
     let mut graph = Graph::new();
     for number in 0..tasks {
         let mut needs = BTreeSet::new();

@@ -407,9 +407,9 @@ fn a_kill_while_making_saving_warming_or_removing_leaves_every_workspace_listed_
     let id = kept["id"].as_str().unwrap();
     let before = tree(&shop, path(&kept["workspace_dir"]));
     let _ = shop.way(["ws", "warm", "1"]).ok();
-    let mut dice = 11_u64;
+    let mut random = 11_u64;
     for round in 0..24 {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let spare = shop.way(["ws", "new", "--json"]).data();
         let args: &[&str] = match round % 5 {
             0 => &["ws", "new"],
@@ -419,7 +419,7 @@ fn a_kill_while_making_saving_warming_or_removing_leaves_every_workspace_listed_
             _ => &["ws", "gc", "--older-than", "0s"],
         };
         let mut child = shop.command().args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let end = Instant::now() + Duration::from_micros(dice >> 33 & 0x1_ffff);
+        let end = Instant::now() + Duration::from_micros(random >> 33 & 0x1_ffff);
         while Instant::now() < end {
             std::thread::yield_now();
         }

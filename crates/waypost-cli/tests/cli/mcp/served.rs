@@ -61,7 +61,7 @@ fn c12_a_session_with_a_store_behind_a_server_ends_in_the_same_state() {
 }
 
 #[test]
-fn an_agent_on_another_machine_works_with_a_token_of_its_own() {
+fn an_agent_on_another_machine_works_with_its_own_token() {
     let team = team();
     let (served, said) = Served::start(&team);
     let token = team.data("token create --agent ann")["token"].as_str().unwrap().to_owned();

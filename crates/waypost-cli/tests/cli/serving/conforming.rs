@@ -40,7 +40,7 @@ const EXCLUDED: &[(&str, &str)] = &[
     ("resources-unsubscribe", "no subscriptions: events say what changes"),
     ("sep-2640-skills-", "there are no skills"),
     ("server-session-lifecycle", "there are no sessions"),
-    ("server-sse-", "every request is answered by itself, and there is no stream that goes on"),
+    ("server-sse-", "every request gets its own answer, and there is no lasting stream"),
     ("tasks-", "a tool answers when it is done, and never later"),
     ("tools-call-", "it calls tools of the suite's own server"),
 ];

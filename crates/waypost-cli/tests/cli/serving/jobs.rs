@@ -45,7 +45,7 @@ impl Server {
 }
 
 #[test]
-fn p34_p1_p3_p5_jobs_of_the_server_work_in_trees_of_their_own_and_survive_its_restart() {
+fn p34_p1_p3_p5_jobs_of_the_server_work_in_their_own_trees_and_survive_its_restart() {
     let mut server = Server::with_commit();
     let script = |word: &str| json!({ "command": ["sh", "-c", format!("pwd; echo {word} >> file; sleep 0.2")], "type": "builder" });
     let (one, other) = (server.run(&script("first")), server.run(&script("second")));
@@ -116,7 +116,7 @@ fn t13_the_token_of_a_job_is_valid_for_that_job_while_it_runs() {
     let file = server.sandbox.path("token");
     let script = format!("echo $WAYPOST_TOKEN > {0}.new; mv {0}.new {0}; exec sleep 600", file.display());
     let job = server.run(&json!({ "command": ["sh", "-c", script] }));
-    until("it told its token", || file.exists());
+    until("the job wrote its token", || file.exists());
     let token = fs::read_to_string(&file).unwrap().trim().to_owned();
     let id = job["id"].as_str().unwrap();
     let ask = |path: &str, body: &Value| {

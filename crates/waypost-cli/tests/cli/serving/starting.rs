@@ -82,8 +82,8 @@ fn a_server_that_is_stopped_finishes_its_requests() {
     let mut waiting = waiting.open();
     server.post("/api/v1/workflows", &json!({ "name": "w" })).data();
     server.signal(Signal::TERM);
-    let (mut told, mut waited) = (Vec::new(), Vec::new());
-    stream.read_to_end(&mut told).unwrap();
+    let (mut streamed, mut waited) = (Vec::new(), Vec::new());
+    stream.read_to_end(&mut streamed).unwrap();
     waiting.read_to_end(&mut waited).unwrap();
     assert!(String::from_utf8_lossy(&waited).contains("\"last\""), "a waiting request is answered");
     let status = server.child.wait().unwrap();

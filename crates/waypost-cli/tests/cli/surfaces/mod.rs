@@ -351,7 +351,7 @@ fn run_story(story: &[Case], is_shared: bool, differences: &mut Differences, ask
         let by_tool =
             case.mcp.as_ref().map(|(tool, arguments)| over_mcp(&mut writer, &stages[1], case, tool, arguments));
         if by_tool.is_none() {
-            // The story goes on in its store, too.
+            // The story continues in this store, too.
             over_cli(sandboxes[1], &stages[1], case);
         }
         if let Some(then) = case.then {
@@ -389,7 +389,7 @@ fn check_that_all_were_asked(routes: &Routes, asked: &Asked) {
             match (is_absent, asked.iter().any(|asked| *asked == (operation.as_str(), surface))) {
                 (false, false) => wrong.push(format!("{operation} has no case over {surface:?}, and no row in ABSENT")),
                 (true, true) => {
-                    wrong.push(format!("{operation} is there over {surface:?}: take the row out of ABSENT"));
+                    wrong.push(format!("{operation} exists over {surface:?}: remove the row from ABSENT"));
                 }
                 _ => {}
             }
@@ -403,7 +403,7 @@ fn check_that_all_were_asked(routes: &Routes, asked: &Asked) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Returns whether a row is about this JSON pointer. `/data/**` is about everything below `/data`, where another shape is used.
+/// Returns whether a row covers this JSON pointer. `/data/**` covers everything below `/data`, where the shape differs.
 fn is_below(pointer: &str, row: &str) -> bool {
     match row.strip_suffix("**") {
         Some(above) => pointer.starts_with(above),

@@ -28,7 +28,7 @@ fn make_dirty(sandbox: &Sandbox, repo: &Path) {
 }
 
 /// The user's state that sync must not touch.
-fn possessions(sandbox: &Sandbox, repo: &Path) -> String {
+fn user_state(sandbox: &Sandbox, repo: &Path) -> String {
     let mut all = String::new();
     for args in [
         &["status", "--porcelain=v2", "--untracked-files=all"][..],
@@ -71,7 +71,7 @@ fn b19_git_clones_converge_and_the_users_other_work_is_unchanged() {
     for repo in [one, two] {
         make_dirty(&sandbox, repo);
     }
-    converge(&sandbox, &repos, possessions);
+    converge(&sandbox, &repos, user_state);
     for repo in [one, two] {
         check_ledger_is_clean(&sandbox, repo);
         assert_eq!(sync(&sandbox, repo)["upstream"], "origin/main");
@@ -120,9 +120,9 @@ fn a_branch_that_is_behind_gets_the_ledger_and_no_other_file() {
     sandbox.git(two, ["push", "-q"]);
     make_dirty(&sandbox, one);
     add(&sandbox, one, "From one");
-    let before = possessions(&sandbox, one);
+    let before = user_state(&sandbox, one);
     sync(&sandbox, one);
-    assert_eq!(possessions(&sandbox, one), before);
+    assert_eq!(user_state(&sandbox, one), before);
     check_ledger_is_clean(&sandbox, one);
     sync(&sandbox, two);
     assert_eq!(ledger(one), ledger(two));
@@ -346,7 +346,7 @@ fn a_remote_that_cannot_be_reached_changes_nothing() {
     let sandbox = sandbox();
     let one = clones(&sandbox, &["one"]).remove(0);
     add(&sandbox, &one, "Something");
-    let before = (possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"]));
+    let before = (user_state(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"]));
     for url in
         ["/nowhere/at/all", "ssh://localhost:1/x", "https://localhost:1/x", "git://localhost:1/x", "-x", "ext::false"]
     {
@@ -354,7 +354,7 @@ fn a_remote_that_cannot_be_reached_changes_nothing() {
         let run = sandbox.way(&one, ["sync"]).fails(8);
         assert!(run.stderr.contains("cannot fetch origin/main"), "{}", run.stderr);
         sandbox.git(&one, ["config", "remote.origin.url", text(&sandbox.path("remote.git"))]);
-        assert_eq!((possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"])), before, "{url}");
+        assert_eq!((user_state(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"])), before, "{url}");
     }
 }
 
@@ -373,7 +373,7 @@ fn a_remote_that_never_answers_times_out() {
     // The connection is accepted, and never read from.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap();
-    let before = (possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"]));
+    let before = (user_state(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"]));
     for scheme in ["git", "http"] {
         let url = format!("{scheme}://{silent}/x");
         sandbox.git(&one, ["config", "remote.origin.url", &url]);
@@ -381,7 +381,7 @@ fn a_remote_that_never_answers_times_out() {
         assert!(run.stderr.contains("cannot fetch origin/main: git fetch took longer than 1s"), "{}", run.stderr);
         assert!(run.stderr.contains("nothing was changed") && run.stderr.contains("sync.timeout"), "{}", run.stderr);
         sandbox.git(&one, ["config", "remote.origin.url", text(&sandbox.path("remote.git"))]);
-        assert_eq!((possessions(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"])), before, "{url}");
+        assert_eq!((user_state(&sandbox, &one), ledger(&one), sandbox.git(&one, ["show-ref"])), before, "{url}");
         let deadline = Instant::now() + Duration::from_secs(10);
         while is_running(&url) {
             assert!(Instant::now() < deadline, "a process for {url} is still running");
@@ -473,7 +473,7 @@ fn clones_that_change_and_sync_and_die_at_random_become_equal() {
         make_dirty(&sandbox, &repos[1]);
         make_dirty(&sandbox, &repos[2]);
         sandbox.git(&repos[2], ["commit", "-q", "-m", "mine"]);
-        live(&sandbox, &repos, seed, (20, 150), possessions);
+        live(&sandbox, &repos, seed, (20, 150), user_state);
         for repo in &repos {
             check_ledger_is_clean(&sandbox, repo);
             sandbox.git(repo, ["fsck", "--strict", "--no-dangling"]);
@@ -537,14 +537,14 @@ fn a_sync_killed_before_any_of_its_commands_is_repaired_by_the_next() {
         if has_commit {
             sandbox.git(&repo, ["commit", "-q", "-m", "mine"]);
         }
-        let before = possessions(&sandbox, &repo);
+        let before = user_state(&sandbox, &repo);
         let mut last = Vec::new();
         // The first commands only read.
         for number in (9..).step_by(3) {
             let _ = sandbox.way(&repo, ["add", &format!("Number {number}")]).ok();
             sandbox.write("bin/left", number.to_string());
             let run = sandbox.way_with(&repo, &[("PATH", path.as_ref())], ["sync"]);
-            assert_eq!(possessions(&sandbox, &repo), before, "{shape}, killed before command {number}");
+            assert_eq!(user_state(&sandbox, &repo), before, "{shape}, killed before command {number}");
             if run.code == 0 {
                 assert!(number > 20, "it was never killed");
                 break;
@@ -552,7 +552,7 @@ fn a_sync_killed_before_any_of_its_commands_is_repaired_by_the_next() {
             let _ = sandbox.way(&repo, ["add", &format!("After {number}")]).ok();
             sync(&sandbox, &repo);
             check_ledger_is_clean(&sandbox, &repo);
-            assert_eq!(possessions(&sandbox, &repo), before, "{shape}, after being killed before command {number}");
+            assert_eq!(user_state(&sandbox, &repo), before, "{shape}, after being killed before command {number}");
             last.push(number);
         }
         sync(&sandbox, one);

@@ -32,7 +32,7 @@ fn make_dirty_in_hg(sandbox: &Sandbox, repo: &Path) {
     sandbox.hg(repo, ["bookmark", "--inactive", "here"]);
 }
 
-fn possessions_in_hg(sandbox: &Sandbox, repo: &Path) -> String {
+fn user_state_in_hg(sandbox: &Sandbox, repo: &Path) -> String {
     let mut all = String::new();
     let others = ["--exclude", LEDGER];
     for args in [["status", "--all"], ["diff", "--nodates"]] {
@@ -67,7 +67,7 @@ fn b19_mercurial_clones_converge_and_the_users_other_work_is_unchanged() {
     let run = sandbox.way(&repos[0], ["sync", "--dry-run"]).ok();
     assert!(run.stdout.contains(" commit ") && run.stdout.contains(" push "), "{}", run.stdout);
     assert_eq!(sandbox.hg(&repos[0], ["log", "--template", "x"]), "xx");
-    converge(&sandbox, &repos, possessions_in_hg);
+    converge(&sandbox, &repos, user_state_in_hg);
     assert_eq!(pushed_files(&sandbox), [LEDGER, "file", "other"]);
 }
 
@@ -81,13 +81,13 @@ fn mercurial_clones_with_diverging_commits_are_merged() {
         let run = sandbox.way(repo, ["sync", "--no-push"]);
         assert!(run.code == 0 && run.stderr.contains("nothing was pushed"), "{run:?}");
     }
-    let before: Vec<String> = repos.iter().map(|repo| possessions_in_hg(&sandbox, repo)).collect();
+    let before: Vec<String> = repos.iter().map(|repo| user_state_in_hg(&sandbox, repo)).collect();
     for repo in [&repos[0], &repos[1], &repos[0]] {
         sync(&sandbox, repo);
     }
     assert_eq!(ledger(&repos[0]), ledger(&repos[1]));
     assert_eq!(ledger(&repos[0]).lines().count(), 2);
-    let after: Vec<String> = repos.iter().map(|repo| possessions_in_hg(&sandbox, repo)).collect();
+    let after: Vec<String> = repos.iter().map(|repo| user_state_in_hg(&sandbox, repo)).collect();
     assert_eq!(after, before);
     assert_eq!(sandbox.hg(&sandbox.path("remote"), ["heads", "--template", "x"]), "x");
     assert_eq!(pushed_files(&sandbox), [LEDGER, "file", "other"]);
@@ -124,10 +124,10 @@ fn a_sync_is_refused_if_mercurial_would_push_or_update_more_than_the_ledger() {
     check(two, "is not reached by");
     for url in ["/nowhere", "ssh://localhost:1/x", "-x"] {
         sandbox.write(two.join(".hg/hgrc"), format!("[paths]\ndefault = {url}\n"));
-        let before = (sandbox.hg(two, ["log"]), ledger(two), possessions_in_hg(&sandbox, two));
+        let before = (sandbox.hg(two, ["log"]), ledger(two), user_state_in_hg(&sandbox, two));
         let run = sandbox.way(two, ["sync"]).fails(8);
         assert!(run.stderr.contains("cannot pull"), "{}", run.stderr);
-        assert_eq!((sandbox.hg(two, ["log"]), ledger(two), possessions_in_hg(&sandbox, two)), before);
+        assert_eq!((sandbox.hg(two, ["log"]), ledger(two), user_state_in_hg(&sandbox, two)), before);
     }
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let path = format!("[paths]\ndefault = http://{}/x\n", silent.local_addr().unwrap());
@@ -192,6 +192,6 @@ fn mercurial_clones_that_change_and_sync_and_die_at_random_become_equal() {
     let sandbox = sandbox();
     let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
     make_dirty_in_hg(&sandbox, &repos[1]);
-    live(&sandbox, &repos, seed, (6, 1500), possessions_in_hg);
+    live(&sandbox, &repos, seed, (6, 1500), user_state_in_hg);
     assert_eq!(pushed_files(&sandbox), [LEDGER, "file", "other"], "seed {seed}");
 }

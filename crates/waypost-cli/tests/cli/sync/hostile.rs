@@ -1,7 +1,7 @@
 //! Hostile repositories that configure programs to be run.
 //!
-//! Each program is a canary: it leaves its name in a directory. Each test first shows that the tool alone runs it, in a copy
-//! of the same repository; a canary that never runs proves nothing.
+//! Each program is a canary: it leaves its name in a directory. Each test first shows that the tool itself runs it, in a
+//! copy of the same repository; a canary that never runs proves nothing.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};

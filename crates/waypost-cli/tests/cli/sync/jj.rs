@@ -22,7 +22,7 @@ pub(super) fn jj_clones(sandbox: &Sandbox, colocated: bool, names: &[&str]) -> O
 }
 
 /// Everything in the working copy except the ledger, and the user's own bookmarks.
-fn possessions_in_jj(sandbox: &Sandbox, repo: &Path) -> String {
+fn user_state_in_jj(sandbox: &Sandbox, repo: &Path) -> String {
     let others = format!("~root-file:{LEDGER:?}");
     let mut all = sandbox.jj(repo, ["diff", "--git", &others]);
     all.push_str(&sandbox.jj(repo, ["log", "--no-graph", "-r", "@", "-T", "change_id ++ description"]));
@@ -46,7 +46,7 @@ fn b19_jj_clones_converge_and_the_users_other_work_is_unchanged() {
         for repo in &repos {
             sandbox.jj(repo, ["bookmark", "move", "mine", "--to", "@-", "--allow-backwards"]);
         }
-        converge(&sandbox, &repos, possessions_in_jj);
+        converge(&sandbox, &repos, user_state_in_jj);
         for repo in &repos {
             assert_eq!(
                 sandbox.jj(repo, ["diff", "--name-only", LEDGER]),
@@ -70,10 +70,10 @@ fn commits_that_jj_did_not_push_stay_unpushed() {
     sandbox.jj(one, ["commit", "-m", "mine"]);
     sandbox.write(one.join("file"), "under way\n");
     add(&sandbox, one, "From one");
-    let before = possessions_in_jj(&sandbox, one);
+    let before = user_state_in_jj(&sandbox, one);
     let done = sync(&sandbox, one);
     assert!(done["pushed"].is_string() && done["committed"] != done["pushed"], "{done}");
-    assert_eq!(possessions_in_jj(&sandbox, one), before);
+    assert_eq!(user_state_in_jj(&sandbox, one), before);
     assert_eq!(sandbox.jj(one, ["log", "--no-graph", "-r", "@--", "-T", "description"]), "mine\n");
     sync(&sandbox, two);
     assert_eq!(ledger(one), ledger(two));
@@ -134,7 +134,7 @@ pub(super) fn jj_clones_that_change_and_sync_and_die_at_random_become_equal() {
         sandbox.write(repos[1].join("file"), "under way\n");
         sandbox.write(repos[2].join("secret"), "not yet\n");
         sandbox.jj(&repos[2], ["commit", "-m", "mine"]);
-        live(&sandbox, &repos, seed, (8, 500), possessions_in_jj);
+        live(&sandbox, &repos, seed, (8, 500), user_state_in_jj);
         for repo in &repos {
             assert_eq!(sandbox.jj(repo, ["diff", "--name-only", LEDGER]), "", "seed {seed}");
         }

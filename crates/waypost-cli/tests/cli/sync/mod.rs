@@ -19,9 +19,9 @@ mod sapling;
 const LEDGER: &str = ".waypost/issues.jsonl";
 
 /// Pseudo-random numbers, reproducible from a seed.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -87,7 +87,7 @@ fn pushed_paths(sandbox: &Sandbox) -> Vec<String> {
 }
 
 /// Makes a random change to a ledger.
-fn edit(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, number: usize) {
+fn edit(sandbox: &Sandbox, repo: &Path, random: &mut Random, number: usize) {
     let ids: Vec<String> = sandbox
         .way(repo, ["list", "--all", "--json", "--limit", "0"])
         .data()
@@ -96,8 +96,8 @@ fn edit(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, number: usize) {
         .iter()
         .map(|issue| issue["id"].as_str().unwrap().to_owned())
         .collect();
-    let pick = (!ids.is_empty()).then(|| usize::try_from(dice.below(ids.len() as u64)).unwrap());
-    match (dice.below(4), pick) {
+    let pick = (!ids.is_empty()).then(|| usize::try_from(random.below(ids.len() as u64)).unwrap());
+    match (random.below(4), pick) {
         (1, Some(pick)) => {
             let _ = sandbox.way(repo, ["update", &ids[pick], "--title", &format!("Changed in {number}")]);
         }
@@ -114,21 +114,21 @@ fn edit(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, number: usize) {
 }
 
 /// Starts a sync and kills it after a delay.
-fn kill_sync(sandbox: &Sandbox, repo: &Path, dice: &mut Dice, millis: u64) {
+fn kill_sync(sandbox: &Sandbox, repo: &Path, random: &mut Random, millis: u64) {
     let mut command = sandbox.way_command(repo);
     let mut child = command.arg("sync").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    std::thread::park_timeout(Duration::from_millis(dice.below(millis)));
+    std::thread::park_timeout(Duration::from_millis(random.below(millis)));
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
 /// Describes the user's state that sync must not touch.
-type Possessions = fn(&Sandbox, &Path) -> String;
+type UserState = fn(&Sandbox, &Path) -> String;
 
 /// Syncs two clones with different changes until both have all of them and nothing is left to do.
-fn converge(sandbox: &Sandbox, repos: &[PathBuf], possessions: Possessions) {
+fn converge(sandbox: &Sandbox, repos: &[PathBuf], user_state: UserState) {
     let [one, two] = repos else { panic!("two clones") };
-    let all = || repos.iter().map(|repo| possessions(sandbox, repo)).collect::<Vec<String>>();
+    let all = || repos.iter().map(|repo| user_state(sandbox, repo)).collect::<Vec<String>>();
     add(sandbox, one, "From one");
     add(sandbox, two, "From two");
     let before = all();
@@ -148,15 +148,15 @@ fn converge(sandbox: &Sandbox, repos: &[PathBuf], possessions: Possessions) {
 }
 
 /// Lets clones change, sync and be killed at random, this many times, and then syncs until they are equal.
-fn live(sandbox: &Sandbox, repos: &[PathBuf], seed: u64, (times, millis): (usize, u64), possessions: Possessions) {
-    let mut dice = Dice(seed);
-    let all = || repos.iter().map(|repo| possessions(sandbox, repo)).collect::<Vec<String>>();
+fn live(sandbox: &Sandbox, repos: &[PathBuf], seed: u64, (times, millis): (usize, u64), user_state: UserState) {
+    let mut random = Random(seed);
+    let all = || repos.iter().map(|repo| user_state(sandbox, repo)).collect::<Vec<String>>();
     let before = all();
     for number in 0..times {
-        let repo = &repos[usize::try_from(dice.below(repos.len() as u64)).unwrap()];
-        edit(sandbox, repo, &mut dice, number);
-        match dice.below(3) {
-            0 => kill_sync(sandbox, repo, &mut dice, millis),
+        let repo = &repos[usize::try_from(random.below(repos.len() as u64)).unwrap()];
+        edit(sandbox, repo, &mut random, number);
+        match random.below(3) {
+            0 => kill_sync(sandbox, repo, &mut random, millis),
             1 => drop(sync(sandbox, repo)),
             _ => {}
         }

@@ -105,12 +105,12 @@ fn b25_b26_proposals_to_a_mercurial_project_are_followed() {
     sandbox.write(project.join("file"), "mine\n");
     sandbox.hg(&project, ["commit", "-q", "-m", "mine"]);
     sandbox.write(project.join("file"), "not committed\n");
-    let possessions = || {
+    let user_state = || {
         [["identify", "--id"], ["diff", "--nodates"], ["bookmarks", "--quiet"]].map(|args| sandbox.hg(&project, args))
     };
-    let before = possessions();
+    let before = user_state();
     check(&sandbox, &upstream, &project, &|args| sandbox.way(&project, args));
-    let [id, differences, bookmarks] = possessions();
+    let [id, differences, bookmarks] = user_state();
     assert_eq!((&id, &bookmarks), (&before[0], &before[2]));
     assert!(differences.contains(&before[1]), "only lines of the ledger were added: {differences}");
 
