@@ -14,10 +14,10 @@ use crate::in_one_line;
 use crate::spans::{format_coarse_duration, format_deadline, parse_duration};
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 
-/// Say who works here: agents, coordinators and people
+/// Register, list and retire agents, coordinators and people
 ///
-/// Whoever writes with --agent NAME is known from then on, as a worker; registering says more. An agent that is silent
-/// for its timeout is offline, and what it holds goes back.
+/// The first write with --agent NAME registers that agent as a worker; way agent register adds details. An agent that
+/// sends no heartbeat within its timeout goes offline, and its tasks and issues are released.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way agent register builder --capability rust,sql --timeout 10m
@@ -39,55 +39,55 @@ enum Command {
     Retire(RetireArgs),
 }
 
-/// Make an agent known, or say what is new about it
+/// Register an agent, or update its registration
 ///
-/// What is not said stays as it was. An agent that retired comes back.
+/// Options that are left out keep their values. Registering a retired agent brings it back.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way agent register builder --runtime codex --capability rust --capability sql
   way agent register builder --pid $$ --max-claims 2
-  way agent register                          you, as a person")]
+  way agent register                          registers you, as a person")]
 struct RegisterArgs {
-    /// What others call it [default: --agent, else you]
+    /// Name of the agent [default: --agent, else your user name]
     name: Option<String>,
-    /// What it runs on, for example claude-code
+    /// Runtime of the agent, e.g. claude-code
     #[arg(long)]
     runtime: Option<String>,
-    /// coordinator, worker or human
+    /// Role: coordinator, worker or human
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// What it can do; several with commas, or said several times. Replaces what was said before
+    /// Capabilities, separated by commas or given repeatedly; replaces the registered ones
     #[arg(long = "capability", value_name = "CAPABILITY", value_delimiter = ',')]
     capabilities: Option<Vec<String>>,
-    /// How long it may be silent before it counts as offline
+    /// Time without a heartbeat after which the agent goes offline
     #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     timeout: Option<u64>,
-    /// How much it may hold at once
+    /// Maximum number of claims at once
     #[arg(long, value_name = "N")]
     max_claims: Option<u32>,
-    /// Whatever else is worth knowing, as a JSON object
+    /// Further details, as a JSON object
     #[arg(long, value_name = "JSON", value_parser = object)]
     metadata: Option<Value>,
-    /// The process that it is
+    /// Process id of the agent
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 }
 
-/// Say that the caller is alive; what it holds is renewed
+/// Send a heartbeat, and renew the caller's leases
 ///
-/// Answers when to be heard of next, how many messages wait, and whether the task was called off.
+/// Reports when the next heartbeat is due, the number of unread messages, and whether the task was cancelled.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way --agent builder agent heartbeat
   way --agent builder agent heartbeat --task release/build --epoch 3")]
 struct HeartbeatArgs {
-    /// Renew only this task's lease
+    /// Task whose lease to renew [default: all leases]
     #[arg(long)]
     task: Option<String>,
-    /// The workflow it is in, if its name alone does not say
+    /// Workflow of the task, if its name is ambiguous
     #[arg(long)]
     workflow: Option<String>,
-    /// The epoch of the caller's lease
+    /// Epoch of the caller's lease
     #[arg(long)]
     epoch: Option<u64>,
 }
@@ -95,34 +95,34 @@ struct HeartbeatArgs {
 /// List agents
 #[derive(clap::Args)]
 struct ListArgs {
-    /// Only coordinators, workers or humans
+    /// Only agents with this role: coordinator, worker or human
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// Only those that can do this
+    /// Only agents with this capability
     #[arg(long)]
     capability: Option<String>,
-    /// Only those that are online, busy or offline
+    /// Only agents with this status: online, busy or offline
     #[arg(long, value_parser = |text: &str| text.parse::<AgentStatus>().map_err(in_one_line))]
     status: Option<AgentStatus>,
-    /// Those that retired, too
+    /// Include retired agents
     #[arg(long)]
     all: bool,
 }
 
-/// Show an agent with what it holds
+/// Show an agent and its leases
 #[derive(clap::Args)]
 struct ShowArgs {
-    /// Its name or id
+    /// Name or id of the agent
     #[arg(value_name = "AGENT")]
     target: String,
 }
 
-/// Let an agent leave for good; what it holds goes back at once
+/// Retire an agent, and release its tasks and issues at once
 ///
-/// Others may be retired by coordinators and people alone.
+/// Only coordinators and people can retire other agents.
 #[derive(clap::Args)]
 struct RetireArgs {
-    /// Its name or id [default: the caller]
+    /// Name or id of the agent [default: the caller]
     #[arg(value_name = "AGENT")]
     target: Option<String>,
 }
@@ -141,7 +141,7 @@ fn register(cx: &mut CommandContext, args: &RegisterArgs) -> Result<ExitCode> {
     let operation = RegisterAgent {
         name: args.name.clone(),
         runtime: args.runtime.clone(),
-        role: role(args.role.as_deref())?,
+        role: parse_role(args.role.as_deref())?,
         capabilities: args.capabilities.clone(),
         metadata: args.metadata.clone().unwrap_or_default(),
         process: args.pid.map(process).transpose()?,
@@ -163,7 +163,7 @@ fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<ExitCode> 
     let now = session.now()?;
     cx.ui.answer(&alive, |text| {
         if alive.is_cancelled {
-            text.line("The task was called off: stop working on it.");
+            text.line("The task was cancelled: stop working on it.");
         }
         let rows: Vec<_> = alive
             .leases
@@ -172,14 +172,14 @@ fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<ExitCode> 
                 vec![
                     cell("holds"),
                     cell(&lease.subject),
-                    styled(DIM, format!("epoch {}, ends {}", lease.epoch, format_deadline(lease.expires_at, now))),
+                    styled(DIM, format!("epoch {}, expires {}", lease.epoch, format_deadline(lease.expires_at, now))),
                 ]
             })
             .collect();
         text.table(&rows);
         text.line(format!(
-            "{}; be heard of again within {}",
-            waiting(alive.unread),
+            "{}; next heartbeat within {}",
+            unread_messages(alive.unread),
             format_coarse_duration(alive.next_ms)
         ));
     })?;
@@ -189,7 +189,7 @@ fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<ExitCode> 
 fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let operation = ListAgents {
-        role: role(args.role.as_deref())?,
+        role: parse_role(args.role.as_deref())?,
         capability: args.capability.clone(),
         status: args.status,
         retired: args.all,
@@ -202,7 +202,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<ExitCode> {
         }
     })?;
     if agents.is_empty() {
-        cx.ui.note("no agent fits");
+        cx.ui.note("no matching agents");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -218,26 +218,27 @@ fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<ExitCode> {
             field("agent", cell(format!("{name} {id}"))),
             field("role", cell(role)),
             field("status", styled(color(&seen.agent), status(&seen.agent))),
-            field("heard of", cell(seen.agent.last_heartbeat.ago(now))),
+            field("heartbeat", cell(seen.agent.last_heartbeat.ago(now))),
             field("timeout", cell(format_coarse_duration(seen.agent.timeout_ms))),
         ];
         rows.extend(runtime.as_ref().map(|runtime| field("runtime", cell(runtime))));
         if !capabilities.is_empty() {
-            rows.push(field("can", cell(capabilities.join(", "))));
+            rows.push(field("capabilities", cell(capabilities.join(", "))));
         }
-        rows.extend(seen.agent.max_claims.map(|most| field("holds at most", cell(most))));
+        rows.extend(seen.agent.max_claims.map(|max| field("max claims", cell(max))));
         if let Some(process) = &seen.agent.process {
             let style = if is_running(process) { GOOD } else { BAD };
-            let state = if is_running(process) { "running" } else { "gone, or of another machine" };
-            rows.push(field("process", styled(style, format!("{} is {state}", process.pid))));
+            let state = if is_running(process) { "running" } else { "not running on this machine" };
+            rows.push(field("process", styled(style, format!("{}, {state}", process.pid))));
         }
         if seen.agent.metadata.as_object().is_some_and(|fields| !fields.is_empty()) {
             rows.push(field("metadata", cell(&seen.agent.metadata)));
         }
-        rows.push(field("messages", cell(waiting(seen.unread))));
+        rows.push(field("messages", cell(unread_messages(seen.unread))));
         for held in &seen.holds {
-            let until = format!("{} epoch {}, ends {}", held.name, held.epoch, format_deadline(held.expires_at, now));
-            rows.push(field("holds", cell(until)));
+            let lease =
+                format!("{} epoch {}, expires {}", held.name, held.epoch, format_deadline(held.expires_at, now));
+            rows.push(field("holds", cell(lease)));
         }
         text.table(&rows);
     })?;
@@ -250,14 +251,15 @@ fn retire(cx: &mut CommandContext, args: &RetireArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a role of agents. The flag is a text, because all commands have one of the same name.
-pub(crate) fn role(said: Option<&str>) -> Result<Option<Role>> {
-    said.map(str::parse).transpose()
+/// Parses the role of an agent. The option is a string, because several commands have one with this name.
+pub(crate) fn parse_role(text: Option<&str>) -> Result<Option<Role>> {
+    text.map(str::parse).transpose()
 }
 
-/// The table of agents, as `status` shows it too.
+/// Returns the table of agents.
 pub(crate) fn table_of(agents: &[AgentView], now: Timestamp) -> Vec<Vec<Cell>> {
-    let header = ["NAME", "ROLE", "STATUS", "HEARD", "UNREAD", "HOLDS", "CAN"].map(|title| styled(DIM, title));
+    let header =
+        ["NAME", "ROLE", "STATUS", "HEARTBEAT", "UNREAD", "HOLDS", "CAPABILITIES"].map(|title| styled(DIM, title));
     let rows = agents.iter().map(|seen| {
         let holds: Vec<_> = seen.holds.iter().map(|held| held.name.as_str()).collect();
         vec![
@@ -285,22 +287,22 @@ fn color(agent: &Agent) -> Style {
     }
 }
 
-fn waiting(unread: u64) -> String {
+fn unread_messages(unread: u64) -> String {
     match unread {
-        0 => "no messages wait".to_owned(),
-        1 => "1 message waits".to_owned(),
-        many => format!("{many} messages wait"),
+        0 => "no unread messages".to_owned(),
+        1 => "1 unread message".to_owned(),
+        count => format!("{count} unread messages"),
     }
 }
 
 fn process(pid: u32) -> Result<ProcessIdentity> {
-    identity(pid).ok_or_else(|| Error::not_found(format!("no process {pid} on this machine")))
+    identity(pid).ok_or_else(|| Error::not_found(format!("process {pid} does not run on this machine")))
 }
 
 fn object(text: &str) -> Result<Value, String> {
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(Value::Object(fields)),
-        Ok(_) => Err("it is not a JSON object".to_owned()),
-        Err(error) => Err(format!("it is not JSON: {error}")),
+        Ok(_) => Err("not a JSON object".to_owned()),
+        Err(error) => Err(format!("not JSON: {error}")),
     }
 }

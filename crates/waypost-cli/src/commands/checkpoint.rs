@@ -11,7 +11,7 @@ use crate::CommandContext;
 use crate::ui::{Cell, DIM, cell, styled};
 use crate::work::{TaskArg, first_line};
 
-/// Look at the checkpoints of tasks; way task checkpoint makes one
+/// List the checkpoints of tasks; way task checkpoint records one
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -24,15 +24,15 @@ enum Command {
     List(ListArgs),
 }
 
-/// List the checkpoints of a task, latest first
+/// List the checkpoints of a task, newest first
 #[derive(clap::Args)]
 struct ListArgs {
     #[command(flatten)]
     task: TaskArg,
-    /// At most this many; 0 for all
+    /// Maximum number of checkpoints; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: u32,
-    /// Only those before this number
+    /// Only checkpoints before this number
     #[arg(long, value_name = "N")]
     before: Option<u32>,
 }
@@ -47,12 +47,15 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit },
     };
     let list = session.read(operation)?;
-    // They are numbered without gaps.
-    let more = list
-        .checkpoints
-        .last()
-        .filter(|last| last.sequence > 1)
-        .map(|last| format!("{} of {} are earlier: --before {}", last.sequence - 1, list.total, last.sequence));
+    // Checkpoints are numbered without gaps.
+    let more = list.checkpoints.last().filter(|last| last.sequence > 1).map(|last| {
+        format!(
+            "{} of {} checkpoints are earlier; to list them: --before {}",
+            last.sequence - 1,
+            list.total,
+            last.sequence
+        )
+    });
     if let Some(more) = more.as_ref().filter(|_| cx.ui.json) {
         cx.ui.warn(more);
     }
@@ -60,13 +63,13 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     cx.ui.answer(&list.checkpoints, |text| text.table(&table(&list.checkpoints, now)))?;
     match more {
         Some(more) => cx.ui.note(&more),
-        None if list.checkpoints.is_empty() => cx.ui.note("there are none"),
+        None if list.checkpoints.is_empty() => cx.ui.note("no checkpoints yet"),
         None => {}
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A table of checkpoints.
+/// Returns the table of checkpoints.
 pub(super) fn table(checkpoints: &[Checkpoint], now: Timestamp) -> Vec<Vec<Cell>> {
     let row = |checkpoint: &Checkpoint| {
         vec![

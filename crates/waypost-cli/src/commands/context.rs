@@ -8,15 +8,15 @@ use waypost_core::op::GetContext;
 use crate::CommandContext;
 use crate::work::TaskArg;
 
-/// Print what whoever works on a task has to know, within a budget
+/// Print the context for a task, within a token budget
 ///
-/// The task and its plan, its checkpoints, what came out of those it depends on, unread messages, the other tasks. The
-/// budget is a hard cap, at four bytes a token; what did not fit is listed at the end.
+/// Contains the task and its plan, its checkpoints, the outcomes of its dependencies, unread messages and the other
+/// tasks. The budget is a hard limit, at four bytes per token; the end of the text lists the parts that did not fit.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     task: TaskArg,
-    /// How many tokens it may have [default: 8000]
+    /// Maximum number of tokens [default: 8000]
     #[arg(long, value_name = "N")]
     budget: Option<u32>,
 }

@@ -16,7 +16,7 @@ use waypost::place::{Location, StoreChoice};
 use waypost::session::{OpenStore, Session};
 use waypost::transfer::{self, Move, Moved, Outcome};
 
-/// Look after the store
+/// Inspect, check, back up and move the store
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -25,30 +25,30 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Show what the store is and how large
+    /// Show the kind, settings and size of the store
     Info,
-    /// Look for damage; exits with 9 if there is any
+    /// Check the store for damage; exits with 9 if there is any
     Check,
-    /// Write a copy of the store to a new file, while others go on working
+    /// Copy the store to a new file, without blocking other processes
     Backup {
-        /// The file to make; it must not exist
+        /// File to create; it must not exist
         file: PathBuf,
     },
-    /// Give back unused space
+    /// Return unused space to the file system
     Vacuum,
     Move(MoveArgs),
-    /// Let a store on PostgreSQL go on after a failover or a restore
+    /// Accept the PostgreSQL server after a failover or a restore
     ///
     /// A standby that replicates asynchronously, or a backup, may lack writes that were acknowledged. Therefore every
     /// command refuses a server with another system identifier or timeline. Before you accept it, check that the former
-    /// server is stopped and cannot come back. All leases end, and every new lease gets an epoch higher than any that the
-    /// former server may have issued.
+    /// server is stopped and cannot come back. All leases end, and every new lease gets an epoch higher than any that
+    /// the former server may have issued.
     AcceptFailover,
-    /// Measure how long durable writes take here
+    /// Measure the latency of durable writes
     ///
-    /// Each write is one event in the history, on disk before the next begins.
+    /// Each write adds one event to the history, and is on disk before the next one begins.
     Probe {
-        /// How many writes
+        /// Number of writes
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
         writes: u32,
     },
@@ -56,9 +56,9 @@ enum Command {
 
 /// Move live workflows to another store, with tasks, checkpoints, messages and history
 ///
-/// Ids stay, and epochs go on. A workflow that was moved stays in the source too, but nothing can be done with it there,
-/// so that nobody works on one thing in two stores; --delete-source ends it there. Moving again what is there moves
-/// nothing. What somebody works on is not moved.
+/// Ids stay the same, and epochs continue. The source keeps a moved workflow, but refuses to change it, so that agents
+/// cannot work on it in two stores; --delete-source ends it there. Workflows that are already in the destination are
+/// skipped. Workflows that agents are working on are not moved, except with --force.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way db move --to global --dry-run
@@ -66,19 +66,19 @@ enum Command {
   way --global db move --to repo --workflow release  and back
   way db move --to postgres://db.example.org/way --delete-source")]
 struct MoveArgs {
-    /// The store to move to: repo, global, a path or a URL
+    /// Destination: repo, global, a path or a URL
     #[arg(long, value_name = "STORE")]
     to: String,
-    /// Only this workflow; may be said several times
+    /// Only this workflow; may be given repeatedly
     #[arg(long = "workflow", value_name = "WORKFLOW")]
     workflows: Vec<String>,
-    /// Show what would be moved, and move nothing
+    /// Show the workflows that would be moved, without moving them
     #[arg(long)]
     dry_run: bool,
-    /// End in the source what is in the destination
+    /// End moved workflows in the source
     #[arg(long)]
     delete_source: bool,
-    /// Move also what somebody works on: their leases end
+    /// Also move workflows that agents are working on, and end their leases
     #[arg(long)]
     force: bool,
 }
@@ -101,7 +101,7 @@ fn info(cx: &mut CommandContext) -> Result<ExitCode> {
         let (info, url) = (store.info()?, store.url().to_owned());
         return info_of_postgres(cx, &session.choice, &info, &url);
     }
-    let store = file(&session, "")?;
+    let store = sqlite_store(&session, "")?;
     let info = store.info()?;
     let path = store.path();
     let data = json!({
@@ -172,12 +172,12 @@ fn details(settings: &[(&'static str, String)], rows: &[(String, u64)]) -> Vec<V
     settings.chain(rows).collect()
 }
 
-/// Returns the store's file. Other stores are looked after with the tools of their database.
-fn file<'a>(session: &'a Session, instead: &str) -> Result<&'a SqliteStore> {
+/// Returns the SQLite store, or an error: users maintain other stores with the tools of their database.
+fn sqlite_store<'a>(session: &'a Session, instead: &str) -> Result<&'a SqliteStore> {
     session.sqlite().ok_or_else(|| {
-        let error = Error::refused(format!("{} is not a file", session.choice.location));
+        let error = Error::refused(format!("{} is not a SQLite file", session.choice.location));
         match session.choice.location {
-            Location::Server(_) => error.hint("do this where the server runs, on the store itself"),
+            Location::Server(_) => error.hint("run the command on the server's machine, on the store itself"),
             _ => error.hint(format!("on PostgreSQL: {instead}")),
         }
     })
@@ -185,7 +185,7 @@ fn file<'a>(session: &'a Session, instead: &str) -> Result<&'a SqliteStore> {
 
 fn check(cx: &mut CommandContext) -> Result<ExitCode> {
     let session = cx.session()?;
-    let store = file(&session, "pg_amcheck looks for damage")?;
+    let store = sqlite_store(&session, "use pg_amcheck")?;
     let damage: Vec<String> = store.check()?.into_iter().map(|damage| damage.0).collect();
     let data = json!({ "ok": damage.is_empty(), "damage": damage });
     cx.ui.answer(&data, |text| {
@@ -202,7 +202,7 @@ fn check(cx: &mut CommandContext) -> Result<ExitCode> {
 fn backup(cx: &mut CommandContext, target: &std::path::Path) -> Result<ExitCode> {
     let session = cx.session()?;
     let target = session.place.cwd.join(target);
-    file(&session, "pg_dump --schema NAME writes a copy")?.backup(&target)?;
+    sqlite_store(&session, "use pg_dump --schema NAME")?.backup(&target)?;
     let size = std::fs::metadata(&target).map_or(0, |file| file.len());
     let data = json!({ "path": path_text::to_text(&target), "bytes": size });
     cx.ui.answer(&data, |text| text.line(format!("Wrote {} to {}", bytes(size), target.display())))?;
@@ -211,10 +211,12 @@ fn backup(cx: &mut CommandContext, target: &std::path::Path) -> Result<ExitCode>
 
 fn vacuum(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let (before, after) = file(&session, "the server gives back space by itself, with autovacuum")?.vacuum()?;
+    let (before, after) = sqlite_store(&session, "autovacuum does this")?.vacuum()?;
     let data = json!({ "bytes_before": before, "bytes_after": after });
     session.write(RecordMaintenance { what: Maintenance::Vacuumed, detail: data.clone() })?;
-    cx.ui.answer(&data, |text| text.line(format!("{} before, {} now", bytes(before), bytes(after))))?;
+    cx.ui.answer(&data, |text| {
+        text.line(format!("Vacuumed the store: {} before, {} after", bytes(before), bytes(after)))
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -223,7 +225,7 @@ fn accept_failover(cx: &mut CommandContext) -> Result<ExitCode> {
     let accepted = session.write(AcceptFailover {})?;
     cx.ui.answer(&accepted, |text| {
         let leases = if accepted.leases == 1 { "1 lease".to_owned() } else { format!("{} leases", accepted.leases) };
-        text.line(format!("The store goes on, on {} instead of {}; ended {leases}", accepted.after, accepted.before));
+        text.line(format!("Accepted {} instead of {}; ended {leases}", accepted.after, accepted.before));
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -232,15 +234,14 @@ fn move_to(cx: &mut CommandContext, args: &MoveArgs) -> Result<ExitCode> {
     let mut source = cx.session()?;
     let place = source.place.with_store(&args.to)?;
     let location = place.store()?.location;
-    let is_there =
-        !matches!(&location, Location::Sqlite(path) if !path.exists()) && location != Location::UnnamedSqlite;
-    // A rehearsal makes no store.
-    let mut destination = if args.dry_run && !is_there { None } else { Some(Session::open(place)?) };
+    let exists = !matches!(&location, Location::Sqlite(path) if !path.exists()) && location != Location::UnnamedSqlite;
+    // A dry run does not create the store.
+    let mut destination = if args.dry_run && !exists { None } else { Some(Session::open(place)?) };
     let from = transfer::name(&source);
     let to = destination.as_ref().map_or_else(|| location.to_string(), transfer::name);
     if from == to {
-        return Err(Error::invalid(format!("{to} is the store that everything is in"))
-            .hint("say where to with --to, and where from with --db, --global or --scope"));
+        return Err(Error::invalid(format!("{to} is both the source and the destination"))
+            .hint("choose the destination with --to, and the source with --db, --global or --scope"));
     }
     let request = Move { workflows: args.workflows.clone(), force: args.force, delete_source: args.delete_source };
     let outcome = match (&mut destination, args.dry_run) {
@@ -262,7 +263,7 @@ fn move_to(cx: &mut CommandContext, args: &MoveArgs) -> Result<ExitCode> {
         };
         let verb = if args.dry_run { "would move" } else { "moved" };
         let mut all = rows(verb, GOOD, moved);
-        all.extend(rows("there already", DIM, there));
+        all.extend(rows("already there", DIM, there));
         all.extend(rows("not moved", WARN, refused));
         text.table(&all);
         let ended = if *ended > 0 { format!(", and ended {ended} in the source") } else { String::new() };
@@ -274,9 +275,9 @@ fn move_to(cx: &mut CommandContext, args: &MoveArgs) -> Result<ExitCode> {
     }
     Err(Error::refused(match outcome.refused.len() {
         1 => "1 workflow was not moved".to_owned(),
-        many => format!("{many} workflows were not moved"),
+        count => format!("{count} workflows were not moved"),
     })
-    .hint("when somebody works on it: wait, or take it away with --force"))
+    .hint("wait until agents have finished their tasks, or end their leases with --force"))
 }
 
 fn probe(cx: &mut CommandContext, writes: u32) -> Result<ExitCode> {
@@ -288,23 +289,23 @@ fn probe(cx: &mut CommandContext, writes: u32) -> Result<ExitCode> {
         let detail = json!({ "number": number, "of": writes });
         let recorded = session.write(RecordMaintenance { what: Maintenance::Probed, detail })?;
         let took = one.elapsed().as_secs_f64() * 1000.0;
-        cx.ui.progress(&format!("event {} is on disk after {took:.2} ms", recorded.sequence))?;
+        cx.ui.progress(&format!("event {} on disk after {took:.2} ms", recorded.sequence))?;
         times.push(took);
     }
     let per_second = f64::from(writes) / start.elapsed().as_secs_f64();
     times.sort_by(f64::total_cmp);
-    let at = |share: usize| times[(times.len() - 1) * share / 100];
+    let percentile = |percent: usize| times[(times.len() - 1) * percent / 100];
     let data = json!({
         "writes": writes,
         "per_second": round(per_second),
-        "ms": { "p50": round(at(50)), "p99": round(at(99)), "max": round(at(100)) },
+        "ms": { "p50": round(percentile(50)), "p99": round(percentile(99)), "max": round(percentile(100)) },
     });
     cx.ui.answer(&data, |text| {
         text.line(format!(
-            "{writes} writes, {per_second:.0} a second: half within {:.2} ms, 99 of 100 within {:.2} ms, all within {:.2} ms",
-            at(50),
-            at(99),
-            at(100)
+            "{writes} writes, {per_second:.0} per second: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
+            percentile(50),
+            percentile(99),
+            percentile(100)
         ));
     })?;
     Ok(ExitCode::SUCCESS)

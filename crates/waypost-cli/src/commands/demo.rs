@@ -11,17 +11,18 @@ use waypost_workspace::run_step;
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, styled};
 
-/// Watch agents work: a whole tour in a scratch repository, in a few seconds
+/// Show a tour of agents at work, in a scratch repository
 ///
-/// Nothing of yours is touched. Everything that is shown was run, by this very program, on an embedded SQLite store.
+/// Takes a few seconds and does not touch your files. The tour runs every command it shows, on an embedded SQLite
+/// store.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Leave the scratch repository there, to look around in it
+    /// Keep the scratch repository
     #[arg(long)]
     keep: bool,
 }
 
-/// What stands in for a coding agent: it reads its context, works in its own tree, notes how far it is, and finishes.
+/// Stand-in for a coding agent: reads its context, commits in its workspace, records a checkpoint, finishes the task.
 const AGENT: &str = r#"#!/bin/sh
 set -e
 task=$(sed -n 's/.*"task_name": "\(.*\)".*/\1/p' "$WAYPOST_CONTEXT_DIR/job.json")
@@ -54,21 +55,21 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     create_private_dir(&dir).map_err(cannot)?;
     let dir = dir.canonicalize().map_err(cannot)?;
     let identity = FileIdentity::of_entry(&dir).map_err(cannot)?;
-    let shown = tour(cx, &dir);
+    let result = tour(cx, &dir);
     if args.keep {
-        cx.ui.note(&format!("look around: cd {}", dir.join("rocket").display()));
+        cx.ui.note(&format!("to explore the scratch repository: cd {}", dir.join("rocket").display()));
     } else {
         remove_tree(&dir, identity)?;
     }
-    let steps = shown?;
+    let steps = result?;
     if cx.ui.json {
-        let place = args.keep.then(|| path_text::to_text(&dir));
-        cx.ui.answer(&json!({ "steps": steps, "kept": place }), |_| {})?;
+        let kept = args.keep.then(|| path_text::to_text(&dir));
+        cx.ui.answer(&json!({ "steps": steps, "kept": kept }), |_| {})?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A scratch repository, and what was done in it.
+/// A scratch repository, and the commands that ran in it.
 struct Scratch<'a> {
     cx: &'a CommandContext,
     repo: PathBuf,
@@ -90,7 +91,7 @@ fn tour(cx: &CommandContext, dir: &Path) -> Result<Vec<serde_json::Value>> {
         ("WAY".to_owned(), way),
     ];
     let mut scratch = Scratch { cx, repo, variables, steps: Vec::new() };
-    scratch.say("A new repository. Nothing has to be set up in it.")?;
+    scratch.say("A new repository. It needs no setup.")?;
     scratch.shell(
         "git init --quiet && echo 'A rocket' > README && git add . && \
         git -c user.name=You -c user.email=you@localhost commit --quiet -m 'A rocket'",
@@ -101,11 +102,10 @@ fn tour(cx: &CommandContext, dir: &Path) -> Result<Vec<serde_json::Value>> {
     scratch.way(&["ready"])?;
     scratch.say("A plan becomes a workflow: tasks with dependencies, kept in the repository's own store.")?;
     scratch.way(&["workflow", "create", "release", "--plan", "../plan.yaml", "--start"])?;
-    scratch.say("An agent claims the first task, and dies before it is done.")?;
+    scratch.say("An agent claims the first task, and crashes before it finishes.")?;
     scratch.way(&["--agent", "ada", "job", "start", "--task", "design", "--", "sh", "-c", "kill -9 $$"])?;
-    scratch.say(
-        "Nothing is lost. Two agents at once take what is ready, each in a tree of its own, in the plan's order.",
-    )?;
+    scratch
+        .say("Nothing is lost. Two agents at once claim ready tasks in the plan's order, each in its own workspace.")?;
     scratch.way(&[
         "--agent",
         "team",
@@ -119,10 +119,10 @@ fn tour(cx: &CommandContext, dir: &Path) -> Result<Vec<serde_json::Value>> {
         "../agent.sh",
     ])?;
     scratch.way(&["workflow", "show", "release"])?;
-    scratch.say("Every job has its record, its log and its workspace, which is kept until it is safe to remove.")?;
+    scratch.say("Every job has a record, a log and a workspace, which is kept until it is safe to remove.")?;
     scratch.way(&["job", "list"])?;
     scratch.way(&["ws", "gc", "--older-than", "0s", "--dry-run"])?;
-    scratch.say("The checkout was not touched, and everything that happened is on record.")?;
+    scratch.say("The checkout is unchanged, and the history has every event.")?;
     scratch.shell("git status --short && git log --oneline")?;
     scratch.way(&["status", "--limit", "3"])?;
     Ok(scratch.steps)
@@ -139,7 +139,7 @@ impl Scratch<'_> {
         })
     }
 
-    /// Runs a command of ours and shows what it printed. That it fails is a part of the tour where it says so.
+    /// Runs a `way` command and shows its output. A failing command is part of the tour, not an error.
     fn way(&mut self, args: &[&str]) -> Result<()> {
         let quoted = |arg: &&str| if arg.contains([' ', '$']) { format!("'{arg}'") } else { (*arg).to_owned() };
         let line: Vec<_> = args.iter().map(quoted).collect();
@@ -152,14 +152,14 @@ impl Scratch<'_> {
     }
 
     fn run(&mut self, line: &str, program: &Path, args: &[&str]) -> Result<()> {
-        let (code, said) = run_step(program, args, &self.repo, &self.variables)?;
-        self.steps.push(json!({ "command": line, "exit_code": code, "output": said }));
+        let (code, output) = run_step(program, args, &self.repo, &self.variables)?;
+        self.steps.push(json!({ "command": line, "exit_code": code, "output": output }));
         if self.cx.ui.json {
             return Ok(());
         }
         self.cx.ui.page(|page| {
             page.table(&[vec![styled(DIM, format!("$ {line}"))]]);
-            said.lines().for_each(|line| page.line(line));
+            output.lines().for_each(|line| page.line(line));
         })
     }
 }

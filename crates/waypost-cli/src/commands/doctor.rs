@@ -25,12 +25,12 @@ use waypost::prune::LARGE_LEDGER_BYTES;
 use waypost::session::{OpenStore, Session};
 use waypost::survey::{State, survey};
 
-/// Check everything, and say what to do about what is found
+/// Check store, ledgers and worktrees for problems, and suggest fixes
 ///
 /// Exits with 9 if data is damaged, and with 8 if a store or ledger cannot be reached. A fix never loses data.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Put right what can be put right safely
+    /// Fix the problems that can be fixed safely
     #[arg(long)]
     fix: bool,
 }
@@ -40,7 +40,7 @@ struct Finding {
     check: &'static str,
     verdict: Verdict,
     detail: String,
-    /// What to do, or what was done.
+    /// The suggested fix, or the fix that was applied.
     action: Option<String>,
 }
 
@@ -50,15 +50,15 @@ enum Verdict {
     Ok,
     Fixed,
     Warning,
-    /// Data is not what was written.
+    /// The data is damaged.
     Broken,
-    /// Nothing is known about the data, because it cannot be reached.
+    /// The data cannot be reached, so its state is unknown.
     #[serde(rename = "broken")]
     Unavailable,
 }
 
 impl Verdict {
-    /// Returns the verdict on something that ended with an error.
+    /// Returns the verdict for a check that returned an error.
     fn of(error: &Error) -> Verdict {
         if error.kind() == Kind::Unavailable { Verdict::Unavailable } else { Verdict::Broken }
     }
@@ -78,7 +78,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     if place.checkout.is_some() {
         ledgers(&mut findings, &place, args.fix);
     }
-    // The store is looked into even if it cannot be opened: that is a finding.
+    // Failing to open the store is a finding, not an error of the command.
     match Session::open(place.clone()) {
         Ok(mut session) => {
             store(&mut findings, &session);
@@ -110,7 +110,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Returns the exit code of the worst finding. Damage comes first: it does not go away by itself.
+/// Returns the exit code of the worst finding. Damage takes precedence: it does not go away by itself.
 fn exit_code(findings: &[Finding]) -> ExitCode {
     let found = |verdict| findings.iter().any(|finding| finding.verdict == verdict);
     match (found(Verdict::Broken), found(Verdict::Unavailable)) {
@@ -144,7 +144,7 @@ fn mirrors(findings: &mut Vec<Finding>, session: &Session, fix: bool) -> Result<
     Ok(())
 }
 
-/// Checks that workspaces are where they were, and that those which should have gone did.
+/// Checks for lost workspaces and for workspaces whose removal failed.
 fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> {
     if session.place.home.is_none() {
         return Ok(());
@@ -157,7 +157,7 @@ fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> 
         let workspace = &seen.workspace;
         let stuck = workspace.note.as_ref().filter(|note| note.starts_with(waypost::workspaces::REMOVAL_FAILED));
         let detail = match (workspace.status, stuck) {
-            (WorkspaceStatus::Lost, _) => format!("{} is not at {} any more", workspace.id, workspace.path.display()),
+            (WorkspaceStatus::Lost, _) => format!("{} no longer exists at {}", workspace.id, workspace.path.display()),
             (_, Some(note)) => format!("{}: {note}", workspace.id),
             _ => continue,
         };
@@ -166,7 +166,7 @@ fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> 
         findings.push(Finding { check: "workspaces", verdict: Verdict::Warning, detail, action });
     }
     if is_fine && !all.is_empty() {
-        findings.push(ok("workspaces", format!("{} as they were left", all.len())));
+        findings.push(ok("workspaces", format!("{} without problems", all.len())));
     }
     Ok(())
 }
@@ -191,26 +191,27 @@ fn tools(findings: &mut Vec<Finding>, place: &Place) {
             check: "git",
             verdict: Verdict::Warning,
             detail: error.full_message(),
-            action: Some("worktrees cannot be added or removed without it".to_owned()),
+            action: Some("install git: adding and removing worktrees needs it".to_owned()),
         },
     });
 }
 
 fn configuration(findings: &mut Vec<Finding>, place: &Place) {
     if place.config.warnings.is_empty() {
-        findings.push(ok("config", "understood"));
+        findings.push(ok("config", "no unknown keys"));
     }
     for warning in &place.config.warnings {
         findings.push(Finding {
             check: "config",
             verdict: Verdict::Warning,
             detail: warning.clone(),
-            action: Some("correct the key or take it out".to_owned()),
+            action: Some("correct or remove the key".to_owned()),
         });
     }
 }
 
-/// Checks that the ids of repository and worktree can be read. The store remembers them by path.
+/// Checks that the ids of repository and worktree are readable. The store records them by path, so they can be
+/// restored.
 fn identity(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
     let (Some(checkout), Err(problem)) =
         (&place.checkout, place.repository_id().map(drop).and_then(|()| place.worktree_id().map(drop)))
@@ -218,31 +219,29 @@ fn identity(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
         findings.push(ok("identity", "known"));
         return;
     };
-    let remembered = || -> Result<Option<Worktree>> {
+    let recorded = || -> Result<Option<Worktree>> {
         let known = Session::open(place.clone())?.read(ListWorktrees {})?;
         let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
         Ok(known.worktrees.into_iter().rev().find(|row| row.path == here && row.removed_at.is_none()))
     };
-    let (verdict, action) = match remembered() {
+    let (verdict, action) = match recorded() {
         Ok(Some(row)) if fix => {
             let dirs = (&checkout.private_dir, &checkout.worktree_private_dir);
             match restore_ids(dirs.0, &row.repository_id, dirs.1, &row.id) {
-                Ok(()) => (Verdict::Fixed, format!("it is {} again, as the store remembers", row.id)),
+                Ok(()) => (Verdict::Fixed, format!("restored {} from the store", row.id)),
                 Err(error) => (Verdict::of(&error), error.full_message()),
             }
         }
-        Ok(Some(row)) => {
-            (Verdict::Broken, format!("way doctor --fix makes it {} again, as the store remembers", row.id))
-        }
+        Ok(Some(row)) => (Verdict::Broken, format!("way doctor --fix restores {} from the store", row.id)),
         Ok(None) => {
-            (Verdict::Broken, "the store does not remember this worktree: delete the file to get a new id".to_owned())
+            (Verdict::Broken, "the store has no record of this worktree: delete the file to get a new id".to_owned())
         }
         Err(error) => (Verdict::Broken, error.full_message()),
     };
     findings.push(Finding { check: "identity", verdict, detail: problem.full_message(), action: Some(action) });
 }
 
-/// Checks that nobody else can look into what is private.
+/// Checks that other users cannot read state files.
 fn permissions(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
     let mut paths: Vec<PathBuf> = Vec::new();
     if let Some(checkout) = &place.checkout {
@@ -256,15 +255,15 @@ fn permissions(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
         paths.push(home.join("state.db"));
         paths.push(home.join("token"));
     }
-    let mut good = true;
+    let mut is_fine = true;
     for path in paths.iter().filter(|path| path.exists()) {
         let Ok(Some(problem)) = check_private(path) else { continue };
-        good = false;
+        is_fine = false;
         let mode = if path.is_dir() { 0o700 } else { 0o600 };
         let fixed = fix && std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).is_ok();
         let fixed = fixed && matches!(check_private(path), Ok(None));
         findings.push(Finding {
-            check: "private",
+            check: "permissions",
             verdict: if fixed { Verdict::Fixed } else { Verdict::Warning },
             detail: format!("{} {problem}", path.display()),
             action: Some(if fixed {
@@ -274,8 +273,8 @@ fn permissions(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
             }),
         });
     }
-    if good {
-        findings.push(ok("private", "nobody else can look into our files"));
+    if is_fine {
+        findings.push(ok("permissions", "state files are readable only by you"));
     }
 }
 
@@ -289,19 +288,19 @@ fn store(findings: &mut Vec<Finding>, session: &Session) {
         Err(error) => return findings.push(failed("store", &error)),
     };
     if damage.is_empty() {
-        findings.push(ok("store", format!("{} is whole", store.path().display())));
+        findings.push(ok("store", format!("{} is intact", store.path().display())));
     }
     for damage in damage {
         findings.push(Finding {
             check: "store",
             verdict: Verdict::Broken,
             detail: damage.0,
-            action: Some("move it away together with its -wal and -shm files, then put a backup there".to_owned()),
+            action: Some("move the file away together with its -wal and -shm files, then restore a backup".to_owned()),
         });
     }
 }
 
-/// Checks that a failover of the database server would be noticed.
+/// Checks that `way` can detect a failover of the database server.
 fn server(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> {
     if session.is_served() {
         return Ok(());
@@ -311,9 +310,11 @@ fn server(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> {
         findings.push(Finding {
             check: "failover",
             verdict: Verdict::Warning,
-            detail: "a failover is not noticed: the role may not ask for the server's system identifier and timeline"
+            detail: "cannot detect a failover: the role may not read the server's system identifier and timeline"
                 .to_owned(),
-            action: Some("grant it pg_control_system(), or run way db accept-failover after every failover".to_owned()),
+            action: Some(
+                "grant the role pg_control_system(), or run way db accept-failover after every failover".to_owned(),
+            ),
         });
     }
     Ok(())
@@ -333,30 +334,29 @@ fn clock(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> Resul
     let kernel = Timestamp::from_millis(kernel_time_ms());
     let is_machine = is_file && matches!(reading, Reading::Machine { .. });
     let ahead = now.as_millis().saturating_sub(wall.as_millis());
-    let (verdict, detail, action) = if is_machine
-        && wall.as_millis().abs_diff(kernel.as_millis()) > TOLERANCE_MS.unsigned_abs()
-    {
-        let detail = format!("this process is shown {wall}, and the machine's clock shows {kernel}");
-        (Verdict::Warning, detail, "the store does not go by it; run way without a faked clock")
-    } else if ahead > MAX_AHEAD_MS {
-        let detail = format!("the store's time is {now}, and the clock shows {wall}: a wrong clock was believed once");
-        if fix {
-            session.write(RepairClock {})?;
-            (Verdict::Fixed, detail, "it goes on from the clock's time, and leases have their normal length again")
+    let (verdict, detail, action) =
+        if is_machine && wall.as_millis().abs_diff(kernel.as_millis()) > TOLERANCE_MS.unsigned_abs() {
+            let detail = format!("this process sees {wall}, but the machine's clock shows {kernel}");
+            (Verdict::Warning, detail, "the store ignores it; run way without a faked clock")
+        } else if ahead > MAX_AHEAD_MS {
+            let detail = format!("the store's time is {now}, but the clock shows {wall}: an earlier clock was wrong");
+            if fix {
+                session.write(RepairClock {})?;
+                (Verdict::Fixed, detail, "reset the store's time to the clock; leases have their normal length again")
+            } else {
+                (Verdict::Broken, detail, "if the clock is right (see date): way doctor --fix")
+            }
+        } else if ahead < -TOLERANCE_MS {
+            let detail = format!("the clock shows {wall}, but the store's time is {now}");
+            (Verdict::Warning, detail, "the store accepts the clock after 10 minutes")
         } else {
-            (Verdict::Broken, detail, "if the clock is right (see date): way doctor --fix")
-        }
-    } else if ahead < -TOLERANCE_MS {
-        let detail = format!("the clock shows {wall}, and the store's time is {now}");
-        (Verdict::Warning, detail, "the clock is believed once it was seen for 10 minutes")
-    } else {
-        return Ok(());
-    };
+            return Ok(());
+        };
     findings.push(Finding { check: "clock", verdict, detail, action: Some(action.to_owned()) });
     Ok(())
 }
 
-/// Checks the ledgers line by line. What is odd stays in the file; it is for people to put right.
+/// Checks the ledgers line by line. Problems stay in the file; users correct them by hand.
 fn ledgers(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
     let (ledger, unreachable) = match Ledger::narrowed(place, None, &[]) {
         Ok(found) => found,
@@ -367,7 +367,7 @@ fn ledgers(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
             check: "ledger",
             verdict: Verdict::Warning,
             detail: warning,
-            action: Some("way config --remove-repo PATH, if it is not needed any more".to_owned()),
+            action: Some("if it is no longer needed: way config --remove-repo PATH".to_owned()),
         });
     }
     for repo in ledger.repos() {
@@ -384,7 +384,7 @@ fn ledgers(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
 /// Checks for versions of the ledger that an interrupted write displaced.
 fn displaced(findings: &mut Vec<Finding>, file: &LedgerFile, fix: bool) {
     for version in file.displaced() {
-        let detail = format!("{}: another program's version, which a write displaced", version.display());
+        let detail = format!("{}: version of another program, displaced by a write", version.display());
         let merged = fix.then(|| file.recover_displaced());
         let (verdict, action) = match merged {
             Some(Ok(())) => (Verdict::Fixed, "merged into the ledger".to_owned()),
@@ -395,10 +395,10 @@ fn displaced(findings: &mut Vec<Finding>, file: &LedgerFile, fix: bool) {
     }
 }
 
-/// What to do about conflict markers.
-const RESOLVE: &str = "way resolve merges what the markers enclose";
-/// What to do about other lines that cannot be read.
-const CORRECT: &str = "correct the line by hand; nothing else in the file is affected";
+/// The hint for conflict markers.
+const RESOLVE_HINT: &str = "way resolve merges the conflicting lines";
+/// The hint for other unreadable lines.
+const CORRECT_HINT: &str = "correct the line by hand; other lines are not affected";
 
 fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
     if audit.problems.is_empty() && audit.damage.is_empty() {
@@ -409,8 +409,8 @@ fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
         findings.push(Finding {
             check: "ledger",
             verdict: Verdict::Warning,
-            detail: format!("{} KB, {} closed issues among them: {}", size / 1024, audit.closed, path.display()),
-            action: Some("way prune takes closed issues out; version control keeps them".to_owned()),
+            detail: format!("{} KB with {} closed issues: {}", size / 1024, audit.closed, path.display()),
+            action: Some("way prune removes closed issues; version control keeps them".to_owned()),
         });
     }
     for (line, damage) in &audit.damage {
@@ -418,7 +418,7 @@ fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
             check: "ledger",
             verdict: Verdict::Broken,
             detail: format!("{}:{line}: {damage}", path.display()),
-            action: Some(if damage == CONFLICT_MARKER { RESOLVE } else { CORRECT }.to_owned()),
+            action: Some(if damage == CONFLICT_MARKER { RESOLVE_HINT } else { CORRECT_HINT }.to_owned()),
         });
     }
     for (line, problem) in &audit.problems {
@@ -431,25 +431,25 @@ fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
     }
 }
 
-/// Checks the links that were put into worktrees. Only links of our name that lead to a store are ours.
+/// Checks the links to the store in worktrees. Other links are left alone.
 fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> Result<()> {
     let all = survey(session)?;
     let live: Vec<_> = all.iter().filter(|one| one.is_live()).collect();
-    let mut good = true;
+    let mut is_fine = true;
     for one in &live {
         let link = one.path.join(DOT_DIR).join("state.db");
         let Ok(target) = std::fs::read_link(&link) else { continue };
         if target.exists() || target.file_name() != Some("state.db".as_ref()) {
             continue;
         }
-        good = false;
+        is_fine = false;
         let store = session.sqlite().filter(|_| fix);
         let fixed = store.is_some_and(|store| repair_link(&link, store.path()).is_ok());
         findings.push(Finding {
             check: "worktrees",
             verdict: if fixed { Verdict::Fixed } else { Verdict::Warning },
-            detail: format!("{} leads to {}, which is not there", link.display(), target.display()),
-            action: Some(if fixed { "now leads to the store".to_owned() } else { "way doctor --fix".to_owned() }),
+            detail: format!("{} points to {}, which does not exist", link.display(), target.display()),
+            action: Some(if fixed { "now points to the store".to_owned() } else { "way doctor --fix".to_owned() }),
         });
     }
     for one in all.iter().filter(|one| one.state == State::Gone) {
@@ -459,16 +459,16 @@ fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> R
             .as_ref()
             .is_some_and(|checkout| checkout.worktrees().iter().any(|listed| listed.path == one.path));
         if is_listed {
-            good = false;
+            is_fine = false;
             findings.push(Finding {
                 check: "worktrees",
                 verdict: Verdict::Warning,
-                detail: format!("{} is gone, but the version control still lists it", one.path.display()),
+                detail: format!("{} is gone, but version control still lists it", one.path.display()),
                 action: Some(format!("if it was deleted: way worktree rm {}", one.name)),
             });
         }
     }
-    if good {
+    if is_fine {
         let elsewhere = all.iter().filter(|one| one.state == State::Elsewhere).count();
         let gone = all.len() - live.len() - elsewhere;
         let elsewhere = if elsewhere == 0 { String::new() } else { format!(", {elsewhere} on other machines") };

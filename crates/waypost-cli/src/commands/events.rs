@@ -14,35 +14,35 @@ use crate::ui::{self, Cell, DIM, cell, styled};
 use waypost::session::Session;
 use waypost::survey::{find, survey};
 
-/// How many events are read at once while following.
-const PAGE: u32 = 500;
-/// How long to wait at most before looking what time has brought about.
-const LOOK: Duration = Duration::from_secs(1);
+/// Number of events that --follow reads at once.
+const PAGE_SIZE: u32 = 500;
+/// Interval between polls without a write: leases expire without any write.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Show the history: every change, who made it and from where
+/// Show the history: every change, its author and its worktree
 ///
-/// Without --since the newest events, newest first; with it those after that number, oldest first. Numbers have no gaps:
-/// going on with --since and the last number seen, or `next` of the JSON answer, misses none and repeats none.
+/// Lists the newest events first; with --since, the events after that number, oldest first. Numbers have no gaps: to
+/// continue without missing or repeating an event, pass the last number, or `next` of the JSON output, to --since.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way events --kind task. --limit 20
-  way events --subject tk_0a1b2c3d4e5f --since 0     the life of one task
-  way events --follow                                what happens from now on
-  way events --follow --since 120 --json             one JSON object a line")]
+  way events --subject tk_0a1b2c3d4e5f --since 0     the history of one task
+  way events --follow                                new events as they happen
+  way events --follow --since 120 --json             one JSON object per line")]
 pub(crate) struct Args {
-    /// Only those after this number; 0 for all
+    /// Only events after this number; 0 for all
     #[arg(long, value_name = "N")]
     since: Option<u64>,
-    /// Only those whose kind begins so, for example task. or message.sent
+    /// Only events whose kind starts with this prefix, e.g. task. or message.sent
     #[arg(long, value_name = "PREFIX", value_parser = kind_prefix)]
     kind: Option<String>,
-    /// Only what happened to this: an id
+    /// Only events of the task, agent, or other object with this id
     #[arg(long, value_name = "ID")]
     subject: Option<String>,
-    /// At most this many
+    /// Maximum number of events
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Go on showing what happens, until interrupted
+    /// Show new events as they happen, until interrupted
     #[arg(long, short, conflicts_with = "limit")]
     follow: bool,
 }
@@ -50,9 +50,9 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let mut worktree_id = None;
-    if let Some(wanted) = &cx.global.worktree {
+    if let Some(reference) = &cx.global.worktree {
         let all = survey(&mut session)?;
-        let one = find(&all, wanted, &session.place.cwd)?;
+        let one = find(&all, reference, &session.place.cwd)?;
         if one.last_seen.is_none() {
             return Err(Error::not_found(format!("worktree {} has never used this store", one.name)));
         }
@@ -74,14 +74,14 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         text.table(&list.events.iter().map(|event| names.row(event)).collect::<Vec<_>>());
     })?;
     if list.events.is_empty() {
-        cx.ui.note("no event fits");
+        cx.ui.note("no matching events");
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn follow(cx: &mut CommandContext, session: &mut Session, mut query: EventQuery) -> Result<ExitCode> {
     let mut names = Names::of(session)?;
-    query.limit = PAGE;
+    query.limit = PAGE_SIZE;
     if query.since.is_none() {
         let newest = EventQuery { limit: 0, ..query.clone() };
         query.since = Some(session.read(ListEvents { query: newest })?.last);
@@ -97,9 +97,9 @@ fn follow(cx: &mut CommandContext, session: &mut Session, mut query: EventQuery)
             }
         }
         query.since = Some(list.next);
-        if list.events.len() < PAGE as usize {
-            session.wait(list.next, LOOK)?;
-            // Nobody reads any more, and nothing may happen for a long time.
+        if list.events.len() < PAGE_SIZE as usize {
+            session.wait(list.next, POLL_INTERVAL)?;
+            // Without this check, `way` would notice a closed stdout only at the next event.
             if ui::is_closed() {
                 return Ok(ExitCode::SUCCESS);
             }
@@ -107,7 +107,7 @@ fn follow(cx: &mut CommandContext, session: &mut Session, mut query: EventQuery)
     }
 }
 
-/// What worktrees, repositories and agents are called.
+/// The names of worktrees, repositories and agents, by id.
 pub(crate) struct Names(BTreeMap<String, String>);
 
 impl Names {
@@ -115,18 +115,18 @@ impl Names {
         let known = session.read(ListWorktrees {})?;
         let worktrees = known.worktrees.into_iter().map(|worktree| (String::from(worktree.id), worktree.name));
         let repositories = known.repositories.into_iter().map(|one| (String::from(one.id), one.name));
-        let everybody = ListAgents { role: None, capability: None, status: None, retired: true };
-        let agents = session.read(everybody)?.agents.into_iter();
+        let all_agents = ListAgents { role: None, capability: None, status: None, retired: true };
+        let agents = session.read(all_agents)?.agents.into_iter();
         let agents = agents.map(|seen| (String::from(seen.agent.id), seen.agent.name));
         Ok(Names(repositories.chain(worktrees).chain(agents).collect()))
     }
 
-    /// Returns what something is called; what has no name is called as it is.
+    /// Returns the name of an id, or the id if it has no name.
     pub(crate) fn get<'a>(&'a self, id: &'a str) -> &'a str {
         self.0.get(id).map_or(id, String::as_str)
     }
 
-    /// One event, for a table.
+    /// Returns the table row of an event.
     pub(crate) fn row(&self, event: &Event) -> Vec<Cell> {
         vec![
             styled(DIM, event.sequence),
@@ -138,7 +138,7 @@ impl Names {
         ]
     }
 
-    /// One event, as a line whose neighbours are not known.
+    /// Returns an event as one line. A stream cannot align columns, so they have fixed widths.
     fn line(&self, event: &Event) -> String {
         let (subject, worktree) = (self.get(&event.subject), self.get(event.worktree_id.as_str()));
         let summary = summary(event);
@@ -148,19 +148,20 @@ impl Names {
     }
 }
 
-/// Says in a few words what an event is about: the name of what it happened to, and what that was.
+/// Summarizes an event in a few words: the name of its subject, and the change.
 pub(crate) fn summary(event: &Event) -> String {
     let data = &event.data;
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let move_of = |value: &Value| Some(format!("{} to {}", value[0].as_str()?, value[1].as_str()?));
+    let transition = |value: &Value| Some(format!("{} to {}", value[0].as_str()?, value[1].as_str()?));
     let name = text(&data["name"]).or_else(|| text(&data["after"]["name"]));
-    let what = ["error", "summary", "subject", "reason"].iter().find_map(|field| text(&data[*field]));
-    let what = what.or_else(|| move_of(&data["changed"]["status"])).or_else(|| move_of(&data["changed"]["state"]));
-    let said = match (name, what) {
-        (Some(name), Some(what)) => format!("{name}: {what}"),
+    let change = ["error", "summary", "subject", "reason"].iter().find_map(|field| text(&data[*field]));
+    let change =
+        change.or_else(|| transition(&data["changed"]["status"])).or_else(|| transition(&data["changed"]["state"]));
+    let summary = match (name, change) {
+        (Some(name), Some(change)) => format!("{name}: {change}"),
         (one, other) => one.or(other).unwrap_or_default(),
     };
-    let line = said.lines().next().unwrap_or_default();
+    let line = summary.lines().next().unwrap_or_default();
     if line.chars().count() > 60 { line.chars().take(59).chain(['…']).collect() } else { line.to_owned() }
 }
 
@@ -173,5 +174,5 @@ fn kind_prefix(text: &str) -> Result<String, String> {
     groups.dedup();
     let near = waypost_core::nearest::nearest(text, kind::ALL.iter().copied());
     let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-    Err(format!("no kind of event begins so{near}; they begin with {}", groups.join(", ")))
+    Err(format!("unknown event kind{near}; kinds start with {}", groups.join(", ")))
 }

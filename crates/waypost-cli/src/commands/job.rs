@@ -11,7 +11,7 @@ use waypost_core::{Error, Result};
 use waypost_workspace::job_log::{self, Part};
 use waypost_workspace::jobs as processes;
 
-use super::ws::{self, amount};
+use super::ws::{self, parse_bytes};
 use crate::CommandContext;
 use crate::spans::{format_coarse_duration, parse_duration};
 use crate::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
@@ -25,14 +25,13 @@ use waypost::signals::ShutdownSignal;
 use waypost::system::SystemEntropy;
 use waypost::workspaces;
 
-/// Run commands in workspaces of their own, and see how they went
+/// Run commands as jobs, each in its own workspace
 ///
-/// Every job gets an isolated directory before it starts, a supervisor that outlives the terminal it was started from, a
-/// log, and a record that stays. A job with a task holds its lease, and fails if its command ends without having finished
-/// the task.
+/// Every job gets an isolated directory, a supervisor that outlives the terminal, a log and a permanent record. A job
+/// with a task holds the lease of the task, and fails if its command exits without finishing the task.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way job start -- make test                       in its own workspace; streams the log, ends as the job does
+  way job start -- make test                       streams the log, exits with the job's exit code
   way job start --task build --agent me -- ./agent.sh
   way job start --detach --timeout 1h -- claude -p 'fix the tests'
   way job list
@@ -61,72 +60,72 @@ enum Command {
     Supervise(OneArgs),
 }
 
-/// Run a command in a workspace of its own
+/// Run a command in its own workspace
 ///
-/// It sees WAYPOST_JOB, WAYPOST_TASK, WAYPOST_EPOCH, WAYPOST_AGENT, WAYPOST_WORKSPACE, WAYPOST_CONTEXT_DIR, WAYPOST_DB and
-/// WAYPOST_TOKEN, and of your environment only what every program needs and what jobs.env or --env name. Interrupting this
-/// command cancels the job.
+/// The command gets WAYPOST_JOB, WAYPOST_TASK, WAYPOST_EPOCH, WAYPOST_AGENT, WAYPOST_WORKSPACE, WAYPOST_CONTEXT_DIR,
+/// WAYPOST_DB and WAYPOST_TOKEN. From your environment it gets only basic variables such as PATH and HOME, and those
+/// that jobs.env or --env name. Interrupting way job start cancels the job.
 #[derive(clap::Args)]
 pub(crate) struct StartArgs {
-    /// The task to work on; it is claimed for you
+    /// Task to work on; the job claims it
     #[arg(long)]
     task: Option<String>,
-    /// The workflow it is in, if its name alone does not say
+    /// Workflow of the task, if its name is ambiguous
     #[arg(long, requires = "task")]
     workflow: Option<String>,
-    /// The epoch of your lease on the task, if you hold it already
+    /// Epoch of your lease, if you hold the task already
     #[arg(long, requires = "task", value_name = "N")]
     epoch: Option<u64>,
-    /// What kind of work it is: builder, debugger, reviewer, anything
+    /// Type of the job: builder, debugger, reviewer or any other word
     #[arg(long = "type", value_name = "TYPE", default_value = "agent")]
     kind: String,
-    /// What it is for
+    /// Description of the job
     #[arg(long)]
     description: Option<String>,
-    /// What it is given: JSON or text, @FILE, or - for standard input; it finds it in its context directory
+    /// Input for the job, stored in its context directory: JSON or text, @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
-    /// Return as soon as it runs
+    /// Return as soon as the job runs
     #[arg(long, short)]
     detach: bool,
-    /// Let a worker run it: on any machine, or on the one that --on names
+    /// Queue the job for a worker, on any machine or on the one that --on names
     #[arg(long)]
     queue: bool,
-    /// The machine that is to run it; implies --queue
+    /// Machine that runs the job; implies --queue
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
     #[command(flatten)]
     how: HowArgs,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// How jobs are run.
+/// The options that say how a job runs.
 #[derive(clap::Args)]
 pub(crate) struct HowArgs {
-    /// How its workspace is made: clone, overlay, worktree, jj or copy; in-place works in the checkout itself [default: as
-    /// configured, else as suits the repository]
+    /// Kind of workspace: clone, overlay, worktree, jj or copy; in-place runs in the checkout itself [default:
+    /// configured, else chosen for the repository]
     #[arg(long, value_parser = parse_enum::<Strategy>)]
     strategy: Option<Strategy>,
     #[command(flatten)]
     start: ws::StartingPoint,
-    /// Work in this workspace, which another job left
+    /// Existing workspace of an earlier job to run in
     #[arg(long, value_name = "WORKSPACE", conflicts_with_all = ["strategy", "base", "branch"])]
     workspace: Option<String>,
-    /// How long it may run
+    /// Maximum run time, e.g. 1h
     #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     timeout: Option<u64>,
-    /// How large its workspace may become
-    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    /// Maximum size of the workspace
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     size_limit: Option<u64>,
-    /// Remove the workspace when the job has ended, unless work in it would be lost
+    /// Remove the workspace after the job, unless work in it would be lost
     #[arg(long, conflicts_with = "keep")]
     cleanup: bool,
-    /// Keep the workspace when the job has ended
+    /// Keep the workspace after the job
     #[arg(long)]
     keep: bool,
-    /// Let the job see this variable of your environment, too
+    /// Variable of your environment to pass to the job; may be given repeatedly
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
 }
@@ -134,107 +133,107 @@ pub(crate) struct HowArgs {
 /// List jobs
 #[derive(clap::Args)]
 struct ListArgs {
-    /// Only those in this status
+    /// Only jobs with this status
     #[arg(long, value_parser = parse_enum::<JobStatus>)]
     status: Option<JobStatus>,
-    /// Only those of this task
+    /// Only jobs of this task
     #[arg(long)]
     task: Option<String>,
-    /// Only those that have not ended
+    /// Only jobs that have not ended
     #[arg(long)]
     live: bool,
-    /// At most this many
+    /// Maximum number of jobs
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
 }
 
-/// Show a job with all it went through
+/// Show a job and its phases
 #[derive(clap::Args)]
 struct OneArgs {
-    /// Its id, or the beginning of it
+    /// Id of the job, or a unique prefix
     job: String,
 }
 
-/// Show what a job printed
+/// Show the log of a job
 #[derive(clap::Args)]
 struct LogsArgs {
-    /// Its id, or the beginning of it
+    /// Id of the job, or a unique prefix
     job: String,
-    /// Go on until it has ended
+    /// Follow the log until the job ends
     #[arg(long, short)]
     follow: bool,
-    /// Only the last part, at most so much
-    #[arg(long, value_name = "BYTES", value_parser = amount, conflicts_with = "follow")]
+    /// Only the end of the log, at most this many bytes
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, conflicts_with = "follow")]
     tail: Option<u64>,
 }
 
-/// Wait until a job has ended; ends as the job did
+/// Wait until a job ends, and exit with its exit code
 #[derive(clap::Args)]
 struct WaitArgs {
-    /// Its id, or the beginning of it
+    /// Id of the job, or a unique prefix
     job: String,
-    /// How long at most; then it ends with 6
+    /// Maximum time to wait, e.g. 10m; then exits with 6 [default: no limit]
     #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     timeout: Option<u64>,
 }
 
-/// Call a job off: all of its processes are ended, and its task is set aside
+/// Cancel a job: kill its processes and pause its task
 #[derive(clap::Args)]
 struct CancelArgs {
-    /// Its id, or the beginning of it
+    /// Id of the job, or a unique prefix
     job: String,
-    /// Why
+    /// Reason
     #[arg(long)]
     reason: Option<String>,
 }
 
-/// Run a job again, as it was asked for
+/// Run a job again, with the same options
 #[derive(clap::Args)]
 struct RetryArgs {
-    /// Its id, or the beginning of it
+    /// Id of the job, or a unique prefix
     job: String,
-    /// Go on in the workspace that it left
+    /// Run in the workspace of the earlier job
     #[arg(long)]
     same_workspace: bool,
-    /// Return as soon as it runs
+    /// Return as soon as the job runs
     #[arg(long, short)]
     detach: bool,
 }
 
-/// Say how far a job is: for the command of the job itself
+/// Report the progress of a job, from within the job
 #[derive(clap::Args)]
 struct NoteArgs {
-    /// The job [default: WAYPOST_JOB]
+    /// Id of the job [default: WAYPOST_JOB]
     #[arg(long)]
     job: Option<String>,
-    /// What it does now
+    /// Current phase
     #[arg(long)]
     phase: Option<String>,
-    /// More about it
+    /// Details of the phase
     #[arg(long)]
     detail: Option<String>,
-    /// What came out
+    /// Output of the job
     #[arg(long)]
     output: Option<String>,
     /// Tokens used so far
     #[arg(long)]
     tokens: Option<u64>,
-    /// Money spent so far
+    /// Cost so far
     #[arg(long)]
     cost: Option<f64>,
 }
 
-/// Deliver what a job did: commit, push its branch to the real remote, and say where to open a pull request
+/// Deliver the work of a job: commit, push its branch, and print where to open a pull request
 #[derive(clap::Args)]
 struct DeliverArgs {
-    /// Its id, or the beginning of it
+    /// Id of the job, or a unique prefix
     job: String,
     #[command(flatten)]
     how: ws::DeliveryArgs,
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    // Which repository a job works on is said with the flag that says which issues are meant.
+    // The global option --repo names the repository of the job.
     let mut session = cx.work()?;
     if let Command::Supervise(args) = &args.command {
         let ended = jobs::supervise(&mut session, &args.job)?;
@@ -255,29 +254,29 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             let workspace = workspaces::find(session, &args.job)?.workspace;
             ws::deliver(cx, session, &workspace, &args.how)
         }
-        Command::Supervise(_) => Err(Error::internal("a job is supervised before anything else")),
+        Command::Supervise(_) => Err(Error::internal("supervise is handled before the other commands")),
     }
 }
 
 impl HowArgs {
-    /// Returns how a job is run: as said, else as configured.
+    /// Returns the settings of the job: the options, else the configuration.
     pub(crate) fn settings(&self, session: &Session) -> Settings {
-        let usual = jobs::default_settings(session);
+        let defaults = jobs::default_settings(session);
         let cleanup = match (self.cleanup, self.keep) {
             (true, _) => Some(true),
             (_, true) => Some(false),
-            _ => usual.cleanup,
+            _ => defaults.cleanup,
         };
         Settings {
             strategy: self.strategy,
             base: self.start.base.clone(),
             branch: self.start.branch.clone(),
             workspace: self.workspace.clone(),
-            timeout_ms: self.timeout.or(usual.timeout_ms),
-            size_limit: self.size_limit.or(usual.size_limit),
+            timeout_ms: self.timeout.or(defaults.timeout_ms),
+            size_limit: self.size_limit.or(defaults.size_limit),
             cleanup,
-            env: usual.env.into_iter().chain(self.env.clone()).collect(),
-            ..usual
+            env: defaults.env.into_iter().chain(self.env.clone()).collect(),
+            ..defaults
         }
     }
 }
@@ -315,27 +314,27 @@ fn start(cx: &mut CommandContext, session: &mut Session, args: &StartArgs) -> Re
         },
     )?;
     if is_queued {
-        cx.ui.answer(&job, |text| text.line(format!("Job {} waits for a worker", job.job.id)))?;
+        cx.ui.answer(&job, |text| text.line(format!("Queued job {}; it waits for a worker", job.job.id)))?;
         return Ok(ExitCode::SUCCESS);
     }
     launch(cx, session, &job, args.detach)
 }
 
-/// Starts a job, and stays with it unless that is not wanted.
+/// Starts a job. Unless detached, streams its log and waits until it ends.
 fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach: bool) -> Result<ExitCode> {
     jobs::launch(session, job)?;
     let id = job.job.id.to_string();
     if detach {
-        let begun = jobs::wait_until_started(session, &job.job.id)?;
-        cx.ui.answer(&begun, |text| {
-            let place = begun.job.workspace_dir.as_ref().unwrap_or(&begun.job.work_dir);
-            text.line(format!("Started job {id} in {}", place.display()));
+        let started = jobs::wait_until_started(session, &job.job.id)?;
+        cx.ui.answer(&started, |text| {
+            let dir = started.job.workspace_dir.as_ref().unwrap_or(&started.job.work_dir);
+            text.line(format!("Started job {id} in {}", dir.display()));
         })?;
         return Ok(ExitCode::SUCCESS);
     }
     cx.ui.note(&format!("job {id}"));
     let shutdown = ShutdownSignal::listen()?;
-    let log = Log::Here(jobs::log_path(session, &job.job.id)?);
+    let log = Log::Local(jobs::log_path(session, &job.job.id)?);
     let mut at = 0;
     let mut is_cancelled = false;
     let ended = loop {
@@ -353,7 +352,7 @@ fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach:
         if !is_cancelled && shutdown.count() > 0 {
             is_cancelled = true;
             cx.ui.note("cancelling the job");
-            match jobs::cancel(session, &id, Some("its terminal was interrupted".to_owned())) {
+            match jobs::cancel(session, &id, Some("interrupted from the terminal".to_owned())) {
                 Err(error) if error.kind() != waypost_core::Kind::Conflict => return Err(error),
                 _ => {}
             }
@@ -362,7 +361,7 @@ fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach:
     if !cx.ui.json {
         log.print(session, &id, at)?;
     }
-    settle_for(session, &id)?;
+    wait_for_supervisor(session, &id)?;
     let ended = jobs::show(session, ended.job.id.as_str())?;
     for warning in &ended.job.warnings {
         cx.ui.warn(warning);
@@ -370,21 +369,21 @@ fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach:
     if cx.ui.json {
         cx.ui.answer(&ended, |_| {})?;
     } else if ended.job.status != JobStatus::Completed {
-        cx.ui.warn(&ending(&ended));
+        cx.ui.warn(&describe_failure(&ended));
     }
     Ok(ExitCode::from(jobs::exit_code(&ended.job)))
 }
 
-/// Waits until the supervisor of a job that has ended has tidied up.
-fn settle_for(session: &mut Session, id: &str) -> Result<()> {
+/// Waits until the supervisor of an ended job has cleaned up.
+fn wait_for_supervisor(session: &mut Session, id: &str) -> Result<()> {
     let job = jobs::show(session, id)?;
     let Some(supervisor) = job.job.supervisor else { return Ok(()) };
     wait_for(session, Some(60_000), |_| Ok((!processes::is_running(&supervisor)).then_some(())))?;
     Ok(())
 }
 
-/// Says how a job ended that did not end well.
-fn ending(job: &JobView) -> String {
+/// Describes how an unsuccessful job ended.
+fn describe_failure(job: &JobView) -> String {
     let why = job.job.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
     format!("job {} is {}{why}", job.job.id, job.job.status)
 }
@@ -399,12 +398,12 @@ fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Resu
         }
     })?;
     if jobs.is_empty() {
-        cx.ui.note("there are no such jobs; way job start -- COMMAND starts one");
+        cx.ui.note("no matching jobs; to start one: way job start -- COMMAND");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The table of jobs, as `status` shows it too.
+/// Returns the table of jobs.
 pub(crate) fn table_of(jobs: &[JobView], now: Timestamp) -> Vec<Vec<Cell>> {
     let titles = ["ID", "STATUS", "TYPE", "TASK", "AGENT", "AGE", "COMMAND"];
     let rows = jobs.iter().map(|view| {
@@ -448,7 +447,7 @@ fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Resul
         let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let ran = job.started_at.map(|started| format_coarse_duration(job.finished_at.unwrap_or(now).since(started)));
         let further = [
-            ("about", Some(job.description.clone()).filter(|text| !text.is_empty())),
+            ("description", Some(job.description.clone()).filter(|text| !text.is_empty())),
             ("task", view.task.clone()),
             ("agent", view.agent.clone()),
             ("machine", job.machine.clone()),
@@ -456,7 +455,7 @@ fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Resul
             ("exit code", job.exit_code.map(|code| code.to_string())),
             ("error", job.error.clone()),
             ("workspace", job.workspace_id.as_ref().map(ToString::to_string)),
-            ("works in", path(&job.workspace_dir)),
+            ("directory", path(&job.workspace_dir)),
             ("context", path(&job.context_dir)),
             ("log", path(&job.log)),
             ("tokens", job.tokens.map(|tokens| tokens.to_string())),
@@ -477,21 +476,21 @@ fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Resul
 
 fn logs(cx: &mut CommandContext, session: &mut Session, args: &LogsArgs) -> Result<ExitCode> {
     let (id, log) = match jobs::job_and_log(session, &args.job) {
-        Ok((job, log)) => (job.id.to_string(), Log::Here(log)),
-        // Where it runs may be where the server does.
+        Ok((job, log)) => (job.id.to_string(), Log::Local(log)),
+        // The job may run on the server's machine.
         Err(error) if error.kind() == waypost_core::Kind::NotFound && session.is_served() => {
-            (jobs::show(session, &args.job)?.job.id.to_string(), Log::There)
+            (jobs::show(session, &args.job)?.job.id.to_string(), Log::Remote)
         }
         Err(error) => return Err(error),
     };
     if cx.ui.json {
-        let printed = log.end(session, &id, args.tail)?;
-        let data = json!({ "job": id, "log": String::from_utf8_lossy(&printed) });
+        let bytes = log.tail(session, &id, args.tail)?;
+        let data = json!({ "job": id, "log": String::from_utf8_lossy(&bytes) });
         cx.ui.answer(&data, |_| {})?;
         return Ok(ExitCode::SUCCESS);
     }
     if !args.follow {
-        ui::print_document(&log.end(session, &id, args.tail)?)?;
+        ui::print_document(&log.tail(session, &id, args.tail)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut at = 0;
@@ -507,19 +506,19 @@ fn logs(cx: &mut CommandContext, session: &mut Session, args: &LogsArgs) -> Resu
     }
 }
 
-/// Where what a job printed is kept.
+/// The log of a job.
 enum Log {
-    /// In this file.
-    Here(PathBuf),
-    /// With the server.
-    There,
+    /// A file of this machine.
+    Local(PathBuf),
+    /// A file that the server reads.
+    Remote,
 }
 
 impl Log {
-    /// Prints what was printed from a byte on, and returns where to go on.
+    /// Prints the log from an offset on, and returns the offset of its end.
     fn print(&self, session: &mut Session, job: &str, mut at: u64) -> Result<u64> {
         loop {
-            let (part, next) = self.read_on(session, job, at)?;
+            let (part, next) = self.read_from(session, job, at)?;
             if next == at {
                 return Ok(at);
             }
@@ -528,15 +527,15 @@ impl Log {
         }
     }
 
-    /// Returns the end of it, or all.
-    fn end(&self, session: &mut Session, job: &str, most: Option<u64>) -> Result<Vec<u8>> {
-        match (self, most) {
-            (Log::Here(file), most) => Ok(jobs::tail(file, most.unwrap_or(u64::MAX))),
-            (Log::There, Some(most)) => fetch_log(session, &json!({ "job": job, "tail": most })).map(|(end, _)| end),
-            (Log::There, None) => {
+    /// Returns the last `max` bytes of the log, or all of it.
+    fn tail(&self, session: &mut Session, job: &str, max: Option<u64>) -> Result<Vec<u8>> {
+        match (self, max) {
+            (Log::Local(file), max) => Ok(jobs::tail(file, max.unwrap_or(u64::MAX))),
+            (Log::Remote, Some(max)) => fetch_log(session, &json!({ "job": job, "tail": max })).map(|(end, _)| end),
+            (Log::Remote, None) => {
                 let (mut all, mut at) = (Vec::new(), 0);
                 loop {
-                    let (part, next) = self.read_on(session, job, at)?;
+                    let (part, next) = self.read_from(session, job, at)?;
                     if next == at {
                         return Ok(all);
                     }
@@ -547,22 +546,22 @@ impl Log {
         }
     }
 
-    /// Reads a part from a byte on, and returns where the next one begins.
-    fn read_on(&self, session: &mut Session, job: &str, at: u64) -> Result<(Vec<u8>, u64)> {
+    /// Reads a part of the log from an offset on, and returns the offset of the next part.
+    fn read_from(&self, session: &mut Session, job: &str, at: u64) -> Result<(Vec<u8>, u64)> {
         match self {
-            Log::Here(file) => {
+            Log::Local(file) => {
                 let part: Part = job_log::read_from(file, at, 1 << 20);
                 let next = part.next();
                 Ok((part.bytes, next))
             }
-            Log::There => fetch_log(session, &json!({ "job": job, "from": at })),
+            Log::Remote => fetch_log(session, &json!({ "job": job, "from": at })),
         }
     }
 }
 
-/// Asks the server what a job printed.
-fn fetch_log(session: &mut Session, wanted: &Value) -> Result<(Vec<u8>, u64)> {
-    let part = session.ask_server("get_log", wanted)?;
+/// Fetches a part of a job's log from the server, and the offset of the next part.
+fn fetch_log(session: &mut Session, request: &Value) -> Result<(Vec<u8>, u64)> {
+    let part = session.ask_server("get_log", request)?;
     let log = part["log"].as_str().unwrap_or_default().as_bytes().to_vec();
     Ok((log, part["next"].as_u64().unwrap_or_default()))
 }
@@ -573,10 +572,10 @@ fn wait(cx: &mut CommandContext, session: &mut Session, args: &WaitArgs) -> Resu
         Ok(Some(jobs::show(session, &args.job)?).filter(|now| now.job.status.is_final()))
     })?;
     let Some(ended) = ended else {
-        return Err(Error::new(waypost_core::Kind::NothingToDo, format!("job {} still runs", args.job)));
+        return Err(Error::new(waypost_core::Kind::NothingToDo, format!("job {} is still running", args.job)));
     };
     if ended.job.status != JobStatus::Completed {
-        cx.ui.warn(&ending(&ended));
+        cx.ui.warn(&describe_failure(&ended));
     }
     cx.ui.answer(&ended, |text| text.line(format!("Job {} is {}", ended.job.id, ended.job.status)))?;
     Ok(ExitCode::from(jobs::exit_code(&ended.job)))
@@ -585,7 +584,7 @@ fn wait(cx: &mut CommandContext, session: &mut Session, args: &WaitArgs) -> Resu
 fn cancel(cx: &mut CommandContext, session: &mut Session, args: &CancelArgs) -> Result<ExitCode> {
     let cancelled = jobs::cancel(session, &args.job, args.reason.clone())?;
     let id = cancelled.job.id.to_string();
-    // On this machine it is over when this returns; elsewhere its supervisor was shutdown.
+    // A local job has ended when this command returns; the supervisor on another machine ends the job later.
     let machine = workspaces::machine(session)?;
     let is_here = cancelled.job.machine.as_ref() == Some(&machine);
     let ended = if is_here {
@@ -598,11 +597,11 @@ fn cancel(cx: &mut CommandContext, session: &mut Session, args: &CancelArgs) -> 
     };
     let now = ended.unwrap_or(cancelled);
     cx.ui.answer(&now, |text| {
-        let is_over = now.job.status.is_final();
-        text.line(if is_over {
+        let is_final = now.job.status.is_final();
+        text.line(if is_final {
             format!("Job {id} is {}", now.job.status)
         } else {
-            format!("Job {id} was told to end")
+            format!("Requested cancellation of job {id}")
         });
     })?;
     Ok(ExitCode::SUCCESS)
@@ -611,17 +610,16 @@ fn cancel(cx: &mut CommandContext, session: &mut Session, args: &CancelArgs) -> 
 fn retry(cx: &mut CommandContext, session: &mut Session, args: &RetryArgs) -> Result<ExitCode> {
     let before = jobs::show(session, &args.job)?.job;
     if !before.status.is_final() {
-        return Err(
-            Error::conflict(format!("job {} is {}", before.id, before.status)).hint("way job cancel ends it first")
-        );
+        return Err(Error::conflict(format!("job {} is {}", before.id, before.status))
+            .hint(format!("wait until it ends, or cancel it: way job cancel {}", before.id)));
     }
     let mut settings = jobs::settings(&before)?;
     settings.launcher = Some(processes::own_identity());
     if args.same_workspace {
-        let known = before.workspace_id.as_ref().ok_or_else(|| {
-            Error::not_found(format!("job {} had no workspace", before.id)).hint("leave out --same-workspace")
+        let workspace = before.workspace_id.as_ref().ok_or_else(|| {
+            Error::not_found(format!("job {} has no workspace", before.id)).hint("omit --same-workspace")
         })?;
-        settings.workspace = Some(known.to_string());
+        settings.workspace = Some(workspace.to_string());
     }
     let machine = Some(workspaces::machine(session)?);
     let job = jobs::create(
@@ -647,7 +645,7 @@ fn retry(cx: &mut CommandContext, session: &mut Session, args: &RetryArgs) -> Re
 
 fn note(cx: &mut CommandContext, session: &mut Session, args: &NoteArgs) -> Result<ExitCode> {
     let job = args.job.clone().or_else(|| cx.variables.text(WAYPOST_JOB));
-    let job = job.ok_or_else(|| Error::invalid("which job?").hint("--job JOB, or WAYPOST_JOB in the environment"))?;
+    let job = job.ok_or_else(|| Error::invalid("no job given").hint("use --job JOB, or set WAYPOST_JOB"))?;
     let NoteArgs { phase, detail, output, tokens, cost, .. } = args;
     let operation = NoteJob {
         job,
@@ -659,6 +657,6 @@ fn note(cx: &mut CommandContext, session: &mut Session, args: &NoteArgs) -> Resu
         cost: *cost,
     };
     let noted = session.write(operation)?;
-    cx.ui.answer(&noted, |text| text.line(format!("Noted for job {}", noted.job.id)))?;
+    cx.ui.answer(&noted, |text| text.line(format!("Updated job {}", noted.job.id)))?;
     Ok(ExitCode::SUCCESS)
 }

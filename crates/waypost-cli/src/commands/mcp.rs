@@ -12,16 +12,16 @@ use waypost::single_host::SingleHost;
 
 /// Serve one agent over MCP, on standard input and output
 ///
-/// Agents start it themselves; way setup tells them how. It ends when standard input is closed.
+/// Agents start this server themselves; way setup configures them to. The server exits when standard input is closed.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way setup claude-code           make Claude Code start it
-  way mcp --agent alice           calls that do not name an agent are alice's")]
+  way setup claude-code           configure Claude Code to start the server
+  way mcp --agent alice           calls without an agent are made as alice")]
 pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut CommandContext, _: &Args) -> Result<ExitCode> {
     let place = cx.place()?;
-    // Said at once: a client shows it, and would else hear it with every call.
+    // Fail at start, where clients show the error, instead of on every call.
     place.store()?;
     let who = Who { actor: place.actor(), agent: place.agent() };
     mcp::serve_stdio(Arc::new(SingleHost::new(place)), who)?;

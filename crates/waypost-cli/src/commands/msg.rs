@@ -12,24 +12,24 @@ use waypost_core::op::{
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 
-use super::agent::role;
+use super::agent::parse_role;
 use crate::issues::text_or_stdin;
 use crate::spans::parse_duration;
 use crate::ui::{BAD, BOLD, Cell, DIM, PLAIN, Style, Text, WARN, cell, styled};
 use crate::{CommandContext, in_one_line};
 use waypost::session::Session;
 
-/// Write to other agents, and read what they wrote
+/// Send messages to other agents, and read yours
 ///
-/// A message stays in its inbox until it is acknowledged, whoever is offline meanwhile. Who sends and who reads is who
-/// --agent names; without it, you.
+/// A message stays in the inbox until its recipient acknowledges it, even if sender or recipient are offline. The
+/// option --agent names the sender or reader; by default it is you.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way --agent lead msg send builder 'Please rebase first' --task build --priority high
   way --agent builder msg inbox --wait --timeout 5m
   way --agent builder msg send --reply-to msg_0a1b2c3d4e5f 'Done'
   way --agent builder msg ack msg_0a1b2c3d4e5f
-  git log -5 | way msg broadcast - --role worker --subject 'What is new'")]
+  git log -5 | way msg broadcast - --role worker --subject 'Recent changes'")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -45,28 +45,28 @@ enum Command {
     Thread(ThreadArgs),
 }
 
-/// What all messages have.
+/// The options that all messages have in common.
 #[derive(clap::Args)]
 struct Envelope {
-    /// One line [default: the beginning of the text]
+    /// Subject line [default: the beginning of the text]
     #[arg(long)]
     subject: Option<String>,
-    /// task_assignment, status_update, query, response or broadcast
+    /// Type: task_assignment, status_update, query, response or broadcast
     #[arg(long = "type", value_name = "TYPE", value_parser = |text: &str| text.parse::<MessageKind>().map_err(in_one_line))]
     kind: Option<MessageKind>,
-    /// low, normal, high or urgent
+    /// Priority: low, normal, high or urgent
     #[arg(long, value_parser = |text: &str| text.parse::<Urgency>().map_err(in_one_line))]
     priority: Option<Urgency>,
-    /// The task it is about
+    /// Task that the message is about
     #[arg(long)]
     task: Option<String>,
-    /// The workflow it is about
+    /// Workflow that the message is about
     #[arg(long)]
     workflow: Option<String>,
-    /// How long it is of use; after that it is not shown any more
+    /// Time after which the message expires, e.g. 1h [default: never]
     #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     ttl: Option<u64>,
-    /// Send it once, however often this is run with the same key
+    /// Idempotency key: a repeated command with the same key sends the message only once
     #[arg(long)]
     key: Option<String>,
 }
@@ -77,56 +77,56 @@ struct Envelope {
     override_usage = "way msg send [OPTIONS] <AGENT> <TEXT|->\n       way msg send [OPTIONS] --reply-to <MSG> [AGENT] <TEXT|->"
 )]
 struct SendArgs {
-    /// Whose inbox it goes to; may be left out in an answer
+    /// Recipient; optional with --reply-to
     #[arg(value_name = "AGENT")]
     first: String,
-    /// What it says; - for standard input
+    /// Text of the message; - for standard input
     #[arg(value_name = "TEXT|-")]
     second: Option<String>,
-    /// The message it answers
+    /// Message to reply to
     #[arg(long, value_name = "MSG")]
     reply_to: Option<MessageId>,
     #[command(flatten)]
     envelope: Envelope,
 }
 
-/// Send a message to all agents it may concern
+/// Send a message to all agents, or to those that match a filter
 #[derive(clap::Args)]
 struct BroadcastArgs {
-    /// What it says; - for standard input
+    /// Text of the message; - for standard input
     #[arg(value_name = "TEXT|-")]
     body: String,
-    /// Only to coordinators, workers or humans
+    /// Only agents with this role: coordinator, worker or human
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// Only to those that run on this
+    /// Only agents with this runtime
     #[arg(long)]
     runtime: Option<String>,
-    /// Only to those that hold a task of this workflow
+    /// Only agents that hold a task of this workflow
     #[arg(long, value_name = "WORKFLOW")]
     working_on: Option<String>,
     #[command(flatten)]
     envelope: Envelope,
 }
 
-/// Show what waits in the inbox of the caller, in the order in which it was sent
+/// Show the caller's unacknowledged messages, oldest first
 ///
-/// A message is shown until it is acknowledged, so that nothing is lost if its reader dies.
+/// The inbox shows a message until it is acknowledged, so that no message is lost if its reader crashes.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way --agent builder msg inbox
-  way --agent builder msg inbox --wait --timeout 10m    exits with 6 if nothing came")]
+  way --agent builder msg inbox --wait --timeout 10m    exits with 6 if no message arrives")]
 struct InboxArgs {
-    /// Only look: what is shown does not count as seen
+    /// Show messages without marking them as presented
     #[arg(long)]
     peek: bool,
-    /// At most this many
+    /// Maximum number of messages
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Wait until something is there; what the caller holds is renewed meanwhile
+    /// Wait until a message arrives, and renew the caller's leases meanwhile
     #[arg(long)]
     wait: bool,
-    /// How long to wait at most
+    /// Maximum time to wait, e.g. 10m [default: no limit]
     #[arg(long, value_name = "SPAN", value_parser = parse_duration, requires = "wait")]
     timeout: Option<u64>,
 }
@@ -134,23 +134,23 @@ struct InboxArgs {
 /// Show a message of the caller's inbox in full
 #[derive(clap::Args)]
 struct ReadArgs {
-    /// Its id
+    /// Id of the message
     #[arg(value_name = "MSG")]
     message: MessageId,
 }
 
-/// Say that messages are dealt with: they are not shown again
+/// Acknowledge messages, and remove them from the inbox
 #[derive(clap::Args)]
 struct AckArgs {
-    /// Their ids
+    /// Ids of the messages
     #[arg(value_name = "MSG", required = true)]
     messages: Vec<MessageId>,
 }
 
-/// Show the conversation that a message is a part of
+/// Show the conversation that contains a message
 #[derive(clap::Args)]
 struct ThreadArgs {
-    /// Any message of it
+    /// Any message of the conversation
     #[arg(value_name = "MSG")]
     message: MessageId,
 }
@@ -171,7 +171,9 @@ fn send(cx: &mut CommandContext, args: &SendArgs) -> Result<ExitCode> {
         (Some(body), _) => (Some(args.first.clone()), body),
         (None, Some(_)) => (None, &args.first),
         (None, None) => {
-            return Err(Error::invalid("a message needs a recipient and a text").hint("way msg send AGENT TEXT"));
+            return Err(
+                Error::invalid("no recipient given").hint("use way msg send AGENT TEXT, or reply with --reply-to MSG")
+            );
         }
     };
     let body = text_or_stdin(body)?;
@@ -195,7 +197,7 @@ fn send(cx: &mut CommandContext, args: &SendArgs) -> Result<ExitCode> {
 fn broadcast(cx: &mut CommandContext, args: &BroadcastArgs) -> Result<ExitCode> {
     let Envelope { subject, kind, priority, task, workflow, ttl, key } = &args.envelope;
     let operation = BroadcastMessage {
-        role: role(args.role.as_deref())?,
+        role: parse_role(args.role.as_deref())?,
         runtime: args.runtime.clone(),
         working_on: args.working_on.clone(),
         kind: *kind,
@@ -209,7 +211,7 @@ fn broadcast(cx: &mut CommandContext, args: &BroadcastArgs) -> Result<ExitCode> 
     let messages: Vec<Message> = cx.session()?.write_once(key.as_deref(), operation)?.messages;
     cx.ui.answer(&messages, |text| match messages.len() {
         1 => text.line("Sent to 1 agent"),
-        many => text.line(format!("Sent to {many} agents")),
+        count => text.line(format!("Sent to {count} agents")),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -224,94 +226,94 @@ fn inbox(cx: &mut CommandContext, args: &InboxArgs) -> Result<ExitCode> {
     };
     let now = session.now()?;
     cx.ui.answer(&inbox.messages, |text| {
-        for (number, letter) in inbox.messages.iter().enumerate() {
+        for (number, message) in inbox.messages.iter().enumerate() {
             if number > 0 {
                 text.gap();
             }
-            show(text, letter, now, Some(LINES));
+            show(text, message, now, Some(MAX_INBOX_LINES));
         }
     })?;
     let left = inbox.unread.saturating_sub(inbox.messages.len() as u64);
     if inbox.messages.is_empty() {
         cx.ui.note("the inbox is empty");
     } else if left > 0 {
-        cx.ui.note(&format!("{left} more wait: acknowledge these, or raise --limit"));
+        cx.ui.note(&format!("{left} more unread: acknowledge these, or raise --limit"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for the inbox to have something in it, with signs of life in the name of whoever waits.
-fn wait(session: &mut Session, operation: ListInbox, at_most: Option<Duration>) -> Result<Inbox> {
+/// Waits until the inbox has a message. Meanwhile sends heartbeats for the reader, so that it stays online.
+fn wait(session: &mut Session, operation: ListInbox, timeout: Option<Duration>) -> Result<Inbox> {
     let reader = session.place.agent().unwrap_or_else(|| session.place.actor());
-    let sign_of_life = Heartbeat { task: None, workflow: None, epoch: None };
+    let heartbeat = Heartbeat { task: None, workflow: None, epoch: None };
     let start = Instant::now();
     loop {
-        let patience = Duration::from_millis(session.write(sign_of_life.clone())?.next_ms);
-        let heard = Instant::now();
-        while heard.elapsed() < patience {
+        let heartbeat_interval = Duration::from_millis(session.write(heartbeat.clone())?.next_ms);
+        let sent_at = Instant::now();
+        while sent_at.elapsed() < heartbeat_interval {
             let last = session.read(ListEvents { query: EventQuery::default() })?.last;
-            // Looked at after the last event is known: what comes between the two ends the wait at once.
+            // Check the inbox after reading the last event: a message that arrives in between ends the wait at once.
             if session.read(ShowAgent { agent: reader.clone() })?.unread > 0 {
                 return session.write(operation);
             }
-            let left = at_most.map(|at_most| at_most.saturating_sub(start.elapsed()));
+            let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Err(Error::new(Kind::NothingToDo, "no message came"));
+                return Err(Error::new(Kind::NothingToDo, "no message arrived"));
             }
-            session.wait(last, patience.saturating_sub(heard.elapsed()).min(left.unwrap_or(Duration::MAX)))?;
+            session
+                .wait(last, heartbeat_interval.saturating_sub(sent_at.elapsed()).min(left.unwrap_or(Duration::MAX)))?;
         }
     }
 }
 
 fn read(cx: &mut CommandContext, args: &ReadArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let letter = session.write(ReadMessage { message: args.message.clone() })?;
+    let message = session.write(ReadMessage { message: args.message.clone() })?;
     let now = session.now()?;
-    cx.ui.answer(&letter, |text| show(text, &letter, now, None))?;
+    cx.ui.answer(&message, |text| show(text, &message, now, None))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn ack(cx: &mut CommandContext, args: &AckArgs) -> Result<ExitCode> {
     let acked = cx.session()?.write(AckMessage { messages: args.messages.clone() })?;
     cx.ui.answer(&acked, |text| {
-        let what = if acked.messages.len() == 1 {
+        let count = if acked.messages.len() == 1 {
             "1 message".to_owned()
         } else {
             format!("{} messages", acked.messages.len())
         };
-        text.line(format!("Acknowledged {what}; {} left", acked.unread));
+        text.line(format!("Acknowledged {count}; {} unread", acked.unread));
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn thread(cx: &mut CommandContext, args: &ThreadArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let letters = session.read(ShowThread { message: args.message.clone() })?.messages;
+    let messages = session.read(ShowThread { message: args.message.clone() })?.messages;
     let now = session.now()?;
-    cx.ui.answer(&letters, |text| {
-        for (number, letter) in letters.iter().enumerate() {
+    cx.ui.answer(&messages, |text| {
+        for (number, message) in messages.iter().enumerate() {
             if number > 0 {
                 text.gap();
             }
-            show(text, letter, now, None);
+            show(text, message, now, None);
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many lines of a message a list shows.
-const LINES: usize = 8;
+/// Maximum number of lines per message in the inbox.
+const MAX_INBOX_LINES: usize = 8;
 
-/// Shows a message: one line about it, and what it says.
-fn show(text: &mut Text, letter: &MessageView, now: Timestamp, lines: Option<usize>) {
+/// Writes a message: a header line, the subject and the body.
+fn show(text: &mut Text, view: &MessageView, now: Timestamp, max_lines: Option<usize>) {
     let Message { id, kind, priority, subject, body, created_at, expires_at, state, task_id, workflow_id, .. } =
-        &letter.message;
-    let mut head: Vec<Cell> =
-        vec![styled(BOLD, id), cell(format!("{} to {}", letter.from, letter.to)), styled(DIM, kind)];
+        &view.message;
+    let mut head: Vec<Cell> = vec![styled(BOLD, id), cell(format!("{} to {}", view.from, view.to)), styled(DIM, kind)];
     head.extend((*priority != Urgency::Normal).then(|| styled(urgency(*priority), priority)));
     head.extend((*state > MessageState::Presented).then(|| styled(DIM, state)));
     head.push(styled(DIM, created_at.ago(now)));
-    head.extend(expires_at.map(|moment| styled(DIM, format!("of use until {moment}"))));
+    head.extend(expires_at.map(|moment| styled(DIM, format!("expires {moment}"))));
     let about = task_id.as_ref().map(TaskId::as_str).or(workflow_id.as_ref().map(WorkflowId::as_str));
     head.extend(about.map(|about| styled(DIM, format!("about {about}"))));
     text.table(&[head]);
@@ -319,11 +321,11 @@ fn show(text: &mut Text, letter: &MessageView, now: Timestamp, lines: Option<usi
     if !is_short || body.is_empty() {
         text.table(&[vec![styled(BOLD, format!("  {subject}"))]]);
     }
-    let shown = lines.unwrap_or(usize::MAX);
-    for line in body.lines().take(shown) {
+    let max_lines = max_lines.unwrap_or(usize::MAX);
+    for line in body.lines().take(max_lines) {
         text.line(format!("  {line}"));
     }
-    let left = body.lines().count().saturating_sub(shown);
+    let left = body.lines().count().saturating_sub(max_lines);
     if left > 0 {
         text.line(format!("  and {left} more lines: way msg read {id}"));
     }

@@ -20,35 +20,35 @@ use waypost::place::{Place, expand};
 use waypost::serving::Serving;
 use waypost::tokens::{Tokens, hash, random_hex};
 
-/// The port if nobody says.
-const PORT: u16 = 7717;
+/// The default port.
+const DEFAULT_PORT: u16 = 7717;
 
-/// Serve the store to programs, browsers and other machines, until told to end
+/// Serve the store over HTTP to programs, browsers and other machines
 ///
-/// Listens on this machine alone, on a port and on a socket that only you can use. Whoever comes over the port shows a
-/// token; yours is made on first use. Other commands use a server that is named with --db or WAYPOST_DB.
+/// By default listens only on this machine, on a port and on a socket that only you can use. Clients of the port need a
+/// token; the server creates yours on first use. Other commands connect to the server with --db or WAYPOST_DB.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way serve
-  way serve --open                        and print an address that lets a browser in, once
-  way serve --port 0 --json               on any free port, and say which
+  way serve --open                        and print a one-time login URL for a browser
+  way serve --port 0 --json               on any free port, printed as JSON
   WAYPOST_DB=http://127.0.0.1:7717 way status
   way serve --socket ~/way.sock           then: WAYPOST_DB=unix:~/way.sock way status
-  way serve --listen 10.0.0.5 --allowed-host way.example.org   behind a proxy that speaks TLS")]
+  way serve --listen 10.0.0.5 --allowed-host way.example.org   behind a TLS proxy")]
 pub(crate) struct Args {
-    /// The port; 0 for any that is free
-    #[arg(long, value_name = "N", default_value_t = PORT)]
+    /// Port to listen on; 0 for any free port
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_PORT)]
     port: u16,
-    /// The address to listen on; others than this machine's own need --allowed-host
+    /// Address to listen on; an address other than loopback needs --allowed-host
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
     listen: IpAddr,
-    /// A name under which others reach the server, with its port if it is not the usual one; may be given several times
+    /// Host name of the server for other machines, with the port unless it is the default; may be given repeatedly
     #[arg(long = "allowed-host", value_name = "HOST")]
     allowed_hosts: Vec<String>,
-    /// The socket; one for each store in ~/.waypost/run if nobody says
+    /// Path of the socket [default: one for each store in ~/.waypost/run]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Print an address that lets a browser in, once
+    /// Print a one-time login URL for a browser
     #[arg(long)]
     open: bool,
 }
@@ -57,22 +57,22 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     cx.uses_store = true;
     let place = cx.place()?;
     if !args.listen.is_loopback() && args.allowed_hosts.is_empty() {
-        return Err(Error::refused(format!("{} can be reached from other machines", args.listen))
-            .hint("say under which name they reach it: --allowed-host NAME")
-            .hint("tokens are sent as they are: put a proxy that speaks TLS in front of it"));
+        return Err(Error::refused(format!("other machines can reach {}", args.listen))
+            .hint("give the host name that they use: --allowed-host NAME")
+            .hint("tokens are not encrypted: put a TLS proxy in front of the server"));
     }
     if let Some(wrong) = args.allowed_hosts.iter().find(|host| !is_host(host)) {
         return Err(
-            Error::invalid(format!("{wrong:?} is not the name of a host")).hint("for example way.example.org:8443")
+            Error::invalid(format!("{wrong:?} is not a host name")).hint("use a name such as way.example.org:8443")
         );
     }
     let serving = Serving::open(&place)?;
     let tokens = Tokens::of(&place)?;
     let token_path = tokens.ensure_owner_token()?;
     let tcp = TcpListener::bind(SocketAddr::new(args.listen, args.port)).map_err(|error| {
-        let taken = error.kind() == ErrorKind::AddrInUse;
+        let is_in_use = error.kind() == ErrorKind::AddrInUse;
         let error = Error::unavailable(format!("cannot listen on port {}", args.port)).because(error);
-        if taken { error.hint("--port 0 takes any that is free") } else { error }
+        if is_in_use { error.hint("choose another port, or any free one with --port 0") } else { error }
     })?;
     let address = tcp.local_addr().map_err(|error| Error::unavailable("cannot listen").because(error))?;
     let (unix, path, _lock) = bind_socket(&place, args.socket.as_deref())?;
@@ -111,25 +111,25 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             log: Box::new(log_line),
         },
     );
-    // Whoever starts the next one finds it gone, or takes its place.
+    // A failure is harmless: the next server replaces a stale socket.
     let _ = std::fs::remove_file(&path);
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// Tells whether a text can be the name of a host, with or without a port.
+/// Returns whether a text has the characters of a host name, with or without a port.
 fn is_host(text: &str) -> bool {
-    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_sign)
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_allowed)
 }
 
-/// Makes the socket, in a directory that nobody else can enter. The lock goes with it: two servers cannot have one.
+/// Creates the socket, in a directory that other users cannot enter. The lock prevents two servers on one socket.
 fn bind_socket(place: &Place, named: Option<&Path>) -> Result<(UnixListener, PathBuf, FileLock)> {
     let path = if let Some(path) = named {
         expand(path, &place.cwd, &place.variables)?
     } else {
         let store = place.store()?.location.to_string();
         let name = format!("run/{}.sock", &hash(&store)[..12]);
-        let no_home = || Error::invalid("the socket needs a home directory").hint("set HOME, or say --socket PATH");
+        let no_home = || Error::invalid("the socket needs a home directory").hint("set HOME, or use --socket PATH");
         place.in_home(&name).ok_or_else(no_home)?.0
     };
     let cannot =
@@ -137,20 +137,20 @@ fn bind_socket(place: &Place, named: Option<&Path>) -> Result<(UnixListener, Pat
     let dir = path.parent().unwrap_or(Path::new("/"));
     create_private_dir(dir).map_err(cannot)?;
     let lock = FileLock::acquire(&path.with_extension("lock"), Duration::ZERO).map_err(|_| {
-        Error::conflict(format!("another server has {}", path.display())).hint("end it, or say --socket PATH")
+        Error::conflict(format!("another server uses {}", path.display())).hint("stop it, or use --socket PATH")
     })?;
-    // Nobody has the lock, so nobody listens on what is left there. A link or a file is not ours to take away.
+    // This process holds the lock, so no server listens on an existing socket. Links and other files are not removed.
     match std::fs::symlink_metadata(&path) {
         Ok(found) if std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => {
             std::fs::remove_file(&path).map_err(cannot)?;
         }
-        Ok(_) => return Err(Error::refused(format!("{} is there, and is no socket", path.display()))),
+        Ok(_) => return Err(Error::refused(format!("{} exists and is not a socket", path.display()))),
         Err(_) => {}
     }
-    // Bound without rights for others: a later change of mode would leave a moment.
-    let usual = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    // Set the umask before binding: changing the mode afterwards would leave a gap in which other users can connect.
+    let previous = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
     let bound = UnixListener::bind(&path);
-    rustix::process::umask(usual);
+    rustix::process::umask(previous);
     let listener = bound.map_err(cannot)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(cannot)?;
     Ok((listener, path, lock))

@@ -20,18 +20,18 @@ use waypost::ledger::Ledger;
 use waypost::session::Session;
 use waypost::survey::{State, Surveyed, find, survey};
 
-/// How much of the history is shown.
-const RECENT: u32 = 5;
+/// Number of recent events to show.
+const MAX_RECENT_EVENTS: u32 = 5;
 
-/// Show what is there, across all worktrees: what needs you first
+/// Show the status of all worktrees; items that need attention come first
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way status
-  way status --worktree topic      only what belongs to it
-  way --global status              over all repositories of the global store
+  way status --worktree topic      only this worktree
+  way --global status              all repositories of the global store
   way status --limit 50 --json")]
 pub(crate) struct Args {
-    /// At most this many lines of each kind
+    /// Maximum number of lines per section
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
@@ -41,8 +41,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let all = survey(&mut session)?;
     let mut worktrees = all.clone();
     let mut worktree_id = None;
-    if let Some(wanted) = &cx.global.worktree {
-        let one = find(&worktrees, wanted, &session.place.cwd)?.clone();
+    if let Some(reference) = &cx.global.worktree {
+        let one = find(&worktrees, reference, &session.place.cwd)?.clone();
         if one.last_seen.is_none() {
             return Err(Error::not_found(format!("worktree {} has never used this store", one.name)));
         }
@@ -51,10 +51,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     jobs::reap_orphaned_jobs(&mut session)?;
     let mut running = session.read(ListJobs { status: None, live: true, task: None, limit: Some(args.limit) })?.jobs;
-    running.retain(|view| worktree_id.as_ref().is_none_or(|wanted| view.job.worktree_id == *wanted));
+    running.retain(|view| worktree_id.as_ref().is_none_or(|id| view.job.worktree_id == *id));
     let status = session.read(GetStatus { worktree_id: worktree_id.clone(), limit: args.limit })?;
-    let history =
-        session.read(ListEvents { query: EventQuery { worktree_id, limit: RECENT, ..EventQuery::default() } })?;
+    let history = session
+        .read(ListEvents { query: EventQuery { worktree_id, limit: MAX_RECENT_EVENTS, ..EventQuery::default() } })?;
     let names = Names::of(&mut session)?;
     let now = session.now()?;
     let issues = issues(&session, now)?;
@@ -111,12 +111,12 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 .events
                 .iter()
                 .map(|event| {
-                    let said = summary(event);
-                    let what = if said.is_empty() { names.get(&event.subject).to_owned() } else { said };
+                    let summary = summary(event);
+                    let about = if summary.is_empty() { names.get(&event.subject).to_owned() } else { summary };
                     vec![
                         styled(DIM, format!("  {}", event.sequence)),
                         cell(&event.kind),
-                        cell(what),
+                        cell(about),
                         styled(DIM, format!("by {} in {}", event.actor, names.get(event.worktree_id.as_str()))),
                         styled(DIM, event.time.ago(now)),
                     ]
@@ -128,10 +128,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is shown, part by part.
+/// The text output, section by section.
 struct Page<'a> {
     status: &'a Status,
-    /// What worktrees are called here: with their repository, if there are several.
+    /// The names of worktrees, qualified with their repository if there are several repositories.
     places: BTreeMap<WorktreeId, String>,
     now: Timestamp,
 }
@@ -148,47 +148,47 @@ impl Page<'_> {
         ]
     }
 
-    /// What needs whoever looks.
+    /// Writes the items that need the user's attention.
     fn attention(&self, text: &mut Text) {
         let Status { questions, dead, messages, stuck, totals, .. } = self.status;
         let mut rows: Vec<Vec<Cell>> = Vec::new();
-        let mut add = |style: Style, what: &str, of: String, says: &str, place: &str, when: String| {
+        let mut add = |style: Style, kind: &str, subject: String, detail: &str, place: &str, age: String| {
             rows.push(vec![
-                styled(style, format!("  {what}")),
-                cell(of),
-                cell(says.lines().next().unwrap_or_default()),
+                styled(style, format!("  {kind}")),
+                cell(subject),
+                cell(detail.lines().next().unwrap_or_default()),
                 styled(DIM, place),
-                styled(DIM, when),
+                styled(DIM, age),
             ]);
         };
         for seen in questions {
-            let says = seen.task.question.as_deref().unwrap_or_default();
-            add(WARN, "question", name(seen), says, self.place(seen), seen.task.updated_at.ago(self.now));
+            let question = seen.task.question.as_deref().unwrap_or_default();
+            add(WARN, "question", name(seen), question, self.place(seen), seen.task.updated_at.ago(self.now));
         }
         for seen in dead {
-            let says = seen.task.error.as_deref().unwrap_or_default();
-            add(BAD, "dead", name(seen), says, self.place(seen), seen.task.updated_at.ago(self.now));
+            let error = seen.task.error.as_deref().unwrap_or_default();
+            add(BAD, "dead", name(seen), error, self.place(seen), seen.task.updated_at.ago(self.now));
         }
-        for letter in messages {
-            let message = &letter.message;
+        for view in messages {
+            let message = &view.message;
             let place = self.places.get(&message.worktree_id).map_or("", String::as_str);
             add(
                 WARN,
                 "message",
-                format!("from {}", letter.from),
+                format!("from {}", view.from),
                 &message.subject,
                 place,
                 message.created_at.ago(self.now),
             );
         }
         for seen in stuck {
-            let holder = seen.holder.as_deref().unwrap_or("nobody");
+            let holder = seen.holder.as_deref().unwrap_or("its holder");
             let left = seen.expires_at.map_or_else(String::new, |moment| format_deadline(moment, self.now));
             add(
                 BAD,
                 "stuck",
                 name(seen),
-                &format!("{holder} is silent, its lease ends {left}"),
+                &format!("no heartbeat from {holder}, lease expires {left}"),
                 self.place(seen),
                 String::new(),
             );
@@ -203,14 +203,14 @@ impl Page<'_> {
         text.gap();
     }
 
-    /// What goes on, what could, and who is there.
+    /// Writes the tasks, workflows and agents.
     fn work(&self, text: &mut Text) {
         let Status { working, ready, waiting, workflows, agents, totals, .. } = self.status;
         self.section(text, "Working", working, totals.working, "way task list", |seen| {
             let since = seen.task.started_at.map_or_else(String::new, |moment| moment.ago(self.now));
             let left = seen
                 .expires_at
-                .map_or_else(String::new, |moment| format!("ends {}", format_deadline(moment, self.now)));
+                .map_or_else(String::new, |moment| format!("expires {}", format_deadline(moment, self.now)));
             vec![cell(seen.holder.as_deref().unwrap_or("-")), styled(DIM, since), styled(DIM, left)]
         });
         self.section(text, "Ready", ready, totals.ready, "way task list", |seen| {
@@ -220,11 +220,11 @@ impl Page<'_> {
             ]
         });
         self.section(text, "Waiting", waiting, totals.waiting, "way task list", |seen| {
-            let why = match (seen.task.status, seen.task.due_at) {
+            let state = match (seen.task.status, seen.task.due_at) {
                 (TaskStatus::Failed, Some(due)) => format!("next attempt {}", format_deadline(due, self.now)),
                 (status, _) => status.to_string(),
             };
-            vec![styled(WARN, why), styled(DIM, seen.task.updated_at.ago(self.now))]
+            vec![styled(WARN, state), styled(DIM, seen.task.updated_at.ago(self.now))]
         });
         if !workflows.is_empty() {
             text.heading("Workflows");
@@ -319,7 +319,7 @@ impl Page<'_> {
                     cell(""),
                     cell(&seen.lease.subject),
                     cell(&seen.holder_name),
-                    styled(DIM, format!("ends {}", format_deadline(seen.lease.expires_at, self.now))),
+                    styled(DIM, format!("expires {}", format_deadline(seen.lease.expires_at, self.now))),
                     styled(DIM, self.places.get(&seen.lease.worktree_id).map_or("", String::as_str)),
                 ]
             })
@@ -364,7 +364,7 @@ impl Page<'_> {
     }
 }
 
-/// What a task is called among those of all workflows.
+/// Returns the name of a task, qualified with its workflow.
 fn name(seen: &TaskView) -> String {
     format!("{}/{}", seen.workflow, seen.task.name)
 }
@@ -375,7 +375,7 @@ fn more(text: &mut Text, total: u64, shown: u64, command: &str) {
     }
 }
 
-/// Returns what worktrees are called: with their repository, if there are several.
+/// Returns the names of worktrees, qualified with their repository if there are several repositories.
 fn places(worktrees: &[Surveyed]) -> BTreeMap<WorktreeId, String> {
     let several = worktrees.iter().any(|one| one.repository_id != worktrees[0].repository_id);
     let named = worktrees.iter().filter_map(|one| {
@@ -389,7 +389,7 @@ fn places(worktrees: &[Surveyed]) -> BTreeMap<WorktreeId, String> {
     named.collect()
 }
 
-/// Counts the issues, if there is a ledger.
+/// Counts the issues by status, if there is a ledger.
 fn issues(session: &Session, now: Timestamp) -> Result<Option<Value>> {
     if session.place.ledger().is_none_or(|(path, _)| !path.exists()) {
         return Ok(None);

@@ -21,21 +21,21 @@ use crate::work::{
 use waypost::claims::{self, CLOSED, NoticeOutcome};
 use waypost::session::Session;
 
-/// Claim tasks, note how far they got, and finish them
+/// Claim tasks, record their progress, and finish them
 ///
-/// Whoever claims a task holds a lease on it, with an epoch. Every later write comes under that lease: checkpoints,
-/// and how it ended. Any of them renews it, and so does a heartbeat. A lease that ends, ends the attempt; whoever held
-/// it gets exit code 5 from then on and must stop.
+/// The agent that claims a task holds a lease with an epoch. Checkpoints, the outcome and all other writes to the task
+/// need this lease. Every write and every heartbeat renews it. When the lease expires, the attempt ends; further writes
+/// of the agent fail with exit code 5, and the agent must stop working on the task.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way task claim --agent alice                 the most urgent one, with all one has to know
+  way task claim --agent alice                 the most urgent task, with its context
   way task claim release/test --agent alice --ttl 30m
-  way task checkpoint test --agent alice --epoch 1 --type progress --summary 'half of the suite is green'
+  way task checkpoint test --agent alice --epoch 1 --type progress --summary 'half of the tests pass'
   way task done test --agent alice --epoch 1 --outcome 'all green' --evidence 'cargo test: 412 passed'
   way task fail test --agent alice --epoch 1 --error 'the database is down'
-  way task claim --agent alice --wait --timeout 1h   until there is something to do
+  way task claim --agent alice --wait --timeout 1h   waits until a task is ready
 
-A task is named by its id, by its name, or by workflow/name. WAYPOST_AGENT can say who you are instead of --agent.")]
+A task is named by its id, by its name, or by workflow/name. WAYPOST_AGENT replaces --agent.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -63,99 +63,99 @@ enum Command {
     Wait(WaitArgs),
 }
 
-/// List tasks: of one workflow in the order of its plan, or of all that are live
+/// List the tasks of one workflow in plan order, or of all live workflows
 #[derive(clap::Args)]
 struct ListArgs {
     #[command(flatten)]
     within: WorkflowArg,
-    /// Only those with this status
+    /// Only tasks with this status; may be given repeatedly
     #[arg(long, value_name = "STATUS", value_parser = parse_enum::<TaskStatus>)]
     status: Vec<TaskStatus>,
-    /// Only those that could be claimed now
+    /// Only tasks that can be claimed now
     #[arg(long)]
     claimable: bool,
-    /// At most this many; 0 for all
+    /// Maximum number of tasks; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
 }
 
-/// List what you could claim, the most urgent first
+/// List the tasks that you can claim, most urgent first
 #[derive(clap::Args)]
 struct NextArgs {
     #[command(flatten)]
     within: WorkflowArg,
-    /// At most this many
+    /// Maximum number of tasks
     #[arg(long, value_name = "N", default_value_t = 10)]
     limit: u32,
 }
 
-/// Show a task with its latest checkpoints and its history
+/// Show a task, its latest checkpoints and its history
 #[derive(clap::Args)]
 struct ShowArgs {
     #[command(flatten)]
     task: TaskArg,
 }
 
-/// Take a task to work on, and get all you have to know
+/// Claim a task, and print its context
 ///
-/// Without a name, it is the most urgent one that you may have; exit code 6 says that there is none. A task that others
-/// hold, that waits for others, that is assigned to somebody else or needs what you did not register is refused with
-/// exit code 4, and so is whatever would be too many at once. Claiming what you hold renews the lease.
+/// Without a name, claims the most urgent task available to you; exits with 6 if there is none. Exits with 4 if another
+/// agent holds the task, if it is blocked or assigned to another agent, if it needs capabilities that you did not
+/// register, or if you have reached a limit on claims. Claiming a task that you hold renews its lease.
 #[derive(clap::Args)]
 struct ClaimArgs {
-    /// The task: an id, a name, or workflow/name
+    /// Task: an id, a name, or workflow/name
     #[arg(value_name = "TASK")]
     task: Option<String>,
     #[command(flatten)]
     within: WorkflowArg,
-    /// How long the lease lasts after each sign of life [default: 10m]
+    /// Time until the lease expires, counted from each renewal [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     ttl: Option<u64>,
-    /// How many tokens the context may have, four bytes each [default: 8000]
+    /// Maximum number of tokens in the context, at four bytes each [default: 8000]
     #[arg(long, value_name = "N")]
     budget: Option<u32>,
-    /// Wait until it can be claimed
+    /// Wait until the task, or any task, can be claimed
     #[arg(long)]
     wait: bool,
-    /// How long to wait at most, for example 10m; for ever if nobody says
+    /// Maximum time to wait, e.g. 10m [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "wait")]
     timeout: Option<u64>,
 }
 
-/// Note how far a task got, so that another agent could go on from there
+/// Record the progress of a task, so that another agent can continue from there
 #[derive(clap::Args)]
 struct CheckpointArgs {
     #[command(flatten)]
     task: TaskArg,
     #[command(flatten)]
     epoch: EpochArg,
-    /// What it is about: plan, replan, progress, decision, error, recovery or complete
+    /// Type: plan, replan, progress, decision, error, recovery or complete
     #[arg(long = "type", value_name = "TYPE", value_parser = parse_enum::<CheckpointKind>, default_value = "progress")]
     kind: CheckpointKind,
-    /// One line; - for standard input
+    /// Summary line; - for standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     summary: String,
-    /// Everything else: words or JSON, @FILE, or - for standard input
+    /// Details: text or JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     detail: Option<String>,
-    /// A file that was changed
+    /// Changed file; may be given repeatedly
     #[arg(long, value_name = "PATH")]
     file: Vec<String>,
     /// Tokens used so far
     #[arg(long, value_name = "N")]
     tokens: Option<u64>,
-    /// Money spent so far
+    /// Cost so far
     #[arg(long, value_name = "X")]
     cost: Option<f64>,
-    /// Do it once: the same key gives the same answer, also after a crash
+    /// Idempotency key: a repeated command with the same key returns the first result
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }
 
-/// Say that you are alive, and renew your leases
+/// Send a heartbeat, and renew your leases
 #[derive(clap::Args)]
 struct HeartbeatArgs {
-    /// Only this task's lease: an id, a name, or workflow/name
+    /// Task whose lease to renew: an id, a name, or workflow/name [default: all leases]
     #[arg(value_name = "TASK")]
     task: Option<String>,
     #[command(flatten)]
@@ -166,133 +166,133 @@ struct HeartbeatArgs {
 
 /// Complete a task that you hold
 ///
-/// If it has an issue, the issue is closed with the outcome as the reason.
+/// If the task has an issue, closes the issue with the outcome as the reason.
 #[derive(clap::Args)]
 struct DoneArgs {
     #[command(flatten)]
     task: TaskArg,
     #[command(flatten)]
     epoch: EpochArg,
-    /// What came out; - for standard input
+    /// Outcome of the task; - for standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     outcome: String,
-    /// What shows that it did, for example a command and what it printed
+    /// Evidence for the outcome, e.g. a command and its output
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     evidence: Option<String>,
-    /// Do it once: the same key gives the same answer, also after a crash
+    /// Idempotency key: a repeated command with the same key returns the first result
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }
 
-/// End an attempt that did not succeed; the next one follows while attempts remain
+/// Fail the current attempt; the task is retried while attempts remain
 #[derive(clap::Args)]
 struct FailArgs {
     #[command(flatten)]
     task: TaskArg,
     #[command(flatten)]
     epoch: EpochArg,
-    /// What went wrong; - for standard input
+    /// Error message; - for standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     error: String,
-    /// No further attempt can succeed
+    /// Do not retry the task
     #[arg(long)]
     hopeless: bool,
-    /// Do it once: the same key gives the same answer, also after a crash
+    /// Idempotency key: a repeated command with the same key returns the first result
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }
 
-/// Give a task back; no attempt is counted
+/// Release a task without counting an attempt
 #[derive(clap::Args)]
 struct ReleaseArgs {
     #[command(flatten)]
     task: TaskArg,
     #[command(flatten)]
     epoch: EpochArg,
-    /// Take it from whoever holds it: for coordinators and people
+    /// Release a task that another agent holds; only for coordinators and people
     #[arg(long)]
     force: bool,
-    /// Why
+    /// Reason
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
-/// Set a task aside, until somebody claims it by name
+/// Pause a task until an agent claims it by name
 #[derive(clap::Args)]
 struct PauseArgs {
     #[command(flatten)]
     task: TaskArg,
     #[command(flatten)]
     epoch: EpochArg,
-    /// Why
+    /// Reason
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
-/// Mark a task as not needed; those that wait for it may go on
+/// Skip a task, and unblock the tasks that wait for it
 #[derive(clap::Args)]
 struct SkipArgs {
     #[command(flatten)]
     task: TaskArg,
-    /// Why
+    /// Reason
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
-/// Let a task that is over be done once more
+/// Reopen a finished task
 #[derive(clap::Args)]
 struct ReopenArgs {
     #[command(flatten)]
     task: TaskArg,
-    /// Why
+    /// Reason
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
-/// Ask a person something that a task needs to know; it waits, and you are free
+/// Ask a person a question about a task, and release the task until it is answered
 #[derive(clap::Args)]
 struct AskArgs {
     #[command(flatten)]
     task: TaskArg,
     #[command(flatten)]
     epoch: EpochArg,
-    /// What to know; - for standard input
+    /// Question; - for standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     question: String,
 }
 
-/// Answer what a task asked; it can be claimed again
+/// Answer the question of a task, and make it claimable again
 #[derive(clap::Args)]
 struct AnswerArgs {
     #[command(flatten)]
     task: TaskArg,
-    /// The answer; - for standard input
+    /// Answer; - for standard input
     #[arg(value_name = "TEXT")]
     text: String,
 }
 
-/// Say who alone may claim a task, or that everybody may
+/// Assign a task to one agent, or unassign it
 #[derive(clap::Args)]
 struct AssignArgs {
     #[command(flatten)]
     task: TaskArg,
-    /// The agent: a name or an id
+    /// Name or id of the agent
     #[arg(value_name = "AGENT", required_unless_present = "nobody", conflicts_with = "nobody")]
     assignee: Option<String>,
-    /// Let everybody claim it
+    /// Remove the assignment, so that any agent can claim the task
     #[arg(long)]
     nobody: bool,
 }
 
-/// Wait until a task is over, or asks a person something
+/// Wait until a task ends or asks a question
 ///
-/// Ends with 0 when it is completed or skipped, with 4 when it is dead, called off or asks something, and with 6 when
-/// time was up first.
+/// Exits with 0 if the task is completed or skipped, with 4 if it is dead, cancelled or asks a question, and with 6 on
+/// timeout.
 #[derive(clap::Args)]
 struct WaitArgs {
     #[command(flatten)]
     task: TaskArg,
-    /// How long to wait at most, for example 10m; for ever if nobody says
+    /// Maximum time to wait, e.g. 10m [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<u64>,
 }
@@ -307,7 +307,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         }
         Command::Show(args) => show(cx, args)?,
         Command::Claim(args) => claim(cx, args)?,
-        Command::Checkpoint(args) => note(cx, args)?,
+        Command::Checkpoint(args) => checkpoint(cx, args)?,
         Command::Heartbeat(args) => heartbeat(cx, args)?,
         Command::Done(args) => done(cx, args)?,
         Command::Fail(args) => fail(cx, args)?,
@@ -330,8 +330,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 reason: args.reason.clone(),
             };
             let task = cx.work()?.write(operation)?;
-            cx.answer_task("Set aside", &task)?;
-            cx.ui.note(&format!("to go on with it: way task claim {}", task.task.id));
+            cx.answer_task("Paused", &task)?;
+            cx.ui.note(&format!("to continue the task: way task claim {}", task.task.id));
         }
         Command::Skip(SkipArgs { task, reason }) => {
             let (task, workflow) = (task.task.clone(), task.within.workflow.clone());
@@ -362,8 +362,11 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             let (task, workflow) = (task.task.clone(), task.within.workflow.clone());
             let task = cx.work()?.write(AssignTask { task, workflow, agent: assignee.clone() })?;
             cx.ui.answer(&task, |text| {
-                let to = task.assigned_to.as_deref().map_or("to nobody".to_owned(), |agent| format!("to {agent}"));
-                text.line(task_line(&format!("Assigned {to}:"), &task));
+                let verb = match task.assigned_to.as_deref() {
+                    Some(agent) => format!("Assigned to {agent}:"),
+                    None => "Unassigned".to_owned(),
+                };
+                text.line(task_line(&verb, &task));
             })?;
         }
         Command::Context(args) => return context::run(cx, args),
@@ -383,14 +386,14 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     };
     let list = session.read(operation)?;
     if list.more > 0 && cx.ui.json {
-        cx.ui.warn(&format!("there are {} more: --limit 0 lists all", list.more));
+        cx.ui.warn(&format!("{} more tasks; to list all: --limit 0", list.more));
     }
     answer_list(cx, &list, args.within.workflow.is_none())?;
     if list.more > 0 {
-        cx.ui.note(&format!("there are {} more: --limit 0 lists all", list.more));
+        cx.ui.note(&format!("{} more tasks; to list all: --limit 0", list.more));
     }
     if list.tasks.is_empty() {
-        cx.ui.note("there are no such tasks");
+        cx.ui.note("no matching tasks");
     }
     Ok(())
 }
@@ -421,20 +424,22 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
         value => Some(value.to_string()),
     };
     let held = view.holder.as_ref().zip(view.epoch).zip(view.expires_at);
-    let spans = |span: Option<u64>| span.map(format_duration);
+    let duration = |millis: Option<u64>| millis.map(format_duration);
     let facts = [
         ("status", Some(humanize(task.status.as_str()))),
         ("workflow", Some(format!("{} ({})", view.workflow, task.workflow_id))),
         ("priority", Some(format!("P{}", task.priority))),
         (
             "holder",
-            held.map(|((who, epoch), end)| format!("{who}, epoch {epoch}, ends {}", format_time_until(end, now))),
+            held.map(|((holder, epoch), end)| {
+                format!("{holder}, epoch {epoch}, expires {}", format_time_until(end, now))
+            }),
         ),
-        ("only for", view.assigned_to.clone()),
+        ("assigned to", view.assigned_to.clone()),
         ("needs", names(&view.depends_on)),
         ("waits for", names(&view.blocked_by)),
         ("context from", names(&task.context_from)),
-        ("able to", names(&task.capabilities)),
+        ("capabilities", names(&task.capabilities)),
         ("files", names(&task.files)),
         ("issue", task.issue.clone()),
         ("group", task.parallel_group.clone()),
@@ -443,18 +448,18 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
             "next attempt",
             (task.status == TaskStatus::Failed).then_some(task.due_at).flatten().map(|due| format_time_until(due, now)),
         ),
-        ("may take", spans(task.run_timeout_ms)),
-        ("may be silent", spans(task.stall_timeout_ms)),
-        ("may wait", spans(task.queue_timeout_ms)),
-        ("evidence", task.needs_evidence.then(|| task.evidence.clone().unwrap_or_else(|| "needed".to_owned()))),
-        ("changed", Some(task.updated_at.ago(now))),
+        ("timeout", duration(task.run_timeout_ms)),
+        ("stall timeout", duration(task.stall_timeout_ms)),
+        ("queue timeout", duration(task.queue_timeout_ms)),
+        ("evidence", task.needs_evidence.then(|| task.evidence.clone().unwrap_or_else(|| "required".to_owned()))),
+        ("updated", Some(task.updated_at.ago(now))),
     ];
     let rows: Vec<_> =
         facts.into_iter().filter_map(|(name, value)| Some(vec![styled(DIM, name), cell(value?)])).collect();
     text.table(&rows);
     let bodies = [
         ("Description", Some(task.description.clone())),
-        ("Done when", Some(task.acceptance.join("\n"))),
+        ("Acceptance", Some(task.acceptance.join("\n"))),
         ("Plan", json(&task.plan)),
         ("Context", json(&task.context)),
         ("Outcome", task.outcome.clone()),
@@ -491,7 +496,7 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
 
 fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
     let mut session = cx.work()?;
-    // The task may stand for an issue, which is nobody else's then.
+    // Claiming a task with an issue claims the issue, too.
     claims::set_mark(&session.place)?;
     let operation = ClaimTask {
         task: args.task.clone(),
@@ -514,10 +519,10 @@ fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
                 let waited = format_duration(args.timeout.unwrap_or_default());
                 return Err(error.within(format!("after {waited}")));
             }
-            (None, None) => return Err(Error::internal("nothing was claimed, for no reason")),
+            (None, None) => return Err(Error::internal("the claim was refused without an error")),
         }
     } else {
-        claim_what_is_there(&mut session, &operation)?
+        claim_if_ready(&mut session, &operation)?
     };
     if let Some(warning) = claims::complete_claim(&session.place, claimed.task.task.issue.as_deref())? {
         cx.ui.warn(&warning);
@@ -533,9 +538,9 @@ fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
     })
 }
 
-/// Claims, or returns why that was refused, if it may be possible later.
+/// Claims a task. The inner error says why the claim was refused, if a later one may succeed.
 fn try_claim(session: &mut Session, operation: &ClaimTask) -> Result<Result<Claimed>> {
-    let error = match claim_what_is_there(session, operation) {
+    let error = match claim_if_ready(session, operation) {
         Ok(claimed) => return Ok(Ok(claimed)),
         Err(error) => error,
     };
@@ -549,15 +554,15 @@ fn try_claim(session: &mut Session, operation: &ClaimTask) -> Result<Result<Clai
     }
 }
 
-/// Claims, if there is anything: many may ask in vain, and none of them holds up those who write.
-fn claim_what_is_there(session: &mut Session, operation: &ClaimTask) -> Result<Claimed> {
+/// Claims a task if one is ready. Reads first, so that idle agents do not take the write lock.
+fn claim_if_ready(session: &mut Session, operation: &ClaimTask) -> Result<Claimed> {
     if operation.task.is_none() {
         session.read(NextTasks { workflow: operation.workflow.clone(), limit: 1 })?;
     }
     session.write(operation.clone())
 }
 
-fn note(cx: &mut CommandContext, args: &CheckpointArgs) -> Result<()> {
+fn checkpoint(cx: &mut CommandContext, args: &CheckpointArgs) -> Result<()> {
     let operation = CheckpointTask {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
@@ -572,20 +577,20 @@ fn note(cx: &mut CommandContext, args: &CheckpointArgs) -> Result<()> {
         tokens: args.tokens,
         cost: args.cost,
     };
-    let noted = cx.work()?.write_once(args.key.as_deref(), operation)?;
-    cx.ui.answer(&noted, |text| {
-        let (checkpoint, lease) = (&noted.checkpoint, &noted.lease);
+    let recorded = cx.work()?.write_once(args.key.as_deref(), operation)?;
+    cx.ui.answer(&recorded, |text| {
+        let (checkpoint, lease) = (&recorded.checkpoint, &recorded.lease);
         text.line(format!(
-            "Noted {}  number {}, lease until {}{}",
+            "Recorded checkpoint {}  number {}, lease until {}{}",
             checkpoint.id,
             checkpoint.sequence,
             lease.expires_at,
-            unread(noted.unread)
+            unread(recorded.unread)
         ));
     })
 }
 
-/// How many messages wait, in words.
+/// Describes the number of unread messages.
 fn unread(count: u64) -> String {
     match count {
         0 => String::new(),
@@ -606,10 +611,10 @@ fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<()> {
 
 fn write_alive(text: &mut Text, alive: &Alive) {
     if alive.is_cancelled {
-        text.line("The task was called off: stop working on it");
+        text.line("The task was cancelled: stop working on it");
     }
     let next = format_duration(alive.next_ms);
-    text.line(format!("{} held{}, next sign of life within {next}", alive.leases.len(), unread(alive.unread)));
+    text.line(format!("{} held{}, next heartbeat within {next}", alive.leases.len(), unread(alive.unread)));
     let row = |lease: &waypost_core::model::Lease| {
         vec![cell(format!("  {}", lease.subject)), cell(format!("epoch {}", lease.epoch)), cell(lease.expires_at)]
     };
@@ -627,11 +632,11 @@ fn done(cx: &mut CommandContext, args: &DoneArgs) -> Result<()> {
         evidence: args.evidence.clone(),
     };
     let task = session.write_once(args.key.as_deref(), operation)?;
-    // It is done whatever becomes of its issue.
+    // The task is done even if its issue cannot be closed.
     let mut closed = None;
     match (claims::deliver_notices(&mut session), &task.task.issue) {
-        (Ok(told), Some(issue)) => {
-            for NoticeOutcome { result, .. } in told.into_iter().filter(|told| told.notice.issue == *issue) {
+        (Ok(outcomes), Some(issue)) => {
+            for NoticeOutcome { result, .. } in outcomes.into_iter().filter(|outcome| outcome.notice.issue == *issue) {
                 match result {
                     Ok(done) if done == CLOSED => closed = Some(issue),
                     Ok(why) => cx.ui.warn(&format!("issue {issue} was not closed: {why}")),
@@ -664,46 +669,46 @@ fn fail(cx: &mut CommandContext, args: &FailArgs) -> Result<()> {
     let task = session.write_once(args.key.as_deref(), operation)?;
     let now = session.now()?;
     cx.ui.answer(&task, |text| {
-        let (attempts, most) = (task.task.attempts, task.task.max_attempts);
+        let (attempts, max_attempts) = (task.task.attempts, task.task.max_attempts);
         let next = match (task.task.status, task.task.due_at) {
-            (TaskStatus::Dead, _) => ", none is left".to_owned(),
-            (TaskStatus::Failed, Some(due)) => format!(", next {}", format_time_until(due, now)),
+            (TaskStatus::Dead, _) => ", no retry".to_owned(),
+            (TaskStatus::Failed, Some(due)) => format!(", retry {}", format_time_until(due, now)),
             _ => String::new(),
         };
-        text.line(format!("{}, {attempts} of {most} attempts{next}", task_line("Failed", &task)));
+        text.line(format!("{}, {attempts} of {max_attempts} attempts{next}", task_line("Failed", &task)));
     })
 }
 
 fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
     let mut session = cx.work()?;
     let operation = ShowTask { task: args.task.task.clone(), workflow: args.task.within.workflow.clone() };
-    // By its id from here on: a name may come to mean another.
+    // Use the id from here on: another task may get the name.
     let task = session.read(operation)?.task.task.id.to_string();
     let mut status = TaskStatus::Pending;
-    let over = wait_for(&mut session, args.timeout, |session| {
+    let ended = wait_for(&mut session, args.timeout, |session| {
         let seen = session.read(ShowTask { task: task.clone(), workflow: None })?.task;
         status = seen.task.status;
-        let is_over = seen.task.status.is_final() || seen.task.status == TaskStatus::WaitingInput;
-        Ok(is_over.then_some(seen))
+        let has_ended = seen.task.status.is_final() || seen.task.status == TaskStatus::WaitingInput;
+        Ok(has_ended.then_some(seen))
     })?;
-    let Some(over) = over else {
+    let Some(ended) = ended else {
         let waited = format_duration(args.timeout.unwrap_or_default());
-        let message = format!("task {task} is not over after {waited}: {}", humanize(status.as_str()));
+        let message = format!("task {task} has not ended after {waited}: {}", humanize(status.as_str()));
         return Err(Error::new(Kind::NothingToDo, message));
     };
-    let (name, status) = (&over.task.name, over.task.status);
+    let (name, status) = (&ended.task.name, ended.task.status);
     if status.satisfies() {
-        return cx.answer_task("Ended", &over);
+        return cx.answer_task("Ended", &ended);
     }
-    let asks = |question: &String| {
-        Error::conflict(format!("task {name} asks a person"))
+    let question_error = |question: &String| {
+        Error::conflict(format!("task {name} asks a question"))
             .because(question)
-            .hint(format!("way task answer {} TEXT", over.task.id))
+            .hint(format!("way task answer {} TEXT", ended.task.id))
     };
-    Err(match (status, &over.task.question) {
-        (TaskStatus::WaitingInput, Some(question)) => asks(question),
-        _ => over.task.error.iter().fold(
-            Error::conflict(format!("task {name} is {status}")).hint(format!("way task show {}", over.task.id)),
+    Err(match (status, &ended.task.question) {
+        (TaskStatus::WaitingInput, Some(question)) => question_error(question),
+        _ => ended.task.error.iter().fold(
+            Error::conflict(format!("task {name} is {status}")).hint(format!("way task show {}", ended.task.id)),
             Error::because,
         ),
     })

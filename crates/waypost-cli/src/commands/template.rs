@@ -13,11 +13,11 @@ use crate::issues::file_or_stdin;
 use crate::ui::{BOLD, DIM, cell, styled};
 use waypost::templates::{self, Content, Found};
 
-/// Reuse plans: {{variables}} are filled in, and a workflow comes out
+/// Create workflows from plans with {{variables}}
 ///
 /// A template is a file in .waypost/templates of the repository, a file in ~/.waypost/templates, or saved in the store;
-/// of two with one name the first of these counts. A file is a plan in JSON, YAML or the short form, or JSON or
-/// YAML with description, variables and plan. Files are only data: nothing in them is run.
+/// if two have the same name, the first of these places takes precedence. A file contains a plan in JSON, YAML or the
+/// short form, or JSON or YAML with description, variables and plan. Files are only data; way runs nothing in them.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way template list
@@ -31,60 +31,60 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// List templates, with where they are from
+    /// List templates and their origin
     #[command(visible_alias = "ls")]
     List,
-    /// Show a template with its variables and its plan
+    /// Show a template, its variables and its plan
     Show {
-        /// What it is called
+        /// Name of the template
         name: String,
     },
     Apply(ApplyArgs),
     Save(SaveArgs),
 }
 
-/// Make a workflow from a template
+/// Create a workflow from a template
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way template apply bugfix --var issue=way-1a2b --start
   way template apply release --var version=1.2 --var branch=main --name release-1.2")]
 struct ApplyArgs {
-    /// What the template is called
+    /// Name of the template
     #[arg(value_name = "TEMPLATE")]
     template: String,
-    /// What to fill in; said once for each variable
+    /// Value of a variable; may be given repeatedly
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = pair)]
     values: Vec<(String, String)>,
-    /// What to call the workflow [default: like the template]
+    /// Name of the workflow [default: the template's name]
     #[arg(long, value_name = "WORKFLOW")]
     name: Option<String>,
-    /// Let its tasks be claimed at once
+    /// Start the workflow at once
     #[arg(long)]
     start: bool,
-    /// Do it once, however often this is run with the same key
+    /// Idempotency key: a repeated command with the same key returns the first result
     #[arg(long)]
     key: Option<String>,
 }
 
-/// Save a template in the store, as a new version if there is one of the name
+/// Save a template in the store, as a new version if it exists
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way template save bugfix --plan bugfix.json --description 'Reproduce, fix, test'
   way template save bugfix --plan - --var-default reviewer=lead < bugfix.txt
   way template save release --from release-1.2")]
 struct SaveArgs {
-    /// What to call it
+    /// Name of the template
     name: String,
-    /// The plan: a file, or - for standard input
+    /// Plan: a file, or - for standard input
     #[arg(long, value_name = "FILE|-", required_unless_present = "from", conflicts_with = "from")]
     plan: Option<PathBuf>,
-    /// The workflow whose plan it is
+    /// Workflow whose plan to save
     #[arg(long, value_name = "WORKFLOW")]
     from: Option<String>,
-    /// What it is good for
+    /// Description of the template
     #[arg(long)]
     description: Option<String>,
-    /// What a variable is if nobody says
+    /// Default value of a variable; may be given repeatedly
     #[arg(long = "var-default", value_name = "NAME=VALUE", value_parser = pair)]
     defaults: Vec<(String, String)>,
 }
@@ -127,7 +127,7 @@ fn list(cx: &mut CommandContext) -> Result<ExitCode> {
         }
     })?;
     if all.is_empty() {
-        cx.ui.note("there are no templates; make one with way template save NAME --plan FILE");
+        cx.ui.note("no templates yet; to create one: way template save NAME --plan FILE");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -146,8 +146,7 @@ fn show(cx: &mut CommandContext, name: &str) -> Result<ExitCode> {
             rows.push(field("description", found.description.clone()));
         }
         for Variable { name, description, default } in &found.variables {
-            let default =
-                default.as_ref().map_or_else(|| "must be given".to_owned(), |value| format!("else {value:?}"));
+            let default = default.as_ref().map_or_else(|| "required".to_owned(), |value| format!("default {value:?}"));
             let description = description.as_ref().map_or_else(String::new, |text| format!(": {text}"));
             rows.push(field("variable", format!("{name}, {default}{description}")));
         }
@@ -156,13 +155,14 @@ fn show(cx: &mut CommandContext, name: &str) -> Result<ExitCode> {
         let steps: Vec<_> = tasks(&found.body)
             .iter()
             .map(|task| {
-                let word = |key: &str| task[key].as_str().unwrap_or_default().to_owned();
-                let on: Vec<_> = match &task["depends_on"] {
+                let text_of = |key: &str| task[key].as_str().unwrap_or_default().to_owned();
+                let dependencies: Vec<_> = match &task["depends_on"] {
                     Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
                     other => other.as_str().into_iter().collect(),
                 };
-                let after = if on.is_empty() { String::new() } else { format!("after {}", on.join(", ")) };
-                vec![cell(format!("  {}", word("name"))), styled(DIM, after), cell(word("description"))]
+                let after =
+                    if dependencies.is_empty() { String::new() } else { format!("after {}", dependencies.join(", ")) };
+                vec![cell(format!("  {}", text_of("name"))), styled(DIM, after), cell(text_of("description"))]
             })
             .collect();
         text.table(&steps);
@@ -185,13 +185,13 @@ fn apply(cx: &mut CommandContext, args: &ApplyArgs) -> Result<ExitCode> {
         start: args.start,
     };
     let seen = session.write_once(args.key.as_deref(), operation).map_err(|error| match error.kind() {
-        Kind::Conflict => error.hint("or call this one otherwise: --name WORKFLOW"),
+        Kind::Conflict => error.hint("or choose another name: --name WORKFLOW"),
         _ => error,
     })?;
     cx.ui.answer(&seen, |text| {
         let workflow = &seen.workflow;
         let tasks = if seen.total == 1 { "1 task".to_owned() } else { format!("{} tasks", seen.total) };
-        text.line(format!("Made workflow {} with {tasks}, {}: {}", workflow.name, workflow.status, workflow.id));
+        text.line(format!("Created workflow {} with {tasks}, {}: {}", workflow.name, workflow.status, workflow.id));
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -226,7 +226,7 @@ fn save(cx: &mut CommandContext, args: &SaveArgs) -> Result<ExitCode> {
     let template = session.write(operation)?;
     if let Ok(Some(file)) = templates::find(&session.place, &args.name) {
         let path = file.path.unwrap_or_default();
-        cx.ui.warn(&format!("{path} has the same name, and counts before the store"));
+        cx.ui.warn(&format!("{path} has the same name and takes precedence over the store"));
     }
     cx.ui.answer(&template, |text| text.line(format!("Saved {} as version {}", template.name, template.version)))?;
     Ok(ExitCode::SUCCESS)
@@ -239,7 +239,7 @@ fn from(template: &Found) -> String {
     }
 }
 
-/// The tasks of a plan, written with or without what stands around them.
+/// Returns the tasks of a plan: an array of tasks, or an object with the field `tasks`.
 fn tasks(body: &Value) -> Vec<Value> {
     let list = if body.is_array() { body } else { &body["tasks"] };
     list.as_array().cloned().unwrap_or_default()
@@ -248,6 +248,6 @@ fn tasks(body: &Value) -> Vec<Value> {
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.to_owned())),
-        _ => Err(crate::in_one_line(Error::invalid("it is not NAME=VALUE"))),
+        _ => Err(crate::in_one_line(Error::invalid("expected NAME=VALUE"))),
     }
 }

@@ -11,17 +11,17 @@ use crate::spans::parse_duration;
 use crate::ui::{BOLD, DIM, cell, styled};
 use waypost::tokens::{OWNER_TOKEN_ID, Token, TokenRequest, Tokens};
 
-/// Make and end tokens, with which others use way serve
+/// Create and revoke tokens for clients of way serve
 ///
-/// A token says who its bearer is: whatever is done with that of an agent is done by that agent. It is shown once; only
-/// its hash is kept, beside the store.
+/// A token identifies its client: every request with the token of an agent counts as that agent's. The token is shown
+/// once; only its hash is stored, beside the store.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way token create --agent builder                 for one agent
   way token create --agent builder --expires 12h
   way token create --role read-only                for a dashboard, or Prometheus
   way token revoke tok_1a2b3c4d
-  way token rotate own                             your own, kept in ~/.waypost/token")]
+  way token rotate own                             your own, stored in ~/.waypost/token")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -29,31 +29,31 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Make a token, and print it
+    /// Create a token, and print it
     Create(CreateArgs),
     /// List tokens
     List,
-    /// End a token at once
+    /// Revoke a token at once
     Revoke {
-        /// The token, by its id
+        /// Id of the token
         id: String,
     },
-    /// Give a token another secret; the old one ends at once
+    /// Replace the secret of a token; the old secret stops working at once
     Rotate {
-        /// The token, by its id; own for your own
+        /// Id of the token; own for your own token
         id: String,
     },
 }
 
 #[derive(clap::Args)]
 struct CreateArgs {
-    /// What its bearer is: admin, agent, job or read-only [default: agent]
+    /// Role of the client: admin, agent, job or read-only [default: agent]
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// The only task that it is for, by its id; for jobs
+    /// Id of the only task that a job token may access
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// How long it lasts; for ever if nobody says
+    /// Time until the token expires, e.g. 12h [default: never]
     #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     expires: Option<u64>,
 }
@@ -65,8 +65,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Create(args) => {
             let role = args.role.as_deref().map_or(Ok(Role::Agent), str::parse)?;
             let agent = matches!(role, Role::Agent | Role::Job).then(|| place.agent()).flatten();
-            let wanted = TokenRequest { role, agent, task: args.task.clone(), ttl_ms: args.expires };
-            let (token, secret) = tokens.create(wanted)?;
+            let request = TokenRequest { role, agent, task: args.task.clone(), ttl_ms: args.expires };
+            let (token, secret) = tokens.create(request)?;
             show(cx, &token, &secret)?;
         }
         Command::List => {
@@ -78,7 +78,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                         cell(token.role.as_str()),
                         cell(token.agent.as_deref().unwrap_or_default()),
                         cell(token.task.as_deref().unwrap_or_default()),
-                        styled(DIM, token.expires_at.map_or("for ever".to_owned(), |end| format!("until {end}"))),
+                        styled(
+                            DIM,
+                            token.expires_at.map_or("never expires".to_owned(), |end| format!("expires {end}")),
+                        ),
                     ]
                 };
                 text.table(&all.iter().map(row).collect::<Vec<_>>());
@@ -91,7 +94,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Rotate { id } if id == OWNER_TOKEN_ID => {
             let path = tokens.rotate_owner_token()?;
             cx.ui.answer(&json!({ "id": OWNER_TOKEN_ID, "path": path }), |text| {
-                text.line(format!("Wrote another token to {}", path.display()));
+                text.line(format!("Wrote a new token to {}", path.display()));
             })?;
         }
         Command::Rotate { id } => {
@@ -106,11 +109,11 @@ fn show(cx: &mut CommandContext, token: &Token, secret: &str) -> Result<()> {
     let mut data = public(token);
     data["token"] = json!(secret);
     cx.ui.answer(&data, |text| text.line(secret))?;
-    cx.ui.note(&format!("this is {}, shown now and never again; whoever has it shows it in WAYPOST_TOKEN", token.id));
+    cx.ui.note(&format!("{} is shown only once; clients pass it in WAYPOST_TOKEN", token.id));
     Ok(())
 }
 
-/// What may be shown of a token.
+/// Returns the public fields of a token, without its hash.
 fn public(token: &Token) -> Value {
     let Token { id, role, agent, task, created_at, expires_at, .. } = token;
     json!({

@@ -11,40 +11,40 @@ use crate::CommandContext;
 use crate::spans::parse_duration;
 use waypost::worker::{Worker, WorkerEvent};
 
-/// Take tasks as they become ready, and run each as a job
+/// Claim tasks as they become ready, and run each as a job
 ///
-/// The command runs once per task, in a workspace of its own, and finds the task in WAYPOST_TASK, the lease in
-/// WAYPOST_EPOCH and all there is to know in WAYPOST_CONTEXT_DIR. It says that the task is done with way task done.
+/// Runs the command once per task, in its own workspace, with the task in WAYPOST_TASK, the epoch of the lease in
+/// WAYPOST_EPOCH and the context in WAYPOST_CONTEXT_DIR. The command completes the task with way task done.
 ///
-/// A worker that is asked to stop takes nothing more and waits for its jobs; asked again, or after --patience, it stops
-/// them, which costs their tasks no attempt. Workers on many machines may share one PostgreSQL store.
+/// On SIGINT, SIGTERM or SIGHUP the worker claims no more tasks and waits for its jobs. On a second signal, or after
+/// --patience, it stops the jobs, without counting an attempt. Workers on many machines can share one PostgreSQL store.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way worker --concurrency 4 --agent builder -- ./agent.sh
   way worker --capability rust,sql --workflow release -- ./agent.sh
   way worker --until-empty -- sh -c 'make && way task done $WAYPOST_TASK --outcome built'")]
 pub(crate) struct Args {
-    /// How many jobs run at once
+    /// Maximum number of jobs at once
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     concurrency: u16,
-    /// What it can do; several with commas, or said several times
+    /// Capabilities of the worker, separated by commas or given repeatedly
     #[arg(long = "capability", value_name = "CAPABILITY", value_delimiter = ',')]
     capabilities: Vec<String>,
     /// Only tasks of this workflow
     #[arg(long)]
     workflow: Option<String>,
-    /// What kind of work its jobs are
+    /// Type of the jobs
     #[arg(long = "type", value_name = "TYPE", default_value = "agent")]
     kind: String,
-    /// End when nothing is left to do
+    /// Exit when no tasks are left
     #[arg(long)]
     until_empty: bool,
-    /// How long running jobs may take to end once it is asked to stop
+    /// Maximum time to wait for running jobs after a signal to stop
     #[arg(long, value_name = "SPAN", value_parser = parse_duration, default_value = "30s")]
     patience: u64,
     #[command(flatten)]
     how: HowArgs,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -52,15 +52,15 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.work()?;
     let mut repositories = Vec::new();
-    if let Some(wanted) = &cx.global.repo {
+    if let Some(reference) = &cx.global.repo {
         let known = session.read(ListRepositories {})?.repositories;
-        let path = session.place.cwd.join(wanted);
+        let path = session.place.cwd.join(reference);
         let path = path.canonicalize().unwrap_or(path);
         let found = known.iter().map(|seen| &seen.repository).find(|repository| {
-            repository.id.as_str() == wanted || repository.name == *wanted || repository.path == path
+            repository.id.as_str() == reference || repository.name == *reference || repository.path == path
         });
         let found = found.ok_or_else(|| {
-            Error::not_found(format!("no repository {wanted:?}")).hint("way repo list shows those that the store knows")
+            Error::not_found(format!("no repository {reference:?}")).hint("way repo list shows the known repositories")
         })?;
         repositories.push(found.id.clone());
     }
@@ -76,8 +76,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         drain_timeout: Duration::from_millis(args.patience),
     };
     let ui = &cx.ui;
-    let tally = worker.run(&mut session, &mut |news| {
-        let line = match news {
+    let tally = worker.run(&mut session, &mut |event| {
+        let line = match event {
             WorkerEvent::Started(job) => {
                 format!("started {}  {}", job.job.id, job.task.as_deref().unwrap_or(&job.job.description))
             }
@@ -85,8 +85,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 let why = job.job.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
                 format!("{} {}  {}{why}", job.job.status, job.job.id, job.task.as_deref().unwrap_or("-"))
             }
-            WorkerEvent::Draining(0) => "asked to stop".to_owned(),
-            WorkerEvent::Draining(left) => format!("asked to stop; {left} jobs still run"),
+            WorkerEvent::Draining(0) => "stopping".to_owned(),
+            WorkerEvent::Draining(left) => format!("stopping; waiting for {left} jobs"),
         };
         ui.progress(&line)
     })?;

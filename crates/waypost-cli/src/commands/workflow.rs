@@ -25,9 +25,9 @@ use crate::work::{
 use waypost::epics;
 use waypost::plans;
 
-/// Plan work as tasks with dependencies, and follow it
+/// Create workflows of tasks with dependencies, and follow their progress
 ///
-/// A workflow is one execution of a plan. Its tasks become claimable once it is started, each as soon as those it needs
+/// A workflow is one execution of a plan. After its start, each task becomes claimable as soon as the tasks it needs
 /// are done.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -38,17 +38,17 @@ use waypost::plans;
   test: Run the tests
       needs: build
   END
-  way workflow from-issue way-12 --start   the open parts of an epic
-  way workflow summary release             how far it got
-  way workflow wait release --timeout 2h   until it is over
+  way workflow from-issue way-12 --start   the open issues of an epic
+  way workflow summary release             shows the progress
+  way workflow wait release --timeout 2h   waits until it ends
 
-A plan is JSON, YAML, or the short form above. The name of its file says which (.json, .yaml, .yml), or else its look: \
-JSON begins with a bracket, YAML has a line that begins with `tasks:` or `- name:`. In JSON:
+A plan is JSON, YAML, or the short form above. The extension of the file (.json, .yaml, .yml) decides, else the \
+content: JSON starts with a bracket, YAML has a line that starts with `tasks:` or `- name:`. In JSON:
   {\"summary\": \"Ship it\", \"tasks\": [{\"name\": \"build\"}, {\"name\": \"test\", \"depends_on\": [\"build\"]}]}
 
 A task has a name, and may have: description, depends_on (in the short form: needs), informed_by, context_from, \
 parallel_group, priority, plan, acceptance, context, capabilities, files, repository, issue, max_attempts, backoff, \
-timeout, queue_timeout, stall_timeout, needs_evidence. Time spans are written 90s, 10m, 2h or 1d.")]
+timeout, queue_timeout, stall_timeout, needs_evidence. Durations are written 90s, 10m, 2h or 1d.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -61,19 +61,19 @@ enum Command {
     Plan(PlanArgs),
     #[command(visible_alias = "ls")]
     List(ListArgs),
-    /// Show a workflow with its tasks
+    /// Show a workflow and its tasks
     Show(NamedArgs),
-    /// Tell in a few facts how far a workflow got
+    /// Summarize the progress of a workflow
     Summary(NamedArgs),
-    /// Let the tasks of a workflow be claimed
+    /// Start a workflow, so that agents can claim its tasks
     Start(NamedArgs),
-    /// Let nothing more of a workflow be claimed; what is claimed goes on
+    /// Pause a workflow; agents finish claimed tasks, but claim no more
     Pause(NamedArgs),
-    /// Let a paused workflow go on
+    /// Resume a paused workflow
     Resume(NamedArgs),
-    /// Record that what a workflow delivered is merged
+    /// Record that the work of a workflow is merged
     ///
-    /// A workflow whose settings have "awaits_merge": true is over only then: after its last task it awaits its merge.
+    /// A workflow with the setting "awaits_merge": true completes only after this, not with its last task.
     Merged(NamedArgs),
     Cancel(CancelArgs),
     Replan(ReplanArgs),
@@ -84,99 +84,99 @@ enum Command {
     FromIssue(FromIssueArgs),
 }
 
-/// Make a workflow, with or without a plan
+/// Create a workflow, with or without a plan
 #[derive(clap::Args)]
 struct CreateArgs {
-    /// What to call it; unique among the live ones of this worktree
+    /// Name of the workflow, unique among the live workflows of this worktree
     name: String,
-    /// Its plan: a file, or - for standard input
+    /// Plan: a file, or - for standard input
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// Let its tasks be claimed at once
+    /// Start the workflow at once
     #[arg(long, requires = "plan")]
     start: bool,
-    /// The plan in a few words
+    /// Summary of the plan
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     summary: Option<String>,
-    /// What it was made from: prompt, issue, template, github or custom
+    /// Source of the workflow: prompt, issue, template, github or custom
     #[arg(long, value_name = "SOURCE", value_parser = parse_enum::<Source>)]
     source: Option<Source>,
-    /// Which issue, template or page that was
+    /// Reference to the source, e.g. the id of an issue
     #[arg(long, value_name = "REF")]
     source_ref: Option<String>,
-    /// What it said there; - for standard input
+    /// Content of the source; - for standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     source_content: Option<String>,
-    /// How many of its tasks may be worked on at once
+    /// Maximum number of tasks in progress at once
     #[arg(long, value_name = "N")]
     max_parallel: Option<u32>,
-    /// A repository it concerns, by id, name or path; this one if none is named. Several need a shared store
+    /// Repository of the workflow, by id, name or path; may be given repeatedly, in a shared store [default: this one]
     #[arg(long, value_name = "REPO")]
     repo_of: Vec<String>,
-    /// Settings of its own, for whoever drives it; "awaits_merge": true lets it end only when it is merged
+    /// Settings for the program that drives the workflow; with "awaits_merge": true it completes only once it is merged
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     config_json: Option<String>,
-    /// Do it once: the same key gives the same answer, also after a crash
+    /// Idempotency key: a repeated command with the same key returns the first result
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }
 
-/// Give a workflow its tasks
+/// Set the plan of a workflow that has no tasks yet
 #[derive(clap::Args)]
 struct PlanArgs {
-    /// The workflow: an id or a name
+    /// Workflow: an id or a name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// Its plan: a file, or - for standard input
+    /// Plan: a file, or - for standard input
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
 }
 
-/// List workflows: those that are not over, newest first
+/// List workflows, newest first; by default those that have not ended
 #[derive(clap::Args)]
 struct ListArgs {
-    /// Only those with this status
+    /// Only workflows with this status; may be given repeatedly
     #[arg(long, value_name = "STATUS", value_parser = parse_enum::<WorkflowStatus>)]
     status: Vec<WorkflowStatus>,
-    /// Those that are over, too
+    /// Include workflows that have ended
     #[arg(long, conflicts_with = "status")]
     all: bool,
-    /// At most this many; 0 for all
+    /// Maximum number of workflows; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
 }
 
 #[derive(clap::Args)]
 struct NamedArgs {
-    /// The workflow: an id or a name
+    /// Workflow: an id or a name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
 }
 
-/// Call a workflow off, with all of it that is not done
+/// Cancel a workflow and all its unfinished tasks
 #[derive(clap::Args)]
 struct CancelArgs {
-    /// The workflow: an id or a name
+    /// Workflow: an id or a name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// Why
+    /// Reason
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
 }
 
-/// Plan the rest of a workflow anew
+/// Replace the plan of the tasks that have not started
 ///
-/// What was begun stays as it is, with everything it waits for. Tasks that nobody began are changed, added and removed
-/// until they are as the new plan says.
+/// Tasks that have started stay unchanged, with their dependencies. All other tasks are changed, added and removed to
+/// match the new plan.
 #[derive(clap::Args)]
 struct ReplanArgs {
-    /// The workflow: an id or a name
+    /// Workflow: an id or a name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// The new plan: a file, or - for standard input
+    /// New plan: a file, or - for standard input
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Why the plan changes
+    /// Reason for the new plan
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: String,
 }
@@ -187,132 +187,133 @@ struct ReplanArgs {
   way workflow add-task release docs --description 'Write the notes' --needs build --before publish
   way workflow add-task release bench --capability gpu --timeout 1h --needs-evidence")]
 struct AddTaskArgs {
-    /// The workflow: an id or a name
+    /// Workflow: an id or a name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// What to call the task; unique in the workflow
+    /// Name of the task, unique in the workflow
     name: String,
-    /// What is to be done; - for standard input
+    /// Description of the task; - for standard input
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     description: Option<String>,
-    /// Tasks that must be done first
+    /// Tasks that must be done before this one
     #[arg(long, value_name = "TASKS", value_delimiter = ',')]
     needs: Vec<String>,
-    /// Tasks that are to wait for it
+    /// Tasks that must wait for this one
     #[arg(long, value_name = "TASKS", value_delimiter = ',')]
     before: Vec<String>,
-    /// Tasks whose outcomes are worth knowing, without waiting for them
+    /// Tasks whose outcomes are useful, without waiting for them
     #[arg(long, value_name = "TASKS", value_delimiter = ',')]
     informed_by: Vec<String>,
-    /// Tasks whose outcomes belong into its context
+    /// Tasks whose outcomes to include in the context
     #[arg(long, value_name = "TASKS", value_delimiter = ',')]
     context_from: Vec<String>,
-    /// What is meant to run at the same time
+    /// Group of tasks that should run at the same time
     #[arg(long, value_name = "NAME")]
     parallel_group: Option<String>,
-    /// 0 is the most urgent, 4 the least; 2 if nobody says
+    /// Priority, from 0 (most urgent) to 4 [default: 2]
     #[arg(short, long, value_name = "N")]
     priority: Option<u32>,
-    /// How it is meant to be done: words or JSON, @FILE, or - for standard input
+    /// Plan of the task: text or JSON, @FILE, or - for standard input
     #[arg(long, value_name = "TEXT|JSON", allow_hyphen_values = true)]
     how: Option<String>,
-    /// When it is done
+    /// Acceptance criterion; may be given repeatedly
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     acceptance: Vec<String>,
-    /// What its worker should know: words or JSON, @FILE, or - for standard input
+    /// Context of the task: text or JSON, @FILE, or - for standard input
     #[arg(long, value_name = "TEXT|JSON", allow_hyphen_values = true)]
     know: Option<String>,
-    /// What its worker must be able to do
+    /// Capabilities that the agent needs
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     capability: Vec<String>,
-    /// A file that will probably be touched
+    /// File that the task will probably change; may be given repeatedly
     #[arg(long, value_name = "PATH")]
     file: Vec<String>,
-    /// The repository to work in: its id, name or path
+    /// Repository to work in, by id, name or path
     #[arg(long, value_name = "REPO")]
     repo_of: Option<String>,
-    /// The issue that is closed when it is done
+    /// Issue to close when the task is done
     #[arg(long, value_name = "ISSUE")]
     issue: Option<String>,
-    /// How many attempts are allowed; 3 if nobody says
+    /// Maximum number of attempts [default: 3]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
-    /// The pause before the second attempt; doubled for each further one
+    /// Delay before the second attempt; doubles with each further one
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     backoff: Option<u64>,
-    /// How long one attempt may take
+    /// Maximum duration of one attempt
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<u64>,
-    /// How long it may wait to be claimed
+    /// Maximum time until the task is claimed
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     queue_timeout: Option<u64>,
-    /// How long an attempt may go without a checkpoint
+    /// Maximum time between checkpoints of an attempt
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     stall_timeout: Option<u64>,
-    /// Completing it needs evidence
+    /// Require evidence to complete the task
     #[arg(long)]
     needs_evidence: bool,
-    /// Do it once: the same key gives the same answer, also after a crash
+    /// Idempotency key: a repeated command with the same key returns the first result
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }
 
-/// Take a task that was never begun out of its workflow
+/// Remove a task that has never started from its workflow
 ///
-/// Those that waited for it wait for what it waited for.
+/// Tasks that depended on it now depend on its dependencies.
 #[derive(clap::Args)]
 struct RemoveTaskArgs {
     #[command(flatten)]
     task: TaskArg,
 }
 
-/// List the repositories that a workflow concerns, or add one
+/// List the repositories of a workflow, or add one
 #[derive(clap::Args)]
 struct ReposArgs {
-    /// The workflow: an id or a name
+    /// Workflow: an id or a name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// Let it concern this one too: its id, name or path
+    /// Repository to add, by id, name or path
     #[arg(long, value_name = "REPO")]
     add: Option<String>,
 }
 
-/// Wait until a workflow is over
+/// Wait until a workflow ends
 ///
-/// Ends with 0 when it is completed, with 4 when it failed or was called off, and with 6 when time was up first.
+/// Exits with 0 if the workflow is completed, with 4 if it failed or was cancelled, and with 6 on timeout.
 #[derive(clap::Args)]
 struct WaitArgs {
-    /// The workflow: an id or a name
+    /// Workflow: an id or a name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// How long to wait at most, for example 10m; for ever if nobody says
+    /// Maximum time to wait, e.g. 10m [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<u64>,
 }
 
-/// Make a workflow of an issue: of an epic, a task for each open part
+/// Create a workflow from an issue; an epic becomes one task per open child
 ///
-/// Parts are found by their parent, recursively. A task has its issue's id as its name, needs what its issue and those
-/// above it wait for, and closes its issue when it is done. Issues that are closed or set aside are left out. An epic
-/// with open parts is no task itself and stays open. Open issues that are no part of it but block one are warned about.
+/// Includes the children of children. Each task has the id of its issue as its name, depends on the blockers of its
+/// issue and of the issue's parents, and closes its issue when it is done. Skips closed, deferred and frozen issues. An
+/// epic with open children is not a task itself and stays open. Warns about open issues outside the epic that block a
+/// child.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way workflow from-issue way-12 --start
   way task claim --workflow way-12")]
 struct FromIssueArgs {
-    /// The issue: an id, or the beginning of one
+    /// Issue: an id, or a unique prefix
     #[arg(value_name = "ISSUE")]
     issue: String,
-    /// What to call the workflow [default: the issue's id]
+    /// Name of the workflow [default: the issue's id]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Let its tasks be claimed at once
+    /// Start the workflow at once
     #[arg(long)]
     start: bool,
-    /// How many of its tasks may be worked on at once
+    /// Maximum number of tasks in progress at once
     #[arg(long, value_name = "N")]
     max_parallel: Option<u32>,
-    /// Do it once: the same key gives the same answer, also after a crash
+    /// Idempotency key: a repeated command with the same key returns the first result
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }
@@ -344,7 +345,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Cancel(args) => {
             let operation = CancelWorkflow { workflow: args.workflow.clone(), reason: args.reason.clone() };
             let cancelled = cx.work()?.write(operation)?;
-            cx.answer_workflow("Called off", &cancelled)?;
+            cx.answer_workflow("Cancelled", &cancelled)?;
         }
         Command::Replan(args) => replan(cx, args)?,
         Command::AddTask(args) => add_task(cx, args)?,
@@ -381,18 +382,18 @@ fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
         start: args.start,
         repositories: args.repo_of.clone(),
     };
-    let made = cx.work()?.write_once(args.key.as_deref(), operation)?;
-    cx.answer_workflow("Made", &made)?;
-    say_next(cx, &made);
+    let created = cx.work()?.write_once(args.key.as_deref(), operation)?;
+    cx.answer_workflow("Created", &created)?;
+    note_next_step(cx, &created);
     Ok(())
 }
 
-/// Says what a workflow that nobody can work on yet needs.
-fn say_next(cx: &CommandContext, made: &WorkflowView) {
-    let name = &made.workflow.name;
-    match made.workflow.status {
-        WorkflowStatus::Planning => cx.ui.note(&format!("it has no tasks yet: way workflow plan {name} --plan FILE")),
-        WorkflowStatus::Ready => cx.ui.note(&format!("nobody can claim its tasks yet: way workflow start {name}")),
+/// Notes the next step for a workflow whose tasks cannot be claimed yet.
+fn note_next_step(cx: &CommandContext, view: &WorkflowView) {
+    let name = &view.workflow.name;
+    match view.workflow.status {
+        WorkflowStatus::Planning => cx.ui.note(&format!("to add tasks: way workflow plan {name} --plan FILE")),
+        WorkflowStatus::Ready => cx.ui.note(&format!("to make its tasks claimable: way workflow start {name}")),
         _ => {}
     }
 }
@@ -401,7 +402,7 @@ fn plan(cx: &mut CommandContext, args: &PlanArgs) -> Result<()> {
     let plan = plans::read_file(&args.plan)?;
     let planned = cx.work()?.write(PlanWorkflow { workflow: args.workflow.clone(), plan })?;
     cx.answer_workflow("Planned", &planned)?;
-    say_next(cx, &planned);
+    note_next_step(cx, &planned);
     Ok(())
 }
 
@@ -415,7 +416,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     let query = WorkflowQuery {
         statuses,
         worktree_id: cx.worktree_filter(&mut session)?,
-        // One more than is shown tells whether there are more.
+        // Reads one more than it shows, to detect that there are more.
         limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit.saturating_add(1) },
         ..WorkflowQuery::default()
     };
@@ -424,7 +425,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     if has_more {
         found.truncate(args.limit as usize);
     }
-    let more = format!("there are more than {}: --limit 0 lists all", args.limit);
+    let more = format!("more than {} workflows; to list all: --limit 0", args.limit);
     if has_more && cx.ui.json {
         cx.ui.warn(&more);
     }
@@ -434,7 +435,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
         cx.ui.note(&more);
     }
     if found.is_empty() {
-        cx.ui.note(if args.all { "there are no workflows yet" } else { "none is live; --all lists all" });
+        cx.ui.note(if args.all { "no workflows yet" } else { "no live workflows; to list all: --all" });
     }
     Ok(())
 }
@@ -443,7 +444,7 @@ fn workflow_table(workflows: &[WorkflowView], now: Timestamp) -> Vec<Vec<Cell>> 
     if workflows.is_empty() {
         return Vec::new();
     }
-    let header = ["ID", "NAME", "STATUS", "DONE", "CHANGED", "ABOUT"].map(|title| styled(DIM, title));
+    let header = ["ID", "NAME", "STATUS", "DONE", "UPDATED", "ABOUT"].map(|title| styled(DIM, title));
     let rows = workflows.iter().map(|view| {
         let workflow = &view.workflow;
         let about = workflow.reason.as_ref().or(workflow.summary.as_ref());
@@ -482,10 +483,10 @@ fn write_facts(text: &mut Text, view: &WorkflowView, now: Timestamp) {
     let moment = |moment: Option<Timestamp>| moment.map(|moment| format!("{moment}, {}", moment.ago(now)));
     let facts = [
         ("summary", workflow.summary.clone()),
-        ("because", workflow.reason.clone()),
+        ("reason", workflow.reason.clone()),
         ("source", source),
-        ("at once", workflow.max_parallel.map(|most| format!("at most {most} tasks"))),
-        ("made", moment(Some(workflow.created_at))),
+        ("max parallel", workflow.max_parallel.map(|max| format!("{max} tasks"))),
+        ("created", moment(Some(workflow.created_at))),
         ("started", moment(workflow.started_at)),
         ("ended", moment(workflow.finished_at)),
     ];
@@ -514,28 +515,28 @@ fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
     ]]);
     let mut counts: Vec<_> =
         view.counts.iter().map(|(status, count)| format!("{count} {}", humanize(status.as_str()))).collect();
-    for (count, what) in [(summary.claimable, "can be claimed"), (summary.blocked, "wait for others")] {
+    for (count, label) in [(summary.claimable, "claimable"), (summary.blocked, "blocked")] {
         if count > 0 {
-            counts.push(format!("{count} {what}"));
+            counts.push(format!("{count} {label}"));
         }
     }
     let path = &summary.critical_path;
     let path_text = match path.len() {
         0 => None,
-        1..=6 => Some(format!("{} to go: {}", path.len(), path.join(" → "))),
-        length => Some(format!("{length} to go: {} → … → {}", path[..3].join(" → "), path[length - 2..].join(" → "))),
+        1..=6 => Some(format!("{} left: {}", path.len(), path.join(" → "))),
+        length => Some(format!("{length} left: {} → … → {}", path[..3].join(" → "), path[length - 2..].join(" → "))),
     };
     let oldest = summary.oldest.as_ref().map(|task| {
         let since = task.task.started_at.map_or(0, |started| now.since(started));
-        let holder = task.holder.as_deref().unwrap_or("somebody");
+        let holder = task.holder.as_deref().unwrap_or("unknown agent");
         format!("{} by {holder} for {}", task.task.name, format_duration(since))
     });
     let mut rows = Vec::new();
     let facts = [
         ("tasks", Some(counts.join(", ")).filter(|counts| !counts.is_empty())),
-        ("because", view.workflow.reason.clone()),
+        ("reason", view.workflow.reason.clone()),
         ("critical path", path_text),
-        ("longest at work", oldest),
+        ("longest running", oldest),
     ];
     rows.extend(facts.into_iter().filter_map(|(name, value)| Some(vec![styled(DIM, name), cell(value?)])));
     for task in &summary.questions {
@@ -558,7 +559,7 @@ fn replan(cx: &mut CommandContext, args: &ReplanArgs) -> Result<()> {
     let operation = ReplanWorkflow { workflow: args.workflow.clone(), plan, reason: args.reason.clone() };
     let replanned = cx.work()?.write(operation)?;
     cx.ui.answer(&replanned, |text| {
-        text.line(workflow_line("Planned anew", &replanned.workflow));
+        text.line(workflow_line("Replanned", &replanned.workflow));
         let parts = [
             ("added", &replanned.added),
             ("changed", &replanned.changed),
@@ -606,7 +607,7 @@ fn add_task(cx: &mut CommandContext, args: &AddTaskArgs) -> Result<()> {
 
 fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
     let mut session = cx.work()?;
-    let concerned = match &args.add {
+    let ids = match &args.add {
         Some(repository) => {
             let operation = AddWorkflowRepository { workflow: args.workflow.clone(), repository: repository.clone() };
             session.write(operation)?.repositories
@@ -614,31 +615,31 @@ fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
         None => session.read(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.repositories,
     };
     let known = session.read(ListRepositories {})?.repositories;
-    let concerned: Vec<_> =
-        known.into_iter().map(|seen| seen.repository).filter(|known| concerned.contains(&known.id)).collect();
-    cx.ui.answer(&concerned, |text| {
+    let repositories: Vec<_> =
+        known.into_iter().map(|seen| seen.repository).filter(|known| ids.contains(&known.id)).collect();
+    cx.ui.answer(&repositories, |text| {
         let row = |one: &waypost_core::model::Repository| {
             vec![styled(DIM, &one.id), styled(BOLD, &one.name), cell(path_text::to_text(&one.path))]
         };
-        text.table(&concerned.iter().map(row).collect::<Vec<_>>());
+        text.table(&repositories.iter().map(row).collect::<Vec<_>>());
     })
 }
 
 fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
     let mut session = cx.work()?;
-    // By its id from here on: another one may get its name.
+    // Use the id from here on: another workflow may get the name.
     let id = session.read(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.workflow.id;
     let mut seen = None;
-    let over = wait_for(&mut session, args.timeout, |session| {
+    let ended = wait_for(&mut session, args.timeout, |session| {
         let page = session.read(ShowWorkflow { workflow: id.to_string() })?;
-        let is_over = page.workflow.workflow.status.is_final();
+        let has_ended = page.workflow.workflow.status.is_final();
         seen = Some(page.workflow);
-        Ok(if is_over { seen.take() } else { None })
+        Ok(if has_ended { seen.take() } else { None })
     })?;
-    match (over, seen) {
-        (Some(over), _) if over.workflow.status == WorkflowStatus::Completed => cx.answer_workflow("Ended", &over),
-        (Some(over), _) => {
-            let workflow = &over.workflow;
+    match (ended, seen) {
+        (Some(ended), _) if ended.workflow.status == WorkflowStatus::Completed => cx.answer_workflow("Ended", &ended),
+        (Some(ended), _) => {
+            let workflow = &ended.workflow;
             let error =
                 Error::conflict(format!("workflow {} is {}", workflow.name, humanize(workflow.status.as_str())));
             let error = workflow.reason.iter().fold(error, Error::because);
@@ -647,19 +648,19 @@ fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
         (None, seen) => {
             let progress = seen.as_ref().map(progress).unwrap_or_default();
             let waited = format_duration(args.timeout.unwrap_or_default());
-            Err(Error::new(Kind::NothingToDo, format!("workflow {id} is not over after {waited}: {progress}")))
+            Err(Error::new(Kind::NothingToDo, format!("workflow {id} has not ended after {waited}: {progress}")))
         }
     }
 }
 
 fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
     let ledger_cx = cx.open_ledgers()?;
-    let made =
+    let epic =
         cx.with_index(&ledger_cx, |index| epics::plan(index, ledger_cx.ledger.terms(), &args.issue, ledger_cx.now))?;
-    for warning in &made.warnings {
+    for warning in &epic.warnings {
         cx.ui.warn(warning);
     }
-    let issue = &made.issue;
+    let issue = &epic.issue;
     let operation = CreateWorkflow {
         name: args.name.clone().unwrap_or_else(|| issue.id.clone()),
         source: Some(Source::Issue),
@@ -668,12 +669,12 @@ fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
         summary: None,
         max_parallel: args.max_parallel,
         config: Value::Null,
-        plan: Some(made.plan),
+        plan: Some(epic.plan),
         start: args.start,
         repositories: Vec::new(),
     };
-    let made = cx.work()?.write_once(args.key.as_deref(), operation)?;
-    cx.answer_workflow("Made", &made)?;
-    say_next(cx, &made);
+    let created = cx.work()?.write_once(args.key.as_deref(), operation)?;
+    cx.answer_workflow("Created", &created)?;
+    note_next_step(cx, &created);
     Ok(())
 }

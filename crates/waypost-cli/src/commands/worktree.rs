@@ -17,10 +17,10 @@ use waypost::place::{DOT_DIR, Scope};
 use waypost::session::Session;
 use waypost::survey::{State, Surveyed, find, survey};
 
-/// Add, list and remove worktrees that share all state
+/// Add, list and remove worktrees that share one store
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way worktree add topic             a new branch from here, in a directory beside the repository
+  way worktree add topic             a new branch from the current commit, beside the repository
   way worktree add fix ../fix --base v1.2
   way worktree rm topic              refuses if work would be lost")]
 pub(crate) struct Args {
@@ -37,35 +37,35 @@ enum Command {
     Rm(RmArgs),
 }
 
-/// Make a worktree for a branch
+/// Add a worktree for a branch
 ///
-/// The branch is made if it does not exist: from --base, or from the current commit. If the branch has a
-/// worktree already, that one is answered. For jj, BRANCH names the new workspace.
+/// Creates the branch from --base or the current commit if it does not exist. If the branch has a worktree already,
+/// prints that one. For jj, BRANCH names the new workspace.
 #[derive(clap::Args)]
 struct AddArgs {
-    /// The branch to check out
+    /// Branch to check out
     branch: String,
-    /// Where to put it [default: beside the main worktree]
+    /// Directory of the worktree [default: beside the main worktree]
     path: Option<PathBuf>,
-    /// What a new branch starts from
+    /// Starting point of a new branch [default: the current commit]
     #[arg(long, value_name = "REVISION")]
     base: Option<String>,
 }
 
-/// List all worktrees, those that are gone too
+/// List all worktrees, including missing ones
 #[derive(clap::Args)]
 struct ListArgs {}
 
-/// Remove a worktree; its branch and its history stay
+/// Remove a worktree, and keep its branch and its history
 ///
-/// Refuses if files are not committed or commits are on no remote, and always if another repository is in it
-/// or something is under way. Ignored files go with the worktree.
+/// Refuses if the worktree has uncommitted files or commits that are on no remote. Refuses even with --force if it
+/// contains another repository or an operation is in progress. Ignored files are deleted with the worktree.
 #[derive(clap::Args)]
 struct RmArgs {
-    /// An id, a name, a branch or a path
+    /// Worktree: an id, a name, a branch or a path
     #[arg(value_name = "WORKTREE")]
     target: String,
-    /// Remove it anyway, after saving everything in it in the repository
+    /// Save uncommitted and unpushed work in the repository, then remove the worktree
     #[arg(long)]
     force: bool,
 }
@@ -88,11 +88,11 @@ fn add(cx: &mut CommandContext, args: &AddArgs) -> Result<ExitCode> {
         && matches!(checkout.vcs, Vcs::Git | Vcs::Jj)
         && let Err(error) = link(&session, &added.path)
     {
-        // Nothing of ours needs the link, so where links are not allowed there is none.
+        // The link is for other tools only, so a failure to create it is not an error.
         log::debug!("no link to the store: {}", error.full_message());
     }
-    let there = Session::open(session.place.seen_from(&added.path, &session.choice)?)?;
-    let worktree = there.worktree();
+    let session = Session::open(session.place.seen_from(&added.path, &session.choice)?)?;
+    let worktree = session.worktree();
     let data = json!({
         "id": worktree.id,
         "name": worktree.name,
@@ -101,7 +101,7 @@ fn add(cx: &mut CommandContext, args: &AddArgs) -> Result<ExitCode> {
         "created": added.created,
     });
     cx.ui.answer(&data, |text| {
-        let verb = if added.created { "Made" } else { "There already is" };
+        let verb = if added.created { "Created" } else { "Found existing" };
         text.line(format!("{verb} worktree {} at {}", worktree.name, worktree.path.display()));
     })?;
     Ok(ExitCode::SUCCESS)
@@ -110,8 +110,8 @@ fn add(cx: &mut CommandContext, args: &AddArgs) -> Result<ExitCode> {
 fn list(cx: &mut CommandContext, _args: &ListArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let mut all = survey(&mut session)?;
-    if let Some(wanted) = &cx.global.worktree {
-        all = vec![find(&all, wanted, &session.place.cwd)?.clone()];
+    if let Some(reference) = &cx.global.worktree {
+        all = vec![find(&all, reference, &session.place.cwd)?.clone()];
     }
     let now = session.now()?;
     cx.ui.answer(&all, |text| text.table(&table_of(&all, now)))?;
@@ -125,15 +125,15 @@ fn rm(cx: &mut CommandContext, args: &RmArgs) -> Result<ExitCode> {
     let target = find(&all, &args.target, &session.place.cwd)?;
     if target.repository_id != session.repository().id {
         return Err(Error::refused(format!("worktree {} belongs to repository {}", target.name, target.repository))
-            .hint("run the command there"));
+            .hint("run the command in that repository"));
     }
     let mut saved = None;
     let mut ignored = Vec::new();
     if target.is_live() {
         check_removable(&session, target)?;
         let findings = worktrees::examine(&checkout, &target.path)?;
-        if let Some((what, end)) = findings.in_the_way.first() {
-            return Err(Error::refused(format!("worktree {} has {what}", target.name)).hint(end));
+        if let Some((obstacle, hint)) = findings.in_the_way.first() {
+            return Err(Error::refused(format!("worktree {} has {obstacle}", target.name)).hint(hint));
         }
         if !findings.at_risk.is_empty() {
             if !args.force {
@@ -149,7 +149,7 @@ fn rm(cx: &mut CommandContext, args: &RmArgs) -> Result<ExitCode> {
         ignored.retain(|name| name != LINK && name != &format!("{DOT_DIR}/"));
         worktrees::remove(&checkout, &target.name, &target.path, saved.is_some())?;
     } else if target.state == State::Unreachable {
-        return Err(Error::unavailable(format!("worktree {} cannot be looked into", target.name)));
+        return Err(Error::unavailable(format!("cannot read worktree {}", target.name)));
     } else if target.path.symlink_metadata().is_err() {
         worktrees::forget(&checkout, &target.path)?;
     }
@@ -168,13 +168,13 @@ fn rm(cx: &mut CommandContext, args: &RmArgs) -> Result<ExitCode> {
         if target.is_live() {
             text.line(format!("Removed worktree {} at {}", target.name, target.path.display()));
         } else {
-            text.line(format!("Worktree {} was gone already", target.name));
+            text.line(format!("Worktree {} was already gone", target.name));
         }
         if let Some(saved) = &saved {
-            text.line(format!("Its work is saved. To get it back: {}", saved.restored_by));
+            text.line(format!("Its work is saved. To restore it: {}", saved.restored_by));
         }
         if !ignored.is_empty() {
-            text.line(format!("Ignored files went with it: {}", shortened(&ignored)));
+            text.line(format!("Deleted its ignored files: {}", shortened(&ignored)));
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -183,27 +183,29 @@ fn rm(cx: &mut CommandContext, args: &RmArgs) -> Result<ExitCode> {
 fn check_removable(session: &Session, target: &Surveyed) -> Result<()> {
     let checkout = session.place.require_checkout()?;
     if session.place.cwd.starts_with(&target.path) {
-        return Err(
-            Error::refused(format!("worktree {} is the one you are in", target.name)).hint("go to another one first")
-        );
+        return Err(Error::refused(format!("worktree {} is the current one", target.name))
+            .hint("change to another directory first"));
     }
     if checkout.main_root.as_deref() == Some(&target.path) || checkout.shared_dir == target.path {
-        return Err(Error::refused(format!("worktree {} is the main one, which holds the repository", target.name)));
+        return Err(Error::refused(format!(
+            "worktree {} is the main worktree, which contains the repository",
+            target.name
+        )));
     }
     Ok(())
 }
 
-/// The first few of many names.
+/// Joins names, and abbreviates a long list.
 fn shortened(names: &[String]) -> String {
-    const SHOWN: usize = 4;
-    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
+    const MAX_NAMES: usize = 4;
+    let shown = names.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > MAX_NAMES { format!("{shown} and {} more", names.len() - MAX_NAMES) } else { shown }
 }
 
-/// The link to the store in a worktree.
+/// The path of the link to the store in a worktree.
 const LINK: &str = ".waypost/state.db";
 
-/// Puts a link to the store into a worktree, for tools that open the file by a path.
+/// Creates a link to the store in a worktree, for tools that open the file by a path.
 fn link(session: &Session, root: &Path) -> Result<()> {
     let Some(store) = session.sqlite() else { return Ok(()) };
     let dir = root.join(DOT_DIR);
@@ -220,17 +222,17 @@ fn link(session: &Session, root: &Path) -> Result<()> {
     symlink(store.path(), link).map_err(cannot)
 }
 
-/// Takes our link out of a worktree that is about to go, and the directory if nothing else is in it.
+/// Removes the link to the store before the worktree is removed, and its directory if that is empty.
 fn unlink(session: &Session, root: &Path) {
     let link = root.join(DOT_DIR).join("state.db");
-    let is_ours = |target| session.sqlite().is_some_and(|store| target == store.path());
-    if std::fs::read_link(&link).is_ok_and(is_ours) {
+    let is_store = |target| session.sqlite().is_some_and(|store| target == store.path());
+    if std::fs::read_link(&link).is_ok_and(is_store) {
         let _ = std::fs::remove_file(&link);
         let _ = std::fs::remove_dir(root.join(DOT_DIR));
     }
 }
 
-/// The table of worktrees, as `status` shows it too.
+/// Returns the table of worktrees.
 pub(crate) fn table_of(worktrees: &[Surveyed], now: Timestamp) -> Vec<Vec<Cell>> {
     let several = worktrees.iter().any(|one| one.repository != worktrees[0].repository);
     let header = ["  NAME", "BRANCH", "STATE", "SEEN", "ID", "PATH"].map(|title| styled(DIM, title));

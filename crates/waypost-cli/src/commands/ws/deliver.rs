@@ -1,4 +1,4 @@
-//! Delivering what workspaces did, and seeing whether it arrived.
+//! Delivers the work of workspaces, and checks whether it is merged.
 
 use std::process::ExitCode;
 
@@ -14,22 +14,22 @@ use waypost::jobs;
 use waypost::session::Session;
 use waypost::workspaces;
 
-/// Push what a workspace did to the real remote
+/// Push the work of a workspace to the repository's remote
 #[derive(clap::Args)]
 pub(super) struct PushArgs {
-    /// Its id, the beginning of it, its job, or a path in it
+    /// Workspace: an id or its prefix, a job, or a path in the workspace
     workspace: String,
     #[command(flatten)]
     how: DeliveryArgs,
 }
 
-/// How work is delivered.
+/// The options for delivering work.
 #[derive(clap::Args)]
 pub(crate) struct DeliveryArgs {
-    /// The branch to push to [default: the workspace's own]
+    /// Branch to push to [default: the workspace's branch]
     #[arg(long)]
     branch: Option<String>,
-    /// Commit everything that is not committed, with this message
+    /// Commit all uncommitted changes first, with this message
     #[arg(long, value_name = "MESSAGE")]
     commit: Option<String>,
     /// Open a pull request with gh, if it is installed
@@ -37,10 +37,10 @@ pub(crate) struct DeliveryArgs {
     pr: bool,
 }
 
-/// Say whether what workspaces did has arrived in the branch that others build on
+/// Check whether the work of workspaces is merged into the main branch
 #[derive(clap::Args)]
 pub(super) struct MergedArgs {
-    /// Only this one [default: all]
+    /// Workspace to check [default: all]
     workspace: Option<String>,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn push(cx: &mut CommandContext, session: &mut Session, args: &PushAr
     deliver(cx, session, &workspace, &args.how)
 }
 
-/// Commits, pushes and, if that was wanted, opens a pull request.
+/// Commits and pushes; opens a pull request if the user asked for one.
 pub(crate) fn deliver(
     cx: &mut CommandContext,
     session: &mut Session,
@@ -64,7 +64,7 @@ pub(crate) fn deliver(
                 workspaces::note_pull_request(session, workspace, &found)?;
                 url = Some(found);
             }
-            Err(error) => cx.ui.warn(&format!("no pull request was opened: {}", error.full_message())),
+            Err(error) => cx.ui.warn(&format!("cannot open a pull request: {}", error.full_message())),
         }
     }
     let compare = delivered.remote.as_deref().and_then(|remote| compare_url(remote, &delivered.branch));
@@ -81,7 +81,7 @@ pub(crate) fn deliver(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns where a person can open a pull request, for remotes on GitHub.
+/// Returns the address for opening a pull request, for remotes on GitHub.
 fn compare_url(remote: &str, branch: &str) -> Option<String> {
     let path = remote
         .strip_prefix("git@github.com:")
@@ -94,12 +94,14 @@ fn compare_url(remote: &str, branch: &str) -> Option<String> {
 }
 
 pub(super) fn merged(cx: &mut CommandContext, session: &mut Session, args: &MergedArgs) -> Result<ExitCode> {
-    let wanted = match &args.workspace {
+    let workspaces = match &args.workspace {
         Some(one) => vec![workspaces::find(session, one)?],
         None => workspaces::list(session)?,
     };
     let mut found = Vec::new();
-    for seen in wanted.into_iter().filter(|seen| seen.workspace.strategy.borrows() && seen.workspace.status.is_live()) {
+    for seen in
+        workspaces.into_iter().filter(|seen| seen.workspace.strategy.borrows() && seen.workspace.status.is_live())
+    {
         if workspaces::is_pooled(&seen.workspace) {
             continue;
         }
@@ -120,7 +122,7 @@ pub(super) fn merged(cx: &mut CommandContext, session: &mut Session, args: &Merg
             .map(|(seen, merged, workflow)| {
                 let word = match merged {
                     Merged::Whole => styled(GOOD, "merged"),
-                    Merged::Squashed => styled(GOOD, "merged, in other commits"),
+                    Merged::Squashed => styled(GOOD, "merged as other commits"),
                     Merged::No => styled(WARN, "not merged"),
                     Merged::Nothing => styled(DIM, "nothing to merge"),
                 };
@@ -131,12 +133,12 @@ pub(super) fn merged(cx: &mut CommandContext, session: &mut Session, args: &Merg
         text.table(&rows);
     })?;
     if found.is_empty() {
-        cx.ui.note("there are no workspaces with work that could be merged");
+        cx.ui.note("no workspaces with work to merge");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Completes the workflow that waits for what a workspace did to be merged. Returns its name.
+/// Completes the workflow that awaits the merge of a workspace. Returns its name.
 fn complete_workflow(session: &mut Session, seen: &WorkspaceView) -> Result<Option<String>> {
     let Some(job) = &seen.workspace.job_id else { return Ok(None) };
     let Some(task) = jobs::show(session, job.as_str())?.job.task_id else { return Ok(None) };
@@ -144,7 +146,7 @@ fn complete_workflow(session: &mut Session, seen: &WorkspaceView) -> Result<Opti
     let workflow = page.task.task.workflow_id.to_string();
     match session.write(CompleteMerge { workflow, merged: true }) {
         Ok(done) => Ok(Some(done.workflow.name)),
-        // It does not wait for this, or for more than this.
+        // The workflow does not await a merge, or still has unfinished tasks.
         Err(error) if error.kind() == waypost_core::Kind::Conflict => Ok(None),
         Err(error) => Err(error),
     }

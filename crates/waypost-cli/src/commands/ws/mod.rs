@@ -1,7 +1,7 @@
 //! `way ws`
 
 mod deliver;
-mod look;
+mod inspect;
 mod make;
 mod remove;
 mod save;
@@ -17,18 +17,18 @@ use crate::CommandContext;
 use waypost::bytes;
 use waypost::{jobs, workspaces};
 
-/// Isolated directories for jobs: list, look into, save and remove them
+/// Create, list, save and remove the workspaces of jobs
 ///
-/// A workspace is made for every job, and kept when the job has ended. It is never removed with work in it that nobody
-/// else has, unless that is saved first.
+/// Every job gets its own workspace, which is kept after the job ends. A workspace whose work exists nowhere else is
+/// never removed without saving the work, except with way ws rm --discard.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way ws list                        what is there, and how large it is
+  way ws list                        all workspaces and their sizes
   way ws show jb_4k2j                the workspace of a job
-  way ws whose .                     which job this directory was made for
+  way ws whose .                     the job of this directory
   way ws gc --older-than 7d --dry-run
-  way ws rm ws_1a2b --force          saves what is in it, then removes it
-  way ws restore ws_1a2b-1           gets it back, in a new workspace")]
+  way ws rm ws_1a2b --force          saves its content, then removes it
+  way ws restore ws_1a2b-1           restores it in a new workspace")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -39,30 +39,30 @@ enum Command {
     #[command(visible_aliases = ["create", "add"])]
     New(make::NewArgs),
     #[command(visible_alias = "ls")]
-    List(look::ListArgs),
-    /// Show a workspace, and what would be lost with it
+    List(inspect::ListArgs),
+    /// Show a workspace, and the work that its removal would lose
     Show(OneArgs),
-    Whose(look::WhoseArgs),
-    /// Measure workspaces
-    Du(look::DuArgs),
-    /// Keep a workspace until it is unpinned
+    Whose(inspect::WhoseArgs),
+    /// Measure the size of workspaces
+    Du(inspect::DuArgs),
+    /// Protect a workspace from removal
     Pin(OneArgs),
-    /// Let a workspace be removed again
+    /// Allow the removal of a pinned workspace
     Unpin(OneArgs),
     #[command(visible_alias = "remove")]
     Rm(remove::RmArgs),
     #[command(visible_alias = "clean")]
     Gc(remove::GcArgs),
-    /// Save everything in a workspace, untracked files too
+    /// Save the content of a workspace, including untracked files
     Snapshot(OneArgs),
-    /// List what was saved of workspaces of this repository
+    /// List the snapshots of this repository's workspaces
     Snapshots,
     Restore(save::RestoreArgs),
     Export(save::ExportArgs),
-    /// Make sure that a workspace can be worked in, and say where it is: an overlay is mounted again
+    /// Print the path of a workspace, and remount it if it is an overlay
     Enter(OneArgs),
     Warm(make::WarmArgs),
-    /// List the workspaces that wait for a job
+    /// List the workspaces in the pool
     Pool,
     Push(deliver::PushArgs),
     Merged(deliver::MergedArgs),
@@ -71,7 +71,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct OneArgs {
-    /// Its id, the beginning of it, its job, or a path in it
+    /// Workspace: an id or its prefix, a job, or a path in the workspace
     workspace: String,
 }
 
@@ -82,10 +82,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let session = &mut session;
     match &args.command {
         Command::New(args) => make::new(cx, session, args),
-        Command::List(args) => look::list(cx, session, args),
-        Command::Show(args) => look::show(cx, session, &args.workspace),
-        Command::Whose(args) => look::whose(cx, session, args),
-        Command::Du(args) => look::du(cx, session, args),
+        Command::List(args) => inspect::list(cx, session, args),
+        Command::Show(args) => inspect::show(cx, session, &args.workspace),
+        Command::Whose(args) => inspect::whose(cx, session, args),
+        Command::Du(args) => inspect::du(cx, session, args),
         Command::Pin(args) => remove::pin(cx, session, &args.workspace, true),
         Command::Unpin(args) => remove::pin(cx, session, &args.workspace, false),
         Command::Rm(args) => remove::rm(cx, session, args),
@@ -96,18 +96,18 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Export(args) => save::export(cx, session, args),
         Command::Enter(args) => make::enter(cx, session, &args.workspace),
         Command::Warm(args) => make::warm(cx, session, args),
-        Command::Pool => look::pool(cx, session),
+        Command::Pool => inspect::pool(cx, session),
         Command::Push(args) => deliver::push(cx, session, args),
         Command::Merged(args) => deliver::merged(cx, session, args),
         Command::Trust(args) => make::trust(cx, session, args),
     }
 }
 
-/// Reads an amount of bytes from the command line.
-pub(crate) fn amount(text: &str) -> Result<u64, String> {
-    bytes::parse(text).ok_or_else(|| "an amount of bytes, for example 500MB or 20GiB".to_owned())
+/// Parses a size from the command line.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    bytes::parse(text).ok_or_else(|| "expected a size, e.g. 500MB or 20GiB".to_owned())
 }
 
-fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

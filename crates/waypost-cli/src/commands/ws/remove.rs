@@ -1,4 +1,4 @@
-//! Removing workspaces, and keeping them from being removed.
+//! Removes workspaces, and pins them against removal.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 use waypost_core::Result;
 use waypost_core::model::WorkspaceStatus;
 
-use super::{amount, count};
+use super::{count, parse_bytes};
 use crate::CommandContext;
 use crate::spans::parse_duration;
 use crate::ui::{DIM, GOOD, WARN, cell, cell_keeping_end, styled};
@@ -15,43 +15,45 @@ use waypost::workspaces::{self, Force, Rules};
 
 /// Remove a workspace
 ///
-/// Refuses while a job runs in it, while it is pinned, and if files are not committed or commits are on no remote.
+/// Refuses if a job is running in the workspace, if it is pinned, or if it has uncommitted files or commits that are on
+/// no remote.
 #[derive(clap::Args)]
 pub(super) struct RmArgs {
-    /// Its id, the beginning of it, its job, or a path in it
+    /// Workspace: an id or its prefix, a job, or a path in the workspace
     #[arg(required = true)]
     workspace: Vec<String>,
-    /// Save everything in it first
+    /// Save the content of the workspace first
     #[arg(long, conflicts_with = "discard")]
     force: bool,
-    /// Let work in it go for good
+    /// Remove the workspace without saving the work in it
     #[arg(long)]
     discard: bool,
-    /// Only say what would happen
+    /// Show the workspaces that would be removed, without removing them
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Remove workspaces by their age, their number or their size
+/// Remove workspaces by age, number or size
 ///
-/// Without a rule the configuration counts: workspaces.keep_for, workspaces.keep_count, workspaces.total. Whatever is in
-/// use, pinned, or has work in it that nobody else has stays. What workspaces are made from is packed on the way.
+/// Without options the configuration applies: workspaces.keep_for, workspaces.keep_count, workspaces.total. Keeps
+/// workspaces that are in use, are pinned, or have work that exists nowhere else. Also repacks the mirrors that
+/// workspaces borrow objects from.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way ws gc --dry-run
   way ws gc --older-than 3d
   way ws gc --keep 20 --max-bytes 10GB")]
 pub(super) struct GcArgs {
-    /// Those that nobody used for so long
+    /// Remove workspaces that have been idle for this long, e.g. 7d
     #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     older_than: Option<u64>,
-    /// The oldest, until this many are left
+    /// Remove the oldest workspaces until this many are left
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
-    /// The oldest, until all take no more than so much
-    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    /// Remove the oldest workspaces until their total size is at most this
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     max_bytes: Option<u64>,
-    /// Only say what would happen
+    /// Show the workspaces that would be removed, without removing them
     #[arg(long)]
     dry_run: bool,
 }
@@ -71,13 +73,13 @@ pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) 
         (true, false) => Force::Save,
         (false, false) => Force::No,
     };
-    let mut wanted = Vec::new();
+    let mut targets = Vec::new();
     for reference in &args.workspace {
-        wanted.push(workspaces::find(session, reference)?.workspace);
+        targets.push(workspaces::find(session, reference)?.workspace);
     }
     if args.dry_run {
-        let mut said = Vec::new();
-        for workspace in &wanted {
+        let mut verdicts = Vec::new();
+        for workspace in &targets {
             let examined = workspaces::examine(workspace)?;
             let is_free = !workspace.is_pinned
                 && workspace.status == WorkspaceStatus::Kept
@@ -88,13 +90,13 @@ pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) 
                 Force::Save => is_free && examined.findings.unsaved().is_empty(),
                 Force::Discard => is_free,
             };
-            said.push(json!({ "workspace": workspace.id, "goes": goes, "objections": examined.objections }));
+            verdicts.push(json!({ "workspace": workspace.id, "goes": goes, "objections": examined.objections }));
         }
-        cx.ui.answer(&said, |text| {
-            for (workspace, one) in wanted.iter().zip(&said) {
+        cx.ui.answer(&verdicts, |text| {
+            for (workspace, verdict) in targets.iter().zip(&verdicts) {
                 let objections: Vec<_> =
-                    one["objections"].as_array().into_iter().flatten().filter_map(|one| one.as_str()).collect();
-                text.line(match (one["goes"] == true, objections.is_empty()) {
+                    verdict["objections"].as_array().into_iter().flatten().filter_map(|one| one.as_str()).collect();
+                text.line(match (verdict["goes"] == true, objections.is_empty()) {
                     (true, true) => format!("Would remove workspace {}", workspace.id),
                     (true, false) => {
                         format!("Would remove workspace {}, which has {}", workspace.id, objections.join(", "))
@@ -106,14 +108,14 @@ pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) 
         return Ok(ExitCode::SUCCESS);
     }
     let mut removed = Vec::new();
-    for workspace in &wanted {
+    for workspace in &targets {
         removed.push(workspaces::remove(session, workspace, force)?);
     }
     cx.ui.answer(&removed, |text| {
         for one in &removed {
             text.line(format!("Removed workspace {} at {}", one.workspace.id, one.workspace.path.display()));
             if let (Some(saved), Some(restored)) = (&one.saved_as, &one.restored_by) {
-                text.line(format!("Its work is saved as {saved}. To get it back: {restored}"));
+                text.line(format!("Its work is saved as {saved}. To restore it: {restored}"));
             }
         }
     })?;
@@ -121,9 +123,9 @@ pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) 
 }
 
 pub(super) fn gc(cx: &mut CommandContext, session: &mut Session, args: &GcArgs) -> Result<ExitCode> {
-    let said = Rules { older_than: args.older_than, keep: args.keep, max_bytes: args.max_bytes };
-    let is_said = said.older_than.is_some() || said.keep.is_some() || said.max_bytes.is_some();
-    let rules = if is_said { said } else { workspaces::default_rules(session)? };
+    let given = Rules { older_than: args.older_than, keep: args.keep, max_bytes: args.max_bytes };
+    let has_rule = given.older_than.is_some() || given.keep.is_some() || given.max_bytes.is_some();
+    let rules = if has_rule { given } else { workspaces::default_rules(session)? };
     let now = session.now()?;
     let verdicts = workspaces::judge(session, &rules, now)?;
     let mut failed = Vec::new();
@@ -146,13 +148,14 @@ pub(super) fn gc(cx: &mut CommandContext, session: &mut Session, args: &GcArgs) 
         let rows: Vec<_> = verdicts
             .iter()
             .map(|verdict| {
-                let word = match (verdict.goes, args.dry_run) {
-                    (true, true) => styled(WARN, "would go"),
-                    (true, false) => styled(GOOD, "gone"),
-                    (false, _) => styled(DIM, "stays"),
+                let action = match (verdict.goes, args.dry_run) {
+                    (true, true) => styled(WARN, "would remove"),
+                    (true, false) => styled(GOOD, "removed"),
+                    (false, true) => styled(DIM, "would keep"),
+                    (false, false) => styled(DIM, "kept"),
                 };
                 vec![
-                    word,
+                    action,
                     cell(&verdict.workspace.id),
                     cell(&verdict.why),
                     cell_keeping_end(verdict.workspace.path.display()),

@@ -1,4 +1,4 @@
-//! Saving what is in workspaces, and getting it back.
+//! Saves snapshots of workspaces, restores and exports them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,22 +12,22 @@ use crate::ui::{DIM, cell, styled};
 use waypost::session::Session;
 use waypost::workspaces::{self, WorkspaceRequest};
 
-/// Get back what was saved: in a new workspace, or in one that is there
+/// Restore a snapshot, in a new workspace or an existing one
 #[derive(clap::Args)]
 pub(super) struct RestoreArgs {
-    /// What it was saved as
+    /// Name of the snapshot
     snapshot: String,
-    /// Restore into this workspace; what is in it is saved first
+    /// Workspace to restore into; its content is saved first
     #[arg(long, value_name = "WORKSPACE")]
     into: Option<String>,
 }
 
-/// Write what was saved into one file, which git can clone and fetch from
+/// Export a snapshot to a file that git can clone and fetch from
 #[derive(clap::Args)]
 pub(super) struct ExportArgs {
-    /// What it was saved as
+    /// Name of the snapshot
     snapshot: String,
-    /// The file to write
+    /// File to write
     file: PathBuf,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn snapshot(cx: &mut CommandContext, session: &mut Session, reference
     let workspace = workspaces::find(session, reference)?.workspace;
     let saved = workspaces::snapshot(session, &workspace)?;
     for path in &saved.left_out {
-        cx.ui.warn(&format!("{path} was left out: it is another repository, or no file"));
+        cx.ui.warn(&format!("{path} is not saved: it is another repository, or not a regular file"));
     }
     cx.ui.answer(&saved, |text| {
         text.line(format!("Saved workspace {} as {}", workspace.id, saved.id));
@@ -60,7 +60,7 @@ pub(super) fn snapshots(cx: &mut CommandContext, session: &Session) -> Result<Ex
         text.table(&rows);
     })?;
     if all.is_empty() {
-        cx.ui.note("nothing was saved");
+        cx.ui.note("no snapshots yet");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -71,18 +71,18 @@ pub(super) fn restore(cx: &mut CommandContext, session: &mut Session, args: &Res
         workspaces::find(session, into)?.workspace
     } else {
         let saved = workspaces::find_snapshot(session, &name)?;
-        // The commit may be nowhere but in the snapshot, so it starts from what is here.
-        let wanted = WorkspaceRequest { strategy: Some(saved.strategy), ..WorkspaceRequest::default() };
-        workspaces::create(session, &wanted, &mut |step| cx.ui.note(step))?.workspace
+        // The snapshot's commit may exist only in the snapshot, so the new workspace starts from the current commit.
+        let request = WorkspaceRequest { strategy: Some(saved.strategy), ..WorkspaceRequest::default() };
+        workspaces::create(session, &request, &mut |step| cx.ui.note(step))?.workspace
     };
     let restored = workspaces::restore(&workspace, &name, args.into.is_none())?;
     cx.ui.answer(&json!({ "workspace": workspace, "restored": restored }), |text| {
         text.line(format!("Restored {name} in workspace {} at {}", workspace.id, workspace.path.display()));
         if let Some(before) = &restored.before {
-            text.line(format!("What was there before is saved as {}", before.id));
+            text.line(format!("The previous content is saved as {}", before.id));
         }
         for name in &restored.left_alone {
-            text.line(format!("There is {name} already, so it was left alone"));
+            text.line(format!("Kept the existing {name}"));
         }
     })?;
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! Looking at workspaces: which there are, whose they are, how large they are.
+//! Lists, shows and measures workspaces.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,24 +19,24 @@ use waypost::workspaces;
 /// List workspaces
 #[derive(clap::Args)]
 pub(super) struct ListArgs {
-    /// Those that are gone, too
+    /// Include removed workspaces
     #[arg(long)]
     all: bool,
-    /// Those of other machines, too
+    /// Include workspaces of other machines
     #[arg(long)]
     everywhere: bool,
 }
 
-/// Say which workspace and which job a path belongs to
+/// Show the workspace and the job of a path
 #[derive(clap::Args)]
 pub(super) struct WhoseArgs {
-    /// A path
+    /// Path in a workspace
     path: PathBuf,
 }
 
 #[derive(clap::Args)]
 pub(super) struct DuArgs {
-    /// Only this one
+    /// Workspace to measure [default: all]
     workspace: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListAr
         }
     })?;
     if all.is_empty() {
-        cx.ui.note("there are no workspaces; jobs make them: way job start -- COMMAND");
+        cx.ui.note("no workspaces; to run a job in one: way job start -- COMMAND");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -137,7 +137,7 @@ pub(super) fn show(cx: &mut CommandContext, session: &mut Session, reference: &s
 pub(super) fn whose(cx: &mut CommandContext, session: &mut Session, args: &WhoseArgs) -> Result<ExitCode> {
     let found = workspaces::containing(session, &args.path)?;
     let Some(seen) = found else {
-        return Err(Error::not_found(format!("{} is in no workspace that this store knows", args.path.display())));
+        return Err(Error::not_found(format!("{} is not in a known workspace", args.path.display())));
     };
     cx.ui.answer(&seen, |text| {
         let workspace = &seen.workspace;
@@ -149,12 +149,12 @@ pub(super) fn whose(cx: &mut CommandContext, session: &mut Session, args: &Whose
 }
 
 pub(super) fn du(cx: &mut CommandContext, session: &mut Session, args: &DuArgs) -> Result<ExitCode> {
-    let wanted = match &args.workspace {
+    let workspaces = match &args.workspace {
         Some(one) => vec![workspaces::find(session, one)?],
         None => workspaces::list(session)?,
     };
     let mut measured = Vec::new();
-    for seen in wanted.into_iter().filter(|seen| seen.workspace.status.is_live()) {
+    for seen in workspaces.into_iter().filter(|seen| seen.workspace.status.is_live()) {
         let size = workspaces::measure(session, &seen.workspace)?;
         measured.push((seen.workspace, size));
     }
@@ -170,7 +170,7 @@ pub(super) fn du(cx: &mut CommandContext, session: &mut Session, args: &DuArgs) 
             .iter()
             .map(|(workspace, size)| row(*size, format!("{}  {}", workspace.id, workspace.path.display())))
             .collect();
-        rows.push(row(total, "in all".to_owned()));
+        rows.push(row(total, "total".to_owned()));
         text.table(&rows);
     })?;
     Ok(ExitCode::SUCCESS)
@@ -184,7 +184,7 @@ pub(super) fn pool(cx: &mut CommandContext, session: &Session) -> Result<ExitCod
             .map(|slot| {
                 let state = slot.living.first().map_or_else(
                     || styled(GOOD, "ready"),
-                    |process| styled(WARN, format!("process {} lives in it", process.id)),
+                    |process| styled(WARN, format!("in use by process {}", process.id)),
                 );
                 let base = slot.plan.base.as_deref().unwrap_or("-");
                 vec![cell(&slot.plan.name), state, styled(DIM, base), cell_keeping_end(slot.plan.workspace.display())]
@@ -193,7 +193,7 @@ pub(super) fn pool(cx: &mut CommandContext, session: &Session) -> Result<ExitCod
         text.table(&rows);
     })?;
     if slots.is_empty() {
-        cx.ui.note("no workspace waits; way ws warm N makes some");
+        cx.ui.note("the pool is empty; to fill it: way ws warm N");
     }
     Ok(ExitCode::SUCCESS)
 }
