@@ -215,7 +215,7 @@ fn vacuum(cx: &mut CommandContext) -> Result<ExitCode> {
     let data = json!({ "bytes_before": before, "bytes_after": after });
     session.write(RecordMaintenance { what: Maintenance::Vacuumed, detail: data.clone() })?;
     cx.ui.answer(&data, |text| {
-        text.line(format!("Vacuumed the store: {} before, {} after", bytes(before), bytes(after)))
+        text.line(format!("Vacuumed the store: {} before, {} after", bytes(before), bytes(after)));
     })?;
     Ok(ExitCode::SUCCESS)
 }

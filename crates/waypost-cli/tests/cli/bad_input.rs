@@ -232,7 +232,7 @@ fn a_full_disk_stops_writes_and_nothing_else() {
     std::fs::remove_file(&filler).unwrap();
 
     let acknowledged =
-        |run: &waypost_testkit::Run| run.stdout.lines().filter(|line| line.contains("is on disk after")).count();
+        |run: &waypost_testkit::Run| run.stdout.lines().filter(|line| line.contains(" on disk after ")).count();
     let first = sandbox.way_with(&repo, &variables, ["db", "probe", "--writes", "10"]).ok();
     fill();
     let stopped = sandbox.way_with(&repo, &variables, ["db", "probe", "--writes", "5000"]).fails(8);
@@ -361,7 +361,7 @@ fn a_garbled_id_is_reported_as_damage() {
     assert!(run.stderr.contains("does not hold an id"), "{}", run.stderr);
     let _ = sandbox.way(&repo, ["db", "probe"]).fails(9);
     let doctor = sandbox.way(&repo, ["doctor"]);
-    assert!(doctor.code == 9 && doctor.stdout.contains("way doctor --fix makes it wt_"), "{doctor:?}");
+    assert!(doctor.code == 9 && doctor.stdout.contains("way doctor --fix restores wt_"), "{doctor:?}");
 }
 
 #[test]

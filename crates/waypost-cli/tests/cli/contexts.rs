@@ -43,7 +43,11 @@ fn a_context_of_5000_checkpoints_keeps_within_every_budget() {
     assert_eq!(team.refused(2, "context a --budget 10")["code"], "invalid");
 
     let list = team.way("checkpoint list a --limit 2 --before 4000 --json");
-    assert!(list.stdout.contains("3997 of 5000 are earlier: --before 3998"), "{}", list.stdout);
+    assert!(
+        list.stdout.contains("3997 of 5000 checkpoints are earlier; to list them: --before 3998"),
+        "{}",
+        list.stdout
+    );
     let list = list.data();
     assert_eq!((&list[0]["sequence"], &list[1]["sequence"]), (&json!(3999), &json!(3998)));
     assert_eq!(team.data("checkpoint list a --limit 0").as_array().unwrap().len(), 5_000);

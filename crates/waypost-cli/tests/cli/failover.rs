@@ -113,7 +113,7 @@ fn doctor_warns_a_role_that_may_not_read_the_system_identifier() {
     let url = server.url_of("tenant").replace("postgres@", "tenant@");
     let way = |args: &[&str]| machine.sandbox.way_with(&machine.repo, &[("WAYPOST_DB", OsStr::new(&url))], args);
     let _ = way(&["db", "probe", "--writes", "1"]).ok();
-    assert!(way(&["doctor"]).ok().stdout.contains("a failover is not noticed"));
+    assert!(way(&["doctor"]).ok().stdout.contains("cannot detect a failover"));
     let accepted = way(&["db", "accept-failover", "--json"]).data();
     assert_eq!((&accepted["before"], &accepted["after"]), (&"unknown".into(), &"unknown".into()));
 }

@@ -400,7 +400,7 @@ fn a_large_ledger_is_pruned_automatically_if_configured() {
     let text: Vec<String> = (0..100).map(closed).chain(["{\"id\":\"s-1\",\"title\":\"open\"}\n".to_owned()]).collect();
     sandbox.write(repo.join(LEDGER), text.concat());
     let run = sandbox.way(&repo, ["doctor"]);
-    assert!(run.stdout.contains("way prune takes closed issues out"), "{}", run.stdout);
+    assert!(run.stdout.contains("way prune removes closed issues"), "{}", run.stdout);
     sandbox.git(&repo, ["add", "."]);
     sandbox.git(&repo, ["commit", "-q", "-m", "ledger"]);
     let _ = sandbox.way(&repo, ["config", "set", "prune.auto", "on"]).ok();

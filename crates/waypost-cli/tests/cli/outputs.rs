@@ -151,12 +151,12 @@ fn doctor_of_a_healthy_repository() {
         &sandbox,
         &run,
         &expect![[r#"
-            ok  git        [git version]
-            ok  config     understood
-            ok  private    nobody else can look into our files
-            ok  identity   known
-            ok  store      /sandbox/repo/.git/waypost/state.db is whole
-            ok  worktrees  2 on disk, 0 gone
+            ok  git          [git version]
+            ok  config       no unknown keys
+            ok  permissions  state files are readable only by you
+            ok  identity     known
+            ok  store        /sandbox/repo/.git/waypost/state.db is intact
+            ok  worktrees    2 on disk, 0 gone
         "#]],
     );
 }

@@ -135,7 +135,7 @@ fn a12_one_schema_and_one_doctor_for_all_state() {
     let findings = sandbox.way(&repo, ["doctor", "--json"]).data();
     let checks: Vec<_> =
         findings.as_array().unwrap().iter().map(|finding| finding["check"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(checks, ["git", "config", "private", "identity", "store", "worktrees"]);
+    assert_eq!(checks, ["git", "config", "permissions", "identity", "store", "worktrees"]);
     assert!(findings.as_array().unwrap().iter().all(|finding| finding["verdict"] == "ok"), "{findings}");
     let info = sandbox.way(&repo, ["db", "info", "--json"]).data();
     let tables: Vec<_> = info["rows"].as_object().unwrap().keys().cloned().collect();
@@ -202,7 +202,8 @@ fn files_are_for_their_owner_alone() {
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o644)).unwrap();
     let found = |args: &[&str]| -> Value {
         let findings = sandbox.way(&repo, args).data();
-        findings.as_array().unwrap().iter().find(|finding| finding["check"] == "private").unwrap()["verdict"].clone()
+        findings.as_array().unwrap().iter().find(|finding| finding["check"] == "permissions").unwrap()["verdict"]
+            .clone()
     };
     assert_eq!(found(&["doctor", "--json"]), "warning");
     assert_eq!(found(&["doctor", "--json", "--fix"]), "fixed");

@@ -125,7 +125,7 @@ fn templates_of_the_repository_take_precedence_over_those_of_the_user_and_the_st
     assert!(made["source_ref"].as_str().unwrap().ends_with("home/.waypost/templates/bugfix.txt"), "{made}");
     assert_eq!(tasks(&sandbox, &repo, "bugfix"), [("of the user".into(), "it".into())]);
     let shadowed = sandbox.way(&repo, ["template", "save", "bugfix", "--plan", "plan.txt"]);
-    assert!(shadowed.code == 0 && shadowed.stderr.contains("counts before the store"), "{shadowed:?}");
+    assert!(shadowed.code == 0 && shadowed.stderr.contains("takes precedence over the store"), "{shadowed:?}");
 }
 
 #[test]

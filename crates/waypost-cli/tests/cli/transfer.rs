@@ -202,7 +202,7 @@ fn invalid_moves_are_refused() {
     let sandbox = sandbox();
     let repo = prepared(&sandbox);
     let same = sandbox.way(&repo, ["db", "move", "--to", "repo"]).fails(2);
-    assert!(same.stderr.contains("is the store that everything is in"), "{}", same.stderr);
+    assert!(same.stderr.contains("is both the source and the destination"), "{}", same.stderr);
     let _ = sandbox.way(&repo, ["db", "move", "--to", ".git/waypost/state.db"]).fails(2);
     let _ = sandbox.way(&repo, ["db", "move", "--to", "ftp://x"]).fails(2);
     let _ = sandbox.way(&repo, ["db", "move", "--to", "global", "--workflow", "nothing"]).fails(3);

@@ -69,7 +69,7 @@ fn a_jj_workspace_is_removed_and_its_work_stays_in_the_repository() {
     let list = sandbox.way(&repo, ["worktree", "list", "--json", "--worktree", "second"]).data();
     assert_eq!(list[0]["state"], "removed");
     let run = sandbox.way(&repo, ["worktree", "rm", "default"]).fails(7);
-    assert!(run.stderr.contains("the one you are in"), "{}", run.stderr);
+    assert!(run.stderr.contains("is the current one"), "{}", run.stderr);
 }
 
 #[test]

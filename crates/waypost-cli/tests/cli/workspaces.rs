@@ -196,9 +196,9 @@ fn listings_in_a_repository_without_commits_are_empty_and_no_error() {
     for repo in &repos {
         let way = |args: &[&str]| shop.sandbox.way(repo, args);
         for (listing, said) in [
-            ("list", "there are no workspaces"),
-            ("snapshots", "nothing was saved"),
-            ("pool", "no workspace waits"),
+            ("list", "no workspaces;"),
+            ("snapshots", "no snapshots yet"),
+            ("pool", "the pool is empty"),
             ("merged", "no workspaces with work"),
         ] {
             assert_eq!(way(&["ws", listing, "--json"]).data(), json!([]), "{listing}");
@@ -206,7 +206,7 @@ fn listings_in_a_repository_without_commits_are_empty_and_no_error() {
             assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{listing}: {}", run.whole());
             assert!(run.stderr.starts_with("note: ") && run.stderr.contains(said), "{listing}: {}", run.whole());
         }
-        for (measure, said) in [("du", "0 B  in all\n"), ("gc", "Removed 0 workspaces\n")] {
+        for (measure, said) in [("du", "0 B  total\n"), ("gc", "Removed 0 workspaces\n")] {
             assert_eq!(way(&["ws", measure]).ok().stdout, said);
         }
         for args in [&["ws", "restore", "ws_a-1"][..], &["ws", "export", "ws_a-1", "file"]] {
@@ -354,7 +354,7 @@ fn every_strategy_gives_a_job_its_own_tree_that_is_removed_without_loss() {
         assert_eq!(job["output"], format!("one\nmine\n{dir}"), "{strategy}: {job}");
         let id = job["id"].as_str().unwrap();
         let _ = shop.way(["ws", "rm", id]).fails(7);
-        assert!(shop.way(["ws", "rm", id, "--force"]).ok().stdout.contains("To get it back"));
+        assert!(shop.way(["ws", "rm", id, "--force"]).ok().stdout.contains("To restore it"));
         assert!(!Path::new(dir).exists());
     }
     assert_eq!(fs::read_to_string(shop.repo.join("file")).unwrap(), "one\n");
@@ -369,7 +369,7 @@ fn a_workspace_whose_directory_was_moved_away_is_reported_as_lost() {
     let job = shop.job(&[], "true");
     fs::rename(path(&job["workspace_dir"]).parent().unwrap(), shop.sandbox.path("taken")).unwrap();
     assert_eq!(shop.workspaces()[0]["status"], "lost");
-    assert!(shop.way(["doctor"]).ok().stdout.contains("is not at"));
+    assert!(shop.way(["doctor"]).ok().stdout.contains("no longer exists at"));
     let _ = shop.way(["ws", "gc"]).ok();
     assert!(shop.workspaces().is_empty());
 }

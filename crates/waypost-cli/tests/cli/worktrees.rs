@@ -406,9 +406,9 @@ fn removing_a_worktree_is_refused_if_work_would_be_lost() {
     assert!(sandbox.git(&repo, ["branch", "--list", "ours"]).contains("ours"), "the branch stays");
 
     let run = sandbox.way(&repo, ["worktree", "rm", "repo"]).fails(7);
-    assert!(run.stderr.contains("the one you are in"), "{}", run.stderr);
+    assert!(run.stderr.contains("is the current one"), "{}", run.stderr);
     let run = sandbox.way(&sandbox.path("theirs"), ["worktree", "rm", text(&repo)]).fails(7);
-    assert!(run.stderr.contains("the main one"), "{}", run.stderr);
+    assert!(run.stderr.contains("is the main worktree"), "{}", run.stderr);
 }
 
 #[test]
@@ -534,7 +534,7 @@ fn ignored_files_are_named_when_they_go() {
     sandbox.write(repo.join(".git/info/exclude"), "/.waypost/state.db\n.env\n");
     sandbox.write(ours.join(".env"), "secret");
     let run = sandbox.way(&repo, ["worktree", "rm", "ours"]).ok();
-    assert!(run.stdout.contains("Ignored files went with it: .env\n"), "{}", run.stdout);
+    assert!(run.stdout.contains("Deleted its ignored files: .env\n"), "{}", run.stdout);
 }
 
 #[test]
