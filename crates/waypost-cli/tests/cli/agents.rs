@@ -201,7 +201,7 @@ fn a_process_is_identified_by_more_than_its_pid() {
     assert_eq!(agent["process"]["pid"], std::process::id());
     assert!(agent["process"]["start_time"].as_u64().is_some() && agent["process"]["boot_id"].is_string(), "{agent}");
     let text = sandbox.way(&repo, ["agent", "show", "builder"]).ok().stdout;
-    assert!(text.contains(&format!("{pid} is running")), "{text}");
+    assert!(text.contains(&format!("{pid}, running")), "{text}");
     let run = sandbox.way(&repo, ["agent", "register", "ghost", "--pid", "4194304999"]);
     assert!(run.code == 2 || run.code == 3, "{run:?}");
     let _ = sandbox.way(&repo, ["agent", "register", "ghost", "--pid", "999999999"]).fails(3);
