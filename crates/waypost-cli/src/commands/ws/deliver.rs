@@ -37,7 +37,7 @@ pub(crate) struct DeliveryArgs {
     pr: bool,
 }
 
-/// Check whether the work of workspaces is merged into the main branch
+/// Check whether the work of workspaces is merged into the default branch
 #[derive(clap::Args)]
 pub(super) struct MergedArgs {
     /// Workspace to check [default: all]
