@@ -1,31 +1,31 @@
-//! Who may do what. A token says who its bearer is; nothing that a request says of itself does.
+//! Authorization by role. Only the token identifies its bearer, never the request itself.
 //!
-//! What is not allowed here by name is not allowed, except to an admin.
+//! Roles other than admin may only write what is listed here by name.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::op::Effect;
 use waypost_core::{Error, Result};
 
-/// What the bearer of a token is.
+/// The role of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// The user whose server it is.
+    /// The owner of the server.
     Admin,
     /// A worker or coordinator.
     Agent,
     /// One job, for as long as it runs.
     Job,
-    /// Somebody who watches.
+    /// An observer.
     ReadOnly,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Role; 4] = [Role::Admin, Role::Agent, Role::Job, Role::ReadOnly];
 
-    /// Returns the word for it.
+    /// Returns the name of the role.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Admin => "admin",
@@ -41,26 +41,26 @@ impl std::str::FromStr for Role {
 
     fn from_str(text: &str) -> Result<Role> {
         Role::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| {
-            Error::invalid(format!("{text:?} is not a role")).hint("one of: admin, agent, job, read-only")
+            Error::invalid(format!("unknown role {text:?}")).hint("expected one of: admin, agent, job, read-only")
         })
     }
 }
 
-/// What a token allows.
+/// The permissions of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// What the token is called, which is no secret.
+    /// The name of the token, which is not secret.
     pub token: String,
-    /// What its bearer is.
+    /// Its role.
     pub role: Role,
-    /// The agent that it is the token of. Who has none says for whom it asks.
+    /// The agent that owns it. Requests with a token without an agent name the agent themselves.
     pub agent: Option<String>,
-    /// The only task that it is for.
+    /// The only task that it allows.
     pub task: Option<String>,
 }
 
-/// What agents may write. The rest is for people: to answer, to approve, to remove, to move between stores.
-const AGENTS_WRITE: &[&str] = &[
+/// Writes that agents may make. Others are for people: to answer, approve, remove, and move between stores.
+const AGENT_WRITES: &[&str] = &[
     "ack_message",
     "add_issue",
     "add_repository",
@@ -109,11 +109,12 @@ const AGENTS_WRITE: &[&str] = &[
     "update_issue",
 ];
 
-/// What agents may do with what is theirs, and by force with nothing.
-const AGENTS_FORCE_NOT: &[&str] = &["close_issue", "end_issue_lease", "release_issue", "reopen_issue", "update_issue"];
+/// Operations that agents may not run with `force`.
+const AGENT_WRITES_WITHOUT_FORCE: &[&str] =
+    &["close_issue", "end_issue_lease", "release_issue", "reopen_issue", "update_issue"];
 
-/// What a job may ask about its own task.
-const OF_ONE_TASK: &[&str] = &[
+/// Operations that a job may run on its own task.
+const JOB_TASK_OPERATIONS: &[&str] = &[
     "ask_question",
     "checkpoint_task",
     "fail_task",
@@ -126,68 +127,74 @@ const OF_ONE_TASK: &[&str] = &[
     "show_task",
 ];
 
-/// What a job may ask about itself.
-const OF_ONE_JOB: &[&str] = &["note_job", "show_job"];
+/// Operations that a job may run on itself.
+const JOB_SELF_OPERATIONS: &[&str] = &["note_job", "show_job"];
 
-/// What a job may ask besides.
-const OF_JOBS: &[&str] =
+/// Other operations that a job may run.
+const JOB_OPERATIONS: &[&str] =
     &["ack_message", "list_inbox", "prime", "read_message", "register", "send_message", "show_thread"];
 
 impl Grant {
-    /// The grant of whoever owns the server.
+    /// The grant of the owner of the server.
     pub fn owner(token: impl Into<String>) -> Grant {
         Grant { token: token.into(), role: Role::Admin, agent: None, task: None }
     }
 
-    /// Refuses an operation that its bearer may not ask for.
+    /// Returns an error if the token does not allow the operation.
     pub fn allow(&self, operation: &str, effect: Effect, arguments: &Value) -> Result<()> {
-        let refused = |why: String| Err(Error::refused(why).hint("way token create --role ROLE makes another token"));
+        let refused =
+            |reason: String| Err(Error::refused(reason).hint("way token create --role ROLE creates another token"));
         match self.role {
             Role::Admin => Ok(()),
             Role::ReadOnly if effect == Effect::Read => Ok(()),
-            Role::ReadOnly => refused(format!("this token may only read, and {operation} writes")),
-            Role::Agent if effect == Effect::Write && !AGENTS_WRITE.contains(&operation) => {
-                refused(format!("{operation} is not for agents"))
+            Role::ReadOnly => refused(format!("{operation} is not allowed: the token is read-only")),
+            Role::Agent if effect == Effect::Write && !AGENT_WRITES.contains(&operation) => {
+                refused(format!("agents may not run {operation}"))
             }
             Role::Agent
-                if AGENTS_FORCE_NOT.contains(&operation) && arguments.get("force") == Some(&Value::Bool(true)) =>
+                if AGENT_WRITES_WITHOUT_FORCE.contains(&operation)
+                    && arguments.get("force") == Some(&Value::Bool(true)) =>
             {
-                refused("no agent takes away what another one works on".to_owned())
+                refused("agents may not use force: another agent may hold the issue".to_owned())
             }
             Role::Agent => self.allow_own_name(operation, arguments),
-            Role::Job if OF_ONE_TASK.contains(&operation) => {
-                let asked = arguments.get("task").and_then(Value::as_str);
-                if asked.is_some() && asked == self.task.as_deref() {
+            Role::Job if JOB_TASK_OPERATIONS.contains(&operation) => {
+                let named = arguments.get("task").and_then(Value::as_str);
+                if named.is_some() && named == self.task.as_deref() {
                     Ok(())
                 } else {
-                    refused("this token is for one task only, named by its id".to_owned())
+                    refused("this token allows only its own task, named by id".to_owned())
                 }
             }
-            Role::Job if OF_JOBS.contains(&operation) => Ok(()),
-            // The token of a job is called as the job.
-            Role::Job if OF_ONE_JOB.contains(&operation) => {
-                let asked = arguments.get("job").and_then(Value::as_str);
-                if asked == Some(&self.token) { Ok(()) } else { refused("this token is for one job only".to_owned()) }
+            Role::Job if JOB_OPERATIONS.contains(&operation) => Ok(()),
+            // The name of a job's token is the id of the job.
+            Role::Job if JOB_SELF_OPERATIONS.contains(&operation) => {
+                let named = arguments.get("job").and_then(Value::as_str);
+                if named == Some(&self.token) {
+                    Ok(())
+                } else {
+                    refused("this token allows only its own job".to_owned())
+                }
             }
-            Role::Job => refused(format!("{operation} is not for jobs")),
+            Role::Job => refused(format!("jobs may not run {operation}")),
         }
     }
 
-    /// An agent may say something of itself, and nothing of others.
+    /// Lets an agent register or retire only itself, and only as a worker.
     fn allow_own_name(&self, operation: &str, arguments: &Value) -> Result<()> {
         let field = match operation {
             "register_agent" => "name",
             "retire_agent" => "agent",
             _ => return Ok(()),
         };
-        let said = |field: &str| arguments.get(field).and_then(Value::as_str);
-        match said(field) {
+        let text = |field: &str| arguments.get(field).and_then(Value::as_str);
+        match text(field) {
             Some(named) if Some(named) != self.agent.as_deref() => {
-                Err(Error::refused(format!("this token is not that of {named}")))
+                Err(Error::refused(format!("this token does not belong to {named}")))
             }
-            _ if said("role").is_some_and(|role| role != "worker") => {
-                Err(Error::refused("no agent makes itself more than a worker")
-                    .hint("whoever owns the server does: way agent register --role coordinator"))
+            _ if text("role").is_some_and(|role| role != "worker") => {
+                Err(Error::refused("agents may register only as workers")
+                    .hint("the owner of the server runs way agent register --role coordinator"))
             }
             _ => Ok(()),
         }
@@ -206,21 +213,21 @@ mod tests {
     }
 
     #[test]
-    fn t13_every_role_may_do_what_is_written_here_and_nothing_else() {
+    fn t13_every_role_may_run_only_the_listed_operations() {
         let listed = |names: &[&str], name: &str| names.contains(&name);
         for entry in TABLE {
             let is_read = entry.effect == Effect::Read;
             let may = |role: Role, arguments: Value| grant(role).allow(entry.name, entry.effect, &arguments).is_ok();
             assert!(may(Role::Admin, json!({})), "{}", entry.name);
             assert_eq!(may(Role::ReadOnly, json!({})), is_read, "{}", entry.name);
-            assert_eq!(may(Role::Agent, json!({})), is_read || listed(AGENTS_WRITE, entry.name), "{}", entry.name);
-            let (own, besides) = (listed(OF_ONE_TASK, entry.name), listed(OF_JOBS, entry.name));
+            assert_eq!(may(Role::Agent, json!({})), is_read || listed(AGENT_WRITES, entry.name), "{}", entry.name);
+            let (own, besides) = (listed(JOB_TASK_OPERATIONS, entry.name), listed(JOB_OPERATIONS, entry.name));
             assert_eq!(may(Role::Job, json!({ "task": "tk_1" })), own || besides, "{}", entry.name);
             assert_eq!(may(Role::Job, json!({ "task": "tk_2" })), besides, "{}", entry.name);
             assert_eq!(may(Role::Job, json!({})), besides, "{}", entry.name);
             assert_eq!(
                 may(Role::Job, json!({ "job": "x" })),
-                besides || listed(OF_ONE_JOB, entry.name),
+                besides || listed(JOB_SELF_OPERATIONS, entry.name),
                 "{}",
                 entry.name
             );
@@ -228,16 +235,16 @@ mod tests {
     }
 
     #[test]
-    fn t35_only_people_answer_and_clean_up() {
+    fn t35_agents_may_not_answer_questions_or_remove_worktrees() {
         for name in ["answer_question", "remove_worktree", "remove_repository", "take_workflow", "record_maintenance"] {
-            let entry = TABLE.iter().find(|entry| entry.name == name).expect("it is an operation");
+            let entry = TABLE.iter().find(|entry| entry.name == name).expect("the operation exists");
             assert!(grant(Role::Agent).allow(name, entry.effect, &json!({})).is_err(), "{name}");
         }
     }
 
     #[test]
-    fn t12_an_agent_takes_no_issue_away_from_others() {
-        for operation in AGENTS_FORCE_NOT {
+    fn t12_an_agent_may_not_force_changes_to_issues_of_others() {
+        for operation in AGENT_WRITES_WITHOUT_FORCE {
             let may = |role: Role, force: bool| {
                 grant(role).allow(operation, Effect::Write, &json!({ "issue": "i", "force": force })).is_ok()
             };
@@ -249,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn t12_an_agent_says_nothing_of_others() {
+    fn t12_an_agent_may_not_register_or_retire_others() {
         let agent = grant(Role::Agent);
         for (operation, field) in [("register_agent", "name"), ("retire_agent", "agent")] {
             assert!(agent.allow(operation, Effect::Write, &json!({ field: "b" })).is_err());

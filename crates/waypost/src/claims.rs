@@ -1,11 +1,11 @@
-//! Issues and leases joined: the ledger says who works on what, the store for how long.
+//! Claims of issues: the ledger records the assignee, the store the lease.
 //!
-//! A claim takes the lease first and marks the ledger then; whatever ends it, the store remembers what the ledger has to
-//! be told, and the next look tells it. So a crash between the two loses nothing: neither a finish nor an issue.
+//! A claim acquires the lease first and then changes the ledger. When a lease ends, the store keeps a notice for the
+//! ledger, and the next command delivers it. So a crash between the two loses neither a finish nor an issue.
 //!
-//! Asking the store costs more than asking the index. A mark in the private directory says that there may be something
-//! to ask; it is set before the first lease and taken away when nothing is left. Where others write to the store without
-//! passing here, on a server or in a store of all repositories, it is asked always.
+//! A query of the store costs more than one of the index. A mark file in the private directory says that the store may
+//! have leases or notices; it is set before the first lease and cleared when none are left. Where other processes write
+//! to the store without setting the mark, on a server or in a store of all repositories, the store is always queried.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -25,98 +25,100 @@ use crate::merge_driver::ensure_driver;
 use crate::place::{Location, Place, Scope};
 use crate::session::Session;
 
-/// How many ready issues are tried before giving up on finding a free one.
-const TRIES: u32 = 200;
+/// Maximum number of ready issues to try when claiming any.
+const MAX_CLAIM_ATTEMPTS: u32 = 200;
 
-/// How many claims of an issue are read to tell whether the caller held it before.
-const CLAIMS_READ: u32 = 1_000;
+/// Maximum number of events read to find out whether the caller held an issue before.
+const MAX_CLAIM_EVENTS: u32 = 1_000;
 
-/// What a ledger did with an issue whose task is done.
+/// The outcome of a notice that closed the issue.
 pub const CLOSED: &str = "closed";
 
-/// Who holds an issue, and until when.
+/// The holder of each issue, and when its lease expires.
 pub type Held = BTreeMap<String, (String, Timestamp)>;
 
-/// Claims an issue: the one that is named, else the first that is ready and free. Returns its id and the lease.
-pub fn claim(place: &Place, ledger: &Ledger, wanted: Option<&str>, ttl_ms: Option<u64>) -> Result<(String, Lease)> {
+/// Claims an issue: the named one, else the first ready and free one. Returns its id and the lease.
+pub fn claim(place: &Place, ledger: &Ledger, issue: Option<&str>, ttl_ms: Option<u64>) -> Result<(String, Lease)> {
     let mut session = Session::open(place.clone())?;
     set_mark(place)?;
     deliver_notices(&mut session)?;
-    let ids = match wanted {
-        Some(wanted) => vec![ledger.with_index(|index| index.find(wanted))?],
-        None => ledger.with_index(|index| index.claimable(ledger.now(), TRIES))?,
+    let ids = match issue {
+        Some(issue) => vec![ledger.with_index(|index| index.find(issue))?],
+        None => ledger.with_index(|index| index.claimable(ledger.now(), MAX_CLAIM_ATTEMPTS))?,
     };
     let mut last = None;
     for id in ids {
         let lease = match session.write(LeaseIssue { issue: id.clone(), ttl_ms }) {
             Ok(lease) => lease,
-            Err(error) if wanted.is_none() && error.kind() == Kind::Conflict => {
+            Err(error) if issue.is_none() && error.kind() == Kind::Conflict => {
                 last = Some(error);
                 continue;
             }
             Err(error) => return Err(error),
         };
-        // Somebody may have taken it away meanwhile, seeing no lease.
+        // Another command may have cleared the mark meanwhile, before it could see the lease.
         set_mark(place)?;
         match ledger.apply(&[Change::Claim(Some(id.clone()))]) {
             Ok(_) => return Ok((id, lease)),
             Err(error) => {
-                // The ledger knows better, so the lease was for nothing.
-                let reason = Some("the ledger did not allow the claim".to_owned());
+                // The ledger refused the claim, so end the lease.
+                let reason = Some("the ledger refused the claim".to_owned());
                 session.write(EndIssueLease { issue: id, force: false, reason })?;
-                if wanted.is_some() || error.kind() != Kind::Conflict {
+                if issue.is_some() || error.kind() != Kind::Conflict {
                     return Err(error);
                 }
                 last = Some(error);
             }
         }
     }
-    let nothing = Error::new(Kind::NothingToDo, "nothing is ready");
+    let nothing_ready = Error::new(Kind::NothingToDo, "nothing is ready");
     Err(match last {
-        Some(error) => nothing.because(error.full_message()).hint("others were faster; try again"),
-        None => nothing.hint("way ready --explain says why"),
+        Some(error) => {
+            nothing_ready.because(error.full_message()).hint("other agents claimed the ready issues first; try again")
+        }
+        None => nothing_ready.hint("way ready --explain shows the reasons"),
     })
 }
 
-/// Completes the claim of a task or an issue. Call it after the lease was granted and before the claim is answered.
+/// Completes the claim of a task or an issue. Call it after the lease is granted and before the claim is answered.
 ///
-/// [`require_claims`] runs under the ledger's lock. A change that did not see the lease took the lock before this call, so
-/// it is in the ledger when this returns. Returns a warning if the issue is over by then.
+/// [`require_claims`] runs under the ledger's lock. A change that did not see the lease took the lock before this call,
+/// so it is in the ledger when this returns. Returns a warning if the issue is closed or deleted by then.
 pub fn complete_claim(place: &Place, issue: Option<&str>) -> Result<Option<String>> {
-    // Another command may have taken the mark away before the lease was granted.
+    // Another command may have cleared the mark before the lease was granted.
     set_mark(place)?;
     let Some(issue) = issue.filter(|_| place.checkout.is_some()) else { return Ok(None) };
     let ledger = Ledger::of(place)?;
-    let not_complete = |error: Error| error.hint("the lease was granted: the same agent can claim it again, by its id");
+    let not_complete = |error: Error| error.hint("the lease was granted: the same agent can claim it again by id");
     ledger.wait_for_changes(issue).map_err(not_complete)?;
     let Ok(found) = ledger.get(issue) else { return Ok(None) };
     let is_over = found.id == issue && ledger.terms().statuses.category(&found.status).is_over();
     Ok(is_over.then(|| format!("issue {issue} is {}", found.status)))
 }
 
-/// Returns the issue that a task stands for.
+/// Returns the issue of a task.
 pub fn issue_of(session: &mut Session, task: &str) -> Result<Option<String>> {
     Ok(session.read(ShowTask { task: task.to_owned(), workflow: None })?.task.task.issue)
 }
 
-/// Ends the caller's leases on issues that were given back or are over; those of others too, where that was forced.
-pub fn release(place: &Place, issues: &[(String, bool)], why: &str) -> Result<()> {
+/// Ends the caller's leases on issues that were released, closed or deleted; where forced, also those of others.
+pub fn release(place: &Place, issues: &[(String, bool)], reason: &str) -> Result<()> {
     if !is_marked(place) {
         return Ok(());
     }
     let mut session = Session::open(place.clone())?;
     for (issue, force) in issues {
         let mut release = |force| {
-            let reason = Some(why.to_owned());
+            let reason = Some(reason.to_owned());
             session.write(EndIssueLease { issue: issue.clone(), force, reason })
         };
         let released = match release(*force) {
-            // A server lets agents end what is theirs, and nothing else.
+            // A server lets agents end only their own leases.
             Err(error) if *force && error.kind() == Kind::Refused => release(false),
             released => released,
         };
         match released {
-            // Another agent claimed it since, or holds it beside the caller.
+            // Another agent has claimed it since, or holds it beside the caller.
             Err(error) if error.kind() != Kind::Conflict => return Err(error),
             _ => {}
         }
@@ -124,21 +126,21 @@ pub fn release(place: &Place, issues: &[(String, bool)], why: &str) -> Result<()
     Ok(())
 }
 
-/// Refuses changes that belong to the holders of issues to everybody else.
+/// Refuses changes to issues that other agents hold.
 ///
-/// It is called under the lock of the issues' ledger. A claim takes the lease first and the ledger's lock then, and is
-/// answered after both. So either its lease is seen here, or the claim finds the issue as this change leaves it.
+/// It runs under the lock of the issues' ledger. A claim acquires the lease first and then the ledger's lock, and is
+/// answered after both. So either this call sees the lease, or the claim sees the issue after this change.
 pub fn require_claims(place: &Place, issues: &[String]) -> Result<()> {
     if !is_marked(place) {
         return Ok(());
     }
     let mut session = Session::open(place.clone())?;
-    let leases = concerning_issues(&mut session)?;
-    let us = place.agent().unwrap_or_else(|| place.actor());
+    let leases = issue_leases(&mut session)?;
+    let own_name = place.agent().unwrap_or_else(|| place.actor());
     for issue in issues {
         let held: Vec<&LeaseView> = leases.iter().filter(|seen| seen.issue.as_ref() == Some(issue)).collect();
         if let Some(other) = held.first()
-            && held.iter().all(|seen| seen.holder_name != us)
+            && held.iter().all(|seen| seen.holder_name != own_name)
         {
             return Err(not_holder_error(&mut session, issue, other)?);
         }
@@ -146,58 +148,59 @@ pub fn require_claims(place: &Place, issues: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Says who holds an issue, to one who does not: as a lost lease, if it held the issue before.
+/// Returns the error for a caller that does not hold an issue: a lost lease if it held the issue before, else a
+/// conflict.
 fn not_holder_error(session: &mut Session, issue: &str, lease: &LeaseView) -> Result<Error> {
     let (holder, until) = (&lease.holder_name, lease.lease.expires_at);
     let actor = session.caller().actor.clone();
-    let mut was_ours = false;
+    let mut was_holder = false;
     for (kind, subject) in [(kind::ISSUE_CLAIMED, issue), (kind::TASK_CLAIMED, lease.lease.subject.as_str())] {
         let (kind, subject) = (Some(kind.to_owned()), Some(subject.to_owned()));
-        let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: CLAIMS_READ };
-        was_ours |= session.read(ListEvents { query })?.events.iter().any(|event| event.actor == actor);
+        let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: MAX_CLAIM_EVENTS };
+        was_holder |= session.read(ListEvents { query })?.events.iter().any(|event| event.actor == actor);
     }
-    let error = if was_ours {
+    let error = if was_holder {
         let message = format!("{actor} does not hold issue {issue} any more: {holder} does, until {until}");
-        Error::new(Kind::LeaseLost, message).hint("stop working on it: way ready shows what is free")
+        Error::new(Kind::LeaseLost, message).hint("stop working on it; way ready lists free issues")
     } else {
         Error::conflict(format!("issue {issue} is held by {holder} until {until}"))
     };
-    Ok(error.hint("a person can do it all the same: --force"))
+    Ok(error.hint("a person can override this with --force"))
 }
 
-/// Returns the issues that somebody else holds, after telling the ledger what it has to know.
+/// Delivers pending notices, and returns the issues that others hold.
 pub fn held_by_others(place: &Place) -> Result<Held> {
     if !is_marked(place) {
         return Ok(Held::new());
     }
     let mut session = Session::open(place.clone())?;
     deliver_notices(&mut session)?;
-    let us = place.agent().unwrap_or_else(|| place.actor());
-    let held = concerning_issues(&mut session)?;
+    let own_name = place.agent().unwrap_or_else(|| place.actor());
+    let held = issue_leases(&mut session)?;
     if held.is_empty() {
         clear_mark(place, &mut session)?;
     }
-    let others = held.into_iter().filter(|seen| seen.holder_name != us);
+    let others = held.into_iter().filter(|seen| seen.holder_name != own_name);
     Ok(others.filter_map(|seen| Some((seen.issue?, (seen.holder_name, seen.lease.expires_at)))).collect())
 }
 
-/// Returns the leases that let tasks or people change issues: those on issues, and those on tasks that stand for one.
-fn concerning_issues(session: &mut Session) -> Result<Vec<LeaseView>> {
+/// Returns the leases on issues, and those on tasks that are linked to an issue.
+fn issue_leases(session: &mut Session) -> Result<Vec<LeaseView>> {
     let mut leases = session.read(ListLeases {})?.leases;
     leases.retain(|seen| seen.issue.is_some());
     Ok(leases)
 }
 
-/// Something the ledger was told.
+/// A notice that was delivered to the ledger, or could not be.
 #[derive(Clone, Debug)]
 pub struct NoticeOutcome {
-    /// What.
+    /// The notice.
     pub notice: Notice,
-    /// What it did, or why it could not.
+    /// The action of the ledger, or the error.
     pub result: Result<String>,
 }
 
-/// Tells the ledger what became of its issues, in the name of who did it. What belongs to other ledgers waits for them.
+/// Delivers notices to the ledger, with the actor of the notice as author. Notices for other ledgers stay in the store.
 pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
     let notices = session.read(ListNotices {})?.notices;
     if notices.is_empty() || session.place.checkout.is_none() {
@@ -205,18 +208,18 @@ pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
     }
     let worktrees = session.read(ListWorktrees {})?.worktrees;
     let repository = session.repository().id.clone();
-    let is_ours = |notice: &Notice| {
+    let is_own_repository = |notice: &Notice| {
         let worktree = worktrees.iter().find(|worktree| worktree.id == notice.worktree_id);
         worktree.is_some_and(|worktree| worktree.repository_id == repository)
     };
-    let mut told = Vec::new();
+    let mut outcomes = Vec::new();
     for notice in notices {
-        let result = match tell_one(session, &notice) {
+        let result = match deliver_notice(session, &notice) {
             Ok(result) => Ok(result),
-            // It is not here, and will not be later either.
-            Err(error) if error.kind() == Kind::NotFound && is_ours(&notice) => Ok(error.full_message()),
+            // The issue is not in its ledger, and will not be later either.
+            Err(error) if error.kind() == Kind::NotFound && is_own_repository(&notice) => Ok(error.full_message()),
             Err(error) if error.kind() == Kind::NotFound => continue,
-            // Somebody closed, deleted or released it already.
+            // It is already closed, deleted or released.
             Err(error) if error.kind() == Kind::Conflict => Ok(error.full_message()),
             Err(error) => Err(error),
         };
@@ -224,16 +227,16 @@ pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
             let (issue, created_at) = (notice.issue.clone(), notice.created_at);
             session.write(ConfirmNotice { issue, created_at, result })?;
         }
-        told.push(NoticeOutcome { notice, result });
+        outcomes.push(NoticeOutcome { notice, result });
     }
-    Ok(told)
+    Ok(outcomes)
 }
 
-/// Tells the ledger one thing, and returns what it did.
+/// Delivers one notice, and returns the outcome.
 ///
-/// A claim of the issue removes the notice in the store, and takes the ledger's lock then. So the notice counts only if it
-/// is still there under that lock: otherwise another agent holds the issue by now, or another command told the ledger.
-fn tell_one(session: &mut Session, notice: &Notice) -> Result<String> {
+/// A claim of the issue removes the notice from the store and then takes the ledger's lock. So the notice is valid only
+/// if it still exists under that lock: otherwise another agent holds the issue by now, or another command delivered it.
+fn deliver_notice(session: &mut Session, notice: &Notice) -> Result<String> {
     let place = session.place.in_name_of(&notice.actor);
     let ledger = Ledger::of(&place)?;
     let issue = ledger.get(&notice.issue)?;
@@ -245,9 +248,9 @@ fn tell_one(session: &mut Session, notice: &Notice) -> Result<String> {
         News::Abandoned if issue.assignee.as_deref() == Some(notice.actor.as_str()) => {
             (Change::Release(issue.id, true), "released")
         }
-        News::Abandoned => return Ok("somebody else has it by now".to_owned()),
+        News::Abandoned => return Ok("the issue has another assignee by now".to_owned()),
     };
-    let is_told = ledger.transaction_about(&notice.issue, |transaction| {
+    let is_applied = ledger.transaction_about(&notice.issue, |transaction| {
         let is_current = session.read(ListNotices {})?.notices.contains(notice);
         if is_current {
             transaction.apply(&change)?;
@@ -255,10 +258,10 @@ fn tell_one(session: &mut Session, notice: &Notice) -> Result<String> {
         Ok(is_current)
     })?;
     ensure_driver(&place);
-    Ok(if is_told { done } else { "it was claimed again, or another command told the ledger" }.to_owned())
+    Ok(if is_applied { done } else { "it was claimed again, or another command delivered the notice" }.to_owned())
 }
 
-/// Says that there may be something to ask the store about. Call it before anything is written there.
+/// Sets the mark. Call it before any lease is written to the store.
 pub fn set_mark(place: &Place) -> Result<()> {
     let Some(mark) = mark(place) else { return Ok(()) };
     if mark.exists() {
@@ -268,21 +271,23 @@ pub fn set_mark(place: &Place) -> Result<()> {
     waypost_fs::replace(&mark, b"", 0o600).map_err(cannot)
 }
 
-/// Takes the mark away if there is nothing to ask the store about.
+/// Clears the mark if the store has no leases on issues and no notices.
 ///
-/// A claim sets it before and after its lease, so one of both comes after this, or the lease is seen here. While the mark
-/// is away and may come back, a lock file stands for it.
+/// A claim sets the mark before and after it acquires the lease, so either it sets the mark after this, or this call
+/// sees the lease. While the mark is removed and may be set again, the lock file counts as the mark.
 fn clear_mark(place: &Place, session: &mut Session) -> Result<()> {
     let Some(mark) = mark(place).filter(|mark| mark.exists()) else { return Ok(()) };
     let lock = lock_of(&mark);
-    // Another command is at it.
+    // Another command is clearing the mark.
     let Ok(held) = FileLock::acquire(&lock, Duration::ZERO) else { return Ok(()) };
-    if !has_news(session)? {
+    if !has_leases_or_notices(session)? {
         match std::fs::remove_file(&mark) {
-            Err(error) if error.kind() != ErrorKind::NotFound => log::debug!("{} stays: {error}", mark.display()),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                log::debug!("cannot remove {}: {error}", mark.display())
+            }
             _ => {}
         }
-        if has_news(session)? {
+        if has_leases_or_notices(session)? {
             set_mark(place)?;
         }
     }
@@ -290,16 +295,16 @@ fn clear_mark(place: &Place, session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// Tells whether the store has leases on issues, or something to tell their ledger.
-fn has_news(session: &mut Session) -> Result<bool> {
-    Ok(!concerning_issues(session)?.is_empty() || !session.read(ListNotices {})?.notices.is_empty())
+/// Returns whether the store has leases on issues or pending notices.
+fn has_leases_or_notices(session: &mut Session) -> Result<bool> {
+    Ok(!issue_leases(session)?.is_empty() || !session.read(ListNotices {})?.notices.is_empty())
 }
 
 fn is_marked(place: &Place) -> bool {
     let Ok(choice) = place.store() else { return false };
     match choice.location {
         Location::Sqlite(_) if matches!(choice.scope, Some(Scope::Repo | Scope::Worktree)) => {
-            // In this order: between both looks at the mark its lock file can have taken its place and gone.
+            // In this order: between the two checks of the mark, its lock file can have replaced it and gone.
             mark(place).is_some_and(|mark| mark.exists() || lock_of(&mark).exists() || mark.exists())
         }
         Location::Sqlite(path) => path.exists(),
@@ -326,7 +331,7 @@ mod tests {
     use crate::jobs::{self, Request, Settings};
     use crate::ledger::{Edit, place_of};
 
-    /// Makes an issue and a task `fix` that stands for it.
+    /// Creates an issue and a task `fix` for it.
     fn issue_with_task(place: &Place) -> String {
         let edit = Edit { title: Some("Fix it".to_owned()), ..Edit::default() };
         let issue = Ledger::of(place).unwrap().add(&edit).unwrap();
@@ -372,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finish_does_not_close_an_issue_that_was_claimed_before_the_ledger_was_told() {
+    fn a_finish_does_not_close_an_issue_that_was_claimed_before_the_notice_was_delivered() {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = place_of(dir.path(), None).unwrap();
@@ -386,7 +391,7 @@ mod tests {
         let bob = place.used_by("bob", Some("bob"));
         session(&place, "bob").write(LeaseIssue { issue: issue.clone(), ttl_ms: None }).unwrap();
         Ledger::of(&bob).unwrap().apply(&[Change::Claim(Some(issue.clone()))]).unwrap();
-        assert_ne!(tell_one(&mut ann, &notice).unwrap(), CLOSED);
+        assert_ne!(deliver_notice(&mut ann, &notice).unwrap(), CLOSED);
         let found = Ledger::of(&place).unwrap().get(&issue).unwrap();
         assert_eq!((found.status.as_str(), found.assignee.as_deref()), ("in_progress", Some("bob")));
     }

@@ -1,4 +1,4 @@
-//! What stands behind every way in.
+//! The interface between the servers (HTTP, MCP) and the application.
 
 use std::time::Duration;
 
@@ -9,72 +9,72 @@ use waypost_core::op::{Audience, Effect, OperationEntry};
 
 use crate::origin::Origin;
 
-/// In whose name something is asked. It comes from whoever checked the caller, never from what the caller says.
+/// The identity of a caller. The authentication layer sets it, never the request itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// The author of what is written.
+    /// The author of writes.
     pub actor: String,
-    /// The agent in whose name work is claimed and messages are sent.
+    /// The agent that claims work and sends messages.
     pub agent: Option<String>,
 }
 
-/// Something that is asked.
+/// A call of an operation.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The name of the operation.
     pub operation: String,
     /// Its arguments, an object.
     pub arguments: Value,
-    /// In whose name.
+    /// The caller.
     pub who: Who,
-    /// The same key gives the same answer, however often it is asked.
+    /// The idempotency key: a call with the same key returns the first answer.
     pub key: Option<String>,
 }
 
-/// A store and the ledgers beside it, used in somebody's name.
+/// Runs operations on a store and its ledgers.
 ///
-/// Operations are those of [`waypost_core::op::TABLE`], and those about issues that the host has beside them. It is called
-/// from many threads at once, and a call may take as long as writing takes.
+/// Operations are those of [`waypost_core::op::TABLE`] and the host's own, on issues and jobs. Many threads call it
+/// concurrently, and a call may block until a write is on disk.
 pub trait Host: Send + Sync + 'static {
-    /// Runs an operation; what it wrote is on disk when this returns.
+    /// Runs an operation; its writes are on disk when this returns.
     fn call(&self, call: Call) -> Result<Value>;
 
-    /// Takes a call over, to tell its answer when it is there; or gives it back, if a thread has to wait for it.
+    /// Queues a call and sends its answer to `reply`. Returns the call if it can only run on a thread that blocks.
     fn submit(&self, call: Call, reply: Reply) -> Option<Call> {
         drop(reply);
         Some(call)
     }
 
-    /// Runs an operation in the name of a worktree that is not the host's own.
+    /// Runs an operation on behalf of a worktree other than the host's own.
     fn call_from(&self, call: Call, from: Origin) -> Result<Value> {
         let _ = from;
         self.call(call)
     }
 
-    /// Returns the operations that it has beside those of the store.
+    /// Returns the operations that are not in the table of the store.
     fn app_operations(&self) -> &'static [Described] {
         &[]
     }
 
-    /// Returns what can be counted about it, for those who watch it.
+    /// Returns metrics for monitoring.
     fn measures(&self) -> Vec<Measure> {
         Vec::new()
     }
 
-    /// Waits until somebody may have written after the event with this sequence, or until time is up. Only a hint.
-    fn wait(&self, last: u64, at_most: Duration) -> Result<()>;
+    /// Waits until there may be an event after this sequence, or until the timeout. Only a hint.
+    fn wait(&self, last: u64, timeout: Duration) -> Result<()>;
 
-    /// Tells whether a write would get through now, without changing anything. Returns at once; the reply may come late, or
-    /// never while the disk hangs.
+    /// Checks whether a write would succeed now, without changing anything. Returns at once; the reply may come late,
+    /// or never while the disk hangs.
     fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {
         reply(Ok(()));
     }
 }
 
-/// Is told an answer; what was written for it is on disk then.
+/// Receives an answer, after its writes are on disk.
 pub type Reply = Box<dyn FnOnce(Result<Value>) + Send>;
 
-/// An operation as others see it.
+/// The description of an operation.
 #[derive(Clone, Copy)]
 pub struct Described {
     /// Its name.
@@ -83,7 +83,7 @@ pub struct Described {
     pub summary: &'static str,
     /// Whether it writes.
     pub effect: Effect,
-    /// Who asks for it.
+    /// Whether it is public API or internal.
     pub audience: Audience,
     /// Describes its arguments.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
@@ -98,14 +98,14 @@ impl From<&OperationEntry> for Described {
     }
 }
 
-/// Something that can be counted.
+/// A metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// What it is called, after `waypost_`.
+    /// Its name without the prefix `waypost_`.
     pub name: &'static str,
-    /// What it says.
+    /// Its description.
     pub help: &'static str,
-    /// Whether it only grows.
+    /// Whether it is a counter; otherwise a gauge.
     pub is_counter: bool,
     /// The values, each with its labels as `name="value"`.
     pub values: Vec<(String, f64)>,

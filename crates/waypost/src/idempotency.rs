@@ -1,9 +1,9 @@
-//! Requests that are done once although they are not done in the store: changes to issues, and running jobs.
+//! Idempotency keys for operations outside the store: changes to issues, and running jobs.
 //!
-//! The store remembers the answer, but only after it was done elsewhere. If the process ends between the two, whoever asks
-//! again finds what was done: an issue and a comment have an id that follows from the key, and a job is written down
-//! under it. All other changes to issues say what is to be, so made twice they come to the same, or are refused: an issue
-//! that was given back cannot be given back again.
+//! The store saves the answer only after the operation ran elsewhere. If the process ends between the two, a retry
+//! finds the result: the id of an issue or a comment derives from the key, and a job is recorded under it. All other
+//! changes to issues set a final state, so a repetition has no effect or is refused: a released issue cannot be
+//! released again.
 
 use crate::host::Who;
 use schemars::JsonSchema;
@@ -17,18 +17,19 @@ use waypost_core::{Error, Kind, Result};
 use crate::session::Session;
 use crate::tokens::hash;
 
-/// Does something once: the same key gives the same answer.
+/// Runs an operation at most once per key: a repetition returns the saved answer.
 pub(crate) fn once(
-    mut ask: impl FnMut(Step) -> Result<Option<Answered>>,
+    mut store: impl FnMut(Step) -> Result<Option<Answered>>,
     who: &Who,
     key: &str,
     operation: &str,
     arguments: &Value,
     run: impl FnOnce() -> Result<Value>,
 ) -> Result<Value> {
-    // Looked at before anything is done: the store would refuse it when it is too late.
+    // Validated before the operation runs: the store would reject the key only afterwards.
     if key.is_empty() || key.len() > 200 || key.chars().any(char::is_control) {
-        return Err(Error::invalid(format!("{key:?} cannot be a key")).hint("1 to 200 bytes on one line"));
+        return Err(Error::invalid(format!("invalid idempotency key {key:?}"))
+            .hint("a key has 1 to 200 bytes and no control characters"));
     }
     let request = hash(&format!("{}\0{arguments}", who.agent.as_ref().unwrap_or(&who.actor)));
     let is_same = |known: &Answered| known.operation == operation && known.request == request;
@@ -37,35 +38,35 @@ pub(crate) fn once(
             return Ok(known.answer);
         }
         Err(Error::conflict(format!("the key {key:?} was used for another request"))
-            .hint("a key belongs to one request of one caller: take a new one"))
+            .hint("use a new key for each request"))
     };
-    if let Some(before) = ask(Step::Recall(key.to_owned()))? {
+    if let Some(before) = store(Step::Recall(key.to_owned()))? {
         return known(before);
     }
     let answer = run()?;
     let answered = Answered { operation: operation.to_owned(), request: request.clone(), answer: answer.clone() };
-    match ask(Step::Keep(key.to_owned(), answered)) {
+    match store(Step::Keep(key.to_owned(), answered)) {
         Ok(_) => Ok(answer),
-        // Another process did the same meanwhile, and was first.
-        Err(error) if error.kind() == Kind::Conflict => match ask(Step::Recall(key.to_owned()))? {
-            Some(theirs) => known(theirs),
+        // Another process ran the same request and saved its answer first.
+        Err(error) if error.kind() == Kind::Conflict => match store(Step::Recall(key.to_owned()))? {
+            Some(first) => known(first),
             None => Err(error),
         },
         Err(error) => Err(error),
     }
 }
 
-/// What is asked of the store for that.
+/// An access to the saved answers.
 pub(crate) enum Step {
-    /// Which answer was given to a key.
+    /// Returns the saved answer of a key.
     Recall(String),
-    /// To remember one.
+    /// Saves an answer.
     Keep(String, Answered),
 }
 
 impl Step {
-    /// Asks a session.
-    pub(crate) fn ask(self, session: &mut Session) -> Result<Option<Answered>> {
+    /// Runs the step in a session.
+    pub(crate) fn run(self, session: &mut Session) -> Result<Option<Answered>> {
         match self {
             Step::Recall(key) => session.read(Recall { key }).map(|recalled| recalled.answered),
             Step::Keep(key, answered) => {
@@ -75,17 +76,17 @@ impl Step {
     }
 }
 
-/// Returns the answer that the store gave to an operation of its own with this key.
-pub(crate) fn of_store<O: Operation>(session: &mut Session, key: &str) -> Result<Option<O::Answer>> {
+/// Returns the answer of a store operation that ran with this key.
+pub(crate) fn stored_answer<O: Operation>(session: &mut Session, key: &str) -> Result<Option<O::Answer>> {
     let known = session.read(Recall { key: key.to_owned() })?.answered.filter(|known| known.operation == O::NAME);
     let read = |known: Answered| serde_json::from_value(known.answer);
     known
         .map(read)
         .transpose()
-        .map_err(|error| Error::damaged(format!("the answer to {key:?} cannot be read")).because(error))
+        .map_err(|error| Error::damaged(format!("cannot decode the saved answer of key {key:?}")).because(error))
 }
 
-/// An answer that was given.
+/// A saved answer.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Answered {
     operation: String,
@@ -105,7 +106,7 @@ struct Recalled {
 
 impl Operation for Recall {
     const NAME: &'static str = "recall";
-    const SUMMARY: &'static str = "Return the answer to a key";
+    const SUMMARY: &'static str = "Return the saved answer of a key";
     const EFFECT: Effect = Effect::Read;
     type Answer = Recalled;
 
@@ -116,13 +117,14 @@ impl Operation for Recall {
         if operation != Keep::NAME {
             return Ok(Recalled { answered: Some(Answered { operation, request, answer }) });
         }
-        let kept: Keep = serde_json::from_value(answer)
-            .map_err(|error| Error::damaged(format!("the answer to {:?} cannot be read", self.key)).because(error))?;
+        let kept: Keep = serde_json::from_value(answer).map_err(|error| {
+            Error::damaged(format!("cannot decode the saved answer of key {:?}", self.key)).because(error)
+        })?;
         Ok(Recalled { answered: Some(kept.answered) })
     }
 }
 
-/// Remembers an answer. It is one itself, which is kept as those of the store are.
+/// Saves an answer: it is its own answer, which the store saves as that of any other operation.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct Keep {
     answered: Answered,
@@ -130,11 +132,11 @@ struct Keep {
 
 impl Operation for Keep {
     const NAME: &'static str = "keep";
-    const SUMMARY: &'static str = "Remember the answer to a key";
+    const SUMMARY: &'static str = "Save the answer of a key";
     const EFFECT: Effect = Effect::Write;
     type Answer = Keep;
 
-    /// Has no event of its own: what it is about has one where it was done, or stands in a ledger.
+    /// Records no event: the operation itself did, or changed a ledger.
     fn run(self, _: &mut OpContext<'_>) -> Result<Keep> {
         Ok(self)
     }

@@ -1,5 +1,5 @@
-//! What can be asked about jobs, by name and with JSON, that the store alone cannot do: to run one, and to read what it
-//! printed. Both are done on the machine of whoever serves.
+//! Operations on jobs that the store alone cannot do: run a job, and read its log. Both run on the machine of the
+//! server.
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -18,16 +18,16 @@ use crate::session::Session;
 use crate::tokens::hash;
 use crate::workspaces;
 
-/// How much of a log is told if nobody says.
-const USUAL: u64 = 64 * 1024;
-/// How much of a log is told at most.
-const MOST: u64 = 4 << 20;
+/// Default size of a part of a log.
+const DEFAULT_LOG_BYTES: u64 = 64 * 1024;
+/// Maximum size of a part of a log.
+const MAX_LOG_BYTES: u64 = 4 << 20;
 
-/// All operations on jobs that are done here.
+/// All operations on jobs outside the store.
 pub static TABLE: &[AppEntry] = &[
     AppEntry {
         name: "create_job",
-        summary: "Run a command in a workspace of its own",
+        summary: "Run a command in its own workspace",
         effect: Effect::Write,
         run: |place, arguments, key| answer(create(place, arguments, key)?),
         schema: SchemaGenerator::subschema_for::<CreateJob>,
@@ -35,11 +35,11 @@ pub static TABLE: &[AppEntry] = &[
     },
     AppEntry {
         name: "get_log",
-        summary: "Read what a job printed",
+        summary: "Read the log of a job",
         effect: Effect::Read,
         run: |place, arguments, _| read_log(&mut Session::open(place.clone())?, arguments),
         schema: SchemaGenerator::subschema_for::<GetLog>,
-        answer_schema: SchemaGenerator::subschema_for::<Printed>,
+        answer_schema: SchemaGenerator::subschema_for::<LogPart>,
     },
 ];
 
@@ -48,126 +48,126 @@ pub fn named(name: &str) -> Option<&'static AppEntry> {
     TABLE.iter().find(|entry| entry.name == name)
 }
 
-/// Runs a command in a workspace of its own. When this is answered, the command was started; if the workspace cannot be
-/// made, nothing runs.
+/// Runs a command in its own workspace. The command has started when the server answers; if the workspace cannot be
+/// created, nothing runs.
 #[derive(Deserialize, JsonSchema)]
 struct CreateJob {
-    /// The command and its arguments.
+    /// Command and its arguments.
     command: Vec<String>,
-    /// What kind of work it is.
-    #[serde(rename = "type", default = "usual_kind")]
+    /// Kind of work.
+    #[serde(rename = "type", default = "default_kind")]
     kind: String,
-    /// What it is for.
+    /// Description.
     #[serde(default)]
     description: String,
-    /// What it is given; it finds it in its context directory.
+    /// Input for the command, written to its context directory.
     #[serde(default)]
     input: Value,
-    /// The repository to work on; the server's own, if nobody says.
+    /// Repository [default: that of the server].
     #[serde(default)]
     repository: Option<RepositoryId>,
-    /// The task to work on; it is claimed.
+    /// Task to claim and work on.
     #[serde(default)]
     task: Option<String>,
-    /// The workflow it is in, if its name alone does not say.
+    /// Workflow of the task, if the name of the task is ambiguous.
     #[serde(default)]
     workflow: Option<String>,
-    /// The epoch of the caller's lease, if it has one already.
+    /// Epoch of the lease, if the caller already holds the task.
     #[serde(default)]
     epoch: Option<u64>,
-    /// How its workspace is made.
+    /// How to create the workspace.
     #[serde(default)]
     strategy: Option<Strategy>,
-    /// The commit to start from.
+    /// Base commit.
     #[serde(default)]
     base: Option<String>,
-    /// The branch to work on.
+    /// Branch to work on.
     #[serde(default)]
     branch: Option<String>,
-    /// How long it may run, in milliseconds.
+    /// Maximum run time, in milliseconds.
     #[serde(default)]
     timeout_ms: Option<u64>,
-    /// How large its workspace may become, in bytes.
+    /// Maximum size of the workspace, in bytes.
     #[serde(default)]
     size_limit: Option<u64>,
-    /// Whether its workspace goes when it has ended.
+    /// Whether to remove the workspace after the job has ended.
     #[serde(default)]
     cleanup: Option<bool>,
 }
 
-/// Reads what a job printed.
+/// Reads the log of a job.
 #[derive(Deserialize, JsonSchema)]
 struct GetLog {
-    /// Which one: its id, or the beginning of it.
+    /// Id of the job, or a unique prefix.
     job: String,
-    /// How much of its end, in bytes.
+    /// Number of bytes from the end.
     #[serde(default)]
     tail: Option<u64>,
-    /// From this byte on, counted from the first that it printed, and not its end. What is not kept any more is skipped.
+    /// First byte, counted from the beginning of the output; discarded bytes are skipped.
     #[serde(default)]
     from: Option<u64>,
 }
 
-/// What a job printed.
+/// A part of the log of a job.
 #[derive(Serialize, JsonSchema)]
-struct Printed {
-    /// The job.
+struct LogPart {
+    /// Id of the job.
     job: String,
-    /// How far it got.
+    /// Status of the job.
     status: JobStatus,
-    /// Whether more may come.
+    /// Whether more output may follow.
     is_live: bool,
-    /// The number of the first byte that is told.
+    /// Position of the first byte.
     from: u64,
-    /// Where to go on.
+    /// Position after the last byte; pass it as `from` to continue.
     next: u64,
-    /// What it printed; bytes that are no text are replaced.
+    /// Output; bytes that are not UTF-8 are replaced.
     log: String,
 }
 
-fn usual_kind() -> String {
+fn default_kind() -> String {
     "agent".to_owned()
 }
 
-/// Runs a job. With a key it is written down once; asked again, it is told how far that one got.
+/// Runs a job. With a key it is recorded once; a retry returns the existing job.
 fn create(place: &Place, arguments: Value, key: Option<&str>) -> Result<JobView> {
-    let wanted: CreateJob = decode("create_job", arguments)?;
-    if wanted.strategy == Some(Strategy::InPlace) {
-        return Err(Error::refused("a server runs nothing in its own checkout").hint("leave out the strategy"));
+    let request: CreateJob = decode("create_job", arguments)?;
+    if request.strategy == Some(Strategy::InPlace) {
+        return Err(Error::refused("a server does not run jobs in its own checkout").hint("omit strategy"));
     }
     let mut session = Session::open(place.clone())?;
     let session = &mut session;
     session.place.require_checkout()?;
-    // The key itself is that of the whole request.
+    // The key itself identifies the whole request.
     let key = key.map(|key| format!("job-{}", hash(key)));
     if let Some(known) =
-        key.as_ref().map(|key| idempotency::of_store::<CreateJobRecord>(session, key)).transpose()?.flatten()
+        key.as_ref().map(|key| idempotency::stored_answer::<CreateJobRecord>(session, key)).transpose()?.flatten()
     {
         return jobs::wait_until_started(session, &known.job.id);
     }
-    let usual = jobs::default_settings(session);
+    let defaults = jobs::default_settings(session);
     let settings = Settings {
-        strategy: wanted.strategy,
-        base: wanted.base,
-        branch: wanted.branch,
-        timeout_ms: wanted.timeout_ms.or(usual.timeout_ms),
-        size_limit: wanted.size_limit.or(usual.size_limit),
-        cleanup: wanted.cleanup.or(usual.cleanup),
+        strategy: request.strategy,
+        base: request.base,
+        branch: request.branch,
+        timeout_ms: request.timeout_ms.or(defaults.timeout_ms),
+        size_limit: request.size_limit.or(defaults.size_limit),
+        cleanup: request.cleanup.or(defaults.cleanup),
         launcher: Some(processes::own_identity()),
-        ..usual
+        ..defaults
     };
     let machine = Some(workspaces::machine(session)?);
     let job = jobs::create_once(
         session,
         Request {
-            kind: wanted.kind,
-            description: wanted.description,
-            input: wanted.input,
-            command: wanted.command,
-            repository: wanted.repository,
-            task: wanted.task,
-            workflow: wanted.workflow,
-            epoch: wanted.epoch,
+            kind: request.kind,
+            description: request.description,
+            input: request.input,
+            command: request.command,
+            repository: request.repository,
+            task: request.task,
+            workflow: request.workflow,
+            epoch: request.epoch,
             next: false,
             repositories: Vec::new(),
             machine,
@@ -180,20 +180,20 @@ fn create(place: &Place, arguments: Value, key: Option<&str>) -> Result<JobView>
     jobs::wait_until_started(session, &job.job.id)
 }
 
-/// Reads what a job printed, from anywhere on. Texts are not cut within a character.
+/// Reads a part of the log of a job. It does not split characters.
 pub(crate) fn read_log(session: &mut Session, arguments: Value) -> Result<Value> {
-    let wanted: GetLog = decode("get_log", arguments)?;
-    // Looked at before the log is read: if it has ended, nothing comes after what is read.
-    let (job, file) = jobs::job_and_log(session, &wanted.job)?;
-    let mut part = match (wanted.from, wanted.tail) {
-        (Some(_), Some(_)) => return Err(Error::invalid("either from a byte on, or the end of it")),
-        (Some(from), None) => job_log::read_from(&file, from, USUAL),
-        (None, tail) => job_log::tail(&file, tail.unwrap_or(USUAL).min(MOST)),
+    let request: GetLog = decode("get_log", arguments)?;
+    // The status is read before the log: if the job has ended by then, the log is complete.
+    let (job, file) = jobs::job_and_log(session, &request.job)?;
+    let mut part = match (request.from, request.tail) {
+        (Some(_), Some(_)) => return Err(Error::invalid("from and tail exclude each other")),
+        (Some(from), None) => job_log::read_from(&file, from, DEFAULT_LOG_BYTES),
+        (None, tail) => job_log::tail(&file, tail.unwrap_or(DEFAULT_LOG_BYTES).min(MAX_LOG_BYTES)),
     };
-    if !job.status.is_final() || part.bytes.len() as u64 == USUAL {
-        part.bytes.truncate(whole_characters(&part.bytes));
+    if !job.status.is_final() || part.bytes.len() as u64 == DEFAULT_LOG_BYTES {
+        part.bytes.truncate(complete_characters(&part.bytes));
     }
-    answer(Printed {
+    answer(LogPart {
         job: job.id.to_string(),
         status: job.status,
         is_live: !job.status.is_final(),
@@ -203,13 +203,13 @@ pub(crate) fn read_log(session: &mut Session, arguments: Value) -> Result<Value>
     })
 }
 
-/// Returns how many bytes there are without a character whose rest is still to come.
-fn whole_characters(bytes: &[u8]) -> usize {
+/// Returns the number of bytes without an incomplete character at the end.
+fn complete_characters(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last();
-    let begun = last.map_or(&[][..], |chunk| chunk.invalid());
-    // More than three are no beginning of a character; these are, if what is wrong with them is only that they end.
-    match std::str::from_utf8(begun) {
-        Err(error) if error.error_len().is_none() => bytes.len() - begun.len(),
+    let incomplete = last.map_or(&[][..], |chunk| chunk.invalid());
+    // Invalid bytes are the beginning of a character if the only error is that they end too early.
+    match std::str::from_utf8(incomplete) {
+        Err(error) if error.error_len().is_none() => bytes.len() - incomplete.len(),
         _ => bytes.len(),
     }
 }
@@ -220,7 +220,7 @@ fn decode<T: serde::de::DeserializeOwned>(name: &str, arguments: Value) -> Resul
 }
 
 fn answer(answer: impl Serialize) -> Result<Value> {
-    serde_json::to_value(answer).map_err(|error| Error::internal("an answer is not JSON").because(error))
+    serde_json::to_value(answer).map_err(|error| Error::internal("the answer is not JSON").because(error))
 }
 
 #[cfg(test)]
@@ -228,12 +228,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_are_not_cut() {
+    fn characters_are_not_split() {
         for (text, whole) in [("", 0), ("ab", 2), ("aü", 3), ("a🙂", 5)] {
-            assert_eq!(whole_characters(text.as_bytes()), whole, "{text}");
+            assert_eq!(complete_characters(text.as_bytes()), whole, "{text}");
         }
         for (bytes, whole) in [(&b"a\xc3"[..], 1), (b"a\xf0\x9f\x99", 1), (b"a\xff", 2), (b"a\xffb", 3), (b"\xc3", 0)] {
-            assert_eq!(whole_characters(bytes), whole, "{bytes:?}");
+            assert_eq!(complete_characters(bytes), whole, "{bytes:?}");
         }
     }
 }

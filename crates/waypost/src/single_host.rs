@@ -1,4 +1,4 @@
-//! A store and the ledgers beside it, asked by name and with JSON: what stands behind the ways in over a wire.
+//! A host with one session, for MCP over standard input and output.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::jobs;
 use crate::place::{Place, StoreChoice};
 use crate::session::Session;
 
-/// Operations that grant a lease on an issue or on a task that can stand for one, and one that ends it.
-pub(crate) const CONCERN_ISSUES: &[&str] = &["claim_task", "lease_issue", "finish_task", "create_job_record"];
+/// Operations that grant or end a lease on an issue, or on a task that may be linked to one.
+pub(crate) const AFFECT_ISSUES: &[&str] = &["claim_task", "lease_issue", "finish_task", "create_job_record"];
 
-/// Operations that show what jobs do. A job whose supervisor is gone runs no more, whatever the store says.
+/// Operations that show jobs. The store may still list a job as running whose supervisor is gone.
 const SHOW_JOBS: &[&str] = &["get_status", "list_jobs", "list_workspaces", "show_job", "show_workspace"];
 
-/// Tells whether orphaned jobs are reaped before an operation, which would show them as running.
+/// Returns whether orphaned jobs must be reaped before an operation, which would show them as running.
 pub(crate) fn shows_jobs(operation: &str) -> bool {
     SHOW_JOBS.contains(&operation)
 }
 
-/// Returns what is read before a write, and fails if the write would find nothing to do: many may ask in vain, and none of
-/// them holds up those who write. With a key, the write may have been made already.
+/// Returns the read that must succeed before a write: it fails if the write would find nothing to do, so idle workers
+/// do not take the write lock. With a key there is none, since the write may have been made already.
 pub(crate) fn read_before(
     operation: &str,
     arguments: &Value,
@@ -41,21 +41,21 @@ pub(crate) fn read_before(
     Some((op::named("next_tasks")?, json!({ "workflow": arguments["workflow"], "limit": 1 })))
 }
 
-/// A host with one session, for those who ask one at a time.
+/// A host with one session, for a client that sends one call at a time.
 pub struct SingleHost {
     place: Place,
     session: Mutex<Option<Session>>,
-    /// The store that was opened last. If its file is missing later, that is an error, and no new store is made.
+    /// The store opened last. If its file is missing later, calls fail instead of creating a new store.
     opened: Mutex<Option<StoreChoice>>,
 }
 
 impl SingleHost {
-    /// Makes one for a place. The store is opened when it is first asked.
+    /// Creates a host for a place. The first call opens the store.
     pub fn new(place: Place) -> SingleHost {
         SingleHost { place, session: Mutex::new(None), opened: Mutex::new(None) }
     }
 
-    /// Returns the place as it is now: branches are switched and settings changed while a client is connected.
+    /// Returns the current place: branch and settings can change while a client is connected.
     fn place(&self) -> Result<Place> {
         let place = self.place.again()?;
         let is_known = *lock(&self.opened) == Some(place.store()?);
@@ -80,59 +80,60 @@ impl Host for SingleHost {
         };
         *lock(&self.opened) = Some(session.choice.clone());
         let answer = run(&mut session, call);
-        // A store that was out of reach is opened anew.
+        // Reopen a store that was unreachable.
         if !matches!(&answer, Err(error) if error.kind() == Kind::Unavailable) {
             *kept = Some(session);
         }
         answer
     }
 
-    fn wait(&self, last: u64, at_most: Duration) -> Result<()> {
-        Session::open(self.place()?)?.wait(last, at_most)
+    fn wait(&self, last: u64, timeout: Duration) -> Result<()> {
+        Session::open(self.place()?)?.wait(last, timeout)
     }
 }
 
-/// Runs an operation on the store, with what its command does beside it: ledgers are told what became of their issues.
+/// Runs an operation on the store with the same side effects as its command: notices are delivered to the ledgers.
 pub fn run(session: &mut Session, call: Call) -> Result<Value> {
     let Call { operation, arguments, who: Who { actor, agent }, key } = call;
-    let Some(entry) = op::named(&operation) else { return Err(unknown(&operation)) };
+    let Some(entry) = op::named(&operation) else { return Err(unknown_operation(&operation)) };
     session.act_as(actor, agent);
     if let Err(error) = claims::deliver_notices(session) {
-        log::debug!("the ledger was not told what became of its issues: {}", error.full_message());
+        log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
     }
-    if CONCERN_ISSUES.contains(&entry.name) {
+    if AFFECT_ISSUES.contains(&entry.name) {
         claims::set_mark(&session.place)?;
     }
     if shows_jobs(entry.name) {
         jobs::reap_orphaned_jobs(session)?;
     }
-    if let Some((question, about)) = read_before(entry.name, &arguments, key.as_deref()) {
-        session.call(question, None, about)?;
+    if let Some((read, read_arguments)) = read_before(entry.name, &arguments, key.as_deref()) {
+        session.call(read, None, read_arguments)?;
     }
     let mut answer = session.call(entry, key.as_deref(), arguments)?;
-    if CONCERN_ISSUES.contains(&entry.name) {
+    if AFFECT_ISSUES.contains(&entry.name) {
         complete_claim(session, entry.name, &mut answer)?;
     }
     if entry.name == "finish_task" {
-        tell_of_issue(session, &mut answer);
+        close_finished_issue(session, &mut answer);
     }
     Ok(answer)
 }
 
 /// Runs an operation on issues.
 pub fn run_on_issues(place: &Place, call: Call) -> Result<Value> {
-    let Some(entry) = issue_ops::named(&call.operation) else { return Err(unknown(&call.operation)) };
+    let Some(entry) = issue_ops::named(&call.operation) else { return Err(unknown_operation(&call.operation)) };
     let Some(key) = call.key.filter(|_| entry.effect == Effect::Write) else {
         return (entry.run)(place, call.arguments, None);
     };
     let mut session = Session::open(place.clone())?;
     if session.is_served() {
-        // A server remembers answers to what it did itself. What is added is still added once, since its id says so.
+        // A remote server saves only answers of its own operations. Additions stay idempotent: their ids derive from
+        // the key.
         return (entry.run)(place, call.arguments, Some(&key));
     }
     let arguments = call.arguments.clone();
     once(
-        |step| step.ask(&mut session),
+        |step| step.run(&mut session),
         &call.who,
         &key,
         entry.name,
@@ -141,7 +142,7 @@ pub fn run_on_issues(place: &Place, call: Call) -> Result<Value> {
     )
 }
 
-/// Tells whether an answer grants a lease on an issue, or on a task that can stand for one.
+/// Returns whether an answer grants a lease on an issue, or on a task that may be linked to one.
 pub(crate) fn is_claim(operation: &str, answer: &Value) -> bool {
     match operation {
         "lease_issue" => true,
@@ -151,7 +152,7 @@ pub(crate) fn is_claim(operation: &str, answer: &Value) -> bool {
     }
 }
 
-/// Completes a claim that an operation made, before its answer is sent. Other answers are left as they are.
+/// Completes the claim of an operation before its answer is sent. Does nothing for other operations.
 pub(crate) fn complete_claim(session: &mut Session, operation: &str, answer: &mut Value) -> Result<()> {
     let issue = match operation {
         "claim_task" => answer["task"]["issue"].as_str().map(str::to_owned),
@@ -168,16 +169,16 @@ pub(crate) fn complete_claim(session: &mut Session, operation: &str, answer: &mu
     Ok(())
 }
 
-/// Closes the issue of a finished task, and says in the answer whether that was possible. The task is done in any case.
-pub(crate) fn tell_of_issue(session: &mut Session, answer: &mut Value) {
+/// Closes the issue of a finished task, and reports the result in the answer. The task is done in any case.
+pub(crate) fn close_finished_issue(session: &mut Session, answer: &mut Value) {
     let Some(issue) = answer["issue"].as_str().map(str::to_owned) else { return };
     let mut warnings = Vec::new();
     match claims::deliver_notices(session) {
-        Ok(told) => {
-            for NoticeOutcome { result, .. } in told.into_iter().filter(|told| told.notice.issue == issue) {
+        Ok(outcomes) => {
+            for NoticeOutcome { result, .. } in outcomes.into_iter().filter(|outcome| outcome.notice.issue == issue) {
                 match result {
                     Ok(done) if done == CLOSED => answer["closed_issue"] = json!(issue),
-                    Ok(why) => warnings.push(format!("issue {issue} was not closed: {why}")),
+                    Ok(reason) => warnings.push(format!("issue {issue} was not closed: {reason}")),
                     Err(error) => {
                         warnings.push(format!("issue {issue} was not closed yet: {}", error.full_message()));
                     }
@@ -191,11 +192,11 @@ pub(crate) fn tell_of_issue(session: &mut Session, answer: &mut Value) {
     }
 }
 
-/// The error for an operation that does not exist, with the nearest name.
-pub(crate) fn unknown(operation: &str) -> Error {
-    let beside = issue_ops::TABLE.iter().chain(job_ops::TABLE).map(|entry| entry.name);
-    let names = op::TABLE.iter().map(|entry| entry.name).chain(beside);
-    let error = Error::not_found(format!("there is no operation {operation:?}"));
+/// Returns the error for an unknown operation, with the nearest name.
+pub(crate) fn unknown_operation(operation: &str) -> Error {
+    let app_operations = issue_ops::TABLE.iter().chain(job_ops::TABLE).map(|entry| entry.name);
+    let names = op::TABLE.iter().map(|entry| entry.name).chain(app_operations);
+    let error = Error::not_found(format!("unknown operation {operation:?}"));
     match nearest(operation, names) {
         Some(near) => error.hint(format!("did you mean {near}?")),
         None => error,

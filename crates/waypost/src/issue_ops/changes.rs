@@ -1,4 +1,4 @@
-//! Changes to issues.
+//! Operations that change issues.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,39 +10,39 @@ use waypost_core::op::Effect;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
-use super::{IssueContext, IssueRecord, Question};
+use super::{IssueContext, IssueOperation, IssueRecord};
 use crate::claims;
 use crate::ledger::{Change, Edit, New};
 use crate::merge_driver::ensure_driver;
 
-/// What can be said of an issue.
+/// Fields of an issue.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Fields {
-    /// What it is about.
+    /// Description.
     description: Option<String>,
-    /// How it is meant to be done.
+    /// Intended design.
     design: Option<String>,
-    /// When it is done.
+    /// Acceptance criteria.
     acceptance_criteria: Option<String>,
-    /// Whatever else is worth knowing.
+    /// Additional notes.
     notes: Option<String>,
-    /// open, in_progress, blocked, deferred, closed, or another.
+    /// Status: open, in_progress, blocked, deferred, closed, or a custom one.
     status: Option<String>,
-    /// 0 is the most urgent, 4 the least.
+    /// Priority from 0 (highest) to 4 (lowest).
     #[schemars(range(max = 4))]
     priority: Option<u8>,
-    /// bug, feature, task, epic, chore, or another.
+    /// Type: bug, feature, task, epic, chore, or a custom one.
     issue_type: Option<String>,
-    /// Who does it.
+    /// Assignee.
     assignee: Option<String>,
-    /// The issue it is a part of.
+    /// Parent issue.
     parent: Option<String>,
-    /// When it should be done: a time or a day; an empty text for none.
+    /// Due time or date; an empty string removes it.
     due_at: Option<String>,
-    /// Not before then: a time or a day; an empty text for none.
+    /// Time or date before which the issue is not ready; an empty string removes it.
     defer_until: Option<String>,
-    /// Labels to put on.
+    /// Labels to add.
     labels: Vec<String>,
 }
 
@@ -60,8 +60,8 @@ impl Fields {
             issue_type: self.issue_type,
             assignee: self.assignee,
             parent_id: self.parent,
-            due_at: moment(self.due_at)?,
-            defer_until: moment(self.defer_until)?,
+            due_at: parse_time(self.due_at)?,
+            defer_until: parse_time(self.defer_until)?,
             add_labels: self.labels,
             remove_labels,
             ..Edit::default()
@@ -69,36 +69,39 @@ impl Fields {
     }
 }
 
-/// Reads a moment or a day; an empty text is none.
-#[expect(clippy::option_option, reason = "set, taken out, or left alone")]
-fn moment(text: Option<String>) -> Result<Option<Option<Timestamp>>> {
+/// Parses a time or a date; an empty string removes it.
+#[expect(clippy::option_option, reason = "set, removed, or unchanged")]
+fn parse_time(text: Option<String>) -> Result<Option<Option<Timestamp>>> {
     let Some(text) = text else { return Ok(None) };
     match issue::parse_time(&text) {
-        Some(moment) => Ok(Some(Some(moment))),
+        Some(time) => Ok(Some(Some(time))),
         None if text.is_empty() => Ok(Some(None)),
-        None => Err(Error::invalid(format!("{text:?} is not a time")).hint("write 2026-12-01 or 2026-12-01T09:00:00Z")),
+        None => {
+            Err(Error::invalid(format!("invalid time {text:?}"))
+                .hint("expected e.g. 2026-12-01 or 2026-12-01T09:00:00Z"))
+        }
     }
 }
 
-/// Arguments that mean nothing. Those of an issue are read in two steps, which serde cannot refuse by itself.
+/// Unknown arguments. Serde cannot reject them itself in a struct with flattened fields.
 type Unknown = Map<String, Value>;
 
-fn refuse(operation: &str, unknown: &Unknown) -> Result<()> {
+fn reject_unknown(operation: &str, unknown: &Unknown) -> Result<()> {
     match unknown.keys().next() {
-        Some(key) => Err(Error::invalid(format!("{operation} takes no {key:?}"))),
+        Some(key) => Err(Error::invalid(format!("unknown field {key:?} for {operation}"))),
         None => Ok(()),
     }
 }
 
-/// Writes down an issue.
+/// Adds an issue.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct AddIssue {
-    /// One line that says what should be done.
+    /// Title, one line.
     title: String,
-    /// Issues it waits for.
+    /// Issues that block it.
     #[serde(default)]
     blocked_by: Vec<String>,
-    /// The issue during which it was found.
+    /// Issue during which it was discovered.
     #[serde(default)]
     discovered_from: Option<String>,
     #[serde(flatten)]
@@ -106,14 +109,14 @@ pub(super) struct AddIssue {
     #[serde(flatten)]
     #[schemars(skip)]
     unknown: Unknown,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
+    /// Repository whose ledger to use: a path, or the name of a configured one.
     #[serde(default)]
     repo: Option<String>,
 }
 
-impl Question for AddIssue {
+impl IssueOperation for AddIssue {
     const NAME: &'static str = "add_issue";
-    const SUMMARY: &'static str = "Write down an issue";
+    const SUMMARY: &'static str = "Add an issue";
     const EFFECT: Effect = Effect::Write;
     type Answer = IssueRecord;
 
@@ -121,26 +124,26 @@ impl Question for AddIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueRecord> {
-        refuse(Self::NAME, &self.unknown)?;
+    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+        reject_unknown(Self::NAME, &self.unknown)?;
         let edit = self.fields.edit(Some(self.title), Vec::new())?;
         let (blocked_by, discovered_from) = (self.blocked_by, self.discovered_from);
-        desk.change(Change::Add(New { edit, blocked_by, discovered_from, name: None }))
+        context.change(Change::Add(New { edit, blocked_by, discovered_from, name: None }))
     }
 }
 
-/// Changes fields of an issue. An empty text takes a field out.
+/// Changes fields of an issue. An empty string removes a field.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct UpdateIssue {
-    /// Its id, or the beginning of it.
+    /// Id of the issue, or a unique prefix.
     issue: String,
-    /// One line that says what should be done.
+    /// Title, one line.
     #[serde(default)]
     title: Option<String>,
-    /// Labels to take off.
+    /// Labels to remove.
     #[serde(default)]
     remove_labels: Vec<String>,
-    /// Set the status although another agent holds the issue.
+    /// Set the status even if another agent holds the issue.
     #[serde(default)]
     force: bool,
     #[serde(flatten)]
@@ -148,12 +151,12 @@ pub(super) struct UpdateIssue {
     #[serde(flatten)]
     #[schemars(skip)]
     unknown: Unknown,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
+    /// Repository whose ledger to use: a path, or the name of a configured one.
     #[serde(default)]
     repo: Option<String>,
 }
 
-impl Question for UpdateIssue {
+impl IssueOperation for UpdateIssue {
     const NAME: &'static str = "update_issue";
     const SUMMARY: &'static str = "Change fields of an issue";
     const EFFECT: Effect = Effect::Write;
@@ -163,35 +166,35 @@ impl Question for UpdateIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueRecord> {
-        refuse(Self::NAME, &self.unknown)?;
+    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+        reject_unknown(Self::NAME, &self.unknown)?;
         let edit = self.fields.edit(self.title, self.remove_labels)?;
         if edit == Edit::default() {
-            return Err(Error::invalid("nothing to change was given"));
+            return Err(Error::invalid("no fields to change"));
         }
-        desk.change(Change::Update(self.issue, edit).forced(self.force))
+        context.change(Change::Update(self.issue, edit).forced(self.force))
     }
 }
 
-/// Makes an operation of a change to one issue: what it is told beside the issue, and the change that this is.
+/// Defines an operation that changes one issue: its arguments beside the issue, and the change it makes.
 macro_rules! change {
     (
         $(#[$doc:meta])* $name:ident($operation:literal, $summary:literal) {
             $($(#[$about:meta])* $field:ident: $type:ty,)*
-        } = |$told:ident| $change:expr
+        } = |$request:ident| $change:expr
     ) => {
         $(#[$doc])*
         #[derive(Debug, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub(super) struct $name {
-            /// Its id, or the beginning of it.
+            /// Id of the issue, or a unique prefix.
             issue: String,
             $($(#[$about])* $field: $type,)*
-            /// Only the ledger of this repository: a path, or the name of one that is read.
+            /// Repository whose ledger to use: a path, or the name of a configured one.
             repo: Option<String>,
         }
 
-        impl Question for $name {
+        impl IssueOperation for $name {
             const NAME: &'static str = $operation;
             const SUMMARY: &'static str = $summary;
             const EFFECT: Effect = Effect::Write;
@@ -201,9 +204,9 @@ macro_rules! change {
                 self.repo.as_deref()
             }
 
-            fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueRecord> {
-                let $told = self;
-                desk.change($change)
+            fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+                let $request = self;
+                context.change($change)
             }
         }
     };
@@ -212,91 +215,94 @@ macro_rules! change {
 change! {
     /// Closes an issue.
     CloseIssue("close_issue", "Close an issue") {
-        /// Why.
+        /// Reason.
         reason: Option<String>,
-        /// Close it although another agent holds it.
+        /// Close it even if another agent holds it.
         #[serde(default)]
         force: bool,
-    } = |told| Change::Close(told.issue, told.reason).forced(told.force)
+    } = |request| Change::Close(request.issue, request.reason).forced(request.force)
 }
 
 change! {
-    /// Opens an issue again.
-    ReopenIssue("reopen_issue", "Open an issue again") {
-        /// Open it although another agent holds it.
+    /// Reopens an issue.
+    ReopenIssue("reopen_issue", "Reopen an issue") {
+        /// Reopen it even if another agent holds it.
         #[serde(default)]
         force: bool,
-    } = |told| Change::Reopen(told.issue).forced(told.force)
+    } = |request| Change::Reopen(request.issue).forced(request.force)
 }
 
 change! {
     /// Deletes an issue, leaving a tombstone.
     DeleteIssue("delete_issue", "Delete an issue, leaving a tombstone") {
-        /// Why.
+        /// Reason.
         reason: Option<String>,
-        /// Delete it although another agent holds it.
+        /// Delete it even if another agent holds it.
         #[serde(default)]
         force: bool,
-    } = |told| Change::Delete(told.issue, told.reason).forced(told.force)
+    } = |request| Change::Delete(request.issue, request.reason).forced(request.force)
 }
 
 change! {
-    /// Says something about an issue.
-    CommentIssue("comment_issue", "Say something about an issue") {
-        /// What.
+    /// Comments on an issue.
+    CommentIssue("comment_issue", "Comment on an issue") {
+        /// Text of the comment.
         text: String,
-    } = |told| Change::Comment(told.issue, told.text)
+    } = |request| Change::Comment(request.issue, request.text)
 }
 
 change! {
-    /// Releases an issue that an agent claimed.
+    /// Releases a claimed issue.
     ReleaseIssue("release_issue", "Release an issue") {
-        /// Take it from whoever has it.
+        /// Release it even if another agent holds it.
         #[serde(default)]
         force: bool,
-    } = |told| Change::Release(told.issue, told.force)
+    } = |request| Change::Release(request.issue, request.force)
 }
 
 change! {
-    /// Makes an issue depend on another.
-    DependIssue("depend_issue", "Make an issue depend on another") {
-        /// The one it depends on.
+    /// Adds a dependency.
+    DependIssue("depend_issue", "Add a dependency") {
+        /// Issue it depends on.
         on: String,
-        /// How; blocks if nobody says.
+        /// Kind of the dependency [default: blocks].
         kind: Option<String>,
-    } = |told| Change::Depend(told.issue, told.on, kind(told.kind.as_deref())?.unwrap_or(DependencyKind::Blocks))
+    } = |request| {
+        let kind = parse_kind(request.kind.as_deref())?;
+        Change::Depend(request.issue, request.on, kind.unwrap_or(DependencyKind::Blocks))
+    }
 }
 
 change! {
-    /// Ends that an issue depends on another.
-    UndependIssue("undepend_issue", "End that an issue depends on another") {
-        /// The one it depends on.
+    /// Removes a dependency.
+    UndependIssue("undepend_issue", "Remove a dependency") {
+        /// Issue it depends on.
         on: String,
-        /// In which way; in all if nobody says.
+        /// Kind of the dependency [default: all kinds].
         kind: Option<String>,
-    } = |told| Change::Undepend(told.issue, told.on, kind(told.kind.as_deref())?)
+    } = |request| Change::Undepend(request.issue, request.on, parse_kind(request.kind.as_deref())?)
 }
 
-fn kind(word: Option<&str>) -> Result<Option<DependencyKind>> {
-    word.map(DependencyKind::parse).transpose()
+fn parse_kind(text: Option<&str>) -> Result<Option<DependencyKind>> {
+    text.map(DependencyKind::parse).transpose()
 }
 
-/// Claims an issue, in its ledger and with a lease: the one that is named, else the first that is ready.
+/// Claims an issue, in its ledger and with a lease: the named one, else the first ready one.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimIssue {
-    /// Its id, or the beginning of it.
+    /// Id of the issue, or a unique prefix.
     #[serde(default)]
     issue: Option<String>,
-    /// How long the lease lasts after each sign of life, in milliseconds.
+    /// Duration of the lease, in milliseconds; heartbeats renew it.
     #[serde(default)]
     ttl_ms: Option<u64>,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
+    /// Repository whose ledger to use: a path, or the name of a configured one.
     #[serde(default)]
     repo: Option<String>,
 }
 
-impl Question for ClaimIssue {
+impl IssueOperation for ClaimIssue {
     const NAME: &'static str = "claim_issue";
     const SUMMARY: &'static str = "Claim an issue to work on";
     const EFFECT: Effect = Effect::Write;
@@ -306,19 +312,19 @@ impl Question for ClaimIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<ClaimedIssue> {
-        let (id, lease) = claims::claim(desk.place, &desk.ledger, self.issue.as_deref(), self.ttl_ms)?;
-        ensure_driver(desk.place);
-        let entry = desk.with_index(|index| index.get_by_prefix(&id))?;
-        Ok(ClaimedIssue { issue: desk.shown(&entry.record, entry.ledger)?, lease })
+    fn run(self, context: &mut IssueContext<'_>) -> Result<ClaimedIssue> {
+        let (id, lease) = claims::claim(context.place, &context.ledger, self.issue.as_deref(), self.ttl_ms)?;
+        ensure_driver(context.place);
+        let entry = context.with_index(|index| index.get_by_prefix(&id))?;
+        Ok(ClaimedIssue { issue: context.shown(&entry.record, entry.ledger)?, lease })
     }
 }
 
-/// An issue, and the right to work on it.
+/// A claimed issue and its lease.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ClaimedIssue {
     /// The issue.
     issue: IssueRecord,
-    /// For how long, and in which epoch.
+    /// The lease.
     lease: Lease,
 }

@@ -1,10 +1,10 @@
-//! What can be asked about issues, by name and with JSON, for the ways in that carry JSON.
+//! Operations on issues, called by name with JSON arguments.
 //!
-//! They stand beside the operations of the store, and are not in its table: issues live in ledgers. Where both are
-//! concerned, as when an issue is taken to work on, an operation here does what the command of that name does.
+//! They are not in the table of the store: issues live in ledgers. An operation that concerns both, such as a claim,
+//! does the same as the command of that name.
 
 mod changes;
-mod questions;
+mod queries;
 
 use std::borrow::Cow;
 
@@ -27,9 +27,9 @@ use changes::{
     AddIssue, ClaimIssue, CloseIssue, CommentIssue, DeleteIssue, DependIssue, ReleaseIssue, ReopenIssue, UndependIssue,
     UpdateIssue,
 };
-use questions::{BlockedIssues, ExplainIssue, ListIssues, ReadyIssues, SearchIssues, ShowIssue};
+use queries::{BlockedIssues, ExplainIssue, ListIssues, ReadyIssues, SearchIssues, ShowIssue};
 
-/// One row of the table of operations on issues.
+/// An entry in the table of application operations.
 pub struct AppEntry {
     /// Its name on every surface.
     pub name: &'static str,
@@ -37,10 +37,9 @@ pub struct AppEntry {
     pub summary: &'static str,
     /// Whether it writes.
     pub effect: Effect,
-    /// Runs it in the name of whoever uses the place, with its arguments and its answer as JSON. With a key, what it adds
-    /// is added once.
+    /// Runs it for the caller of the place, with arguments and answer as JSON. With a key, additions are idempotent.
     ///
-    /// An answer is an object. If something was odd but not wrong, it has `warnings`.
+    /// The answer is an object, with a field `warnings` if there are any.
     pub run: fn(&Place, Value, Option<&str>) -> Result<Value>,
     /// Describes its arguments.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
@@ -48,7 +47,7 @@ pub struct AppEntry {
     pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
-const fn entry<Q: Question>() -> AppEntry {
+const fn entry<Q: IssueOperation>() -> AppEntry {
     AppEntry {
         name: Q::NAME,
         summary: Q::SUMMARY,
@@ -84,16 +83,16 @@ pub fn named(name: &str) -> Option<&'static AppEntry> {
     TABLE.iter().find(|entry| entry.name == name)
 }
 
-/// Makes several changes, and returns each issue as it is then, with the number of its ledger.
+/// Applies several changes, and returns each changed issue with the number of its ledger.
 ///
-/// The first one in a clone also tells git how to merge the ledger. What belongs to the holder of an issue is refused to
-/// others, unless it is forced. Leases end on what was given back or is over.
+/// The first change in a clone also configures git's merge driver for the ledger. Changes that only the holder of an
+/// issue may make are refused to others unless forced. Closing, deleting or releasing an issue ends its lease.
 pub fn apply(place: &Place, ledger: &Ledger, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
     let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
     apply_placed(place, ledger, &unplaced, false)
 }
 
-/// Does what [`apply`] does with changes that have a place in a file, or only sees whether they are possible.
+/// Like [`apply`], for changes with a position in a file. With `rehearse` it only checks whether they are possible.
 pub fn apply_placed(
     place: &Place,
     ledger: &Ledger,
@@ -105,20 +104,20 @@ pub fn apply_placed(
     if rehearse {
         return Ok(records);
     }
-    let ends = |change: &Change| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..));
+    let ends_lease = |change: &Change| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..));
     let ended: Vec<(String, bool)> = changes
         .iter()
         .zip(&records)
-        .filter(|((_, change), _)| ends(change.plain()))
+        .filter(|((_, change), _)| ends_lease(change.plain()))
         .filter_map(|((_, change), (record, _))| Some((record.text("id")?, change.is_forced())))
         .collect();
     if !ended.is_empty() {
-        claims::release(place, &ended, "given back, or over")?;
+        claims::release(place, &ended, "the issue was closed, deleted or released")?;
     }
     Ok(records)
 }
 
-/// Returns a record as others see it: all its fields as they are spelled, and where it is from.
+/// Returns a record for output: all its fields unchanged, and its repository as `source_repo`.
 pub fn shown(ledger: &Ledger, record: &Record, number: usize) -> Result<Record> {
     let mut shown = record.clone();
     let repository = ledger.repos().get(number).map(|repo| path_text::to_text(repo.path()));
@@ -129,7 +128,7 @@ pub fn shown(ledger: &Ledger, record: &Record, number: usize) -> Result<Record> 
 /// The warning about a ledger with conflict markers.
 pub const CONFLICTED: &str = "the ledger has conflict markers and is read as if merged; run way resolve";
 
-/// Returns the warning about lines of the ledger that cannot be read, if there are any.
+/// Returns the warning about unreadable lines of the ledger, if there are any.
 pub fn unread_warning(lines: usize) -> Option<String> {
     match lines {
         0 => None,
@@ -138,35 +137,35 @@ pub fn unread_warning(lines: usize) -> Option<String> {
     }
 }
 
-/// Something that can be asked about issues.
-trait Question: DeserializeOwned + JsonSchema {
+/// An operation on issues.
+trait IssueOperation: DeserializeOwned + JsonSchema {
     const NAME: &'static str;
     const SUMMARY: &'static str;
     const EFFECT: Effect;
     type Answer: Serialize + JsonSchema;
 
-    /// Returns the only repository that it is about, if it is about one.
+    /// Returns the repository to which it is restricted, if any.
     fn repo(&self) -> Option<&str>;
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<Self::Answer>;
+    fn run(self, context: &mut IssueContext<'_>) -> Result<Self::Answer>;
 }
 
-fn run<Q: Question>(place: &Place, arguments: Value, key: Option<&str>) -> Result<Value> {
-    let question: Q = serde_json::from_value(arguments)
+fn run<Q: IssueOperation>(place: &Place, arguments: Value, key: Option<&str>) -> Result<Value> {
+    let operation: Q = serde_json::from_value(arguments)
         .map_err(|error| Error::invalid(format!("wrong arguments for {}", Q::NAME)).because(error))?;
-    let (ledger, unreachable) = Ledger::narrowed(place, question.repo(), &[])?;
+    let (ledger, unreachable) = Ledger::narrowed(place, operation.repo(), &[])?;
     let warnings = place.warnings.iter().cloned().chain(unreachable).collect();
-    let mut desk = IssueContext { place, ledger: ledger.once(key), warnings };
-    let answer = question.run(&mut desk)?;
+    let mut context = IssueContext { place, ledger: ledger.once(key), warnings };
+    let answer = operation.run(&mut context)?;
     let mut answer = serde_json::to_value(answer)
         .map_err(|error| Error::internal(format!("the answer of {} is not JSON", Q::NAME)).because(error))?;
-    if let (false, Value::Object(fields)) = (desk.warnings.is_empty(), &mut answer) {
-        fields.insert("warnings".to_owned(), desk.warnings.into());
+    if let (false, Value::Object(fields)) = (context.warnings.is_empty(), &mut answer) {
+        fields.insert("warnings".to_owned(), context.warnings.into());
     }
     Ok(answer)
 }
 
-/// The ledgers that a request is about, and what is odd about them.
+/// The ledgers of a request, and the warnings about them.
 struct IssueContext<'a> {
     place: &'a Place,
     ledger: Ledger,
@@ -174,7 +173,7 @@ struct IssueContext<'a> {
 }
 
 impl IssueContext<'_> {
-    /// Asks about the issues, and notes if a part of the ledger could not be read.
+    /// Reads the index, and adds warnings about conflict markers and unreadable lines.
     fn with_index<T>(&mut self, mut read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
         let (answer, unread, conflicted) =
             self.ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
@@ -185,15 +184,15 @@ impl IssueContext<'_> {
         Ok(answer)
     }
 
-    /// Lists what fits, at most so many, or all for 0. Tells whether there are more.
+    /// Lists at most `limit` issues, or all for 0, and returns whether there are more.
     fn list(
         &mut self,
         limit: usize,
-        mut ask: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
+        mut query: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
     ) -> Result<IssueList> {
-        let asked = (limit > 0).then(|| limit.saturating_add(1));
+        let fetched = (limit > 0).then(|| limit.saturating_add(1));
         let mut records = self.with_index(|index| {
-            ask(index, asked)?.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>()
+            query(index, fetched)?.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>()
         })?;
         let has_more = limit > 0 && records.len() > limit;
         if has_more {
@@ -203,7 +202,7 @@ impl IssueContext<'_> {
         Ok(IssueList { issues, has_more })
     }
 
-    /// Makes a change, and returns the issue as it is then.
+    /// Applies a change, and returns the changed issue.
     fn change(&mut self, change: Change) -> Result<IssueRecord> {
         let records = apply(self.place, &self.ledger, &[change])?;
         for error in prune_large(self.place, &self.ledger).into_iter().filter_map(Result::err) {
@@ -211,12 +210,12 @@ impl IssueContext<'_> {
         }
         match records.first() {
             Some((record, number)) => self.shown(record, *number),
-            None => Err(Error::internal("a change was made to no issue")),
+            None => Err(Error::internal("the change returned no issue")),
         }
     }
 
-    /// Returns an issue that is in no ledger any more, but was.
-    fn gone(&mut self, error: Error, id: &str) -> Result<IssueRecord> {
+    /// Returns an issue that was removed from the ledger, from the history of the repository.
+    fn find_in_history(&mut self, error: Error, id: &str) -> Result<IssueRecord> {
         let (record, commit) = history::find_after_error(error, self.place, id)?;
         let commit = commit.short_id();
         self.warnings.push(format!("{id} is not in the ledger any more; last in commit {commit}"));
@@ -230,7 +229,7 @@ impl IssueContext<'_> {
     }
 }
 
-/// An issue: all its fields as they are spelled in its ledger, and where it is from.
+/// An issue: all its fields as in its ledger, and its repository.
 #[derive(Clone, Debug, Serialize)]
 struct IssueRecord(Map<String, Value>);
 
@@ -242,7 +241,7 @@ impl JsonSchema for IssueRecord {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "object",
-            "description": "An issue: all its fields as they are spelled in its ledger, and where it is from.",
+            "description": "An issue: all its fields as in its ledger, and its repository.",
             "required": ["id"],
             "properties": {
                 "id": { "type": "string" },
@@ -255,7 +254,7 @@ impl JsonSchema for IssueRecord {
     }
 }
 
-/// Issues.
+/// A page of issues.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct IssueList {
     /// The issues.
@@ -272,10 +271,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_once_and_are_not_those_of_the_store() {
+    fn names_are_sorted_unique_and_differ_from_store_operations() {
         for (at, entry) in TABLE.iter().enumerate() {
-            assert!(TABLE[..at].iter().all(|other| other.name < entry.name), "{} is not in order", entry.name);
-            assert!(waypost_core::op::named(entry.name).is_none(), "{} is of the store", entry.name);
+            assert!(TABLE[..at].iter().all(|other| other.name < entry.name), "{} is not sorted", entry.name);
+            assert!(waypost_core::op::named(entry.name).is_none(), "{} is a store operation", entry.name);
         }
     }
 
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issue_lives_through_its_operations() {
+    fn operations_cover_the_life_of_an_issue() {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
@@ -325,12 +324,12 @@ mod tests {
 
         for (name, arguments, message) in [
             ("ready_issues", json!({ "limmit": 1 }), "wrong arguments for ready_issues: unknown field `limmit`"),
-            ("add_issue", json!({ "title": "x", "titel": "x" }), "add_issue takes no \"titel\""),
+            ("add_issue", json!({ "title": "x", "titel": "x" }), "unknown field \"titel\" for add_issue"),
             ("add_issue", json!({ "title": "x", "priority": 7 }), "7"),
             ("add_issue", json!({}), "wrong arguments for add_issue: missing field `title`"),
-            ("update_issue", json!({ "issue": second }), "nothing to change was given"),
-            ("update_issue", json!({ "issue": second, "due_at": "soon" }), "\"soon\" is not a time"),
-            ("search_issues", json!({ "text": " " }), "a search needs words"),
+            ("update_issue", json!({ "issue": second }), "no fields to change"),
+            ("update_issue", json!({ "issue": second, "due_at": "soon" }), "invalid time \"soon\""),
+            ("search_issues", json!({ "text": " " }), "text must contain at least one word"),
         ] {
             let error = run(name, arguments).unwrap_err();
             assert_eq!(error.kind(), crate::Kind::Invalid, "{message}");
@@ -339,7 +338,6 @@ mod tests {
         assert_eq!(run("show_issue", json!({ "issue": "nothing" })).unwrap_err().kind(), crate::Kind::NotFound);
     }
 
-    /// HTTP and MCP carry these operations.
     #[test]
     fn operations_on_an_issue_that_another_agent_holds_are_refused() {
         let dir = waypost_testkit::temp_dir();
@@ -368,9 +366,9 @@ mod tests {
         run("bob", "close_issue", json!({ "issue": id })).unwrap();
     }
 
-    /// As if the process had ended before anybody could remember the answer.
+    /// Simulates a process that ends before the answer is saved.
     #[test]
-    fn what_is_added_with_a_key_is_added_once_whatever_is_remembered() {
+    fn additions_with_a_key_are_idempotent_without_a_saved_answer() {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
@@ -380,7 +378,7 @@ mod tests {
         let first = add("Lay the base", "k1");
         assert_eq!(add("Lay the base", "k1"), first);
         assert_ne!(add("Lay the base", "k2")["id"], first["id"]);
-        assert_ne!(add("Something else", "k1")["id"], first["id"], "ids can be the same by chance");
+        assert_ne!(add("Something else", "k1")["id"], first["id"], "another request with the same key gets another id");
         let comment = |key: &str| run("comment_issue", json!({ "issue": first["id"], "text": "soon" }), key);
         assert_eq!(comment("k3"), comment("k3"));
         assert_eq!(comment("k4")["comments"].as_array().unwrap().len(), 2);

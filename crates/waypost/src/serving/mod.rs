@@ -1,7 +1,7 @@
-//! A store and the ledgers beside it, used by many at once: what stands behind a server.
+//! The host behind the HTTP server, for many concurrent clients.
 //!
-//! Reading is done by a few threads, each with a session of its own. Writing is done by one, which makes what waits for
-//! it one transaction: the disk is waited for once, and each is answered after that.
+//! A few reader threads have a session each. One writer thread commits all queued writes in one transaction (group
+//! commit): it syncs the disk once and then answers each request.
 
 mod readers;
 mod writer;
@@ -30,25 +30,28 @@ use crate::job_ops;
 use crate::jobs;
 use crate::place::{Location, Place};
 use crate::session::Session;
-use crate::single_host::{CONCERN_ISSUES, complete_claim, is_claim, read_before, shows_jobs, tell_of_issue, unknown};
+use crate::single_host::{
+    AFFECT_ISSUES, close_finished_issue, complete_claim, is_claim, read_before, shows_jobs, unknown_operation,
+};
 use crate::system::SystemEntropy;
 use readers::Readers;
 use writer::Writer;
 
-/// How many jobs are counted.
-const LATEST: u32 = 1000;
+/// How many of the latest jobs the metrics include.
+const MAX_COUNTED_JOBS: u32 = 1000;
 
 /// A store that is served.
 pub struct Serving {
     place: Place,
-    /// In whose name things are done that no worktree of their own is named for.
+    /// The default caller, for requests that name no worktree.
     own: Caller,
     readers: Arc<Readers>,
     writer: Writer,
-    /// Signs of life have a way of their own where writers queue elsewhere: late ones lose leases.
+    /// A separate writer for heartbeats on PostgreSQL, where writers of other processes queue too: a late heartbeat
+    /// loses leases.
     urgent: Option<Writer>,
     refused: Arc<AtomicU64>,
-    /// The keys of what is being done beside the store.
+    /// The idempotency keys of running application operations.
     keys: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
 
@@ -57,13 +60,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Serving {
-    /// Opens the store of a place for many.
+    /// Opens the store of a place.
     pub fn open(place: &Place) -> Result<Serving> {
         let mut place = place.clone();
-        // Whoever asks says who it is, and not whoever started the server.
+        // Requests name their caller; the environment of the server does not.
         place.variables = place.variables.without(WAYPOST_AGENT).without(WAYPOST_ACTOR);
         if let Location::Server(url) = place.store()?.location {
-            return Err(Error::refused(format!("{url} is a server already"))
+            return Err(Error::refused(format!("{url} is a server, not a store"))
                 .hint(format!("unset {WAYPOST_DB}, or name a file or a postgres:// URL")));
         }
         let session = Session::open(place.clone())?;
@@ -83,28 +86,29 @@ impl Serving {
         })
     }
 
-    /// Returns what the token of a job allows, for as long as the job runs.
+    /// Returns the grant of a job's token while the job runs.
     ///
-    /// It is asked for tokens that are in no file, so it also says if the files cannot be there: tokens lie beside the store.
+    /// It is called for tokens that are in no file, so it fails if the directory of the store, which has the token
+    /// files, is missing.
     pub fn grant_of_job(&self, secret: &str) -> Result<Option<Grant>> {
         if let Location::Sqlite(path) = self.place.store()?.location
             && !path.exists()
         {
-            return Err(Error::unavailable("tokens cannot be checked: the store and its directory are not there"));
+            return Err(Error::unavailable("cannot check tokens: the store and its directory are missing"));
         }
-        let Some(shown) = jobs::token_hash(secret) else { return Ok(None) };
+        let Some(token_hash) = jobs::token_hash(secret) else { return Ok(None) };
         let live = ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) };
         let caller = self.own.clone();
         let live =
-            self.readers.ask(move |session| engine::read(session.store()?, &caller, &mut SystemEntropy, live))?;
-        let found = live.jobs.into_iter().find(|view| view.job.token_hash.as_ref() == Some(&shown));
+            self.readers.run(move |session| engine::read(session.store()?, &caller, &mut SystemEntropy, live))?;
+        let found = live.jobs.into_iter().find(|view| view.job.token_hash.as_ref() == Some(&token_hash));
         Ok(found.map(|found| {
             let task = found.job.task_id.map(|id| id.to_string());
             Grant { token: found.job.id.to_string(), role: Role::Job, agent: found.agent, task }
         }))
     }
 
-    /// Returns who asks, as the engine knows it.
+    /// Returns the caller for the engine.
     fn caller(&self, who: &Who, from: Option<Origin>) -> Caller {
         let Who { actor, agent } = who.clone();
         let own = self.own.clone();
@@ -117,11 +121,11 @@ impl Serving {
     fn run(&self, call: Call, from: Option<Origin>) -> Result<Value> {
         let Call { operation, arguments, who, key } = call;
         if shows_jobs(&operation) {
-            self.readers.ask(jobs::reap_orphaned_jobs)?;
+            self.readers.run(jobs::reap_orphaned_jobs)?;
         }
         if operation == "get_log" {
-            // Asked again and again by those who follow it, so it opens nothing.
-            return self.readers.ask(move |session| job_ops::read_log(session, arguments));
+            // Clients that follow a log call this often, so it uses an open session.
+            return self.readers.run(move |session| job_ops::read_log(session, arguments));
         }
         if let Some(entry) = TABLE.iter().find(|entry| entry.name == operation) {
             let caller = self.caller(&who, from);
@@ -134,11 +138,11 @@ impl Serving {
             Some(entry) => {
                 self.run_app_operation(entry, &who, arguments, key.filter(|_| entry.effect == Effect::Write))
             }
-            None => Err(unknown(&operation)),
+            None => Err(unknown_operation(&operation)),
         }
     }
 
-    /// Does what is not done in the store.
+    /// Runs an operation on issues or jobs, at most once per key.
     fn run_app_operation(
         &self,
         entry: &'static issue_ops::AppEntry,
@@ -148,25 +152,27 @@ impl Serving {
     ) -> Result<Value> {
         let place = self.place.used_by(&who.actor, who.agent.as_deref());
         let Some(key) = key else { return (entry.run)(&place, arguments, None) };
-        let turn = Arc::clone(lock(&self.keys).entry(key.clone()).or_default());
+        let key_lock = Arc::clone(lock(&self.keys).entry(key.clone()).or_default());
         let answer = {
-            // Asked again before it was done, it waits for what was done.
-            let _turn = lock(&turn);
-            let ask = |step: idempotency::Step| self.readers.ask(move |session| step.ask(session));
-            let again = arguments.clone();
-            idempotency::once(ask, who, &key, entry.name, &arguments, || (entry.run)(&place, again, Some(&key)))
+            // A retry waits for the first request.
+            let _held = lock(&key_lock);
+            let store = |step: idempotency::Step| self.readers.run(move |session| step.run(session));
+            let run_arguments = arguments.clone();
+            idempotency::once(store, who, &key, entry.name, &arguments, || {
+                (entry.run)(&place, run_arguments, Some(&key))
+            })
         };
-        drop(turn);
-        lock(&self.keys).retain(|_, turn| Arc::strong_count(turn) > 1);
+        drop(key_lock);
+        lock(&self.keys).retain(|_, key_lock| Arc::strong_count(key_lock) > 1);
         answer
     }
 
     fn read(&self, entry: &'static OperationEntry, caller: &Caller, arguments: &Value) -> Result<Value> {
         let read = |is_expired: bool| {
             let (caller, arguments) = (caller.clone(), arguments.clone());
-            self.readers.ask(move |session| {
+            self.readers.run(move |session| {
                 let store = session.store()?;
-                // What time has brought about is written first, and not by those who read.
+                // Due expirations are applied first, by the writer.
                 if !is_expired && engine::is_due(store)? {
                     return Ok(None);
                 }
@@ -179,14 +185,14 @@ impl Serving {
         let expire_due = TABLE.iter().find(|entry| entry.name == "expire_due");
         let expire_due = expire_due.ok_or_else(|| Error::internal("expire_due is not in the table"))?;
         match self.write(expire_due, self.own.clone(), json!({}), None) {
-            // Whoever writes next does it.
+            // The next write applies them.
             Err(error) if error.kind() != Kind::Unavailable => return Err(error),
             _ => {}
         }
-        read(true)?.ok_or_else(|| Error::internal("nothing was read"))
+        read(true)?.ok_or_else(|| Error::internal("the read returned nothing"))
     }
 
-    /// Writes something; it is on disk when this returns.
+    /// Runs a write; it is on disk when this returns.
     fn write(
         &self,
         entry: &'static OperationEntry,
@@ -195,13 +201,13 @@ impl Serving {
         key: Option<String>,
     ) -> Result<Value> {
         let (sender, receiver) = channel();
-        // Whoever asked may have gone.
+        // The client may have disconnected.
         let reply = Box::new(move |answer| drop(sender.send(answer)));
-        self.write_later(entry, caller, arguments, key, reply);
-        receiver.recv().unwrap_or_else(|_| Err(readers::gone()))
+        self.queue_write(entry, caller, arguments, key, reply);
+        receiver.recv().unwrap_or_else(|_| Err(readers::thread_gone_error()))
     }
 
-    fn write_later(
+    fn queue_write(
         &self,
         entry: &'static OperationEntry,
         caller: Caller,
@@ -214,7 +220,7 @@ impl Serving {
             _ => &self.writer,
         };
         let writer = writer.clone();
-        let marked = CONCERN_ISSUES.contains(&entry.name).then(|| self.place.clone());
+        let marked = AFFECT_ISSUES.contains(&entry.name).then(|| self.place.clone());
         if let Some(Err(error)) = marked.as_ref().map(claims::set_mark) {
             return reply(Err(error));
         }
@@ -222,68 +228,67 @@ impl Serving {
         let (readers, refused, own) = (Arc::clone(&self.readers), Arc::clone(&self.refused), self.own.clone());
         let written = move |written: Result<Value>| {
             refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
-            // Another command may have taken the mark away meanwhile, seeing no lease.
+            // Another command may have cleared the mark meanwhile, before it could see the lease.
             if let Some(Err(error)) = marked.as_ref().map(claims::set_mark) {
-                log::debug!("there may be leases nobody asks for: {}", error.full_message());
+                log::debug!("cannot mark the store: commands may overlook a lease: {}", error.full_message());
             }
             let is_finished = entry.name == "finish_task";
             match written {
-                // The ledger's lock is not waited for by the thread that writes.
-                Ok(mut answer) if is_claim(entry.name, &answer) => readers.give(Box::new(move |session| {
+                // The writer thread must not wait for the ledger's lock.
+                Ok(mut answer) if is_claim(entry.name, &answer) => readers.submit(Box::new(move |session| {
                     let completed = session.and_then(|session| complete_claim(session, entry.name, &mut answer));
-                    let is_good = !matches!(&completed, Err(error) if error.kind() == Kind::Unavailable);
+                    let is_session_usable = !matches!(&completed, Err(error) if error.kind() == Kind::Unavailable);
                     reply(completed.map(|()| answer));
-                    is_good
+                    is_session_usable
                 })),
                 Ok(answer) if (is_finished && answer["issue"].is_string()) || entry.name == "end_issue_lease" => {
-                    readers.give(Box::new(move |session| {
-                        // If the ledger cannot be told now, the next look does it.
-                        let mut told = answer;
+                    readers.submit(Box::new(move |session| {
+                        // If the notice cannot be delivered now, the next command delivers it.
+                        let mut answer = answer;
                         if let Ok(session) = session {
                             session.act_as(actor, agent);
                             if is_finished {
-                                tell_of_issue(session, &mut told);
+                                close_finished_issue(session, &mut answer);
                             } else if let Err(error) = claims::deliver_notices(session) {
-                                let why = error.full_message();
-                                log::debug!("the ledger was not told what became of its issues: {why}");
+                                log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
                             }
                             session.act_as(own.actor, own.agent);
                         }
-                        reply(Ok(told));
+                        reply(Ok(answer));
                         true
                     }));
                 }
                 written => reply(written),
             }
         };
-        let Some((question, about)) = read_before(entry.name, &arguments, key.as_deref()) else {
+        let Some((read_entry, read_arguments)) = read_before(entry.name, &arguments, key.as_deref()) else {
             return writer.write(entry, caller, arguments, key, Box::new(written));
         };
-        self.readers.give(Box::new(move |session| {
+        self.readers.submit(Box::new(move |session| {
             let read = session.and_then(|session| {
                 let store = session.store()?;
-                // What is due may make something ready, and a write applies it first.
+                // A due expiration may make a task ready, and the write applies it first.
                 if engine::is_due(store)? {
                     return Ok(());
                 }
-                engine::read_json(store, &caller, &mut SystemEntropy, question, about).map(drop)
+                engine::read_json(store, &caller, &mut SystemEntropy, read_entry, read_arguments).map(drop)
             });
-            let is_good = !matches!(&read, Err(error) if error.kind() == Kind::Unavailable);
+            let is_session_usable = !matches!(&read, Err(error) if error.kind() == Kind::Unavailable);
             match read {
                 Ok(()) => writer.write(entry, caller, arguments, key, Box::new(written)),
                 Err(error) => written(Err(error)),
             }
-            is_good
+            is_session_usable
         }));
     }
 
-    /// Refuses a worktree that says it is one of another repository than the store knows.
-    fn check(&self, from: &Origin) -> Result<()> {
+    /// Refuses a worktree that claims another repository than the store knows.
+    fn check_origin(&self, from: &Origin) -> Result<()> {
         let id = from.worktree.id.clone();
-        let known = self.readers.ask(move |session| engine::query(session.store()?, |tx| tx.worktree_get(&id)))?;
+        let known = self.readers.run(move |session| engine::query(session.store()?, |tx| tx.worktree_get(&id)))?;
         match known {
             Some(known) if known.repository_id != from.repository.id => {
-                Err(Error::refused(format!("worktree {} is one of another repository", from.worktree.id)))
+                Err(Error::refused(format!("worktree {} belongs to another repository", from.worktree.id)))
             }
             _ => Ok(()),
         }
@@ -291,27 +296,27 @@ impl Serving {
 }
 
 impl Serving {
-    /// Counts the latest jobs and all workspaces.
+    /// Returns metrics of the latest jobs and of all workspaces.
     #[expect(clippy::cast_precision_loss, reason = "counts are small, and bytes need not be exact")]
-    fn measures_of_jobs(&self) -> Result<Vec<Measure>> {
+    fn job_measures(&self) -> Result<Vec<Measure>> {
         let caller = self.own.clone();
-        let (jobs, workspaces) = self.readers.ask(move |session| {
+        let (jobs, workspaces) = self.readers.run(move |session| {
             jobs::reap_orphaned_jobs(session)?;
             let store = session.store()?;
-            let jobs = ListJobs { status: None, live: false, task: None, limit: Some(LATEST) };
+            let jobs = ListJobs { status: None, live: false, task: None, limit: Some(MAX_COUNTED_JOBS) };
             let jobs = engine::read(store, &caller, &mut SystemEntropy, jobs)?.jobs;
             let workspaces = ListWorkspaces { machine: None, all: false, limit: Some(u32::MAX) };
             Ok((jobs, engine::read(store, &caller, &mut SystemEntropy, workspaces)?.workspaces))
         })?;
-        let by = |words: Vec<String>| {
+        let by_status = |statuses: Vec<String>| {
             let mut counts: BTreeMap<String, f64> = BTreeMap::new();
-            for word in words {
-                *counts.entry(word).or_default() += 1.0;
+            for status in statuses {
+                *counts.entry(status).or_default() += 1.0;
             }
-            counts.into_iter().map(|(word, count)| (format!("status=\"{word}\""), count)).collect::<Vec<_>>()
+            counts.into_iter().map(|(status, count)| (format!("status=\"{status}\""), count)).collect::<Vec<_>>()
         };
-        let began = |view: &JobView| Some(view.job.started_at?.since(view.job.created_at) as f64 / 1000.0);
-        let set_up: Vec<f64> = jobs.iter().filter_map(began).collect();
+        let setup_seconds = |view: &JobView| Some(view.job.started_at?.since(view.job.created_at) as f64 / 1000.0);
+        let setups: Vec<f64> = jobs.iter().filter_map(setup_seconds).collect();
         let bytes: u64 = workspaces.iter().filter_map(|view| view.workspace.size).sum();
         let lost = workspaces.iter().filter(|view| view.workspace.status == WorkspaceStatus::Lost).count();
         let gauge = |name, help, values| Measure { name, help, is_counter: false, values };
@@ -320,20 +325,20 @@ impl Serving {
             gauge(
                 "jobs",
                 "The latest jobs, by status.",
-                by(jobs.iter().map(|view| view.job.status.to_string()).collect()),
+                by_status(jobs.iter().map(|view| view.job.status.to_string()).collect()),
             ),
             gauge(
                 "job_setup_seconds",
-                "How long the latest jobs took from being asked for to being started, on average.",
-                one(set_up.iter().sum::<f64>() / (set_up.len().max(1) as f64)),
+                "Average time from the creation of a job to its start, over the latest jobs.",
+                one(setups.iter().sum::<f64>() / (setups.len().max(1) as f64)),
             ),
             gauge(
                 "workspaces",
-                "Workspaces that are there, by status.",
-                by(workspaces.iter().map(|view| view.workspace.status.to_string()).collect()),
+                "Workspaces, by status.",
+                by_status(workspaces.iter().map(|view| view.workspace.status.to_string()).collect()),
             ),
-            gauge("workspaces_lost", "Workspaces whose directory is gone.", one(lost as f64)),
-            gauge("workspace_bytes", "What all workspaces take on disk, as last measured.", one(bytes as f64)),
+            gauge("workspaces_lost", "Workspaces whose directory is missing.", one(lost as f64)),
+            gauge("workspace_bytes", "Disk usage of all workspaces, as last measured.", one(bytes as f64)),
         ])
     }
 }
@@ -347,12 +352,12 @@ impl Host for Serving {
         let written = TABLE.iter().find(|entry| entry.name == call.operation && entry.effect == Effect::Write);
         let Some(entry) = written else { return Some(call) };
         let caller = self.caller(&call.who, None);
-        self.write_later(entry, caller, call.arguments, call.key, reply);
+        self.queue_write(entry, caller, call.arguments, call.key, reply);
         None
     }
 
     fn call_from(&self, call: Call, from: Origin) -> Result<Value> {
-        self.check(&from)?;
+        self.check_origin(&from)?;
         self.run(call, Some(from))
     }
 
@@ -369,12 +374,12 @@ impl Host for Serving {
 
     fn measures(&self) -> Vec<Measure> {
         let caller = self.own.clone();
-        let status = self.readers.ask(move |session| {
+        let status = self.readers.run(move |session| {
             let status = GetStatus { worktree_id: None, limit: 0 };
             engine::read(session.store()?, &caller, &mut SystemEntropy, status)
         });
         let mut measures = self.writer.measures();
-        measures.extend(self.measures_of_jobs().unwrap_or_default());
+        measures.extend(self.job_measures().unwrap_or_default());
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         measures.push(Measure {
             name: "writes_refused_total",
@@ -388,7 +393,7 @@ impl Host for Serving {
             let totals = totals.as_object().into_iter().flatten();
             measures.push(Measure {
                 name: "things",
-                help: "How many there are of each part of way status.",
+                help: "Number of entries in each section of way status.",
                 is_counter: false,
                 values: totals
                     .map(|(name, count)| (format!("part=\"{name}\""), count.as_f64().unwrap_or_default()))
@@ -398,8 +403,8 @@ impl Host for Serving {
         measures
     }
 
-    fn wait(&self, last: u64, at_most: Duration) -> Result<()> {
-        self.readers.wait(last, at_most)
+    fn wait(&self, last: u64, timeout: Duration) -> Result<()> {
+        self.readers.wait(last, timeout)
     }
 
     fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {

@@ -1,4 +1,4 @@
-//! The threads that read, each with a session of its own.
+//! The reader threads, each with a session of its own.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,82 +11,82 @@ use waypost_core::{Error, Kind, Result};
 use crate::place::Place;
 use crate::session::Session;
 
-/// How many read at once. SQLite's readers do not wait for each other, and there are no more cores than this to use.
-const THREADS: usize = 4;
-/// How many may wait.
-const QUEUE: usize = 1_024;
+/// Concurrent readers. SQLite's readers do not block each other; more threads than cores would not help.
+const READER_THREADS: usize = 4;
+/// Maximum queued jobs.
+const MAX_QUEUED: usize = 1_024;
 
-/// How long a caller waits for a thread that reads: longer than `store.wait`, the time that a thread waits for a lock.
-/// Threads hang only while the disk does.
+/// How long a caller waits for a reader: longer than `store.wait`, the time that a reader waits for a lock. Readers
+/// hang only while the disk does.
 const READ_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Something to read; tells whether the session is still good.
+/// A job for a reader; returns whether the session is still usable.
 pub(super) type Job = Box<dyn FnOnce(Result<&mut Session>) -> bool + Send>;
 
-/// After which event, how long at most, and whom to tell.
+/// A request to wait: the sequence of the last known event, the timeout, and where to send the result.
 type Wait = (u64, Duration, Sender<Result<()>>);
 
 pub(super) struct Readers {
     queue: SyncSender<Job>,
-    /// Asks the one who waits for others' writes, and has a session for that.
+    /// The queue of the thread that waits for writes of other processes.
     waiter: Mutex<Sender<Wait>>,
 }
 
 impl Readers {
     pub(super) fn start(place: &Place) -> Result<Readers> {
-        let (queue, jobs) = sync_channel::<Job>(QUEUE);
+        let (queue, jobs) = sync_channel::<Job>(MAX_QUEUED);
         let jobs = Arc::new(Mutex::new(jobs));
-        for number in 0..THREADS {
+        for number in 0..READER_THREADS {
             let (place, jobs) = (place.clone(), Arc::clone(&jobs));
-            spawn(format!("reader {number}"), move || read(&place, &jobs))?;
+            spawn(format!("reader {number}"), move || run_jobs(&place, &jobs))?;
         }
-        let (waiter, questions) = channel();
+        let (waiter, requests) = channel();
         let place = place.clone();
-        spawn("waiter".to_owned(), move || wait(&place, &questions))?;
+        spawn("waiter".to_owned(), move || wait(&place, &requests))?;
         Ok(Readers { queue, waiter: Mutex::new(waiter) })
     }
 
-    /// Asks something of a session, and waits for the answer.
-    pub(super) fn ask<T: Send + 'static>(
+    /// Runs a job on a reader thread, and waits for its answer.
+    pub(super) fn run<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (sender, receiver) = channel();
         let job: Job = Box::new(move |session| {
-            let answer = session.and_then(question);
-            let is_good = !matches!(&answer, Err(error) if error.kind() == Kind::Unavailable);
-            // Whoever asked may have gone.
+            let answer = session.and_then(work);
+            let is_session_usable = !matches!(&answer, Err(error) if error.kind() == Kind::Unavailable);
+            // The caller may have given up.
             let _ = sender.send(answer);
-            is_good
+            is_session_usable
         });
-        self.give(job);
+        self.submit(job);
         receive(&receiver, READ_TIMEOUT)
     }
 
-    /// Gives a job to whoever has time. It is told if there is nobody.
-    pub(super) fn give(&self, job: Job) {
+    /// Queues a job. If the queue is full or the readers are gone, the job gets the error.
+    pub(super) fn submit(&self, job: Job) {
         match self.queue.try_send(job) {
             Ok(()) => {}
-            Err(TrySendError::Full(job)) => drop(job(Err(too_many()))),
-            Err(TrySendError::Disconnected(job)) => drop(job(Err(gone()))),
+            Err(TrySendError::Full(job)) => drop(job(Err(overloaded_error()))),
+            Err(TrySendError::Disconnected(job)) => drop(job(Err(thread_gone_error()))),
         }
     }
 
-    pub(super) fn wait(&self, last: u64, at_most: Duration) -> Result<()> {
+    pub(super) fn wait(&self, last: u64, timeout: Duration) -> Result<()> {
         let (sender, receiver) = channel();
         let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
-        waiter.send((last, at_most, sender)).map_err(|_| gone())?;
+        waiter.send((last, timeout, sender)).map_err(|_| thread_gone_error())?;
         drop(waiter);
-        receive(&receiver, at_most + READ_TIMEOUT)
+        receive(&receiver, timeout + READ_TIMEOUT)
     }
 }
 
-/// Waits for the answer of a thread.
+/// Waits for the answer of a thread, with a timeout.
 fn receive<T>(answers: &Receiver<Result<T>>, timeout: Duration) -> Result<T> {
     match answers.recv_timeout(timeout) {
         Ok(answer) => answer,
         Err(RecvTimeoutError::Timeout) => Err(Error::unavailable("the store did not answer in time")),
-        Err(RecvTimeoutError::Disconnected) => Err(gone()),
+        Err(RecvTimeoutError::Disconnected) => Err(thread_gone_error()),
     }
 }
 
@@ -95,15 +95,15 @@ pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Resul
     spawned.map(drop).map_err(|error| Error::unavailable("cannot start a thread").because(error))
 }
 
-pub(super) fn too_many() -> Error {
-    Error::unavailable("too many requests wait").hint("try again in a moment").transient()
+pub(super) fn overloaded_error() -> Error {
+    Error::unavailable("too many pending requests").hint("try again in a moment").transient()
 }
 
-pub(super) fn gone() -> Error {
-    Error::internal("a thread of the server is gone")
+pub(super) fn thread_gone_error() -> Error {
+    Error::internal("a thread of the server has ended")
 }
 
-fn read(place: &Place, jobs: &Mutex<Receiver<Job>>) {
+fn run_jobs(place: &Place, jobs: &Mutex<Receiver<Job>>) {
     let mut session: Option<Session> = None;
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -123,15 +123,15 @@ fn read(place: &Place, jobs: &Mutex<Receiver<Job>>) {
     }
 }
 
-fn wait(place: &Place, questions: &Receiver<Wait>) {
+fn wait(place: &Place, requests: &Receiver<Wait>) {
     let mut session: Option<Session> = None;
-    for (last, at_most, sender) in questions {
+    for (last, timeout, sender) in requests {
         let opened = match session.take() {
             Some(open) => Ok(open),
             None => Session::open(place.clone()),
         };
         let answer = opened.and_then(|mut open| {
-            open.store()?.wait(last, at_most)?;
+            open.store()?.wait(last, timeout)?;
             session = Some(open);
             Ok(())
         });

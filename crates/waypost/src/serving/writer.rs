@@ -1,8 +1,9 @@
-//! The thread that writes: whatever waits becomes one transaction.
+//! The writer thread: it commits all queued writes in one transaction.
 //!
-//! A request that is refused undoes its own step alone. Mostly there is nothing to undo, and nobody prepares for it; where
-//! there is, all requests are done again by somebody who does. Whatever else goes wrong undoes the whole transaction, and
-//! then each request is tried by itself: nobody suffers for the request of another.
+//! A refused request rolls back only its own step. Most refused requests have written nothing, so the first attempt
+//! sets no savepoints; if a step must be rolled back, the writer repeats the batch with savepoints. Any other error
+//! rolls back the whole transaction, and the writer then runs each request in a transaction of its own: no request
+//! fails because of another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,15 +18,15 @@ use waypost_core::op::OperationEntry;
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
 
-use super::readers::{gone, spawn, too_many};
+use super::readers::{overloaded_error, spawn, thread_gone_error};
 use crate::place::Place;
 use crate::session::Session;
 use crate::system::SystemEntropy;
 
-/// How many may wait.
-const QUEUE: usize = 1_024;
-/// How many become one transaction at most: others that write to the store must get their turn, too.
-const TOGETHER: usize = 64;
+/// Maximum queued requests.
+const MAX_QUEUED: usize = 1_024;
+/// Maximum requests per transaction: other processes must be able to write too.
+const MAX_BATCH: usize = 64;
 
 #[derive(Clone)]
 pub(super) struct Writer {
@@ -33,13 +34,13 @@ pub(super) struct Writer {
     counts: Arc<Counts>,
 }
 
-/// What the thread does, in the order in which it was asked for.
+/// Work for the writer thread, in order of arrival.
 enum Work {
     Write(Box<Request>),
     Probe(Probe),
 }
 
-/// Is told whether a write would get through.
+/// Receives whether a write would succeed.
 pub(super) type Probe = Box<dyn FnOnce(Result<()>) + Send>;
 
 impl Work {
@@ -51,7 +52,7 @@ impl Work {
     }
 }
 
-/// Something to write.
+/// A queued write.
 struct Request {
     entry: &'static OperationEntry,
     caller: Caller,
@@ -70,14 +71,14 @@ struct Counts {
 
 impl Writer {
     pub(super) fn start(place: &Place) -> Result<Writer> {
-        let (queue, requests) = sync_channel(QUEUE);
+        let (queue, requests) = sync_channel(MAX_QUEUED);
         let counts = Arc::new(Counts::default());
         let (place, counted) = (place.clone(), Arc::clone(&counts));
         spawn("writer".to_owned(), move || run(&place, &requests, &counted))?;
         Ok(Writer { queue, counts })
     }
 
-    /// Writes something.
+    /// Queues a write.
     pub(super) fn write(
         &self,
         entry: &'static OperationEntry,
@@ -95,7 +96,7 @@ impl Writer {
         self.send(Work::Write(Box::new(Request { entry, caller, arguments, key, reply })));
     }
 
-    /// Finds out whether a write would get through now: takes its turn like one, and changes nothing.
+    /// Checks whether a write would succeed now: it queues like a write, and changes nothing.
     pub(super) fn probe(&self, probe: Probe) {
         self.send(Work::Probe(probe));
     }
@@ -103,8 +104,8 @@ impl Writer {
     fn send(&self, work: Work) {
         match self.queue.try_send(work) {
             Ok(()) => {}
-            Err(TrySendError::Full(work)) => work.fail(too_many()),
-            Err(TrySendError::Disconnected(work)) => work.fail(gone()),
+            Err(TrySendError::Full(work)) => work.fail(overloaded_error()),
+            Err(TrySendError::Disconnected(work)) => work.fail(thread_gone_error()),
         }
     }
 
@@ -115,10 +116,10 @@ impl Writer {
             |name, help, is_counter, value| Measure { name, help, is_counter, values: vec![(String::new(), value)] };
         let Counts { waiting, requests, transactions, micros } = &*self.counts;
         vec![
-            one("writer_waiting", "Writes that wait for their transaction, or for the disk.", false, value(waiting)),
-            one("writer_requests_total", "Writes that were asked for.", true, value(requests)),
-            one("writer_transactions_total", "Transactions that they became.", true, value(transactions)),
-            one("writer_seconds_total", "How long the transactions took.", true, value(micros) / 1e6),
+            one("writer_waiting", "Writes that wait for their transaction or for the disk.", false, value(waiting)),
+            one("writer_requests_total", "Requested writes.", true, value(requests)),
+            one("writer_transactions_total", "Committed or attempted transactions.", true, value(transactions)),
+            one("writer_seconds_total", "Total duration of transactions.", true, value(micros) / 1e6),
         ]
     }
 }
@@ -126,7 +127,7 @@ impl Writer {
 fn run(place: &Place, work: &Receiver<Work>, counts: &Counts) {
     let mut session = None;
     while let Ok(first) = work.recv() {
-        let batch: Vec<Work> = std::iter::once(first).chain(work.try_iter().take(TOGETHER - 1)).collect();
+        let batch: Vec<Work> = std::iter::once(first).chain(work.try_iter().take(MAX_BATCH - 1)).collect();
         let opened = match session.take() {
             Some(open) => Ok(open),
             None => Session::open(place.clone()),
@@ -134,7 +135,7 @@ fn run(place: &Place, work: &Receiver<Work>, counts: &Counts) {
         match opened {
             Ok(mut open) => match open.store() {
                 Ok(store) => {
-                    work_off(store, batch, counts);
+                    process_batch(store, batch, counts);
                     session = Some(open);
                 }
                 Err(error) => fail_all(batch, &error),
@@ -144,8 +145,8 @@ fn run(place: &Place, work: &Receiver<Work>, counts: &Counts) {
     }
 }
 
-/// Writes what was asked for, and then answers the probes: with what is true after the writes.
-fn work_off(store: &mut dyn Store, batch: Vec<Work>, counts: &Counts) {
+/// Runs the writes, then answers the probes with the state after them.
+fn process_batch(store: &mut dyn Store, batch: Vec<Work>, counts: &Counts) {
     let (mut requests, mut probes) = (Vec::new(), Vec::new());
     for work in batch {
         match work {
@@ -161,7 +162,7 @@ fn work_off(store: &mut dyn Store, batch: Vec<Work>, counts: &Counts) {
         counts.micros.fetch_add(micros(began.elapsed()), Ordering::Relaxed);
     }
     if !probes.is_empty() {
-        // It signs the gate's file, which shows that the file system can be written, and takes the database's write lock.
+        // It writes the gate's file, which shows that the file system is writable, and takes the database's write lock.
         let found = store.begin_write().map(drop);
         for probe in probes {
             probe(found.clone());
@@ -179,17 +180,17 @@ fn fail_all(batch: Vec<Work>, error: &Error) {
     }
 }
 
-/// Writes what was asked for, and answers everybody. Returns how many transactions it took.
+/// Runs the writes and answers each request. Returns the number of transactions.
 fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
     if store.is_remote() {
-        // Asked again after a connection was lost, it must be the same request.
+        // A retry after a lost connection needs a key, so that it is not applied twice.
         for request in batch.iter_mut().filter(|request| request.key.is_none()) {
             request.key = Some(engine::own_key(&mut SystemEntropy));
         }
     }
     if batch.len() > 1 {
-        let answers = match together(store, &batch, Undo::Never) {
-            Ok(None) => together(store, &batch, Undo::Steps),
+        let answers = match run_in_one_transaction(store, &batch, Undo::Never) {
+            Ok(None) => run_in_one_transaction(store, &batch, Undo::Steps),
             answers => answers,
         };
         match answers {
@@ -199,7 +200,7 @@ fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
                 }
                 return 1;
             }
-            // They may have been written: only those with a key can be repeated.
+            // The commit may have succeeded: only requests with a key can be retried.
             Err(error) if error.is_outcome_unknown() => {
                 let (keyed, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(|request| request.key.is_some());
                 for request in others {
@@ -217,39 +218,39 @@ fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
     count
 }
 
-/// What can be undone within a transaction.
+/// Whether single steps of a transaction can be rolled back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Undo {
     Never,
-    /// Each step by itself, which costs each of them something.
+    /// With a savepoint before each step, which has a cost.
     Steps,
 }
 
-/// Makes all requests one transaction; everything has happened when this returns answers, and nothing if it returns none
-/// because a step would have to be undone, or an error.
-fn together(store: &mut dyn Store, batch: &[Request], undo: Undo) -> Result<Option<Vec<Result<Value>>>> {
-    let mut turn = WriteTransaction::begin(store)?;
+/// Runs all requests in one transaction and commits it. Returns `None` if a step must be rolled back and there are no
+/// savepoints; then, and on an error, nothing was written.
+fn run_in_one_transaction(store: &mut dyn Store, batch: &[Request], undo: Undo) -> Result<Option<Vec<Result<Value>>>> {
+    let mut transaction = WriteTransaction::begin(store)?;
     let mut answers = Vec::with_capacity(batch.len());
     for Request { entry, caller, arguments, key, .. } in batch {
         if undo == Undo::Steps {
-            turn.mark()?;
+            transaction.mark()?;
         }
-        let before = turn.writes();
-        let answer = turn.step_json(caller, &mut SystemEntropy, key.as_deref(), entry, arguments.clone());
+        let before = transaction.writes();
+        let answer = transaction.step_json(caller, &mut SystemEntropy, key.as_deref(), entry, arguments.clone());
         match &answer {
             Err(error) if !is_refusal(error.kind()) => return Err(error.clone()),
-            Err(_) if turn.writes() == before => {}
+            Err(_) if transaction.writes() == before => {}
             Err(_) if undo == Undo::Never => return Ok(None),
-            Err(_) => turn.undo()?,
+            Err(_) => transaction.undo()?,
             Ok(_) => {}
         }
         answers.push(answer);
     }
-    turn.commit()?;
+    transaction.commit()?;
     Ok(Some(answers))
 }
 
-/// Tells whether a request was looked at and declined, and the transaction is as good as before.
+/// Returns whether an error refuses one request and leaves the transaction usable.
 fn is_refusal(kind: Kind) -> bool {
     match kind {
         Kind::Invalid
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_request_undoes_nothing_of_its_neighbours() {
+    fn a_refused_request_does_not_roll_back_others_of_its_batch() {
         let clock = || Box::new(FixedClock(Timestamp::from_millis(1_000)));
         check_refusals(&mut MemoryStore::new(clock()));
         let sandbox = waypost_testkit::Sandbox::new("");
@@ -331,7 +332,7 @@ mod tests {
             ("create_workflow", json!({ "name": "two" }), Some("k")),
             ("create_workflow", json!({ "name": "two" }), Some("k")),
             ("create_workflow", json!({ "nome": 1 }), None),
-            // It is refused after it has written the workflow.
+            // Refused after it has written the workflow.
             (
                 "create_workflow",
                 json!({ "name": "bad", "plan": { "tasks": [{ "name": "a", "depends_on": ["a"] }] } }),

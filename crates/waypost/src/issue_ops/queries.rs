@@ -1,4 +1,4 @@
-//! Questions about issues.
+//! Operations that read issues.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,43 +7,43 @@ use waypost_core::op::Effect;
 use waypost_core::{Error, Result};
 use waypost_ledger::{Filter, Sort, Summary};
 
-use super::{IssueContext, IssueList, IssueRecord, Question};
+use super::{IssueContext, IssueList, IssueOperation, IssueRecord};
 use crate::claims;
 
 /// Lists issues.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListIssues {
-    /// Only these statuses.
+    /// Statuses; empty for all.
     #[serde(default)]
     statuses: Vec<String>,
-    /// Only these types.
+    /// Types; empty for all.
     #[serde(default)]
     types: Vec<String>,
-    /// Only those that have all these labels.
+    /// Labels that an issue must all have.
     #[serde(default)]
     labels: Vec<String>,
-    /// Only what this one does; an empty text for what nobody does.
+    /// Assignee; an empty string for unassigned issues.
     #[serde(default)]
     assignee: Option<String>,
-    /// Only the parts of this issue; an empty text for those that are part of none.
+    /// Parent issue; an empty string for issues without a parent.
     #[serde(default)]
     parent: Option<String>,
-    /// Only those with this text in title or description.
+    /// Text in the title or the description.
     #[serde(default)]
     text: Option<String>,
-    /// Closed ones too.
+    /// Include closed issues.
     #[serde(default)]
     closed: bool,
-    /// At most this many; 0 for all.
+    /// Maximum number of results; 0 for all.
     #[serde(default)]
     limit: Option<usize>,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
+    /// Repository whose ledger to use: a path, or the name of a configured one.
     #[serde(default)]
     repo: Option<String>,
 }
 
-impl Question for ListIssues {
+impl IssueOperation for ListIssues {
     const NAME: &'static str = "list_issues";
     const SUMMARY: &'static str = "List issues";
     const EFFECT: Effect = Effect::Read;
@@ -53,7 +53,7 @@ impl Question for ListIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueList> {
+    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueList> {
         let filter = Filter {
             statuses: self.statuses,
             types: self.types,
@@ -63,7 +63,7 @@ impl Question for ListIssues {
             closed: self.closed,
             ..Filter::default()
         };
-        desk.list(self.limit.unwrap_or(50), |index, limit| {
+        context.list(self.limit.unwrap_or(50), |index, limit| {
             let parent = match self.parent.as_deref() {
                 Some(parent) if !parent.is_empty() => Some(index.find(parent)?),
                 other => other.map(str::to_owned),
@@ -73,21 +73,21 @@ impl Question for ListIssues {
     }
 }
 
-/// Lists what can be worked on now, the first one first.
+/// Lists ready issues, by priority.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadyIssues {
-    /// At most this many; 0 for all.
+    /// Maximum number of results; 0 for all.
     #[serde(default)]
     limit: Option<usize>,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
+    /// Repository whose ledger to use: a path, or the name of a configured one.
     #[serde(default)]
     repo: Option<String>,
 }
 
-impl Question for ReadyIssues {
+impl IssueOperation for ReadyIssues {
     const NAME: &'static str = "ready_issues";
-    const SUMMARY: &'static str = "List issues that can be worked on now";
+    const SUMMARY: &'static str = "List ready issues";
     const EFFECT: Effect = Effect::Read;
     type Answer = IssueList;
 
@@ -95,9 +95,9 @@ impl Question for ReadyIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueList> {
-        let (held, now) = (claims::held_by_others(desk.place)?, desk.ledger.now());
-        desk.list(self.limit.unwrap_or(20), |index, limit| {
+    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueList> {
+        let (held, now) = (claims::held_by_others(context.place)?, context.ledger.now());
+        context.list(self.limit.unwrap_or(20), |index, limit| {
             let mut ready = index.ready(now, limit.map(|limit| limit.saturating_add(held.len())))?;
             ready.retain(|issue| !held.contains_key(&issue.id));
             ready.truncate(limit.unwrap_or(usize::MAX));
@@ -106,18 +106,18 @@ impl Question for ReadyIssues {
     }
 }
 
-/// Lists issues that wait for others, and what for.
+/// Lists blocked issues with their blockers.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BlockedIssues {
-    /// Only the ledger of this repository: a path, or the name of one that is read.
+    /// Repository whose ledger to use: a path, or the name of a configured one.
     #[serde(default)]
     repo: Option<String>,
 }
 
-impl Question for BlockedIssues {
+impl IssueOperation for BlockedIssues {
     const NAME: &'static str = "blocked_issues";
-    const SUMMARY: &'static str = "List issues that wait for others";
+    const SUMMARY: &'static str = "List blocked issues";
     const EFFECT: Effect = Effect::Read;
     type Answer = BlockedList;
 
@@ -125,9 +125,9 @@ impl Question for BlockedIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<BlockedList> {
-        let now = desk.ledger.now();
-        let found = desk.with_index(|index| {
+    fn run(self, context: &mut IssueContext<'_>) -> Result<BlockedList> {
+        let now = context.ledger.now();
+        let found = context.with_index(|index| {
             let blocked = index.blocked(now)?;
             let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), now)?;
             let page = |(summary, reasons): (&Summary, Vec<Reason>)| {
@@ -135,28 +135,28 @@ impl Question for BlockedIssues {
             };
             blocked.iter().zip(obstacles).map(page).collect::<Result<Vec<_>>>()
         })?;
-        let shown = |((record, number), reasons)| Ok(BlockedIssue { issue: desk.shown(&record, number)?, reasons });
+        let shown = |((record, number), reasons)| Ok(BlockedIssue { issue: context.shown(&record, number)?, reasons });
         Ok(BlockedList { issues: found.into_iter().map(shown).collect::<Result<_>>()? })
     }
 }
 
-/// Finds issues in which all words stand, closed ones too.
+/// Searches issues, including closed ones; every word must match.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchIssues {
-    /// The words.
+    /// Words to search for.
     text: String,
-    /// At most this many; 0 for all.
+    /// Maximum number of results; 0 for all.
     #[serde(default)]
     limit: Option<usize>,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
+    /// Repository whose ledger to use: a path, or the name of a configured one.
     #[serde(default)]
     repo: Option<String>,
 }
 
-impl Question for SearchIssues {
+impl IssueOperation for SearchIssues {
     const NAME: &'static str = "search_issues";
-    const SUMMARY: &'static str = "Find issues by their words";
+    const SUMMARY: &'static str = "Search issues, including closed ones; every word must match";
     const EFFECT: Effect = Effect::Read;
     type Answer = IssueList;
 
@@ -164,13 +164,13 @@ impl Question for SearchIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueList> {
+    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueList> {
         let words: Vec<String> = self.text.split_whitespace().map(str::to_owned).collect();
         if words.is_empty() {
-            return Err(Error::invalid("a search needs words"));
+            return Err(Error::invalid("text must contain at least one word"));
         }
-        desk.ledger.make_searchable(|| {})?;
-        desk.list(self.limit.unwrap_or(50), |index, limit| index.search(&words, limit))
+        context.ledger.make_searchable(|| {})?;
+        context.list(self.limit.unwrap_or(50), |index, limit| index.search(&words, limit))
     }
 }
 
@@ -178,14 +178,14 @@ impl Question for SearchIssues {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowIssue {
-    /// Its id, or the beginning of it.
+    /// Id of the issue, or a unique prefix.
     issue: String,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
+    /// Repository whose ledger to use: a path, or the name of a configured one.
     #[serde(default)]
     repo: Option<String>,
 }
 
-impl Question for ShowIssue {
+impl IssueOperation for ShowIssue {
     const NAME: &'static str = "show_issue";
     const SUMMARY: &'static str = "Show an issue";
     const EFFECT: Effect = Effect::Read;
@@ -195,26 +195,26 @@ impl Question for ShowIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssueRecord> {
-        match desk.with_index(|index| index.get_by_prefix(&self.issue)) {
-            Ok(entry) => desk.shown(&entry.record, entry.ledger),
-            Err(error) => desk.gone(error, &self.issue),
+    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+        match context.with_index(|index| index.get_by_prefix(&self.issue)) {
+            Ok(entry) => context.shown(&entry.record, entry.ledger),
+            Err(error) => context.find_in_history(error, &self.issue),
         }
     }
 }
 
-/// Shows an issue with what waits for it, what it consists of, and why it is or is not ready.
+/// Shows an issue with its dependents, its parts, and the reasons why it is not ready.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExplainIssue {
-    /// Its id, or the beginning of it.
+    /// Id of the issue, or a unique prefix.
     issue: String,
-    /// Only the ledger of this repository: a path, or the name of one that is read.
+    /// Repository whose ledger to use: a path, or the name of a configured one.
     #[serde(default)]
     repo: Option<String>,
 }
 
-impl Question for ExplainIssue {
+impl IssueOperation for ExplainIssue {
     const NAME: &'static str = "explain_issue";
     const SUMMARY: &'static str = "Show an issue, and why it is or is not ready";
     const EFFECT: Effect = Effect::Read;
@@ -224,9 +224,9 @@ impl Question for ExplainIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, desk: &mut IssueContext<'_>) -> Result<IssuePage> {
-        let (held, now) = (claims::held_by_others(desk.place)?, desk.ledger.now());
-        let found = desk.with_index(|index| {
+    fn run(self, context: &mut IssueContext<'_>) -> Result<IssuePage> {
+        let (held, now) = (claims::held_by_others(context.place)?, context.ledger.now());
+        let found = context.with_index(|index| {
             let entry = index.get_by_prefix(&self.issue)?;
             let id = &entry.issue.id;
             let mut reasons: Vec<_> = index.obstacles(id, now)?.iter().map(ToString::to_string).collect();
@@ -237,44 +237,44 @@ impl Question for ExplainIssue {
         });
         match found {
             Ok((entry, reasons, waiting, parts)) => {
-                let issue = desk.shown(&entry.record, entry.ledger)?;
+                let issue = context.shown(&entry.record, entry.ledger)?;
                 Ok(IssuePage { issue, ready: reasons.is_empty(), reasons, waiting, parts })
             }
             Err(error) => {
-                let issue = desk.gone(error, &self.issue)?;
+                let issue = context.find_in_history(error, &self.issue)?;
                 Ok(IssuePage { issue, ready: false, reasons: Vec::new(), waiting: Vec::new(), parts: Vec::new() })
             }
         }
     }
 }
 
-/// An issue that waits for others.
+/// A blocked issue.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct BlockedIssue {
     /// The issue.
     issue: IssueRecord,
-    /// What it waits for, in words.
+    /// Reasons why it is blocked.
     reasons: Vec<String>,
 }
 
-/// Issues that wait for others.
+/// Blocked issues.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct BlockedList {
     /// The issues.
     issues: Vec<BlockedIssue>,
 }
 
-/// An issue, and what is computed about it.
+/// An issue with its computed state.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct IssuePage {
     /// The issue.
     issue: IssueRecord,
-    /// Whether it can be worked on now.
+    /// Whether it is ready.
     ready: bool,
-    /// Why not, in words.
+    /// Reasons why it is not ready.
     reasons: Vec<String>,
-    /// The issues that wait for it.
+    /// Issues that it blocks.
     waiting: Vec<String>,
-    /// The issues it consists of.
+    /// Its child issues.
     parts: Vec<String>,
 }
