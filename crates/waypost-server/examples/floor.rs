@@ -1,6 +1,6 @@
-//! A yardstick for the server: axum and one SQLite statement a request, made to last each time, and nothing else.
+//! A baseline for server benchmarks: axum and one durable SQLite insert per request.
 //!
-//! `floor FILE` prints the port that it listens on.
+//! `floor FILE` prints its port.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use rusqlite::Connection;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args_os().nth(1).ok_or("say which file")?;
+    let path = std::env::args_os().nth(1).ok_or("usage: floor FILE")?;
     let connection = Connection::open(Path::new(&path))?;
     connection.execute_batch(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; \

@@ -1,4 +1,4 @@
-//! The ways in over a wire. They decode a request, hand it to a [`waypost::host::Host`], and encode its answer; they decide nothing.
+//! The HTTP and MCP servers. They decode a request, call a [`waypost::host::Host`], and encode its answer.
 
 pub mod http;
 pub mod mcp;

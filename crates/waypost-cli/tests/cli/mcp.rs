@@ -369,19 +369,23 @@ fn errors_are_the_same_as_on_the_command_line() {
         }
     }
     for (tool, arguments, message) in [
-        ("next", json!({}), "next needs to know who you are"),
-        ("next", json!({ "agent": "" }), "agent is a name"),
-        ("checkpoint", json!({ "agent": "ann", "task": "a", "summary": "x" }), "checkpoint needs \"epoch\""),
-        ("next", json!({ "agent": "ann", "taks": "a" }), "next takes no \"taks\""),
-        ("issues", json!({ "do": "raedy" }), "do cannot be \"raedy\""),
-        ("messages", json!({ "do": "inbox", "agent": "ann", "to": "bob" }), "inbox takes no \"to\""),
+        ("next", json!({}), "next requires agent"),
+        ("next", json!({ "agent": "" }), "agent must be a name"),
+        (
+            "checkpoint",
+            json!({ "agent": "ann", "task": "a", "summary": "x" }),
+            "missing field \"epoch\" for checkpoint",
+        ),
+        ("next", json!({ "agent": "ann", "taks": "a" }), "unknown field \"taks\" for next"),
+        ("issues", json!({ "do": "raedy" }), "invalid value \"raedy\" for do"),
+        ("messages", json!({ "do": "inbox", "agent": "ann", "to": "bob" }), "unknown field \"to\" for inbox"),
     ] {
         let error = client.refused(tool, &arguments);
         assert_eq!((&error["code"], &error["message"]), (&json!("invalid"), &json!(message)));
         assert!(!error["hints"].as_array().unwrap().is_empty() || message.contains("epoch"), "{error}");
     }
     let unknown = client.request("tools/call", &json!({ "name": "nothing", "arguments": {} }));
-    assert!(unknown["error"]["message"].as_str().unwrap().contains("no tool \"nothing\""), "{unknown}");
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("unknown tool \"nothing\""), "{unknown}");
 }
 
 #[test]
@@ -709,13 +713,13 @@ impl<S: Answers> Http<S> {
             let agent = Some(agent.to_owned()).filter(|agent| !agent.is_empty());
             let is_fixed = agent.is_some();
             let is_watcher = agent.as_deref() == Some("watcher");
-            let may = move |operation: &str, _: &Value| match operation {
+            let authorize = move |operation: &str, _: &Value| match operation {
                 "prime" | "get_status" => Ok(()),
                 _ if is_watcher => Err(waypost::Error::refused(format!("{operation} is not for those who watch"))),
                 _ => Ok(()),
             };
             let who = Who { actor: "tester".to_owned(), agent };
-            request.extensions_mut().insert(mcp::Asker { who, is_fixed, may: Arc::new(may) });
+            request.extensions_mut().insert(mcp::McpCaller { who, is_fixed, authorize: Arc::new(authorize) });
         }
         self.runtime.block_on(async {
             let response = self.service.call(request).await.unwrap();
@@ -737,7 +741,7 @@ fn over_http_the_token_identifies_the_agent() {
     let team = team();
     let mut http = http(&team);
     let refused = http.call(None, "next", &json!({ "agent": "ann", "task": "a" }));
-    assert!(refused["error"]["message"].as_str().unwrap().contains("in whose name"), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("has no caller"), "{refused}");
     let refused = http.call(Some("bob"), "next", &json!({ "agent": "ann", "task": "a" }));
     assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "refused", "{refused}");
     let claimed = http.call(Some("bob"), "next", &json!({ "task": "a" }));

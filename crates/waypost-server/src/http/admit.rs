@@ -1,4 +1,4 @@
-//! Who is let in: whoever shows a token, has logged a browser in, or comes over the socket.
+//! Authentication: by bearer token, by browser session, or by connecting over the Unix socket.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,41 +16,45 @@ use super::text::{hash, hex, pairs};
 use super::{Shared, answer, blocking, guard, lock};
 use waypost::access::Grant;
 
-/// How many requests of one token are worked on at once.
-const OF_ONE_TOKEN: usize = 256;
-/// How many wrong tokens are looked at within [`WRONG_WITHIN`] before they are not even answered as such.
-const WRONG: usize = 50;
-const WRONG_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum concurrent requests per token.
+const MAX_REQUESTS_PER_TOKEN: usize = 256;
+/// After this many invalid tokens within [`INVALID_TOKEN_WINDOW`] the server answers 429.
+const MAX_INVALID_TOKENS: usize = 50;
+const INVALID_TOKEN_WINDOW: Duration = Duration::from_secs(10);
 /// How long a browser stays logged in.
-const SESSION: Duration = Duration::from_hours(12);
+const SESSION_TTL: Duration = Duration::from_hours(12);
 
-/// What is answered without a token. It says nothing that is worth knowing.
-const OPEN: &[&str] = &["/healthz", "/readyz", "/login"];
+/// Paths that need no token. Their answers reveal nothing about the store.
+const PUBLIC_PATHS: &[&str] = &["/healthz", "/readyz", "/login"];
 
-/// Lets a request in, or does not; and says what every answer says.
-pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
+/// Middleware: authenticates the request, limits concurrency, adds the security headers, and logs the request.
+pub(super) async fn authenticate(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+    next: Next,
+) -> Response<Body> {
     let (began, method, path) = (Instant::now(), request.method().clone(), request.uri().path().to_owned());
     shared.in_flight.fetch_add(1, Ordering::Relaxed);
     let admitted = match admit(&shared, &request) {
-        Ok(Admitted::IfStoreKnows(token)) => admit_by_store(&shared, token).await,
-        Ok(Admitted::Open) => Ok(None),
-        Ok(Admitted::As(grant, shown)) => Ok(Some((grant, shown))),
+        Ok(Admission::CheckStore(token)) => admit_by_store(&shared, token).await,
+        Ok(Admission::Public) => Ok(None),
+        Ok(Admission::Granted(grant, credential)) => Ok(Some((grant, credential))),
         Err(response) => Err(response),
     };
     let (token, mut response) = match admitted {
         Ok(None) => (None, next.run(request).await),
-        Ok(Some((grant, shown))) => {
+        Ok(Some((grant, credential))) => {
             let token = grant.token.clone();
-            let turn = RequestPermit::take(&shared, &token);
-            let response = if turn.is_some() {
+            let permit = RequestPermit::acquire(&shared, &token);
+            let response = if permit.is_some() {
                 request.extensions_mut().insert(grant);
-                request.extensions_mut().insert(shown);
+                request.extensions_mut().insert(credential);
                 next.run(request).await
             } else {
-                let hints = ["wait for the answers to what was asked before"];
-                answer::refusal(429, "unavailable", "this token asks too much at once", &hints)
+                let hints = ["wait for the pending requests to complete"];
+                answer::refusal(429, "unavailable", "too many concurrent requests for this token", &hints)
             };
-            drop(turn);
+            drop(permit);
             (Some(token), response)
         }
         Err(response) => (None, *response),
@@ -60,7 +64,7 @@ pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request
         response.headers_mut().insert(*name, HeaderValue::from_static(value));
     }
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    // Neither what stands after the question mark nor any header: both may have secrets in them.
+    // The query string and the headers are not logged: both may contain secrets.
     shared.log(&json!({
         "level": if response.status().is_server_error() { "error" } else { "info" },
         "event": "request",
@@ -73,41 +77,42 @@ pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request
     response
 }
 
-/// What a request showed to be let in.
+/// The credential that a request presented.
 #[derive(Clone)]
-pub(super) enum Shown {
+pub(super) enum Credential {
     Token(String),
     /// The hash of a cookie.
     Browser([u8; 32]),
     Socket,
 }
 
-impl Shown {
-    /// Tells whether it would still let somebody in.
-    pub(super) fn is_good(&self, shared: &Shared, now: Instant) -> bool {
+impl Credential {
+    /// Returns whether the credential is still valid.
+    pub(super) fn is_valid(&self, shared: &Shared, now: Instant) -> bool {
         match self {
-            // A token that cannot be checked now is checked again: while the store is away, nothing is told.
-            Shown::Token(token) => {
+            // While the store is unreachable a token cannot be checked. It stays valid until the next check: the stream
+            // sends no events meanwhile.
+            Credential::Token(token) => {
                 let known = (shared.lookup)(token).unwrap_or_default();
                 known.is_some() || !matches!((shared.lookup_in_store)(token), Ok(None))
             }
-            Shown::Browser(cookie) => lock(&shared.sessions).get(cookie).is_some_and(|end| *end > now),
-            Shown::Socket => true,
+            Credential::Browser(cookie) => lock(&shared.sessions).get(cookie).is_some_and(|end| *end > now),
+            Credential::Socket => true,
         }
     }
 }
 
-/// One of the requests that a token may have at once.
+/// One of the concurrent requests that a token may have.
 struct RequestPermit<'a> {
     shared: &'a Shared,
     token: &'a str,
 }
 
 impl<'a> RequestPermit<'a> {
-    fn take(shared: &'a Shared, token: &'a str) -> Option<RequestPermit<'a>> {
+    fn acquire(shared: &'a Shared, token: &'a str) -> Option<RequestPermit<'a>> {
         let mut busy = lock(&shared.busy);
         let count = busy.entry(token.to_owned()).or_default();
-        if *count >= OF_ONE_TOKEN {
+        if *count >= MAX_REQUESTS_PER_TOKEN {
             return None;
         }
         *count += 1;
@@ -127,82 +132,85 @@ impl Drop for RequestPermit<'_> {
     }
 }
 
-/// What a request is let in as.
-enum Admitted {
-    /// Its address is open to all.
-    Open,
-    As(Grant, Shown),
-    /// It has shown a token that only the store may know.
-    IfStoreKnows(String),
+/// The outcome of checks that need no access to the store.
+enum Admission {
+    /// The path needs no token.
+    Public,
+    Granted(Grant, Credential),
+    /// The token is in no file; the store may know it.
+    CheckStore(String),
 }
 
-/// Asks the store for a token, on a thread that may wait for it.
-async fn admit_by_store(shared: &Arc<Shared>, token: String) -> Result<Option<(Grant, Shown)>, Box<Response<Body>>> {
-    let (asked, shown) = (Arc::clone(shared), token.clone());
-    match blocking(move || (asked.lookup_in_store)(&shown)).await {
-        Ok(Some(grant)) => Ok(Some((grant, Shown::Token(token)))),
-        Ok(None) => Err(Box::new(wrong(shared))),
+/// Looks the token up in the store, on a thread that may block.
+async fn admit_by_store(
+    shared: &Arc<Shared>,
+    token: String,
+) -> Result<Option<(Grant, Credential)>, Box<Response<Body>>> {
+    let (state, secret) = (Arc::clone(shared), token.clone());
+    match blocking(move || (state.lookup_in_store)(&secret)).await {
+        Ok(Some(grant)) => Ok(Some((grant, Credential::Token(token)))),
+        Ok(None) => Err(Box::new(reject_token(shared))),
         Err(error) => Err(Box::new(answer::error(&error))),
     }
 }
 
-/// Finds out who asks. Nothing but a token, a logged in browser or the socket says it.
-fn admit(shared: &Shared, request: &Request) -> Result<Admitted, Box<Response<Body>>> {
-    let way = request.extensions().get::<Transport>().copied().unwrap_or(Transport::Network);
+/// Authenticates a request, by nothing but its token, its browser session or the socket.
+fn admit(shared: &Shared, request: &Request) -> Result<Admission, Box<Response<Body>>> {
+    let transport = request.extensions().get::<Transport>().copied().unwrap_or(Transport::Network);
     let headers = request.headers();
-    if let Err((status, message)) = guard::check(&shared.names, way, request.method(), request.uri(), headers) {
+    if let Err((status, message)) = guard::check(&shared.names, transport, request.method(), request.uri(), headers) {
         let code = if status == 415 { "invalid" } else { "refused" };
         return Err(Box::new(answer::refusal(status, code, message, &[])));
     }
-    if OPEN.contains(&request.uri().path()) {
-        return Ok(Admitted::Open);
+    if PUBLIC_PATHS.contains(&request.uri().path()) {
+        return Ok(Admission::Public);
     }
     if let Some(token) = bearer(headers) {
         return match (shared.lookup)(token) {
-            Ok(Some(grant)) => Ok(Admitted::As(grant, Shown::Token(token.to_owned()))),
-            Ok(None) => Ok(Admitted::IfStoreKnows(token.to_owned())),
+            Ok(Some(grant)) => Ok(Admission::Granted(grant, Credential::Token(token.to_owned()))),
+            Ok(None) => Ok(Admission::CheckStore(token.to_owned())),
             Err(error) => Err(Box::new(answer::error(&error))),
         };
     }
-    if way == Transport::Socket && !headers.contains_key(header::AUTHORIZATION) {
-        return Ok(Admitted::As(Grant::owner("socket"), Shown::Socket));
+    if transport == Transport::Socket && !headers.contains_key(header::AUTHORIZATION) {
+        return Ok(Admission::Granted(Grant::owner("socket"), Credential::Socket));
     }
     if let Some(cookie) = cookie(shared, headers) {
-        let shown = Shown::Browser(hash(&cookie));
-        let is_in = shown.is_good(shared, Instant::now());
-        // A form of another site sends the cookie too, but no header of its own choice.
-        let is_meant = request.method() != Method::POST || headers.contains_key("waypost-page");
-        return match (is_in, is_meant) {
-            (true, true) => Ok(Admitted::As(Grant::owner("browser"), shown)),
-            (true, false) => Err(Box::new(answer::refusal(403, "refused", "a browser says Waypost-Page too", &[]))),
-            (false, _) => Err(Box::new(wrong(shared))),
+        let credential = Credential::Browser(hash(&cookie));
+        let is_logged_in = credential.is_valid(shared, Instant::now());
+        // A form on another site sends the cookie too, but cannot set a custom header.
+        let has_page_header = request.method() != Method::POST || headers.contains_key("waypost-page");
+        return match (is_logged_in, has_page_header) {
+            (true, true) => Ok(Admission::Granted(Grant::owner("browser"), credential)),
+            (true, false) => Err(Box::new(answer::refusal(403, "refused", "missing header Waypost-Page", &[]))),
+            (false, _) => Err(Box::new(reject_token(shared))),
         };
     }
     let mut response = answer::refusal(
         401,
         "refused",
-        "a token is needed",
-        &["Authorization: Bearer TOKEN; way serve says where it is kept"],
+        "authentication required",
+        &["send Authorization: Bearer TOKEN; way serve prints the path of the token file"],
     );
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     Err(Box::new(response))
 }
 
-/// Returns the token that a request shows.
+/// Returns the bearer token of a request.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ").map(str::trim)
 }
 
-/// Answers somebody whose token is not known.
-fn wrong(shared: &Shared) -> Response<Body> {
-    let mut wrong = lock(&shared.wrong);
+/// Answers a request whose token is unknown.
+fn reject_token(shared: &Shared) -> Response<Body> {
+    let mut invalid = lock(&shared.invalid_tokens);
     let now = Instant::now();
-    wrong.retain(|moment| now.duration_since(*moment) < WRONG_WITHIN);
-    if wrong.len() >= WRONG {
-        return answer::refusal(429, "refused", "too many wrong tokens", &["wait some seconds"]);
+    invalid.retain(|moment| now.duration_since(*moment) < INVALID_TOKEN_WINDOW);
+    if invalid.len() >= MAX_INVALID_TOKENS {
+        return answer::refusal(429, "refused", "too many invalid tokens", &["wait 10 seconds"]);
     }
-    wrong.push(now);
-    let mut response = answer::refusal(401, "refused", "the token is wrong, revoked or expired", &["way token list"]);
+    invalid.push(now);
+    let mut response = answer::refusal(401, "refused", "the token is invalid, revoked or expired", &["way token list"]);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }
@@ -218,24 +226,27 @@ fn cookie(shared: &Shared, headers: &HeaderMap) -> Option<String> {
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
 }
 
-/// Exchanges a code, which is good once, for a cookie.
+/// Exchanges a single-use code for a session cookie.
 pub(super) async fn login(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let query = pairs(request.uri().query().unwrap_or_default());
     let code = query.iter().find(|(name, _)| name == "code").map(|(_, code)| hash(code));
     let end = code.and_then(|code| lock(&shared.codes).remove(&code));
     if end.is_none_or(|end| end < Instant::now()) {
-        return wrong(&shared);
+        return reject_token(&shared);
     }
     let mut bytes = [0; 32];
     if getrandom::fill(&mut bytes).is_err() {
-        return answer::error(&Error::internal("there are no random bytes"));
+        return answer::error(&Error::internal("cannot read random bytes"));
     }
     let secret = hex(&bytes);
     let mut sessions = lock(&shared.sessions);
     sessions.retain(|_, end| *end > Instant::now());
-    sessions.insert(hash(&secret), Instant::now() + SESSION);
-    let cookie =
-        format!("{}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}", cookie_name(&shared), SESSION.as_secs());
+    sessions.insert(hash(&secret), Instant::now() + SESSION_TTL);
+    let cookie = format!(
+        "{}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}",
+        cookie_name(&shared),
+        SESSION_TTL.as_secs()
+    );
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SEE_OTHER;
     response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));

@@ -1,8 +1,8 @@
-//! The history as it happens.
+//! The live stream of events.
 //!
-//! One task follows the store, encodes each event once, and keeps the newest ones within a bound. Listeners take events
-//! from there, or read the store page by page if they are further behind: each takes more only when its socket has taken
-//! what it was sent. So a slow listener misses nothing, delays no other, and costs the memory of one page.
+//! One task follows the store, encodes each event once, and caches the newest ones within a bound. Listeners read from
+//! the cache, or page by page from the store if they are further behind. Each reads the next event only when its socket
+//! has accepted the one before, so a slow listener misses nothing, delays no other, and costs the memory of one page.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,59 +21,59 @@ use super::sse::{self, Client, Gone, KEEPALIVE_INTERVAL, Listener};
 use super::{Shared, lock};
 use waypost::host::{Call, Measure, Who};
 
-/// How many of the newest events are kept for listeners, and how many bytes of them.
+/// The size of the cache of recent events.
 const MAX_RECENT_EVENTS: usize = 1_024;
 const MAX_RECENT_BYTES: usize = 4 * 1024 * 1024;
-/// How many bytes a listener takes at once; one event may be larger.
-const PAGE_BYTES: usize = 32 * 1024;
-/// How many events are read from the store at once, at first and at most.
-const FIRST_PAGE: u32 = 4;
-const MAX_PAGE: u32 = 500;
-/// How many pages are read from the store at once, each for one listener.
+/// Maximum size of a page; a single larger event is a page of its own.
+const MAX_PAGE_BYTES: usize = 32 * 1024;
+/// How many events one read of the store returns, initially and at most.
+const INITIAL_PAGE_EVENTS: u32 = 4;
+const MAX_PAGE_EVENTS: u32 = 500;
+/// Maximum concurrent page reads, each for one listener.
 const MAX_PAGE_READS: usize = 4;
-/// The pause between two reads of the store: in busy times every read then finds several events.
-const PAUSE: Duration = Duration::from_millis(10);
-/// How long one wait for the store's news takes, and the pause before a failed read is repeated.
+/// The pause between two reads of the store, so that under load every read returns several events.
+const MIN_READ_INTERVAL: Duration = Duration::from_millis(10);
+/// Maximum duration of one wait for new events, and the pause before a failed read is retried.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How many listeners there may be.
-pub(crate) const LISTENERS: usize = 512;
+/// Maximum number of listeners.
+pub(crate) const MAX_LISTENERS: usize = 512;
 
-/// What listeners are told.
+/// The published events and their listeners.
 pub(crate) struct Events {
     recent: Mutex<Recent>,
     position: watch::Sender<Position>,
-    state: watch::Sender<State>,
-    /// Notified when this server wrote something.
-    own: Notify,
-    /// How many events of each kind were published.
+    state: watch::Sender<StoreState>,
+    /// Notified after each write of this server.
+    own_write: Notify,
+    /// The number of published events of each kind.
     kinds: Mutex<BTreeMap<String, u64>>,
     page_reads: Semaphore,
-    /// How many events are read at once: about as many as fit into a page.
+    /// How many events the next read returns: about as many as fit into a page.
     page_size: AtomicU32,
-    /// Each listener has a clone.
+    /// Each listener has a clone; the reference count is the number of listeners.
     listeners: Arc<()>,
 }
 
-/// The end of the history, as far as it was published.
+/// The end of the published history.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Position {
-    /// Counts the histories: a store that was replaced has another one.
+    /// Incremented when the store was replaced.
     history: u64,
     /// The sequence of the newest event.
     last: u64,
 }
 
-/// Whether the store could be read when it was last asked.
+/// The outcome of the last read of the store.
 #[derive(Clone, PartialEq, Eq)]
-enum State {
+enum StoreState {
     Starting,
     Reachable,
-    /// It could not, for this reason.
+    /// The message of the error.
     Unreachable(String),
 }
 
-/// An event as it is sent.
-struct Encoded {
+/// An event in its wire format.
+struct EncodedEvent {
     sequence: u64,
     kind: String,
     subject: String,
@@ -81,10 +81,10 @@ struct Encoded {
     bytes: Bytes,
 }
 
-impl Encoded {
-    fn of(event: &Event) -> Encoded {
+impl EncodedEvent {
+    fn of(event: &Event) -> EncodedEvent {
         let data = serde_json::to_string(event).unwrap_or_default();
-        Encoded {
+        EncodedEvent {
             sequence: event.sequence,
             kind: event.kind.clone(),
             subject: event.subject.clone(),
@@ -97,9 +97,9 @@ impl Encoded {
 /// The newest events.
 #[derive(Default)]
 struct Recent {
-    events: VecDeque<Arc<Encoded>>,
+    events: VecDeque<Arc<EncodedEvent>>,
     bytes: usize,
-    /// All events after this sequence are there.
+    /// All events after this sequence are cached.
     complete_after: u64,
 }
 
@@ -108,7 +108,7 @@ impl Recent {
         *self = Recent { complete_after: last, ..Recent::default() };
     }
 
-    fn push(&mut self, event: Arc<Encoded>) {
+    fn push(&mut self, event: Arc<EncodedEvent>) {
         self.bytes += event.bytes.len();
         self.events.push_back(event);
         while self.bytes > MAX_RECENT_BYTES || self.events.len() > MAX_RECENT_EVENTS {
@@ -118,29 +118,29 @@ impl Recent {
         }
     }
 
-    /// Returns the next events after one, as many as a listener takes at once. If they are not there any more, the error
-    /// says up to which sequence only the store has them.
-    fn after(&self, last: u64) -> Result<Vec<Arc<Encoded>>, u64> {
+    /// Returns the next page of events after `last`. If they are no longer cached, the error is the sequence up to
+    /// which only the store has them.
+    fn after(&self, last: u64) -> Result<Vec<Arc<EncodedEvent>>, u64> {
         if last < self.complete_after {
             return Err(self.complete_after);
         }
         let first = self.events.partition_point(|event| event.sequence <= last);
-        Ok(within_page(self.events.range(first..).cloned()))
+        Ok(take_page(self.events.range(first..).cloned()))
     }
 }
 
 /// Takes events up to the size of a page, but at least one.
-fn within_page(events: impl Iterator<Item = Arc<Encoded>>) -> Vec<Arc<Encoded>> {
+fn take_page(events: impl Iterator<Item = Arc<EncodedEvent>>) -> Vec<Arc<EncodedEvent>> {
     let mut bytes = 0;
-    let fits = |event: &Arc<Encoded>| {
+    let fits = |event: &Arc<EncodedEvent>| {
         let is_first = bytes == 0;
         bytes += event.bytes.len();
-        is_first || bytes <= PAGE_BYTES
+        is_first || bytes <= MAX_PAGE_BYTES
     };
     events.take_while(fits).collect()
 }
 
-/// Which events a listener wants.
+/// The filter of a listener.
 pub(crate) struct EventRequest {
     pub(crate) client: Client,
     pub(crate) since: Option<u64>,
@@ -150,7 +150,7 @@ pub(crate) struct EventRequest {
 }
 
 impl EventRequest {
-    fn has(&self, event: &Encoded) -> bool {
+    fn matches(&self, event: &EncodedEvent) -> bool {
         let fits = |kind: &String| event.kind == *kind || event.kind.split('.').next() == Some(kind);
         (self.kinds.is_empty() || self.kinds.iter().any(fits))
             && self.subject.as_ref().is_none_or(|subject| event.subject == *subject)
@@ -163,59 +163,60 @@ impl Events {
         Events {
             recent: Mutex::default(),
             position: watch::channel(Position::default()).0,
-            state: watch::channel(State::Starting).0,
-            own: Notify::new(),
+            state: watch::channel(StoreState::Starting).0,
+            own_write: Notify::new(),
             kinds: Mutex::default(),
             page_reads: Semaphore::new(MAX_PAGE_READS),
-            page_size: AtomicU32::new(FIRST_PAGE),
+            page_size: AtomicU32::new(INITIAL_PAGE_EVENTS),
             listeners: Arc::default(),
         }
     }
 
-    /// Returns how many events of each kind were published since the server began: claims, leases that ended, and all else.
+    /// Returns the number of events published since the server started, by kind: claims, expired leases, and all
+    /// others.
     pub(crate) fn by_kind(&self) -> Measure {
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let value = |(kind, count): (&String, &u64)| (format!("kind=\"{kind}\""), *count as f64);
         let values = lock(&self.kinds).iter().map(value).collect();
-        Measure { name: "events_total", help: "Events by kind, since the server began.", is_counter: true, values }
+        Measure { name: "events_total", help: "Events by kind, since the server started.", is_counter: true, values }
     }
 
-    /// Returns how many listen.
+    /// Returns the number of listeners.
     pub(crate) fn listeners(&self) -> usize {
         Arc::strong_count(&self.listeners) - 1
     }
 
-    /// Says that this server wrote something.
-    pub(crate) fn wrote(&self) {
-        self.own.notify_one();
+    /// Makes the follower read the store at once, after a write of this server.
+    pub(crate) fn notify_write(&self) {
+        self.own_write.notify_one();
     }
 
     pub(crate) fn last(&self) -> u64 {
         self.position.borrow().last
     }
 
-    /// Waits until something came after an event, or until time is up.
-    pub(crate) async fn wait(&self, since: u64, at_most: Duration) {
+    /// Waits until there is an event after `since`, or until the timeout.
+    pub(crate) async fn wait(&self, since: u64, timeout: Duration) {
         let mut position = self.position.subscribe();
-        let _ = tokio::time::timeout(at_most, position.wait_for(|position| position.last > since)).await;
+        let _ = tokio::time::timeout(timeout, position.wait_for(|position| position.last > since)).await;
     }
 
     fn page_size(&self) -> u32 {
         self.page_size.load(Ordering::Relaxed)
     }
 
-    /// Expects the next events to be as large as these. It grows slowly: after small events a page of large ones would take
-    /// much memory.
-    fn learn_page_size(&self, events: &[Arc<Encoded>]) {
+    /// Adapts the page size, assuming that the next events are as large as these. It grows slowly: after small events,
+    /// a page of large ones would take much memory.
+    fn adapt_page_size(&self, events: &[Arc<EncodedEvent>]) {
         if !events.is_empty() {
             let bytes: usize = events.iter().map(|event| event.bytes.len()).sum();
-            let fitting = u32::try_from(PAGE_BYTES * events.len() / bytes.max(1)).unwrap_or(MAX_PAGE);
-            let most = (self.page_size() * 2).min(MAX_PAGE);
-            self.page_size.store(fitting.clamp(1, most), Ordering::Relaxed);
+            let fitting_count = u32::try_from(MAX_PAGE_BYTES * events.len() / bytes.max(1)).unwrap_or(MAX_PAGE_EVENTS);
+            let max_count = (self.page_size() * 2).min(MAX_PAGE_EVENTS);
+            self.page_size.store(fitting_count.clamp(1, max_count), Ordering::Relaxed);
         }
     }
 
-    fn publish(&self, events: &[Arc<Encoded>]) {
+    fn publish(&self, events: &[Arc<EncodedEvent>]) {
         let Some(newest) = events.last() else { return };
         for event in events {
             *lock(&self.kinds).entry(event.kind.clone()).or_default() += 1;
@@ -224,7 +225,7 @@ impl Events {
         self.position.send_modify(|position| position.last = newest.sequence);
     }
 
-    /// Begins with a history of which nothing was published yet.
+    /// Starts at the end of a new history, after `last`.
     fn begin_history(&self, last: u64) {
         lock(&self.recent).restart(last);
         self.position.send_modify(|position| *position = Position { history: position.history + 1, last });
@@ -233,45 +234,45 @@ impl Events {
 
 /// Follows the store, for as long as the server runs.
 pub(crate) async fn follow(shared: Arc<Shared>) {
-    let mut follower = Follower { has_begun: false, newest: None, waiting: None };
+    let mut follower = Follower { has_started: false, newest: None, waiting: None };
     let mut stop = shared.stop.subscribe();
     loop {
         let read = follower.read(&shared);
         let read = tokio::select! { read = read => read, _ = stop.wait_for(|stop| *stop) => return };
         let state = match &read {
-            Ok(()) => State::Reachable,
-            Err(error) => State::Unreachable(error.full_message()),
+            Ok(()) => StoreState::Reachable,
+            Err(error) => StoreState::Unreachable(error.full_message()),
         };
-        let is_news = shared.events.state.send_if_modified(|known| {
-            let is_news = *known != state;
+        let has_changed = shared.events.state.send_if_modified(|known| {
+            let has_changed = *known != state;
             *known = state;
-            is_news
+            has_changed
         });
         if let Err(error) = read {
             follower.waiting = None;
-            if is_news {
+            if has_changed {
                 shared.log(&json!({ "level": "error", "event": "follow", "error": error.full_message() }));
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(MIN_READ_INTERVAL).await;
     }
 }
 
-/// Publishes what is new in the store.
+/// Publishes new events of the store.
 struct Follower {
-    has_begun: bool,
-    /// The newest event that was published, unless the store had none.
-    newest: Option<Arc<Encoded>>,
+    has_started: bool,
+    /// The newest published event; `None` if the store has none.
+    newest: Option<Arc<EncodedEvent>>,
     waiting: Option<JoinHandle<Result<()>>>,
 }
 
 impl Follower {
-    /// Waits for news, and publishes them. Writes of this server are news at once; those of others are waited for by a
-    /// thread, and that wait goes on meanwhile.
+    /// Waits for new events and publishes them. A write of this server ends the wait at once; a thread waits for writes
+    /// of other processes, and keeps waiting meanwhile.
     async fn read(&mut self, shared: &Arc<Shared>) -> Result<()> {
-        if !self.has_begun {
-            return self.begin(shared).await;
+        if !self.has_started {
+            return self.start(shared).await;
         }
         let last = self.newest.as_ref().map_or(0, |newest| newest.sequence);
         let host = Arc::clone(&shared.host);
@@ -282,30 +283,30 @@ impl Follower {
                 self.waiting = None;
                 waited.unwrap_or(Ok(()))?;
             }
-            () = shared.events.own.notified() => {}
+            () = shared.events.own_write.notified() => {}
         }
         while self.publish_page(shared).await? {}
         Ok(())
     }
 
-    async fn begin(&mut self, shared: &Arc<Shared>) -> Result<()> {
+    async fn start(&mut self, shared: &Arc<Shared>) -> Result<()> {
         let newest = read(shared, EventQuery { limit: 1, ..EventQuery::default() }).await?.pop();
         shared.events.begin_history(newest.as_ref().map_or(0, |newest| newest.sequence));
-        (self.newest, self.has_begun) = (newest, true);
+        (self.newest, self.has_started) = (newest, true);
         Ok(())
     }
 
-    /// Publishes a page of news, and tells whether there may be more.
+    /// Publishes a page of new events, and returns whether there may be more.
     async fn publish_page(&mut self, shared: &Arc<Shared>) -> Result<bool> {
         let newest = self.newest.clone();
-        // The newest published event is read again: if it is another one, the store was replaced.
+        // Reads the newest published event again: if it differs, the store was replaced.
         let since = newest.as_ref().map_or(0, |newest| newest.sequence - 1);
         let limit = shared.events.page_size() + 1;
         let mut events = read(shared, EventQuery { since: Some(since), limit, ..EventQuery::default() }).await?;
         let is_full = events.len() >= limit as usize;
         if let Some(newest) = newest {
             if events.first().is_none_or(|first| first.bytes != newest.bytes) {
-                self.begin(shared).await?;
+                self.start(shared).await?;
                 return Ok(false);
             }
             events.remove(0);
@@ -317,7 +318,7 @@ impl Follower {
     }
 }
 
-/// Returns how many events have happened that were not published yet.
+/// Returns the number of events in the store that are not published yet.
 pub(crate) async fn lag(shared: &Arc<Shared>) -> Result<u64> {
     let query = EventQuery { limit: 0, ..EventQuery::default() };
     let call = call(shared, &query);
@@ -332,39 +333,39 @@ fn call(shared: &Shared, query: &EventQuery) -> Call {
     Call { operation: "list_events".to_owned(), arguments: json!({ "query": query }), who, key: None }
 }
 
-/// Reads a part of the history and encodes it. Few do so at once, since what the store returns can be large.
-async fn read(shared: &Arc<Shared>, query: EventQuery) -> Result<Vec<Arc<Encoded>>> {
+/// Reads a part of the history and encodes it. Concurrency is limited, since the store can return large pages.
+async fn read(shared: &Arc<Shared>, query: EventQuery) -> Result<Vec<Arc<EncodedEvent>>> {
     let _permit = shared.events.page_reads.acquire().await;
     let (host, call) = (Arc::clone(&shared.host), call(shared, &query));
     let events = super::blocking(move || {
         let mut answer = host.call(call)?;
         let events: Vec<Event> = serde_json::from_value(answer["events"].take())
-            .map_err(|error| Error::internal("events cannot be read").because(error))?;
-        Ok(events.iter().map(|event| Arc::new(Encoded::of(event))).collect::<Vec<_>>())
+            .map_err(|error| Error::internal("cannot decode events").because(error))?;
+        Ok(events.iter().map(|event| Arc::new(EncodedEvent::of(event))).collect::<Vec<_>>())
     })
     .await?;
-    shared.events.learn_page_size(&events);
+    shared.events.adapt_page_size(&events);
     Ok(events)
 }
 
-/// Tells a listener what happens, from a moment of the past on.
-pub(crate) fn tell(shared: &Arc<Shared>, wanted: EventRequest) -> Response<Body> {
-    let (behind, counted) = (Arc::clone(shared), Arc::clone(&shared.events.listeners));
-    sse::stream(shared, wanted.client.clone(), move |listener| async move {
-        let told = tell_all(&behind, wanted, listener).await;
+/// Streams events to a listener, from a sequence on.
+pub(crate) fn stream(shared: &Arc<Shared>, request: EventRequest) -> Response<Body> {
+    let (state, counted) = (Arc::clone(shared), Arc::clone(&shared.events.listeners));
+    sse::stream(shared, request.client.clone(), move |listener| async move {
+        let sent = send_events(&state, request, listener).await;
         drop(counted);
-        told
+        sent
     })
 }
 
-async fn tell_all(shared: &Arc<Shared>, wanted: EventRequest, mut listener: Listener) -> Result<(), Gone> {
+async fn send_events(shared: &Arc<Shared>, request: EventRequest, mut listener: Listener) -> Result<(), Gone> {
     let (mut position, mut state) = (shared.events.position.subscribe(), shared.events.state.subscribe());
-    let started = state.wait_for(|state| *state != State::Starting).await.map(drop);
+    let started = state.wait_for(|state| *state != StoreState::Starting).await.map(drop);
     started.map_err(|_| Gone)?;
     wait_until_reachable(&mut state, &mut listener).await?;
     let Position { mut history, last } = *position.borrow_and_update();
-    let mut last = wanted.since.unwrap_or(last);
-    // A client that waits for the headers gets them at once.
+    let mut last = request.since.unwrap_or(last);
+    // Sends the headers at once.
     listener.send(format!(": after {last}\n\n")).await?;
     loop {
         wait_until_reachable(&mut state, &mut listener).await?;
@@ -379,12 +380,12 @@ async fn tell_all(shared: &Arc<Shared>, wanted: EventRequest, mut listener: List
                 Ok(events) if !events.is_empty() => {
                     for event in events {
                         last = event.sequence;
-                        if wanted.has(&event) {
+                        if request.matches(&event) {
                             listener.send(event.bytes.clone()).await?;
                         }
                     }
                 }
-                // The task that follows the store finds out why.
+                // The follower reports the error.
                 _ => tokio::time::sleep(POLL_INTERVAL / 4).await,
             }
         } else {
@@ -397,8 +398,8 @@ async fn tell_all(shared: &Arc<Shared>, wanted: EventRequest, mut listener: List
     }
 }
 
-/// Returns the next events after one, at most a page of them.
-async fn next_events(shared: &Arc<Shared>, last: u64) -> Result<Vec<Arc<Encoded>>> {
+/// Returns the next page of events after `last`.
+async fn next_events(shared: &Arc<Shared>, last: u64) -> Result<Vec<Arc<EncodedEvent>>> {
     let recent = lock(&shared.events.recent).after(last);
     let only_in_store = match recent {
         Ok(events) => return Ok(events),
@@ -406,16 +407,16 @@ async fn next_events(shared: &Arc<Shared>, last: u64) -> Result<Vec<Arc<Encoded>
     };
     let limit = shared.events.page_size().min(only_in_store);
     let query = EventQuery { since: Some(last), limit, ..EventQuery::default() };
-    Ok(within_page(read(shared, query).await?.into_iter()))
+    Ok(take_page(read(shared, query).await?.into_iter()))
 }
 
-/// Says so if the store cannot be read, and waits until it can.
-async fn wait_until_reachable(state: &mut watch::Receiver<State>, listener: &mut Listener) -> Result<(), Gone> {
+/// If the store is unreachable, tells the client and waits until it is reachable.
+async fn wait_until_reachable(state: &mut watch::Receiver<StoreState>, listener: &mut Listener) -> Result<(), Gone> {
     let known = state.borrow_and_update().clone();
-    let State::Unreachable(why) = known else { return Ok(()) };
-    listener.send(format!("event: unavailable\ndata: {}\n\n", json!({ "message": why }))).await?;
+    let StoreState::Unreachable(message) = known else { return Ok(()) };
+    listener.send(format!("event: unavailable\ndata: {}\n\n", json!({ "message": message }))).await?;
     loop {
-        let reachable = async { state.wait_for(|state| *state == State::Reachable).await.map(drop) };
+        let reachable = async { state.wait_for(|state| *state == StoreState::Reachable).await.map(drop) };
         match tokio::time::timeout(KEEPALIVE_INTERVAL, reachable).await {
             Ok(reachable) => break reachable.map_err(|_| Gone)?,
             Err(_) => listener.keep_alive().await?,

@@ -1,20 +1,20 @@
-//! What every request has to pass before anything looks at it: where it was sent to, and from which page.
+//! Checks of the host and the origin of every request, before authentication.
 //!
-//! A page of somebody else, opened in a browser on this machine, can send requests here too. It cannot choose the `Host`
-//! and `Origin` of them, nor send JSON without asking first, and nobody here ever answers such a question.
+//! A foreign web page, opened in a browser on this machine, can send requests to the server too. It cannot choose their
+//! `Host` and `Origin`, nor send JSON without a CORS preflight, and the server never answers a preflight.
 
 use axum::http::{HeaderMap, Method, Uri, header};
 
 use crate::mcp::Allowed;
 
-/// Where requests may be sent to.
+/// The host names of the server.
 pub(crate) struct Names {
-    /// The names, in lower case, with their port where it is not the usual one.
+    /// The names in lower case, with the port unless it is the default one.
     names: Vec<String>,
 }
 
 impl Names {
-    /// The names of a server: its addresses on this machine, and those that it was told.
+    /// The loopback addresses, and the configured names.
     pub(crate) fn new(port: Option<u16>, allowed: &[String]) -> Names {
         let mut names = Vec::new();
         if let Some(port) = port {
@@ -29,48 +29,48 @@ impl Names {
         Names { names }
     }
 
-    /// The same, as the tools of agents check it once more.
+    /// Returns the same names for the MCP endpoint, which checks them again.
     pub(crate) fn allowed(&self) -> Allowed {
-        // Over the socket a client may call the server whatever it likes, and calls it so.
+        // Clients of the Unix socket send this name.
         let hosts = self.names.iter().cloned().chain(["localhost".to_owned()]).collect();
         let origins = self.names.iter().flat_map(|name| ["http", "https"].map(|scheme| format!("{scheme}://{name}")));
         Allowed { hosts, origins: origins.collect() }
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn contains(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
         self.names.contains(&name)
     }
 }
 
-/// How a request came in.
+/// How a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
-    /// Over the network, be it that of this machine alone.
+    /// Over the network, including loopback.
     Network,
-    /// Over the socket, from a process of the same user.
+    /// Over the Unix socket, from a process of the same user.
     Socket,
 }
 
-/// Returns why a request is not even looked at.
+/// Returns the status and the message with which a request is rejected.
 pub(crate) fn check(
     names: &Names,
-    way: Transport,
+    transport: Transport,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
 ) -> Result<(), (u16, &'static str)> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err((403, "a request names exactly one Host"));
+        return Err((403, "a request must have exactly one Host header"));
     };
-    let Ok(host) = host.to_str() else { return Err((403, "the Host is not a name")) };
-    let is_ours = |name: &str| match way {
-        Transport::Network => names.has(name),
+    let Ok(host) = host.to_str() else { return Err((403, "the Host header is not text")) };
+    let is_own_name = |name: &str| match transport {
+        Transport::Network => names.contains(name),
         Transport::Socket => name.eq_ignore_ascii_case("localhost"),
     };
-    if !is_ours(host) || uri.authority().is_some_and(|authority| !is_ours(authority.as_str())) {
-        return Err((403, "the Host is not one of this server"));
+    if !is_own_name(host) || uri.authority().is_some_and(|authority| !is_own_name(authority.as_str())) {
+        return Err((403, "the Host header does not name this server"));
     }
     let mut origins = headers.get_all(header::ORIGIN).iter();
     match (origins.next(), origins.next()) {
@@ -78,23 +78,23 @@ pub(crate) fn check(
         (Some(origin), None) => {
             let origin = origin.to_str().unwrap_or_default();
             let name = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-            // On the socket there are no pages.
-            if way == Transport::Socket || !name.is_some_and(|name| name.eq_ignore_ascii_case(host)) {
-                return Err((403, "the Origin is not this server"));
+            // No browser uses the Unix socket.
+            if transport == Transport::Socket || !name.is_some_and(|name| name.eq_ignore_ascii_case(host)) {
+                return Err((403, "the Origin header does not name this server"));
             }
         }
-        _ => return Err((403, "a request has one Origin at most")),
+        _ => return Err((403, "a request must have at most one Origin header")),
     }
     for site in headers.get_all("sec-fetch-site") {
         if site != "same-origin" && site != "none" {
-            return Err((403, "the request comes from another site"));
+            return Err((403, "cross-site request"));
         }
     }
     if !matches!(*method, Method::GET | Method::HEAD | Method::POST | Method::DELETE) {
-        return Err((405, "only GET, HEAD, POST and DELETE are used here"));
+        return Err((405, "method not allowed"));
     }
     if method == Method::POST && !is_json(headers) {
-        return Err((415, "the content type is application/json, and nothing else"));
+        return Err((415, "the content type must be application/json"));
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// What every answer says to a browser.
+/// The security headers of every response.
 pub(crate) const HEADERS: &[(&str, &str)] = &[
     ("content-security-policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"),
     ("cross-origin-opener-policy", "same-origin"),
@@ -122,18 +122,18 @@ mod tests {
 
     use super::*;
 
-    fn checked(way: Transport, uri: &str, headers: &[(&str, &str)]) -> Result<(), (u16, &'static str)> {
+    fn checked(transport: Transport, uri: &str, headers: &[(&str, &str)]) -> Result<(), (u16, &'static str)> {
         let names = Names::new(Some(7777), &["way.example.org".to_owned()]);
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name: axum::http::HeaderName = name.parse().unwrap();
             map.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        check(&names, way, &Method::GET, &uri.parse().unwrap(), &map)
+        check(&names, transport, &Method::GET, &uri.parse().unwrap(), &map)
     }
 
     #[test]
-    fn t1_only_our_own_names_are_answered() {
+    fn t1_only_requests_to_own_host_names_are_accepted() {
         for host in ["127.0.0.1:7777", "localhost:7777", "LOCALHOST:7777", "[::1]:7777", "way.example.org"] {
             assert_eq!(checked(Transport::Network, "/", &[("host", host)]), Ok(()), "{host}");
         }
@@ -170,18 +170,18 @@ mod tests {
         ] {
             assert!(checked(Transport::Network, "/", &[("host", host)]).is_err(), "{host:?}");
         }
-        assert!(checked(Transport::Network, "/", &[]).is_err(), "none");
+        assert!(checked(Transport::Network, "/", &[]).is_err(), "no Host");
         let twice = [("host", "localhost:7777"), ("host", "evil.com")];
-        assert!(checked(Transport::Network, "/", &twice).is_err(), "two");
-        let ours = [("host", "localhost:7777")];
-        assert!(checked(Transport::Network, "http://evil.com/", &ours).is_err(), "an absolute address");
-        assert_eq!(checked(Transport::Network, "http://localhost:7777/", &ours), Ok(()));
+        assert!(checked(Transport::Network, "/", &twice).is_err(), "two Hosts");
+        let own_host = [("host", "localhost:7777")];
+        assert!(checked(Transport::Network, "http://evil.com/", &own_host).is_err(), "an absolute URI");
+        assert_eq!(checked(Transport::Network, "http://localhost:7777/", &own_host), Ok(()));
         assert_eq!(checked(Transport::Socket, "/", &[("host", "localhost")]), Ok(()));
         assert!(checked(Transport::Socket, "/", &[("host", "evil.com")]).is_err());
     }
 
     #[test]
-    fn t3_pages_of_others_are_not_answered() {
+    fn t3_requests_with_a_foreign_origin_are_refused() {
         let with = |origin: &str| checked(Transport::Network, "/", &[("host", "localhost:7777"), ("origin", origin)]);
         assert_eq!(with("http://localhost:7777"), Ok(()));
         for origin in [
@@ -198,16 +198,16 @@ mod tests {
         ] {
             assert!(with(origin).is_err(), "{origin:?}");
         }
-        let of_socket = [("host", "localhost"), ("origin", "http://localhost")];
-        assert!(checked(Transport::Socket, "/", &of_socket).is_err());
+        let socket_headers = [("host", "localhost"), ("origin", "http://localhost")];
+        assert!(checked(Transport::Socket, "/", &socket_headers).is_err());
     }
 
     #[test]
-    fn t2_other_sites_and_other_forms_are_not_answered() {
-        for (site, is_answered) in [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)]
+    fn t2_cross_site_requests_and_other_content_types_are_refused() {
+        for (site, is_accepted) in [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)]
         {
             let headers = [("host", "localhost:7777"), ("sec-fetch-site", site)];
-            assert_eq!(checked(Transport::Network, "/", &headers).is_ok(), is_answered, "{site}");
+            assert_eq!(checked(Transport::Network, "/", &headers).is_ok(), is_accepted, "{site}");
         }
         let names = Names::new(Some(1), &[]);
         let post = |kind: Option<&'static str>| {

@@ -1,6 +1,6 @@
-//! What a job prints, as it prints it.
+//! The live stream of a job's log.
 //!
-//! Nothing waits for a reader but what the job printed, which lies in a file: whoever reads slowly reads later.
+//! The log is a file, so a slow client queues nothing in memory and does not delay the job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,61 +15,61 @@ use waypost_core::{Error, Result};
 
 use super::sse::{self, Client, Gone, Listener};
 use super::text::pairs;
-use super::{Shared, answer, ask, blocking, number};
+use super::{Shared, answer, blocking, caller, number};
 use waypost::access::Grant;
 use waypost::host::{Call, Who};
 
-/// The operation that reads a part of it.
+/// The operation that reads a part of a log.
 pub(super) const OPERATION: &str = "get_log";
-/// How many may listen.
-pub(super) const LISTENERS: usize = 64;
-/// How often it is looked whether there is more.
-const LOOK: Duration = Duration::from_millis(200);
+/// Maximum number of listeners.
+pub(super) const MAX_LISTENERS: usize = 64;
+/// How often the server checks for new output.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Answers at an address of its own.
+/// Answers `GET /api/v1/jobs/{job}/log/stream`.
 pub(super) async fn stream(State(shared): State<Arc<Shared>>, key: RawPathParams, request: Request) -> Response<Body> {
     let job = key.iter().next().map(|(_, value)| value.to_owned());
-    tell(&shared, job, request).await
+    start_stream(&shared, job, request).await
 }
 
-/// Tells what a job prints, from a byte on, until it has ended.
-pub(super) async fn tell(shared: &Arc<Shared>, job: Option<String>, request: Request) -> Response<Body> {
+/// Streams the log of a job from a byte on, until the job has ended.
+pub(super) async fn start_stream(shared: &Arc<Shared>, job: Option<String>, request: Request) -> Response<Body> {
     let job = job.unwrap_or_default();
-    let asked = asked(shared, &job, &request);
+    let parsed = parse(shared, &job, &request);
     drop(request);
-    let begun = match asked {
-        Ok(asked) => begin(shared, job, asked).await,
+    let response = match parsed {
+        Ok(parsed) => begin(shared, job, parsed).await,
         Err(error) => Err(error),
     };
-    begun.unwrap_or_else(|error| answer::error(&error))
+    response.unwrap_or_else(|error| answer::error(&error))
 }
 
-/// Returns who asks, over which connection, and from which byte on it wants to be told.
-fn asked(shared: &Shared, job: &str, request: &Request) -> Result<(Who, Client, u64)> {
+/// Returns the caller, its connection, and the first byte to send.
+fn parse(shared: &Shared, job: &str, request: &Request) -> Result<(Who, Client, u64)> {
     let grant = request.extensions().get::<Grant>();
-    let grant = grant.ok_or_else(|| Error::internal("a request came in without a grant"))?;
+    let grant = grant.ok_or_else(|| Error::internal("the request has no grant"))?;
     grant.allow(OPERATION, Effect::Read, &json!({ "job": job }))?;
     let mut from = 0;
     for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
         match name.as_str() {
             "from" => from = number(&name, &value)?,
-            _ => return Err(Error::invalid(format!("there is no {name:?} to ask for"))),
+            _ => return Err(Error::invalid(format!("unknown parameter {name:?}"))),
         }
     }
     let from = sse::last_id(request)?.unwrap_or(from);
-    Ok((ask::who(shared, grant, request.headers())?, sse::client(request)?, from))
+    Ok((caller::identify(shared, grant, request.headers())?, sse::client(request)?, from))
 }
 
 async fn begin(shared: &Arc<Shared>, job: String, (who, client, from): (Who, Client, u64)) -> Result<Response<Body>> {
-    let place = Arc::clone(&shared.log_listeners).try_acquire_owned();
-    let place = place.map_err(|_| Error::unavailable("too many listen to logs"))?;
-    // A job that is not known is an error, and no stream.
+    let permit = Arc::clone(&shared.log_listeners).try_acquire_owned();
+    let permit = permit.map_err(|_| Error::unavailable("too many listeners of logs"))?;
+    // An unknown job is answered with an error instead of a stream.
     let first = read(shared, &who, job, from).await?;
-    let behind = Arc::clone(shared);
+    let state = Arc::clone(shared);
     Ok(sse::stream(shared, client, move |listener| async move {
-        let told = follow(&behind, &who, first, from, listener).await;
-        drop(place);
-        told
+        let sent = follow(&state, &who, first, from, listener).await;
+        drop(permit);
+        sent
     }))
 }
 
@@ -91,7 +91,7 @@ async fn follow(
     mut at: u64,
     mut listener: Listener,
 ) -> Result<(), Gone> {
-    // Whoever waits for headers has them at once.
+    // Sends the headers at once.
     listener.send(format!(": from {at}\n\n")).await?;
     loop {
         if part.from > at {
@@ -107,11 +107,11 @@ async fn follow(
             return listener.send(format!("id: {at}\nevent: end\ndata: {data}\n\n")).await;
         } else {
             listener.keep_alive().await?;
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         part = match read(shared, who, part.job, at).await {
             Ok(part) => part,
-            // Whoever asks again is told what is wrong.
+            // The client reconnects and gets the error then.
             Err(_) => return Err(Gone),
         };
     }
@@ -122,5 +122,5 @@ async fn read(shared: &Arc<Shared>, who: &Who, job: String, from: u64) -> Result
     let arguments = json!({ "job": job, "from": from });
     let call = Call { operation: OPERATION.to_owned(), arguments, who: who.clone(), key: None };
     let answer = blocking(move || host.call(call)).await?;
-    serde_json::from_value(answer).map_err(|error| Error::internal("a log cannot be read").because(error))
+    serde_json::from_value(answer).map_err(|error| Error::internal("cannot decode the log").because(error))
 }

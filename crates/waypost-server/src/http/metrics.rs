@@ -1,4 +1,4 @@
-//! What is counted, as Prometheus reads it.
+//! Metrics in the Prometheus text format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use waypost::host::Measure;
 
-/// The upper ends of the ranges that durations are counted in, in seconds.
-const RANGES: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
+/// The upper bounds of the histogram buckets, in seconds.
+const BUCKETS: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
 
-/// What the server counts itself.
+/// Counters of the HTTP server.
 #[derive(Default)]
 pub(crate) struct Metrics(Mutex<Counts>);
 
@@ -24,14 +24,14 @@ struct Counts {
 
 #[derive(Default)]
 struct Durations {
-    ranges: [u64; RANGES.len()],
+    buckets: [u64; BUCKETS.len()],
     count: u64,
     sum: f64,
 }
 
 impl Durations {
     fn add(&mut self, seconds: f64) {
-        for (count, end) in self.ranges.iter_mut().zip(RANGES) {
+        for (count, end) in self.buckets.iter_mut().zip(BUCKETS) {
             *count += u64::from(seconds <= end);
         }
         self.count += 1;
@@ -40,7 +40,7 @@ impl Durations {
 
     fn write(&self, page: &mut String, effect: &str) {
         let name = "waypost_request_seconds";
-        for (count, end) in self.ranges.iter().zip(RANGES) {
+        for (count, end) in self.buckets.iter().zip(BUCKETS) {
             line(page, &format!("{name}_bucket"), &format!("effect=\"{effect}\",le=\"{end}\""), *count);
         }
         line(page, &format!("{name}_bucket"), &format!("effect=\"{effect}\",le=\"+Inf\""), self.count);
@@ -50,13 +50,13 @@ impl Durations {
 }
 
 impl Metrics {
-    /// Counts an answer.
-    pub(crate) fn answered(&self, operation: &'static str, status: u16) {
+    /// Counts a response.
+    pub(crate) fn count_response(&self, operation: &'static str, status: u16) {
         *self.counts().requests.entry((operation, status)).or_default() += 1;
     }
 
-    /// Counts how long an operation took.
-    pub(crate) fn took(&self, is_write: bool, time: Duration) {
+    /// Records the duration of an operation.
+    pub(crate) fn record_duration(&self, is_write: bool, time: Duration) {
         let mut counts = self.counts();
         let durations = if is_write { &mut counts.writes } else { &mut counts.reads };
         durations.add(time.as_secs_f64());
@@ -66,8 +66,8 @@ impl Metrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes all that is known.
-    pub(crate) fn page(&self, measures: &[Measure]) -> String {
+    /// Renders all metrics.
+    pub(crate) fn render(&self, measures: &[Measure]) -> String {
         let mut page = String::new();
         let counts = self.counts();
         head(&mut page, "waypost_requests_total", "counter", "Requests by operation and status.");
@@ -75,7 +75,7 @@ impl Metrics {
             let labels = format!("operation=\"{operation}\",status=\"{status}\"");
             line(&mut page, "waypost_requests_total", &labels, *count);
         }
-        head(&mut page, "waypost_request_seconds", "histogram", "How long operations take.");
+        head(&mut page, "waypost_request_seconds", "histogram", "Duration of operations.");
         counts.reads.write(&mut page, "read");
         counts.writes.write(&mut page, "write");
         for measure in measures {

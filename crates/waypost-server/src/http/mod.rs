@@ -1,16 +1,17 @@
-//! The server: HTTP on loopback and a Unix socket, or where it is told to.
+//! The HTTP server, by default on loopback and on a Unix socket.
 //!
-//! A request passes the guard, which looks where it comes from, then shows its token, and then is an operation of the
-//! table like any other. What waits for a disk does so on a thread of its own.
+//! A request passes the guard, which checks its host and origin, then authentication, and is then dispatched to an
+//! operation of the table. Calls that block on a disk run on threads of their own.
 
 mod admit;
 mod answer;
-mod ask;
+mod caller;
 mod events;
 mod guard;
 mod logs;
 mod metrics;
 mod openapi;
+mod operation;
 mod readiness;
 mod route;
 mod sse;
@@ -41,11 +42,11 @@ use waypost_core::{Error, Result};
 use waypost_fs::check_threads;
 
 use crate::mcp;
-use admit::{login, pass};
-use ask::{Address, operate};
-use events::{EventRequest, Events, LISTENERS};
+use admit::{authenticate, login};
+use events::{EventRequest, Events, MAX_LISTENERS};
 use guard::{Names, Transport};
 use metrics::Metrics;
+use operation::{Address, handle};
 use readiness::Readiness;
 use route::{Op, ROOT};
 use sse::{Budget, Hangup};
@@ -53,56 +54,56 @@ use text::{hash, pairs};
 use waypost::access::{Grant, Role};
 use waypost::host::{Host, Measure};
 
-/// How many connections there may be at once.
-const CONNECTIONS: u32 = 1_024;
-/// How many threads answer requests that wait for nothing.
-const WORKERS: usize = 2;
-/// How many requests wait for a disk at once; others wait for those. Enough for a transaction of many and those who read.
-const BUSY: usize = 96;
-/// How long a client may take to say what it wants, and to say it all.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// How long the code of a browser lasts.
-const CODE: Duration = Duration::from_mins(5);
-/// How long requests may take to end once the server was told to.
-const DRAIN: Duration = Duration::from_secs(10);
+/// Maximum concurrent connections.
+const MAX_CONNECTIONS: u32 = 1_024;
+/// Threads of the asynchronous runtime.
+const WORKER_THREADS: usize = 2;
+/// Maximum concurrent blocking calls; further ones queue. Enough for a full batch of writes and the reads beside it.
+const MAX_BLOCKING_THREADS: usize = 96;
+/// How long a client may take to send the head of a request, and to send its body.
+const READ_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a login code is valid.
+const LOGIN_CODE_TTL: Duration = Duration::from_mins(5);
+/// How long pending requests may take to complete at shutdown.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of an answer waits in the memory of a connection, and how long the head of a request may be.
+/// Maximum buffered part of a response per connection, and maximum size of the head of a request.
 const CONNECTION_BUFFER_BYTES: usize = 64 * 1024;
-/// How much of an answer waits in the kernel for each connection. Left alone, the kernel takes several megabytes for each.
+/// Send buffer of the kernel per connection. The default grows to several megabytes.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
-/// Where requests come in.
+/// A socket that the server accepts connections on.
 pub enum Listener {
-    /// A port.
+    /// A TCP port.
     Tcp(TcpListener),
-    /// A socket in the file system. Whoever connects must be the same user.
+    /// A Unix socket. Only processes of the same user may connect.
     Unix(UnixListener),
 }
 
-/// Looks a token up. An error says that it cannot be checked now, which is something else than a wrong token.
+/// Looks a token up. An error means that the token cannot be checked now; an unknown token is `None`.
 pub type Lookup = Box<dyn Fn(&str) -> Result<Option<Grant>> + Send + Sync>;
 
-/// How to serve.
+/// The configuration of the server.
 pub struct Config {
-    /// Where requests come in.
+    /// The sockets to accept connections on.
     pub listeners: Vec<Listener>,
-    /// Names under which the server is reached, beside those of this machine.
+    /// Host names of the server, in addition to those of loopback.
     pub allowed_hosts: Vec<String>,
-    /// Who bears which token. It is called by threads that must not wait.
+    /// Looks tokens up. Called on threads that must not block.
     pub lookup: Lookup,
-    /// The same for tokens that the first one does not know and the store may. It may wait for the store.
+    /// Looks up tokens that `lookup` does not know, in the store. May block.
     pub lookup_in_store: Lookup,
-    /// Who owns the server.
+    /// The author of writes whose request names none: the owner of the server.
     pub actor: String,
     /// The user whose processes may use the socket.
     pub uid: u32,
-    /// Lets one browser in, once.
+    /// The single-use code that logs a browser in.
     pub code: Option<String>,
-    /// Writes a line about what happens.
+    /// Writes a log line.
     pub log: Box<dyn Fn(&Value) + Send + Sync>,
 }
 
-/// What all requests share.
+/// The state that all requests share.
 struct Shared {
     host: Arc<dyn Host>,
     ops: Vec<Op>,
@@ -113,24 +114,24 @@ struct Shared {
     actor: String,
     log: Box<dyn Fn(&Value) + Send + Sync>,
     events: Events,
-    /// What waits in memory for listeners.
+    /// The bytes queued for listeners.
     budget: Arc<Budget>,
     readiness: Readiness,
-    /// When the tokens of listeners were last found to be good.
+    /// When the tokens of listeners were last found valid.
     checked_tokens: Mutex<HashMap<String, Instant>>,
-    /// Those who may still follow a log.
+    /// The free slots for listeners of logs.
     log_listeners: Arc<Semaphore>,
     metrics: Metrics,
     stop: watch::Sender<bool>,
-    /// How many requests of each token are worked on.
+    /// The number of pending requests of each token.
     busy: Mutex<HashMap<String, usize>>,
-    /// When wrong tokens were shown.
-    wrong: Mutex<Vec<Instant>>,
-    /// The codes and the sessions of browsers, as hashes, with when they end.
+    /// When requests with an invalid token arrived.
+    invalid_tokens: Mutex<Vec<Instant>>,
+    /// The hashes of login codes and of browser sessions, with their expiration.
     codes: Mutex<HashMap<[u8; 32], Instant>>,
     sessions: Mutex<HashMap<[u8; 32], Instant>>,
     in_flight: AtomicUsize,
-    /// The description of the interface, once somebody asked for it.
+    /// The OpenAPI document, built on the first request.
     document: OnceLock<String>,
 }
 
@@ -140,32 +141,32 @@ impl Shared {
     }
 }
 
-/// Serves until the process is told to end, and what was begun is done.
+/// Serves until SIGTERM or SIGINT, then completes pending requests.
 pub fn serve(host: Arc<dyn Host>, config: Config) -> Result<()> {
     let cannot = |error| Error::unavailable("cannot start the server").because(error);
-    // The runtime panics if it cannot start a thread. Besides its workers it needs one for blocking calls.
-    check_threads(WORKERS + 1).map_err(cannot)?;
+    // The runtime panics if it cannot start a thread. Beside its workers it needs one for blocking calls.
+    check_threads(WORKER_THREADS + 1).map_err(cannot)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
-        .max_blocking_threads(BUSY)
+        .worker_threads(WORKER_THREADS)
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
         .thread_keep_alive(Duration::from_secs(5))
         .enable_all()
         .build()
         .map_err(cannot)?;
     let served = runtime.block_on(run(host, config));
-    // Whatever still waits for a disk has nobody left to tell.
+    // No client waits for calls that still block on a disk.
     runtime.shutdown_timeout(Duration::from_secs(1));
     served
 }
 
-/// Returns the description of the interface that a host has.
+/// Returns the OpenAPI document of a host.
 pub fn openapi(host: &dyn Host) -> Value {
     openapi::document(&ops(host))
 }
 
 fn ops(host: &dyn Host) -> Vec<Op> {
-    let beside = host.app_operations().iter().copied();
-    TABLE.iter().map(Into::into).chain(beside).map(Op::new).collect()
+    let app_operations = host.app_operations().iter().copied();
+    TABLE.iter().map(Into::into).chain(app_operations).map(Op::new).collect()
 }
 
 async fn run(host: Arc<dyn Host>, config: Config) -> Result<()> {
@@ -174,7 +175,7 @@ async fn run(host: Arc<dyn Host>, config: Config) -> Result<()> {
         Listener::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
         Listener::Unix(_) => None,
     });
-    let codes = config.code.iter().map(|code| (hash(code), Instant::now() + CODE)).collect();
+    let codes = config.code.iter().map(|code| (hash(code), Instant::now() + LOGIN_CODE_TTL)).collect();
     let shared = Arc::new(Shared {
         ops: ops(&*host),
         host,
@@ -188,25 +189,25 @@ async fn run(host: Arc<dyn Host>, config: Config) -> Result<()> {
         budget: Arc::default(),
         readiness: Readiness::default(),
         checked_tokens: Mutex::default(),
-        log_listeners: Arc::new(Semaphore::new(logs::LISTENERS)),
+        log_listeners: Arc::new(Semaphore::new(logs::MAX_LISTENERS)),
         metrics: Metrics::default(),
         stop: watch::channel(false).0,
         busy: Mutex::default(),
-        wrong: Mutex::default(),
+        invalid_tokens: Mutex::default(),
         codes: Mutex::new(codes),
         sessions: Mutex::default(),
         in_flight: AtomicUsize::new(0),
         document: OnceLock::new(),
     });
     let router = router(&shared);
-    let connections = Arc::new(Semaphore::new(CONNECTIONS as usize));
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
     tokio::spawn(events::follow(Arc::clone(&shared)));
     for listener in config.listeners {
         let (router, shared, connections) = (router.clone(), Arc::clone(&shared), Arc::clone(&connections));
         match listener {
             Listener::Tcp(listener) => {
                 listener.set_nonblocking(true).map_err(cannot)?;
-                // Connections inherit it. If it is refused, they cost more memory, and nothing else.
+                // Connections inherit it. If the kernel refuses, connections only cost more memory.
                 let _ = rustix::net::sockopt::set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES);
                 let listener = tokio::net::TcpListener::from_std(listener).map_err(cannot)?;
                 tokio::spawn(accept_tcp(listener, router, shared, connections));
@@ -218,15 +219,16 @@ async fn run(host: Arc<dyn Host>, config: Config) -> Result<()> {
             }
         }
     }
-    told_to_end().await.map_err(cannot)?;
+    shutdown_requested().await.map_err(cannot)?;
     shared.log(&json!({ "level": "info", "event": "draining", "in_flight": shared.in_flight.load(Ordering::Relaxed) }));
     shared.stop.send_replace(true);
-    let drained = tokio::time::timeout(DRAIN, connections.acquire_many(CONNECTIONS)).await;
+    let drained = tokio::time::timeout(DRAIN_TIMEOUT, connections.acquire_many(MAX_CONNECTIONS)).await;
     shared.log(&json!({ "level": "info", "event": "ended", "drained": drained.is_ok() }));
     Ok(())
 }
 
-async fn told_to_end() -> std::io::Result<()> {
+/// Waits for SIGTERM or SIGINT.
+async fn shutdown_requested() -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
@@ -247,13 +249,13 @@ async fn accept_tcp(
         match accepted {
             Ok((stream, _)) => {
                 let _ = stream.set_nodelay(true);
-                let talk = talk(stream, Transport::Network, router.clone(), Arc::clone(&shared));
+                let served = serve_connection(stream, Transport::Network, router.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {
-                    talk.await;
+                    served.await;
                     drop(permit);
                 });
             }
-            // Out of descriptors: those that are open end at some time.
+            // Out of file descriptors: retry after open connections have ended.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -273,14 +275,14 @@ async fn accept_unix(
             tokio::select! { accepted = listener.accept() => accepted, _ = stop.wait_for(|stop| *stop) => return };
         match accepted {
             Ok((stream, _)) => {
-                // The socket is private already; this holds also where somebody gave it away.
+                // The socket is private already; this also holds if its permissions were changed.
                 if !stream.peer_cred().is_ok_and(|peer| peer.uid() == uid) {
                     shared.log(&json!({ "level": "warn", "event": "foreign_user" }));
                     continue;
                 }
-                let talk = talk(stream, Transport::Socket, router.clone(), Arc::clone(&shared));
+                let served = serve_connection(stream, Transport::Socket, router.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {
-                    talk.await;
+                    served.await;
                     drop(permit);
                 });
             }
@@ -289,27 +291,27 @@ async fn accept_unix(
     }
 }
 
-/// Talks with one client, until it goes or the server ends.
-async fn talk<S>(stream: S, way: Transport, router: Router, shared: Arc<Shared>)
+/// Serves one connection, until the client disconnects or the server shuts down.
+async fn serve_connection<S>(stream: S, transport: Transport, router: Router, shared: Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut stop = shared.stop.subscribe();
     let hangup = Hangup::default();
-    let of_requests = hangup.clone();
+    let request_hangup = hangup.clone();
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let mut router = router.clone();
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(way);
-        request.extensions_mut().insert(of_requests.clone());
+        request.extensions_mut().insert(transport);
+        request.extensions_mut().insert(request_hangup.clone());
         async move { tower_service::Service::call(&mut router, request).await }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(READ_TIMEOUT)
         .max_headers(64)
         .max_buf_size(CONNECTION_BUFFER_BYTES)
-        // A client may close its sending side once it has asked; it still reads the answer.
+        // A client may close its sending side after the request; it still reads the response.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
@@ -321,95 +323,93 @@ where
     tokio::select! { _ = connection => {}, () = hangup.requested() => {} }
 }
 
-/// Everything that is answered. What has no place here is answered with 404, by those who may ask.
+/// Builds the routes. An unknown path answers 404, after authentication.
 fn router(shared: &Arc<Shared>) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(|| async { answer::text("text/plain", "ok\n") }))
         .route("/readyz", get(ready))
-        .route("/metrics", get(measure))
-        .route("/openapi.json", get(describe))
+        .route("/metrics", get(metrics_page))
+        .route("/openapi.json", get(openapi_document))
         .route("/login", get(login))
-        .route(&format!("{ROOT}/events/stream"), get(stream))
+        .route(&format!("{ROOT}/events/stream"), get(stream_events))
         .route(&format!("{ROOT}/jobs/{{job}}/log/stream"), get(logs::stream))
         .route(&format!("{ROOT}/wait"), get(wait));
     for (number, op) in shared.ops.iter().enumerate() {
         let by_name = move |State(shared): State<Arc<Shared>>, request: Request| async move {
-            operate(&shared, number, Address::Name, None, request).await
+            handle(&shared, number, Address::Name, None, request).await
         };
         router = router.route(&format!("{ROOT}/op/{}", op.described.name), post(by_name));
         if !op.is_public() {
             continue;
         }
-        let expected = move |State(shared): State<Arc<Shared>>, key: RawPathParams, request: Request| async move {
+        let by_path = move |State(shared): State<Arc<Shared>>, key: RawPathParams, request: Request| async move {
             let key = key.iter().next().map(|(_, value)| value.to_owned());
-            operate(&shared, number, Address::Expected, key, request).await
+            handle(&shared, number, Address::Rest, key, request).await
         };
         let filter = if op.rest.is_get { MethodFilter::GET } else { MethodFilter::POST };
         for path in std::iter::once(&op.rest.path).chain(&op.rest.named_path) {
-            router = router.route(path, on(filter, expected));
+            router = router.route(path, on(filter, by_path));
         }
     }
     router
-        .route(&format!("{ROOT}/op/{{operation}}"), any(unknown))
+        .route(&format!("{ROOT}/op/{{operation}}"), any(unknown_operation))
         .merge(mcp_router(shared))
-        .fallback(|| async {
-            answer::refusal(404, "not_found", "there is nothing here", &["/openapi.json says what is where"])
-        })
-        .method_not_allowed_fallback(|| async { answer::refusal(405, "invalid", "this is asked in another way", &[]) })
-        .layer(from_fn_with_state(Arc::clone(shared), pass))
+        .fallback(|| async { answer::refusal(404, "not_found", "no such path", &["/openapi.json lists all paths"]) })
+        .method_not_allowed_fallback(|| async { answer::refusal(405, "invalid", "method not allowed", &[]) })
+        .layer(from_fn_with_state(Arc::clone(shared), authenticate))
         .with_state(Arc::clone(shared))
 }
 
-/// Answers that there is no such operation, and which one may be meant.
-async fn unknown(State(shared): State<Arc<Shared>>, Path(operation): Path<String>) -> Response<Body> {
+/// Answers 404 with the nearest name of an operation.
+async fn unknown_operation(State(shared): State<Arc<Shared>>, Path(operation): Path<String>) -> Response<Body> {
     let names = shared.ops.iter().filter(|op| op.is_public()).map(|op| op.described.name);
-    let error = Error::not_found(format!("there is no operation {operation:?}"));
+    let error = Error::not_found(format!("unknown operation {operation:?}"));
     answer::error(&match nearest(&operation, names) {
         Some(near) => error.hint(format!("did you mean {near}?")),
-        None => error.hint("/openapi.json says what is where"),
+        None => error.hint("/openapi.json lists all operations"),
     })
 }
 
-/// The tools of agents. Every one of their calls is looked at as a request of its own.
+/// Builds the MCP endpoint. Every call of a tool is authorized as a request of its own.
 fn mcp_router(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
     let service = mcp::http_service(Arc::clone(&shared.host), shared.names.allowed());
-    let introduced = from_fn_with_state(Arc::clone(shared), introduce);
-    Router::new().route_service("/mcp", service).layer(introduced)
+    let identified = from_fn_with_state(Arc::clone(shared), identify_mcp_caller);
+    Router::new().route_service("/mcp", service).layer(identified)
 }
 
-/// Says to the tools who asks, and what it may ask.
-async fn introduce(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
+/// Attaches the caller and its permissions to a request for the MCP endpoint.
+async fn identify_mcp_caller(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
     let Some(grant) = request.extensions().get::<Grant>().cloned() else {
-        return answer::error(&Error::internal("a request came in without a grant"));
+        return answer::error(&Error::internal("the request has no grant"));
     };
-    let who = match ask::who(&shared, &grant, request.headers()) {
+    let who = match caller::identify(&shared, &grant, request.headers()) {
         Ok(who) => who,
         Err(error) => return answer::error(&error),
     };
     let is_fixed = grant.role != Role::Admin || grant.agent.is_some();
-    let may = move |operation: &str, arguments: &Value| {
+    let authorize = move |operation: &str, arguments: &Value| {
         let op = shared.ops.iter().find(|op| op.described.name == operation);
-        let op = op.ok_or_else(|| Error::not_found(format!("there is no operation {operation:?}")))?;
+        let op = op.ok_or_else(|| Error::not_found(format!("unknown operation {operation:?}")))?;
         grant.allow(operation, op.described.effect, arguments)
     };
-    request.extensions_mut().insert(mcp::Asker { who, is_fixed, may: Arc::new(may) });
+    request.extensions_mut().insert(mcp::McpCaller { who, is_fixed, authorize: Arc::new(authorize) });
     next.run(request).await
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response<Body> {
     let found = if *shared.stop.borrow() {
-        Err("the server is ending".to_owned())
+        Err("the server is shutting down".to_owned())
     } else {
         shared.readiness.check(&*shared.host).await
     };
-    let Err(why) = found else { return answer::text("text/plain", "ready\n") };
-    let mut response = answer::text("text/plain", format!("not ready: {why}\n"));
+    let Err(reason) = found else { return answer::text("text/plain", "ready\n") };
+    let mut response = answer::text("text/plain", format!("not ready: {reason}\n"));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     response
 }
 
-async fn measure(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    if let Err(error) = watch_only(&request) {
+async fn metrics_page(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    if let Err(error) = require_observer(&request) {
         return answer::error(&error);
     }
     let host = Arc::clone(&shared.host);
@@ -420,81 +420,77 @@ async fn measure(State(shared): State<Arc<Shared>>, request: Request) -> Respons
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     measures.extend([
         shared.events.by_kind(),
-        gauge("events_last", "The sequence of the newest event that was told.", shared.events.last() as f64),
-        gauge("events_lag", "How many events were not told yet.", lag as f64),
-        gauge("event_listeners", "How many listen to events.", shared.events.listeners() as f64),
+        gauge("events_last", "Sequence of the newest published event.", shared.events.last() as f64),
+        gauge("events_lag", "Events that are not published yet.", lag as f64),
+        gauge("event_listeners", "Clients that listen to events.", shared.events.listeners() as f64),
         gauge(
             "log_listeners",
-            "How many follow what a job prints.",
-            (logs::LISTENERS - shared.log_listeners.available_permits()) as f64,
+            "Clients that follow the log of a job.",
+            (logs::MAX_LISTENERS - shared.log_listeners.available_permits()) as f64,
         ),
-        gauge(
-            "requests_in_flight",
-            "How many requests are worked on.",
-            shared.in_flight.load(Ordering::Relaxed) as f64,
-        ),
+        gauge("requests_in_flight", "Pending requests.", shared.in_flight.load(Ordering::Relaxed) as f64),
     ]);
-    answer::text("text/plain; version=0.0.4", shared.metrics.page(&measures))
+    answer::text("text/plain; version=0.0.4", shared.metrics.render(&measures))
 }
 
-async fn describe(State(shared): State<Arc<Shared>>) -> Response<Body> {
+async fn openapi_document(State(shared): State<Arc<Shared>>) -> Response<Body> {
     let document = shared.document.get_or_init(|| openapi::document(&shared.ops).to_string());
     answer::text("application/json", document.clone())
 }
 
-/// Refuses those who may not even look at everything.
-fn watch_only(request: &Request) -> Result<Grant> {
+/// Refuses tokens of jobs, which may not observe the whole store.
+fn require_observer(request: &Request) -> Result<Grant> {
     match request.extensions().get::<Grant>() {
         Some(grant) if grant.role != Role::Job => Ok(grant.clone()),
-        Some(_) => Err(Error::refused("this is not for jobs")),
-        None => Err(Error::internal("a request came in without a grant")),
+        Some(_) => Err(Error::refused("not allowed with the token of a job")),
+        None => Err(Error::internal("the request has no grant")),
     }
 }
 
-async fn stream(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    tell(&shared, &request)
+async fn stream_events(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    start_event_stream(&shared, &request)
 }
 
-fn tell(shared: &Arc<Shared>, request: &Request) -> Response<Body> {
-    let wanted = || -> Result<EventRequest> {
-        watch_only(request)?;
-        if shared.events.listeners() >= LISTENERS {
-            return Err(Error::unavailable("too many listen"));
+fn start_event_stream(shared: &Arc<Shared>, request: &Request) -> Response<Body> {
+    let parse = || -> Result<EventRequest> {
+        require_observer(request)?;
+        if shared.events.listeners() >= MAX_LISTENERS {
+            return Err(Error::unavailable("too many listeners"));
         }
         let client = sse::client(request)?;
-        let mut wanted = EventRequest { client, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
+        let mut parsed = EventRequest { client, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
         for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
             match name.as_str() {
-                "since" => wanted.since = Some(number(&name, &value)?),
-                "kind" => wanted.kinds.extend(value.split(',').map(str::to_owned)),
-                "subject" => wanted.subject = Some(value),
-                "worktree_id" => wanted.worktree_id = Some(value),
-                _ => return Err(Error::invalid(format!("there is no {name:?} to ask for"))),
+                "since" => parsed.since = Some(number(&name, &value)?),
+                "kind" => parsed.kinds.extend(value.split(',').map(str::to_owned)),
+                "subject" => parsed.subject = Some(value),
+                "worktree_id" => parsed.worktree_id = Some(value),
+                _ => return Err(Error::invalid(format!("unknown parameter {name:?}"))),
             }
         }
-        wanted.since = sse::last_id(request)?.or(wanted.since);
-        Ok(wanted)
+        parsed.since = sse::last_id(request)?.or(parsed.since);
+        Ok(parsed)
     };
-    match wanted() {
-        Ok(wanted) => events::tell(shared, wanted),
+    match parse() {
+        Ok(parsed) => events::stream(shared, parsed),
         Err(error) => answer::error(&error),
     }
 }
 
 async fn wait(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let asked = move || -> Result<(u64, u64)> {
-        watch_only(&request)?;
+    let parse = move || -> Result<(u64, u64)> {
+        require_observer(&request)?;
         let (mut since, mut millis) = (0, 10_000);
         for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
             match name.as_str() {
                 "since" => since = number(&name, &value)?,
                 "ms" => millis = number(&name, &value)?.min(60_000),
-                _ => return Err(Error::invalid(format!("there is no {name:?} to ask for"))),
+                _ => return Err(Error::invalid(format!("unknown parameter {name:?}"))),
             }
         }
         Ok((since, millis))
     };
-    match asked() {
+    match parse() {
         Ok((since, millis)) => {
             let mut stop = shared.stop.subscribe();
             tokio::select! {
@@ -508,23 +504,24 @@ async fn wait(State(shared): State<Arc<Shared>>, request: Request) -> Response<B
 }
 
 fn number(name: &str, text: &str) -> Result<u64> {
-    text.parse().ok().filter(|number| i64::try_from(*number).is_ok()).ok_or_else(|| {
-        Error::invalid(format!("{name} is the sequence of an event, or another whole number, and not {text:?}"))
-    })
+    text.parse()
+        .ok()
+        .filter(|number| i64::try_from(*number).is_ok())
+        .ok_or_else(|| Error::invalid(format!("{name} must be a whole number, not {text:?}")))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does what waits for a disk on a thread of its own.
+/// Runs a blocking call on a thread of its own.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(_) => Err(ended()),
+        Err(_) => Err(no_answer_error()),
     }
 }
 
-fn ended() -> Error {
-    Error::internal("an operation ended without an answer")
+fn no_answer_error() -> Error {
+    Error::internal("the operation ended without an answer")
 }

@@ -1,4 +1,4 @@
-//! The description of the interface, made from the table of operations.
+//! The OpenAPI document, generated from the table of operations.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -7,7 +7,7 @@ use waypost_core::op::Effect;
 
 use super::route::{Op, ROOT};
 
-/// Returns the document.
+/// Returns the OpenAPI document of these operations.
 pub(crate) fn document(ops: &[Op]) -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
@@ -19,16 +19,16 @@ pub(crate) fn document(ops: &[Op]) -> Value {
         let method = if rest.is_get { "get" } else { "post" };
         let key = rest.key.as_deref();
         match &rest.named_path {
-            None => add(&mut paths, &rest.path, method, expected(op, name, key, &mut generator)),
+            None => add(&mut paths, &rest.path, method, rest_operation(op, name, key, &mut generator)),
             Some(path) => {
-                add(&mut paths, &rest.path, method, expected(op, name, None, &mut generator));
-                let named = expected(op, &format!("{name}_named"), key, &mut generator);
+                add(&mut paths, &rest.path, method, rest_operation(op, name, None, &mut generator));
+                let named = rest_operation(op, &format!("{name}_named"), key, &mut generator);
                 add(&mut paths, path, method, named);
             }
         }
     }
     add(&mut paths, &format!("{ROOT}/op/{{operation}}"), "post", by_name(ops));
-    for (path, operation) in others() {
+    for (path, operation) in other_paths() {
         add(&mut paths, path, "get", operation);
     }
     paths.sort_keys();
@@ -45,8 +45,8 @@ pub(crate) fn document(ops: &[Op]) -> Value {
         "info": {
             "title": "Waypost",
             "version": "1",
-            "description": "Everything that can be asked of a store and its ledgers. Whoever asks sends a token; what is \
-                written is on disk when the answer comes.",
+            "description": "The operations of a store and its ledgers. Every request needs a bearer token. A write is on disk \
+                when the server answers.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
         "security": [{ "token": [] }],
@@ -54,12 +54,12 @@ pub(crate) fn document(ops: &[Op]) -> Value {
         "components": {
             "schemas": schemas,
             "responses": {
-                "Error": { "description": "What went wrong.", "content": content(&json!({ "$ref": "#/components/schemas/Error" })) },
-                "Unchanged": { "description": "As If-None-Match says, nothing changed." },
+                "Error": { "description": "The error.", "content": content(&json!({ "$ref": "#/components/schemas/Error" })) },
+                "Unchanged": { "description": "Not modified since the ETag in If-None-Match." },
             },
             "parameters": { "IdempotencyKey": {
                 "name": "Idempotency-Key", "in": "header", "required": false,
-                "description": "The same key gives the same answer, however often it is asked.",
+                "description": "Makes a write safe to retry: a request with the same key returns the first answer.",
                 "schema": { "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$" },
             } },
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
@@ -74,12 +74,13 @@ fn add(paths: &mut Map<String, Value>, path: &str, method: &str, operation: Valu
     item[method] = operation;
 }
 
-/// Describes an operation at the address that people expect.
-fn expected(op: &Op, id: &str, key: Option<&str>, generator: &mut SchemaGenerator) -> Value {
+/// Describes an operation at its REST path.
+fn rest_operation(op: &Op, id: &str, key: Option<&str>, generator: &mut SchemaGenerator) -> Value {
     let rest = &op.rest;
     let mut parameters = Vec::new();
     if let Some(key) = key {
-        parameters.push(json!({ "name": key, "in": "path", "required": true, "schema": named(&op.properties[key]) }));
+        parameters
+            .push(json!({ "name": key, "in": "path", "required": true, "schema": path_schema(&op.properties[key]) }));
     }
     let mut operation = operation(op, id, if rest.is_list { Answer::List } else { Answer::One }, generator);
     if rest.is_get {
@@ -101,7 +102,7 @@ fn expected(op: &Op, id: &str, key: Option<&str>, generator: &mut SchemaGenerato
         let mut required = op.required.clone();
         let mut schema = arguments(op, generator);
         if let Some(key) = key {
-            // What stands in the address does not stand in the body.
+            // An argument that is part of the path is not part of the body.
             let mut properties = resolved(&schema, generator)["properties"].take();
             if let Value::Object(properties) = &mut properties {
                 properties.shift_remove(key);
@@ -118,12 +119,12 @@ fn expected(op: &Op, id: &str, key: Option<&str>, generator: &mut SchemaGenerato
     operation
 }
 
-/// Describes how all of them are asked for by name. What each takes and answers is described where people expect it.
+/// Describes the generic endpoint. Arguments and answers are described at the REST paths.
 fn by_name(ops: &[Op]) -> Value {
     let names: Vec<&str> = ops.iter().filter(|op| op.is_public()).map(|op| op.described.name).collect();
     json!({
         "operationId": "operate",
-        "summary": "Run an operation by its name, the operationId of its entry here, with all its arguments in the body",
+        "summary": "Run an operation by name (its operationId), with all arguments in the body",
         "parameters": [
             { "name": "operation", "in": "path", "required": true, "schema": { "enum": names } },
             { "$ref": "#/components/parameters/IdempotencyKey" },
@@ -133,7 +134,7 @@ fn by_name(ops: &[Op]) -> Value {
     })
 }
 
-/// Describes the arguments of an operation. It has those and no others.
+/// Describes the arguments of an operation; others are rejected.
 fn arguments(op: &Op, generator: &mut SchemaGenerator) -> Value {
     let schema = (op.described.schema)(generator).to_value();
     if let Some(definition) = definition(&schema).and_then(|name| generator.definitions_mut().get_mut(name)) {
@@ -142,7 +143,7 @@ fn arguments(op: &Op, generator: &mut SchemaGenerator) -> Value {
     schema
 }
 
-/// Returns what a reference leads to.
+/// Follows a reference.
 fn resolved(schema: &Value, generator: &SchemaGenerator) -> Value {
     let found = definition(schema).and_then(|name| generator.definitions().get(name));
     found.unwrap_or(schema).clone()
@@ -164,7 +165,7 @@ fn operation(op: &Op, id: &str, form: Answer, generator: &mut SchemaGenerator) -
     match form {
         Answer::One => drop(properties.insert("data".to_owned(), answered)),
         Answer::List => {
-            // The list itself is the data; what else there is to say stands beside it.
+            // `data` is the list itself; the other fields stand beside it.
             let fields = resolved(&answered, generator);
             for (name, schema) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
                 let is_list = schema.get("type") == Some(&json!("array"));
@@ -183,7 +184,7 @@ fn operation(op: &Op, id: &str, form: Answer, generator: &mut SchemaGenerator) -
     })
 }
 
-/// Describes an answer with these fields beside those that all have.
+/// Describes an answer: the common fields and these.
 fn answer(properties: &Value) -> Value {
     let schema = json!({ "allOf": [{ "$ref": "#/components/schemas/Answer" }, { "properties": properties }] });
     json!({ "description": "The answer.", "content": content(&schema) })
@@ -208,14 +209,14 @@ fn content(schema: &Value) -> Value {
     json!({ "application/json": { "schema": schema } })
 }
 
-/// Lets what has all fields of something else say so, and say only what it has beside them.
+/// Deduplicates schemas: one that has all fields of another refers to it and lists only its additional fields.
 fn share_fields(schemas: &mut Map<String, Value>) {
     fn fields(schema: &Value) -> Option<&Map<String, Value>> {
         let is_open = schema.get("additionalProperties").is_none() && schema.get("allOf").is_none();
         schema.get("properties").and_then(Value::as_object).filter(|_| is_open)
     }
     let mut names: Vec<String> = schemas.keys().cloned().collect();
-    // Those that have much first, while what they have is still spelled out.
+    // The largest first, while their parts still list all their fields.
     names.sort_by_key(|name| std::cmp::Reverse(fields(&schemas[name]).map_or(0, Map::len)));
     for name in &names {
         let Some(whole) = fields(&schemas[name]) else { continue };
@@ -225,9 +226,12 @@ fn share_fields(schemas: &mut Map<String, Value>) {
                 part.len() < whole.len() && part.iter().all(|(key, field)| whole.get(key) == Some(field))
             })
         };
-        // A few fields are the same by chance.
-        let most = |part: &&String| fields(&schemas[*part]).map_or(0, Map::len);
-        let Some(part) = names.iter().filter(is_part).max_by_key(most).filter(|part| most(part) > 4) else { continue };
+        // Few equal fields may be a coincidence.
+        let field_count = |part: &&String| fields(&schemas[*part]).map_or(0, Map::len);
+        let Some(part) = names.iter().filter(is_part).max_by_key(field_count).filter(|part| field_count(part) > 4)
+        else {
+            continue;
+        };
         let shared: Vec<String> = fields(&schemas[part]).into_iter().flatten().map(|(key, _)| key.clone()).collect();
         let mut rest = schemas[name].clone();
         if let Some(properties) = rest["properties"].as_object_mut() {
@@ -238,7 +242,7 @@ fn share_fields(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Finds the schemas that something refers to, and those that they refer to.
+/// Collects the schemas that a value refers to, transitively.
 fn references(value: &Value, schemas: &Map<String, Value>, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -265,7 +269,7 @@ fn error_schema() -> Value {
                 "properties": {
                     "code": {
                         "type": "string",
-                        "description": "What kind it is: one that the commands know, or why a request was not looked at.",
+                        "description": "The kind of error, as in the JSON output of commands, or the reason why the request was rejected.",
                     },
                     "message": { "type": "string" },
                     "hints": { "type": "array", "items": { "type": "string" } },
@@ -279,13 +283,13 @@ fn body(schema: &Value, is_required: bool) -> Value {
     json!({ "required": is_required, "content": content(schema) })
 }
 
-/// Describes the header that makes a write safe to repeat.
+/// Describes the header that makes a write safe to retry.
 fn idempotency(op: &Op) -> Option<Value> {
     (op.described.effect == Effect::Write).then(|| json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
 }
 
-/// What stands in a path is not empty.
-fn named(schema: &Value) -> Value {
+/// Forbids an empty path parameter.
+fn path_schema(schema: &Value) -> Value {
     let mut schema = without_null(schema.clone());
     if schema.get("pattern").is_none() {
         schema["minLength"] = json!(1);
@@ -293,7 +297,7 @@ fn named(schema: &Value) -> Value {
     schema
 }
 
-/// In an address, nothing is said by saying nothing.
+/// Removes `null`: a parameter without a value is left out.
 fn without_null(mut schema: Value) -> Value {
     if let Some(kinds) = schema.get("type").and_then(Value::as_array) {
         let kinds: Vec<_> = kinds.iter().filter(|kind| *kind != "null").cloned().collect();
@@ -319,18 +323,18 @@ fn without_null(mut schema: Value) -> Value {
     schema
 }
 
-/// Says how large numbers may be.
+/// Adds the maximum of integers.
 fn bound(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            let most = match fields.get("format").and_then(Value::as_str) {
+            let maximum = match fields.get("format").and_then(Value::as_str) {
                 Some("uint32") => Some(json!(u32::MAX)),
-                // Databases count with a sign.
+                // Databases store signed integers.
                 Some("uint64" | "int64") => Some(json!(i64::MAX)),
                 _ => None,
             };
-            if let Some(most) = most {
-                fields.entry("maximum").or_insert(most);
+            if let Some(maximum) = maximum {
+                fields.entry("maximum").or_insert(maximum);
             }
             fields.values_mut().for_each(bound);
         }
@@ -339,17 +343,16 @@ fn bound(value: &mut Value) {
     }
 }
 
-/// What is there beside the operations.
-fn others() -> Vec<(&'static str, Value)> {
-    let text =
-        |kind: &str| json!({ "description": "As it is now.", "content": { kind: { "schema": { "type": "string" } } } });
-    let open = |id: &str, summary: &str, answer: Value| {
+/// Describes the paths that are no operations.
+fn other_paths() -> Vec<(&'static str, Value)> {
+    let text = |kind: &str| json!({ "description": "The current state.", "content": { kind: { "schema": { "type": "string" } } } });
+    let public = |id: &str, summary: &str, answer: Value| {
         json!({
             "operationId": id, "summary": summary, "security": [],
             "responses": { "200": answer, "default": errors() },
         })
     };
-    let closed = |id: &str, summary: &str, parameters: Value, answer: Value| {
+    let authenticated = |id: &str, summary: &str, parameters: Value, answer: Value| {
         json!({
             "operationId": id, "summary": summary, "parameters": parameters,
             "responses": { "200": answer, "default": errors() },
@@ -359,14 +362,14 @@ fn others() -> Vec<(&'static str, Value)> {
     let since = json!({ "name": "since", "in": "query", "schema": number });
     let filter = |name: &str, text: &str| json!({ "name": name, "in": "query", "description": text, "schema": { "type": "string" } });
     vec![
-        ("/healthz", open("healthz", "Tell whether the server runs", text("text/plain"))),
-        ("/readyz", open("readyz", "Tell whether the store can be reached", text("text/plain"))),
-        ("/metrics", closed("metrics", "Count, for Prometheus", json!([]), text("text/plain"))),
+        ("/healthz", public("healthz", "Liveness probe", text("text/plain"))),
+        ("/readyz", public("readyz", "Readiness probe: whether the store is writable", text("text/plain"))),
+        ("/metrics", authenticated("metrics", "Metrics in the Prometheus text format", json!([]), text("text/plain"))),
         (
             "/openapi.json",
-            closed(
+            authenticated(
                 "openapi",
-                "Describe the interface",
+                "OpenAPI document",
                 json!([]),
                 json!({
                     "description": "This document.", "content": { "application/json": { "schema": { "type": "object" } } },
@@ -375,39 +378,39 @@ fn others() -> Vec<(&'static str, Value)> {
         ),
         (
             "/api/v1/events/stream",
-            closed(
+            authenticated(
                 "stream_events",
-                "Tell what happens, as server-sent events; Last-Event-ID goes on where a stream ended",
+                "Stream events as server-sent events; Last-Event-ID resumes a stream",
                 json!([
                     since,
-                    filter("kind", "Only these kinds, or all of a subject: task.claimed,workflow"),
-                    filter("subject", "Only what is about this"),
-                    filter("worktree_id", "Only what was done from this worktree"),
+                    filter("kind", "Comma-separated kinds or their prefixes, e.g. task.claimed,workflow"),
+                    filter("subject", "Id of the subject"),
+                    filter("worktree_id", "Id of the worktree in which the event occurred"),
                 ]),
                 text("text/event-stream"),
             ),
         ),
         (
             "/api/v1/jobs/{job}/log/stream",
-            closed(
+            authenticated(
                 "stream_log",
-                "Tell what a job prints, as server-sent events; Last-Event-ID goes on where a stream ended",
+                "Stream the log of a job as server-sent events; Last-Event-ID resumes a stream",
                 json!([
                     { "name": "job", "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } },
-                    { "name": "from", "in": "query", "description": "From this byte on", "schema": number },
+                    { "name": "from", "in": "query", "description": "First byte", "schema": number },
                 ]),
                 text("text/event-stream"),
             ),
         ),
         (
             "/api/v1/wait",
-            closed(
+            authenticated(
                 "wait",
-                "Wait until something happens after an event, or until time is up",
+                "Wait for an event after `since`, at most `ms` milliseconds",
                 json!([since, { "name": "ms", "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": 60_000 } }]),
-                json!({ "description": "How far it got.", "content": { "application/json": { "schema": { "type": "object" } } } }),
+                json!({ "description": "The sequence of the newest event.", "content": { "application/json": { "schema": { "type": "object" } } } }),
             ),
         ),
-        ("/login", open("login", "Let a browser in that has a code", json!({ "description": "It is in." }))),
+        ("/login", public("login", "Log a browser in with a single-use code", json!({ "description": "Logged in." }))),
     ]
 }

@@ -1,4 +1,4 @@
-//! Whether the store can be written now.
+//! The readiness probe: whether the store is writable now.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -9,38 +9,38 @@ use waypost_core::Error;
 use super::lock;
 use waypost::host::Host;
 
-/// How long a probe may take before the store counts as out of reach.
+/// A probe that takes longer counts as unreachable.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-/// An answer is good for so long: anyone may ask, and must not keep the store busy by that.
+/// How long a result is cached: the probe needs no token, so requests must not be able to keep the store busy.
 const PROBE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What a probe has found; nothing while it waits for the store.
-type Found = Option<Result<(), String>>;
+/// The result of a probe; `None` while it runs.
+type ProbeResult = Option<Result<(), String>>;
 
-/// The latest probe. There is one at a time, also while the store hangs.
+/// The latest probe. At most one runs at a time, even while the store hangs.
 #[derive(Default)]
 pub(super) struct Readiness {
-    latest: Mutex<Option<(Instant, watch::Receiver<Found>)>>,
+    latest: Mutex<Option<(Instant, watch::Receiver<ProbeResult>)>>,
 }
 
 impl Readiness {
-    /// Finds out whether a write would get through; an error says why not, in words that anyone may read.
+    /// Returns whether a write would succeed. The error text is safe to show without a token.
     pub(super) async fn check(&self, host: &dyn Host) -> Result<(), String> {
         let mut probe = self.probe(host);
         let found = match tokio::time::timeout(PROBE_TIMEOUT, probe.wait_for(Option::is_some)).await {
             Ok(Ok(found)) => found.clone(),
-            Ok(Err(_)) => Some(Err("the store gave no answer".to_owned())),
+            Ok(Err(_)) => Some(Err("the store did not answer".to_owned())),
             Err(_) => Some(Err("the store did not answer in time".to_owned())),
         };
         found.unwrap_or(Ok(()))
     }
 
-    /// Returns the latest probe, or begins one if that is too old.
-    fn probe(&self, host: &dyn Host) -> watch::Receiver<Found> {
+    /// Returns the latest probe, or starts one if that is too old.
+    fn probe(&self, host: &dyn Host) -> watch::Receiver<ProbeResult> {
         let mut latest = lock(&self.latest);
-        if let Some((began, probe)) = &*latest {
+        if let Some((started_at, probe)) = &*latest {
             let is_waiting = probe.borrow().is_none() && probe.has_changed().is_ok();
-            if is_waiting || began.elapsed() < PROBE_INTERVAL {
+            if is_waiting || started_at.elapsed() < PROBE_INTERVAL {
                 return probe.clone();
             }
         }
@@ -51,7 +51,7 @@ impl Readiness {
     }
 }
 
-/// Returns the reason without paths and addresses: the client has shown no token.
+/// Removes paths and addresses from the message: the client is not authenticated.
 fn public_reason(error: &Error) -> String {
     let message = error.to_string();
     message.split(' ').filter(|word| !word.contains(['/', '@'])).collect::<Vec<_>>().join(" ")

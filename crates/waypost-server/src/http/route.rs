@@ -1,8 +1,8 @@
-//! Where each operation is found: derived from its name and its arguments, never written by hand.
+//! The routes of operations, derived from their names and arguments.
 //!
-//! Every operation answers at `POST /api/v1/op/NAME` with its arguments as the body. Beside that it has the address that
-//! people expect: `list_tasks` is `GET /api/v1/tasks`, `show_task` is `GET /api/v1/tasks/{task}`, `finish_task` is
-//! `POST /api/v1/tasks/{task}/finish`.
+//! Every operation answers at `POST /api/v1/op/NAME` with its arguments as the body. Public ones also have a REST path:
+//! `list_tasks` is `GET /api/v1/tasks`, `show_task` is `GET /api/v1/tasks/{task}`, `finish_task` is `POST
+//! /api/v1/tasks/{task}/finish`.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -11,39 +11,39 @@ use waypost_core::{Error, Result, nearest};
 
 use waypost::host::Described;
 
-/// What every address of an operation begins with.
+/// The prefix of all paths of operations.
 pub(crate) const ROOT: &str = "/api/v1";
-/// How many are listed if nobody says.
-const USUAL: u32 = 100;
-/// How many are listed at most; whoever wants all goes from page to page.
-const MOST: u32 = 1_000;
+/// The page size of a list unless the request sets `limit`.
+const DEFAULT_LIMIT: u32 = 100;
+/// The maximum `limit`; clients page through longer lists.
+const MAX_LIMIT: u32 = 1_000;
 
-/// What has an address of its own.
-const THINGS: &[&str] =
+/// Nouns with a path of their own.
+const RESOURCES: &[&str] =
     &["task", "workflow", "issue", "message", "agent", "template", "worktree", "repository", "job", "workspace"];
 
-/// An operation with all that is needed to ask for it.
+/// An operation with its routes.
 pub(crate) struct Op {
     pub(crate) described: Described,
-    /// Its arguments, each with its schema.
+    /// The schema of each argument.
     pub(crate) properties: Map<String, Value>,
     pub(crate) required: Vec<String>,
     pub(crate) rest: Rest,
-    /// Whether its answer has warnings as one of its fields, which are not those of the request.
+    /// Whether `warnings` is a field of its answer, and not the warnings of the request.
     has_own_warnings: bool,
 }
 
-/// The address that people expect.
+/// The REST path of an operation.
 pub(crate) struct Rest {
     pub(crate) is_get: bool,
     pub(crate) path: String,
-    /// The same with the name in it, where the name may also be left out.
+    /// The path with the key in it, where the key is optional.
     pub(crate) named_path: Option<String>,
-    /// The argument that stands in the path.
+    /// The argument that is part of the path.
     pub(crate) key: Option<String>,
-    /// The argument whose fields are asked for one by one: its name, and its fields.
+    /// The argument whose fields are query parameters: its name and its fields.
     pub(crate) nested: Option<(String, Map<String, Value>)>,
-    /// Whether it answers with a list.
+    /// Whether the answer is a list.
     pub(crate) is_list: bool,
 }
 
@@ -61,12 +61,12 @@ impl Op {
         Op { described, properties, required, rest, has_own_warnings }
     }
 
-    /// Tells whether it has an address that people expect.
+    /// Returns whether it has a REST path.
     pub(crate) fn is_public(&self) -> bool {
         self.described.audience == Audience::Public
     }
 
-    /// Takes the warnings of a request out of its answer.
+    /// Moves the warnings of the request out of the answer.
     pub(crate) fn take_warnings(&self, answer: &mut Value) -> Vec<Value> {
         let warnings = match answer {
             Value::Object(fields) if !self.has_own_warnings => fields.shift_remove("warnings"),
@@ -78,11 +78,11 @@ impl Op {
         }
     }
 
-    /// Refuses arguments that the operation does not have: a wrong name would be a wish that nobody heard.
+    /// Rejects unknown arguments: the operation would ignore a misspelled name.
     pub(crate) fn check(&self, arguments: &Value) -> Result<()> {
         let name = self.described.name;
         let Value::Object(fields) = arguments else {
-            return Err(Error::invalid(format!("the arguments of {name} are an object")));
+            return Err(Error::invalid(format!("the arguments of {name} must be an object")));
         };
         match fields.keys().find(|key| !self.properties.contains_key(*key)) {
             Some(unknown) => Err(unknown_argument(name, unknown, &self.properties)),
@@ -90,8 +90,8 @@ impl Op {
         }
     }
 
-    /// Reads arguments from the part of an address after the question mark.
-    pub(crate) fn arguments_of(&self, query: &[(String, String)]) -> Result<Map<String, Value>> {
+    /// Parses arguments from a query string.
+    pub(crate) fn parse_query(&self, query: &[(String, String)]) -> Result<Map<String, Value>> {
         let (known, nested) = match &self.rest.nested {
             Some((name, fields)) => (fields, Some(name)),
             None => (&self.properties, None),
@@ -105,20 +105,21 @@ impl Op {
             if kind == Some("array") {
                 let item = schema.get("items").and_then(self::kind);
                 let items = text.split(',').filter(|item| !item.is_empty());
-                let items = items.map(|text| read(name, text, item)).collect::<Result<Vec<_>>>()?;
+                let items = items.map(|text| parse_value(name, text, item)).collect::<Result<Vec<_>>>()?;
                 match arguments.entry(name.as_str()).or_insert_with(|| Value::Array(Vec::new())) {
                     Value::Array(all) => all.extend(items),
-                    _ => unreachable!("it was made an array"),
+                    _ => unreachable!("the entry is an array"),
                 }
-            } else if arguments.insert(name.clone(), read(name, text, kind)?).is_some() {
-                return Err(Error::invalid(format!("{name} is given twice")));
+            } else if arguments.insert(name.clone(), parse_value(name, text, kind)?).is_some() {
+                return Err(Error::invalid(format!("duplicate parameter {name}")));
             }
         }
         if known.contains_key("limit") {
-            let limit = arguments.entry("limit").or_insert_with(|| USUAL.into());
-            if limit.as_u64().is_none_or(|limit| limit > u64::from(MOST)) {
-                return Err(Error::invalid(format!("limit is a number up to {MOST}"))
-                    .hint("whoever wants more goes from page to page"));
+            let limit = arguments.entry("limit").or_insert_with(|| DEFAULT_LIMIT.into());
+            if limit.as_u64().is_none_or(|limit| limit > u64::from(MAX_LIMIT)) {
+                return Err(
+                    Error::invalid(format!("limit must be at most {MAX_LIMIT}")).hint("request further pages for more")
+                );
             }
         }
         Ok(match nested {
@@ -136,34 +137,34 @@ impl Rest {
         answer: &Map<String, Value>,
     ) -> Rest {
         let is_read = described.effect == Effect::Read;
-        let is_name = |name: &str| required.iter().any(|known| known == name) && is_text(&properties[name]);
+        let is_required_text = |name: &str| required.iter().any(|known| known == name) && is_text(&properties[name]);
         let mut named_path = None;
         let (path, key) = match described.name.split_once('_') {
             None => (described.name.to_owned(), None),
             Some((verb, noun)) => {
                 let (noun, all) = (singular(noun), plural(noun));
-                let is_thing = THINGS.contains(&noun.as_str());
-                let key = [noun.as_str(), "name", "id"].into_iter().find(|name| is_thing && is_name(name));
+                let is_resource = RESOURCES.contains(&noun.as_str());
+                let key = [noun.as_str(), "name", "id"].into_iter().find(|name| is_resource && is_required_text(name));
                 let key = key.map(str::to_owned);
-                // What is no thing of its own is a part of one.
-                let whole = THINGS.iter().copied().find(|thing| !is_thing && is_name(thing));
-                match (verb, key, whole) {
-                    ("list", _, Some(whole)) => {
-                        (format!("{}/{{{whole}}}/{all}", plural(whole)), Some(whole.to_owned()))
+                // A noun that is no resource belongs to one.
+                let owner = RESOURCES.iter().copied().find(|resource| !is_resource && is_required_text(resource));
+                match (verb, key, owner) {
+                    ("list", _, Some(owner)) => {
+                        (format!("{}/{{{owner}}}/{all}", plural(owner)), Some(owner.to_owned()))
                     }
-                    ("get" | "show", _, Some(whole)) => {
-                        (format!("{}/{{{whole}}}/{noun}", plural(whole)), Some(whole.to_owned()))
+                    ("get" | "show", _, Some(owner)) => {
+                        (format!("{}/{{{owner}}}/{noun}", plural(owner)), Some(owner.to_owned()))
                     }
-                    (_, _, Some(whole)) => {
-                        (format!("{}/{{{whole}}}/{verb}-{noun}", plural(whole)), Some(whole.to_owned()))
+                    (_, _, Some(owner)) => {
+                        (format!("{}/{{{owner}}}/{verb}-{noun}", plural(owner)), Some(owner.to_owned()))
                     }
                     ("list", ..) if is_read => (all, None),
                     ("get", ..) => (noun, None),
                     ("create" | "add" | "send" | "save", ..) => (all, None),
                     ("show", Some(key), _) => (format!("{all}/{{{key}}}"), Some(key)),
                     (_, Some(key), _) => (format!("{all}/{{{key}}}/{verb}"), Some(key)),
-                    (_, None, None) if is_thing && properties.get(&noun).is_some_and(is_text) => {
-                        named_path = Some(address(&format!("{all}/{{{noun}}}/{verb}")));
+                    (_, None, None) if is_resource && properties.get(&noun).is_some_and(is_text) => {
+                        named_path = Some(full_path(&format!("{all}/{{{noun}}}/{verb}")));
                         (format!("{all}/{verb}"), Some(noun))
                     }
                     (_, None, None) => (format!("{all}/{verb}"), None),
@@ -178,11 +179,11 @@ impl Rest {
             _ => None,
         };
         let is_list = is_read && has_one_list(described, answer);
-        Rest { is_get: is_read, path: address(&path), named_path, key, nested, is_list }
+        Rest { is_get: is_read, path: full_path(&path), named_path, key, nested, is_list }
     }
 }
 
-/// Returns the fields of an answer, each with its schema.
+/// Returns the schema of each field of an answer.
 fn answer_fields(described: &Described) -> Map<String, Value> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -190,39 +191,39 @@ fn answer_fields(described: &Described) -> Map<String, Value> {
     schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// Tells whether an answer is a list, and perhaps how it goes on.
+/// Returns whether an answer is one list, perhaps with a cursor.
 fn has_one_list(described: &Described, answer: &Map<String, Value>) -> bool {
     let is_listing = described.name.starts_with("list_") || described.name.ends_with('s');
     is_listing && answer.values().filter(|field| kind(field) == Some("array")).count() == 1
 }
 
-/// Writes names with a dash, and arguments as they are.
-fn address(path: &str) -> String {
+/// Adds the prefix, and replaces underscores by dashes except in arguments.
+fn full_path(path: &str) -> String {
     let part = |part: &str| if part.starts_with('{') { part.to_owned() } else { part.replace('_', "-") };
     std::iter::once(ROOT.to_owned()).chain(path.split('/').map(part)).collect::<Vec<_>>().join("/")
 }
 
 fn unknown_argument(operation: &str, unknown: &str, known: &Map<String, Value>) -> Error {
-    let error = Error::invalid(format!("{operation} has no argument {unknown:?}"));
+    let error = Error::invalid(format!("unknown field {unknown:?} for {operation}"));
     match nearest::nearest(unknown, known.keys().map(String::as_str)) {
         Some(near) => error.hint(format!("did you mean {near}?")),
-        None if known.is_empty() => error.hint("it has none"),
-        None => error.hint(format!("it has {}", known.keys().cloned().collect::<Vec<_>>().join(", "))),
+        None if known.is_empty() => error.hint(format!("{operation} takes no arguments")),
+        None => error.hint(format!("expected one of: {}", known.keys().cloned().collect::<Vec<_>>().join(", "))),
     }
 }
 
-/// Reads a text as what its schema wants.
-fn read(name: &str, text: &str, kind: Option<&str>) -> Result<Value> {
-    let wrong = |what: &str| Error::invalid(format!("{name} is {what}, and not {text:?}"));
+/// Parses a query parameter according to its schema.
+fn parse_value(name: &str, text: &str, kind: Option<&str>) -> Result<Value> {
+    let mismatch = |expected: &str| Error::invalid(format!("{name} must be {expected}, not {text:?}"));
     match kind {
-        Some("integer") => text.parse::<u64>().map(Value::from).map_err(|_| wrong("a whole number")),
-        Some("number") => text.parse::<f64>().map(Value::from).map_err(|_| wrong("a number")),
-        Some("boolean") => text.parse::<bool>().map(Value::from).map_err(|_| wrong("true or false")),
+        Some("integer") => text.parse::<u64>().map(Value::from).map_err(|_| mismatch("a whole number")),
+        Some("number") => text.parse::<f64>().map(Value::from).map_err(|_| mismatch("a number")),
+        Some("boolean") => text.parse::<bool>().map(Value::from).map_err(|_| mismatch("true or false")),
         _ => Ok(Value::from(text)),
     }
 }
 
-/// Returns the type that a schema asks for, nothing aside.
+/// Returns the type of a schema, ignoring `null`.
 pub(crate) fn kind(schema: &Value) -> Option<&str> {
     let one = |value: &Value| -> Option<String> { value.as_str().filter(|kind| *kind != "null").map(str::to_owned) };
     let found = match schema.get("type") {
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
 
     fn op(name: &str) -> Op {
-        Op::new(TABLE.iter().find(|entry| entry.name == name).expect("it is an operation").into())
+        Op::new(TABLE.iter().find(|entry| entry.name == name).expect("the operation exists").into())
     }
 
     fn query(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -276,15 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_has_an_address_of_its_own() {
+    fn every_operation_has_a_unique_path() {
         let ops = TABLE.iter().map(|entry| Op::new(entry.into()));
         let ops: Vec<Op> = ops.filter(Op::is_public).collect();
-        let addresses: BTreeSet<_> = ops.iter().map(|op| (op.rest.is_get, op.rest.path.clone())).collect();
-        assert_eq!(addresses.len(), ops.len());
+        let paths: BTreeSet<_> = ops.iter().map(|op| (op.rest.is_get, op.rest.path.clone())).collect();
+        assert_eq!(paths.len(), ops.len());
     }
 
     #[test]
-    fn addresses_are_those_that_people_expect() {
+    fn paths_follow_from_names() {
         for (name, is_get, path) in [
             ("list_tasks", true, "/api/v1/tasks"),
             ("show_task", true, "/api/v1/tasks/{task}"),
@@ -310,8 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_after_the_question_mark_is_read_as_its_schema_wants() {
-        let arguments = |name: &str, pairs: &[(&str, &str)]| op(name).arguments_of(&query(pairs)).map(Value::Object);
+    fn query_parameters_are_parsed_according_to_their_schema() {
+        let arguments = |name: &str, pairs: &[(&str, &str)]| op(name).parse_query(&query(pairs)).map(Value::Object);
         assert_eq!(
             arguments("list_tasks", &[("statuses", "pending,dead"), ("claimable", "true"), ("limit", "5")]).unwrap(),
             json!({ "statuses": ["pending", "dead"], "claimable": true, "limit": 5 })
@@ -322,18 +323,18 @@ mod tests {
             json!({ "query": { "since": 7, "subject": "7", "limit": 100 } })
         );
         for (pairs, message) in [
-            (&[("limt", "5")][..], "list_tasks has no argument \"limt\""),
-            (&[("limit", "x")], "limit is a whole number, and not \"x\""),
-            (&[("limit", "1001")], "limit is a number up to 1000"),
-            (&[("limit", "1"), ("limit", "2")], "limit is given twice"),
-            (&[("claimable", "yes")], "claimable is true or false, and not \"yes\""),
+            (&[("limt", "5")][..], "unknown field \"limt\" for list_tasks"),
+            (&[("limit", "x")], "limit must be a whole number, not \"x\""),
+            (&[("limit", "1001")], "limit must be at most 1000"),
+            (&[("limit", "1"), ("limit", "2")], "duplicate parameter limit"),
+            (&[("claimable", "yes")], "claimable must be true or false, not \"yes\""),
         ] {
             assert_eq!(arguments("list_tasks", pairs).unwrap_err().to_string(), message);
         }
     }
 
     #[test]
-    fn arguments_that_nobody_knows_are_refused() {
+    fn unknown_arguments_are_rejected() {
         let claim = op("claim_task");
         assert!(claim.check(&json!({ "workflow": "x" })).is_ok());
         let error = claim.check(&json!({ "worklow": "x" })).unwrap_err();

@@ -1,8 +1,9 @@
-//! Server-sent events: a body that is sent as it comes.
+//! Server-sent events: a response body that is streamed.
 //!
-//! It ends when the listener goes, when the server ends, and when the listener may not listen any more. A listener that
-//! takes nothing for a while is cut off, and so is the one that has waited longest when all together hold too much memory.
-//! Each part has an id, so a listener that was cut off goes on where it was.
+//! A stream ends when the client disconnects, when the server shuts down, and when the client's credential expires. The
+//! server disconnects a client that reads nothing for a while. When all queues together hold too much memory, it
+//! disconnects the client that has read nothing for the longest time. Each event has an id, so a client that was
+//! disconnected resumes where it was.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,28 +18,28 @@ use axum::http::{HeaderValue, Response, header};
 use tokio::sync::{Notify, mpsc};
 use waypost_core::{Error, Result};
 
-use super::admit::Shown;
+use super::admit::Credential;
 use super::{Shared, answer, lock, number};
 
-/// How often the server checks whether a listener still may listen, once for all listeners with the same token.
+/// How often the server checks a client's credential, once for all clients with the same token.
 const ACCESS_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a listener hears nothing before it is told that the connection lives. A listener that left is noticed when
-/// the second of these cannot be sent: the end of what a client sends says nothing about whether it still reads.
+/// Idle time after which the server sends a keepalive comment. A client that left is noticed when the second one cannot
+/// be sent: a client may close its sending side and still read.
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-/// A listener that takes nothing for so long is cut off.
+/// A client that reads nothing for this long is disconnected.
 const STALL_TIMEOUT: Duration = Duration::from_mins(1);
-/// How much may wait in memory for all listeners together.
+/// Maximum memory of all queues together.
 const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 
 /// The client behind a request for a stream.
 #[derive(Clone)]
 pub(crate) struct Client {
-    /// What it showed to be let in: when that ends, so does the stream.
-    shown: Shown,
+    /// The stream ends when this credential expires.
+    credential: Credential,
     hangup: Hangup,
 }
 
-/// Closes a connection at once, also while its socket takes nothing.
+/// Closes a connection at once, even while its socket accepts no bytes.
 #[derive(Clone, Default)]
 pub(super) struct Hangup(Arc<Notify>);
 
@@ -48,18 +49,18 @@ impl Hangup {
     }
 }
 
-/// A listener. Telling it something waits until it has taken what it was told before.
+/// The sending side of a stream. A send waits until the client has read the event before.
 pub(super) struct Listener {
     sender: mpsc::Sender<Bytes>,
     account: Arc<Account>,
-    told_at: Instant,
+    last_sent_at: Instant,
 }
 
 impl Listener {
-    /// Tells something; an error says that there is no listener any more.
+    /// Sends a part of the body. Fails if the client is gone.
     pub(super) async fn send(&mut self, text: impl Into<Bytes>) -> Result<(), Gone> {
         let text = Account::hold(&self.account, text.into());
-        self.told_at = Instant::now();
+        self.last_sent_at = Instant::now();
         if let Ok(sent) = tokio::time::timeout(STALL_TIMEOUT, self.sender.send(text)).await {
             return sent.map_err(|_| Gone);
         }
@@ -67,26 +68,26 @@ impl Listener {
         Err(Gone)
     }
 
-    /// Says that the connection lives, if nothing else was said for a while.
+    /// Sends a keepalive comment if nothing was sent for a while.
     pub(super) async fn keep_alive(&mut self) -> Result<(), Gone> {
-        if self.told_at.elapsed() < KEEPALIVE_INTERVAL {
+        if self.last_sent_at.elapsed() < KEEPALIVE_INTERVAL {
             return Ok(());
         }
         self.send(Bytes::from_static(b": still here\n\n")).await
     }
 }
 
-/// There is no listener any more.
+/// The client has disconnected, or was disconnected.
 pub(super) struct Gone;
 
-/// What waits in memory for all listeners.
+/// The bytes queued for all listeners.
 #[derive(Default)]
 pub(super) struct Budget {
     bytes: AtomicUsize,
     accounts: Mutex<Vec<Weak<Account>>>,
 }
 
-/// What waits in memory for one listener.
+/// The bytes queued for one listener.
 struct Account {
     budget: Arc<Budget>,
     hangup: Hangup,
@@ -96,14 +97,14 @@ struct Account {
 #[derive(Clone, Copy)]
 struct Queued {
     bytes: usize,
-    /// When the listener last took something, or had nothing to take.
+    /// When the client last read something, or its queue was empty.
     taken_at: Instant,
-    is_cut_off: bool,
+    is_disconnected: bool,
 }
 
 impl Budget {
     fn open(self: &Arc<Budget>, hangup: Hangup) -> Arc<Account> {
-        let queued = Mutex::new(Queued { bytes: 0, taken_at: Instant::now(), is_cut_off: false });
+        let queued = Mutex::new(Queued { bytes: 0, taken_at: Instant::now(), is_disconnected: false });
         let account = Arc::new(Account { budget: Arc::clone(self), hangup, queued });
         let mut accounts = lock(&self.accounts);
         accounts.retain(|account| account.strong_count() > 0);
@@ -111,18 +112,18 @@ impl Budget {
         account
     }
 
-    /// Cuts those listeners off that have taken nothing for the longest time, until the others hold no more than allowed.
+    /// Disconnects the clients that have read nothing for the longest time, until the others hold no more than allowed.
     fn enforce(&self) {
         let accounts: Vec<Arc<Account>> = lock(&self.accounts).iter().filter_map(Weak::upgrade).collect();
         let mut holding: Vec<_> = accounts.iter().map(|account| (*lock(&account.queued), account)).collect();
-        holding.retain(|(queued, _)| queued.bytes > 0 && !queued.is_cut_off);
+        holding.retain(|(queued, _)| queued.bytes > 0 && !queued.is_disconnected);
         holding.sort_by_key(|(queued, _)| queued.taken_at);
         let mut bytes: usize = holding.iter().map(|(queued, _)| queued.bytes).sum();
         for (queued, account) in holding {
             if bytes <= MAX_QUEUED_BYTES {
                 return;
             }
-            lock(&account.queued).is_cut_off = true;
+            lock(&account.queued).is_disconnected = true;
             account.hangup.0.notify_one();
             bytes -= queued.bytes;
         }
@@ -130,7 +131,7 @@ impl Budget {
 }
 
 impl Account {
-    /// Counts bytes for as long as they are in memory, wherever they wait.
+    /// Counts bytes for as long as they are in memory, in whichever queue.
     fn hold(account: &Arc<Account>, bytes: Bytes) -> Bytes {
         let count = bytes.len();
         {
@@ -148,7 +149,7 @@ impl Account {
     }
 }
 
-/// Bytes that wait for a listener.
+/// Bytes that are queued for a listener.
 struct Held {
     bytes: Bytes,
     account: Arc<Account>,
@@ -169,22 +170,22 @@ impl Drop for Held {
     }
 }
 
-/// Answers with what is told to the listener, until that ends.
-pub(super) fn stream<F>(shared: &Arc<Shared>, client: Client, tell: impl FnOnce(Listener) -> F) -> Response<Body>
+/// Answers with a stream of the events that `produce` sends.
+pub(super) fn stream<F>(shared: &Arc<Shared>, client: Client, produce: impl FnOnce(Listener) -> F) -> Response<Body>
 where
     F: Future<Output = Result<(), Gone>> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(1);
-    let (gone, shared) = (sender.clone(), Arc::clone(shared));
+    let (connection, shared) = (sender.clone(), Arc::clone(shared));
     let account = shared.budget.open(client.hangup);
-    let told = tell(Listener { sender, account, told_at: Instant::now() });
+    let producer = produce(Listener { sender, account, last_sent_at: Instant::now() });
     tokio::spawn(async move {
         let mut stop = shared.stop.subscribe();
         tokio::select! {
-            _ = told => {}
-            () = ended(&shared, client.shown) => {}
+            _ = producer => {}
+            () = credential_expired(&shared, client.credential) => {}
             _ = stop.wait_for(|stop| *stop) => {}
-            () = gone.closed() => {}
+            () = connection.closed() => {}
         }
     });
     let mut response = answer::text("text/event-stream", Body::from_stream(Chunks(receiver)));
@@ -192,24 +193,24 @@ where
     response
 }
 
-/// Waits until the client may not listen any more.
-async fn ended(shared: &Arc<Shared>, shown: Shown) {
-    let shown = Arc::new(shown);
+/// Waits until the credential is no longer valid.
+async fn credential_expired(shared: &Arc<Shared>, credential: Credential) {
+    let credential = Arc::new(credential);
     loop {
         tokio::time::sleep(ACCESS_INTERVAL).await;
-        if let Shown::Token(token) = &*shown
+        if let Credential::Token(token) = &*credential
             && lock(&shared.checked_tokens).get(token).is_some_and(|at| at.elapsed() < ACCESS_INTERVAL)
         {
             continue;
         }
-        let (looked, checked) = (Arc::clone(shared), Arc::clone(&shown));
-        let is_good = tokio::task::spawn_blocking(move || checked.is_good(&looked, Instant::now())).await;
-        if let (Ok(true), Shown::Token(token)) = (&is_good, &*shown) {
+        let (state, checked) = (Arc::clone(shared), Arc::clone(&credential));
+        let is_valid = tokio::task::spawn_blocking(move || checked.is_valid(&state, Instant::now())).await;
+        if let (Ok(true), Credential::Token(token)) = (&is_valid, &*credential) {
             let mut tokens = lock(&shared.checked_tokens);
             tokens.retain(|_, at| at.elapsed() < ACCESS_INTERVAL);
             tokens.insert(token.clone(), Instant::now());
         }
-        if !is_good.unwrap_or(false) {
+        if !is_valid.unwrap_or(false) {
             return;
         }
     }
@@ -217,24 +218,24 @@ async fn ended(shared: &Arc<Shared>, shown: Shown) {
 
 /// Returns the client behind a request.
 pub(super) fn client(request: &Request) -> Result<Client> {
-    let shown = request.extensions().get::<Shown>().cloned();
-    let shown = shown.ok_or_else(|| Error::internal("a request came in without a grant"))?;
+    let credential = request.extensions().get::<Credential>().cloned();
+    let credential = credential.ok_or_else(|| Error::internal("the request has no grant"))?;
     let hangup = request.extensions().get::<Hangup>().cloned().unwrap_or_default();
-    Ok(Client { shown, hangup })
+    Ok(Client { credential, hangup })
 }
 
-/// Returns where a listener that was cut off wants to go on. It knows better than the address that it began with.
+/// Returns the event after which a reconnecting client resumes. It takes precedence over the query string.
 pub(super) fn last_id(request: &Request) -> Result<Option<u64>> {
     let last = request.headers().get("last-event-id");
     last.map(|last| number("Last-Event-ID", last.to_str().unwrap_or_default())).transpose()
 }
 
-/// Tells whether a request asks for server-sent events.
-pub(super) fn is_wanted(request: &Request) -> bool {
+/// Returns whether a request accepts server-sent events.
+pub(super) fn is_accepted(request: &Request) -> bool {
     request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream")
 }
 
-/// A body that is sent as it comes.
+/// A response body that is streamed.
 struct Chunks(mpsc::Receiver<Bytes>);
 
 impl futures_core::Stream for Chunks {
@@ -250,21 +251,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listeners_that_wait_longest_are_cut_off_when_all_together_hold_too_much() {
+    fn the_listener_idle_for_longest_is_disconnected_when_the_queues_exceed_the_budget() {
         let budget = Arc::new(Budget::default());
         let accounts: Vec<_> = (0..4).map(|_| budget.open(Hangup::default())).collect();
         let third = Bytes::from(vec![0; MAX_QUEUED_BYTES / 3]);
-        let is_cut_off = || accounts.iter().map(|account| lock(&account.queued).is_cut_off).collect::<Vec<_>>();
+        let is_disconnected =
+            || accounts.iter().map(|account| lock(&account.queued).is_disconnected).collect::<Vec<_>>();
         let mut held: Vec<_> = accounts[..3].iter().map(|account| Account::hold(account, third.clone())).collect();
-        assert_eq!(is_cut_off(), [false; 4], "exactly what is allowed");
-        // The first one takes what it was sent, so the second one has waited longest.
+        assert_eq!(is_disconnected(), [false; 4], "exactly the maximum");
+        // The first client reads its event, so the second one has been idle for longest.
         drop(held.remove(0));
         held.push(Account::hold(&accounts[0], third.clone()));
         held.push(Account::hold(&accounts[3], third.clone()));
-        assert_eq!(is_cut_off(), [false, true, false, false]);
+        assert_eq!(is_disconnected(), [false, true, false, false]);
         drop(held);
-        assert_eq!(budget.bytes.load(Ordering::Relaxed), 0, "all of it is given back");
+        assert_eq!(budget.bytes.load(Ordering::Relaxed), 0, "the whole budget is free again");
         let _held = Account::hold(&accounts[0], third);
-        assert_eq!(is_cut_off(), [false, true, false, false], "there is room again");
+        assert_eq!(is_disconnected(), [false, true, false, false], "within the budget again");
     }
 }

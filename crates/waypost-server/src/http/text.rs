@@ -1,4 +1,4 @@
-//! Texts of requests: what stands in headers and after the question mark.
+//! Decoding of headers and query strings, and hashing of secrets.
 
 use axum::http::HeaderMap;
 use sha2::{Digest as _, Sha256};
@@ -14,20 +14,20 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Returns a header that may have any text, in percent form where it is not ASCII.
+/// Returns a header whose value is percent-encoded where it is not ASCII.
 pub(super) fn text_header(headers: &HeaderMap, name: &str) -> Result<Option<String>> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    let wrong = || Error::invalid(format!("the header {name} cannot be read"));
+    let undecodable = || Error::invalid(format!("cannot decode header {name}"));
     if values.next().is_some() {
-        return Err(Error::invalid(format!("the header {name} is given twice")));
+        return Err(Error::invalid(format!("duplicate header {name}")));
     }
-    let text = value.to_str().map_err(|_| wrong())?;
-    let text = if name == origin::HEADER { text.to_owned() } else { decode(text).ok_or_else(wrong)? };
+    let text = value.to_str().map_err(|_| undecodable())?;
+    let text = if name == origin::HEADER { text.to_owned() } else { decode(text).ok_or_else(undecodable)? };
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// Reads what stands after the question mark.
+/// Parses a query string.
 pub(super) fn pairs(query: &str) -> Vec<(String, String)> {
     let decode = |text: &str| decode(&text.replace('+', " ")).unwrap_or_else(|| text.to_owned());
     let parts = query.split('&').filter(|part| !part.is_empty());
@@ -39,7 +39,7 @@ pub(super) fn pairs(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Reads percent form.
+/// Decodes percent-encoding.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,36 +1,37 @@
-//! How much of an answer is worth an agent's attention, and the same in words.
+//! Shortens answers for the context window of an agent, as JSON and as text.
 //!
-//! Some clients show their model the structured answer, others the text. So each says what matters, and both say little.
+//! Some clients show their model the structured answer, others the text. So each has the essentials, and both are
+//! short.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use waypost_core::time::Timestamp;
 
-/// What an agent is told.
+/// The answer of a tool.
 pub(super) struct Answer {
-    /// For programs.
+    /// The structured content.
     pub(super) data: Value,
-    /// The same in words.
+    /// The same as text.
     pub(super) text: String,
 }
 
-/// What is told of a task.
-const TASK: &[&str] =
+/// Fields of a task.
+const TASK_FIELDS: &[&str] =
     &["id", "name", "workflow", "status", "issue", "attempts", "max_attempts", "due_at", "question", "error"];
-/// What is told of an issue in a list.
-const ISSUE: &[&str] = &["id", "title", "status", "priority", "issue_type", "assignee", "labels", "parent_id"];
-/// What is told of a lease.
-const LEASE: &[&str] = &["subject", "epoch", "expires_at"];
-/// What is told of a message.
-const MESSAGE: &[&str] = &["id", "from", "priority", "subject", "body", "task_id", "reply_to", "created_at"];
+/// Fields of an issue in a list.
+const ISSUE_FIELDS: &[&str] = &["id", "title", "status", "priority", "issue_type", "assignee", "labels", "parent_id"];
+/// Fields of a lease.
+const LEASE_FIELDS: &[&str] = &["subject", "epoch", "expires_at"];
+/// Fields of a message.
+const MESSAGE_FIELDS: &[&str] = &["id", "from", "priority", "subject", "body", "task_id", "reply_to", "created_at"];
 
-/// What is told of a workspace.
-const WORKSPACE: &[&str] =
+/// Fields of a workspace.
+const WORKSPACE_FIELDS: &[&str] =
     &["id", "job_id", "task", "status", "path", "branch", "base", "size", "snapshot", "pr_url", "merge_commit", "note"];
 
-/// Returns what an agent is told of the answer of an operation.
-pub(super) fn shown(operation: &str, answer: Value) -> Answer {
+/// Reduces the answer of an operation to the fields an agent needs.
+pub(super) fn shorten(operation: &str, answer: Value) -> Answer {
     let (data, text) = match operation {
         "prime" | "get_context" => context(&answer),
         "claim_task" => claimed(&answer),
@@ -38,10 +39,10 @@ pub(super) fn shown(operation: &str, answer: Value) -> Answer {
         "finish_task" | "fail_task" | "ask_question" | "release_task" => ended(&answer),
         "heartbeat" => alive(&answer),
         "list_inbox" => inbox(&answer),
-        "send_message" => (picked(&answer, &["id", "thread", "subject"]), format!("sent as {}", word(&answer["id"]))),
+        "send_message" => (pick(&answer, &["id", "thread", "subject"]), format!("sent as {}", plain(&answer["id"]))),
         "ack_message" => acked(&answer),
         "get_status" => status(&answer),
-        "show_workspace" => (picked(&answer, WORKSPACE), workspace(&answer)),
+        "show_workspace" => (pick(&answer, WORKSPACE_FIELDS), workspace(&answer)),
         "list_workspaces" => workspaces(&answer),
         "explain_issue" => issue_page(answer),
         _ if answer["issues"].is_array() => issues(&answer),
@@ -52,26 +53,25 @@ pub(super) fn shown(operation: &str, answer: Value) -> Answer {
 
 fn workspace(one: &Value) -> String {
     let of = |field: &str| one[field].as_str().map_or_else(String::new, |text| format!(", {field} {text}"));
-    format!("{} {}: {}{}{}", word(&one["id"]), word(&one["status"]), word(&one["path"]), of("branch"), of("task"))
+    format!("{} {}: {}{}{}", plain(&one["id"]), plain(&one["status"]), plain(&one["path"]), of("branch"), of("task"))
 }
 
 fn workspaces(answer: &Value) -> (Value, String) {
     let all: Vec<_> = answer["workspaces"].as_array().into_iter().flatten().collect();
     let text = if all.is_empty() { "no workspaces".to_owned() } else { String::new() };
     let lines: Vec<_> = all.iter().map(|one| workspace(one)).collect();
-    let data: Vec<_> =
-        all.iter().map(|one| picked(one, &["id", "job_id", "task", "status", "path", "branch"])).collect();
+    let data: Vec<_> = all.iter().map(|one| pick(one, &["id", "job_id", "task", "status", "path", "branch"])).collect();
     (json!({ "workspaces": data }), text + &lines.join("\n"))
 }
 
 fn context(answer: &Value) -> (Value, String) {
-    (picked(answer, &["text", "tokens", "left_out"]), word(&answer["text"]))
+    (pick(answer, &["text", "tokens", "left_out"]), plain(&answer["text"]))
 }
 
 fn claimed(answer: &Value) -> (Value, String) {
-    let (task, lease) = (&answer["task"], &picked(&answer["lease"], LEASE));
+    let (task, lease) = (&answer["task"], &pick(&answer["lease"], LEASE_FIELDS));
     let data = json!({
-        "task": picked(task, &["id", "name", "workflow", "issue", "attempts"]),
+        "task": pick(task, &["id", "name", "workflow", "issue", "attempts"]),
         "epoch": lease["epoch"],
         "expires_at": lease["expires_at"],
         "context": answer["context"]["text"],
@@ -79,49 +79,49 @@ fn claimed(answer: &Value) -> (Value, String) {
     });
     let mut text = format!(
         "claimed {} {}/{}, epoch {} until {}\n",
-        word(&task["id"]),
-        word(&task["workflow"]),
-        word(&task["name"]),
+        plain(&task["id"]),
+        plain(&task["workflow"]),
+        plain(&task["name"]),
         lease["epoch"],
-        word(&lease["expires_at"]),
+        plain(&lease["expires_at"]),
     );
     for warning in answer["warnings"].as_array().into_iter().flatten() {
-        let _ = writeln!(text, "warning: {}", word(warning));
+        let _ = writeln!(text, "warning: {}", plain(warning));
     }
-    let _ = write!(text, "\n{}", word(&answer["context"]["text"]));
+    let _ = write!(text, "\n{}", plain(&answer["context"]["text"]));
     (data, text)
 }
 
 fn checkpointed(answer: &Value) -> (Value, String) {
-    let (number, lease) = (&answer["checkpoint"]["sequence"], &picked(&answer["lease"], LEASE));
+    let (number, lease) = (&answer["checkpoint"]["sequence"], &pick(&answer["lease"], LEASE_FIELDS));
     let until = &lease["expires_at"];
     let data = json!({ "number": number, "epoch": lease["epoch"], "expires_at": until, "unread": answer["unread"] });
-    (data, format!("noted as number {number}, lease until {}{}", word(until), unread(answer)))
+    (data, format!("checkpoint {number} saved, lease until {}{}", plain(until), unread(answer)))
 }
 
 fn ended(answer: &Value) -> (Value, String) {
-    let mut data = picked(answer, TASK);
-    let mut text = format!("{}/{}: {}", word(&answer["workflow"]), word(&answer["name"]), word(&answer["status"]));
+    let mut data = pick(answer, TASK_FIELDS);
+    let mut text = format!("{}/{}: {}", plain(&answer["workflow"]), plain(&answer["name"]), plain(&answer["status"]));
     for key in ["closed_issue", "warnings"] {
         let value = &answer[key];
         if !value.is_null() {
             data[key] = value.clone();
-            let _ = write!(text, "\n{}: {}", key.replace('_', " "), listed(value));
+            let _ = write!(text, "\n{}: {}", key.replace('_', " "), join(value));
         }
     }
     (data, text)
 }
 
 fn alive(answer: &Value) -> (Value, String) {
-    let leases = each(&answer["leases"], |lease| picked(lease, LEASE));
+    let leases = map_items(&answer["leases"], |lease| pick(lease, LEASE_FIELDS));
     let mut text = format!(
-        "{} held{}, next within {} s",
+        "{} leases held{}, next heartbeat within {} s",
         leases.len(),
         unread(answer),
         answer["next_ms"].as_u64().unwrap_or(0) / 1000
     );
     if answer["is_cancelled"] == json!(true) {
-        text.insert_str(0, "the task was called off: stop working on it; ");
+        text.insert_str(0, "the task was cancelled: stop working on it; ");
     }
     let data = json!({
         "leases": leases,
@@ -133,32 +133,32 @@ fn alive(answer: &Value) -> (Value, String) {
 }
 
 fn inbox(answer: &Value) -> (Value, String) {
-    let messages = each(&answer["messages"], |message| picked(message, MESSAGE));
+    let messages = map_items(&answer["messages"], |message| pick(message, MESSAGE_FIELDS));
     let mut text = format!("{} unread", answer["unread"]);
     for message in &messages {
-        let (id, from) = (word(&message["id"]), word(&message["from"]));
-        let _ = write!(text, "\n{id} from {from} [{}] {}", word(&message["priority"]), word(&message["subject"]));
+        let (id, from) = (plain(&message["id"]), plain(&message["from"]));
+        let _ = write!(text, "\n{id} from {from} [{}] {}", plain(&message["priority"]), plain(&message["subject"]));
         if message["body"] != message["subject"] {
-            let _ = write!(text, "\n   {}", word(&message["body"]).replace('\n', "\n   "));
+            let _ = write!(text, "\n   {}", plain(&message["body"]).replace('\n', "\n   "));
         }
     }
     (json!({ "messages": messages, "unread": answer["unread"] }), text)
 }
 
 fn acked(answer: &Value) -> (Value, String) {
-    let ids = each(&answer["messages"], |message| message["id"].clone());
+    let ids = map_items(&answer["messages"], |message| message["id"].clone());
     let text = format!("{} acknowledged, {} unread", ids.len(), answer["unread"]);
     (json!({ "acked": ids, "unread": answer["unread"] }), text)
 }
 
 fn issues(answer: &Value) -> (Value, String) {
-    let issues = each(&answer["issues"], |issue| picked(issue, ISSUE));
+    let issues = map_items(&answer["issues"], |issue| pick(issue, ISSUE_FIELDS));
     let mut text = if issues.is_empty() { "none".to_owned() } else { String::new() };
     for issue in &issues {
         let _ = writeln!(text, "{}", issue_line(issue));
     }
     if answer["has_more"] == json!(true) {
-        text.push_str("and more\n");
+        text.push_str("more issues exist\n");
     }
     warn(answer, &mut text);
     (json!({ "issues": issues, "has_more": answer["has_more"], "warnings": answer["warnings"] }), text)
@@ -167,32 +167,32 @@ fn issues(answer: &Value) -> (Value, String) {
 fn issue_page(answer: Value) -> (Value, String) {
     let mut text = issue_line(&answer["issue"]);
     for key in ["description", "design", "acceptance_criteria", "notes", "close_reason"] {
-        let part = word(&answer["issue"][key]);
+        let part = plain(&answer["issue"][key]);
         if !part.is_empty() {
             let _ = write!(text, "\n{}: {part}", key.replace('_', " "));
         }
     }
-    let reasons = listed(&answer["reasons"]);
+    let reasons = join(&answer["reasons"]);
     let _ = match reasons.as_str() {
         "" => write!(text, "\nready: {}", answer["ready"]),
         reasons => write!(text, "\nnot ready: {reasons}"),
     };
     for comment in answer["issue"]["comments"].as_array().into_iter().flatten() {
-        let _ = write!(text, "\ncomment by {}: {}", word(&comment["author"]), word(&comment["text"]));
+        let _ = write!(text, "\ncomment by {}: {}", plain(&comment["author"]), plain(&comment["text"]));
     }
     text.push('\n');
     warn(&answer, &mut text);
     (answer, text)
 }
 
-/// An issue that was changed, or that is somebody's now.
+/// Shortens the answer of a change to an issue, or of a claim.
 fn issue(answer: &Value) -> (Value, String) {
     let issue = if answer["issue"].is_object() { &answer["issue"] } else { answer };
-    let mut data = json!({ "issue": picked(issue, ISSUE), "warnings": answer["warnings"] });
+    let mut data = json!({ "issue": pick(issue, ISSUE_FIELDS), "warnings": answer["warnings"] });
     let mut text = issue_line(issue);
     if answer["lease"].is_object() {
-        data["lease"] = picked(&answer["lease"], &["epoch", "expires_at"]);
-        let _ = write!(text, "\nyours until {}", word(&data["lease"]["expires_at"]));
+        data["lease"] = pick(&answer["lease"], &["epoch", "expires_at"]);
+        let _ = write!(text, "\nclaimed until {}", plain(&data["lease"]["expires_at"]));
     }
     text.push('\n');
     warn(answer, &mut text);
@@ -200,51 +200,57 @@ fn issue(answer: &Value) -> (Value, String) {
 }
 
 fn issue_line(issue: &Value) -> String {
-    let who = word(&issue["assignee"]);
-    let who = if who.is_empty() { who } else { format!(" {who}") };
-    format!("{} P{} {}{who}: {}", word(&issue["id"]), issue["priority"], word(&issue["status"]), word(&issue["title"]))
+    let assignee = plain(&issue["assignee"]);
+    let assignee = if assignee.is_empty() { assignee } else { format!(" {assignee}") };
+    format!(
+        "{} P{} {}{assignee}: {}",
+        plain(&issue["id"]),
+        issue["priority"],
+        plain(&issue["status"]),
+        plain(&issue["title"])
+    )
 }
 
 fn status(answer: &Value) -> (Value, String) {
-    let task = |seen: &Value| format!("{}/{}", word(&seen["workflow"]), word(&seen["name"]));
+    let task = |seen: &Value| format!("{}/{}", plain(&seen["workflow"]), plain(&seen["name"]));
     let mut data = Map::new();
     let mut text = String::new();
-    let mut part = |key: &str, items: Vec<Value>, said: &dyn Fn(&Value) -> String| {
+    let mut part = |key: &str, items: Vec<Value>, render: &dyn Fn(&Value) -> String| {
         let total = answer["totals"][key].as_u64().unwrap_or(0);
         if total == 0 {
             return;
         }
-        let words: Vec<String> = items.iter().map(said).collect();
-        let _ = writeln!(text, "{key} ({total}): {}", words.join("; "));
+        let lines: Vec<String> = items.iter().map(render).collect();
+        let _ = writeln!(text, "{key} ({total}): {}", lines.join("; "));
         data.insert(key.to_owned(), json!({ "total": total, "first": items }));
     };
     let tasks = |key: &str, fields: &[&str]| {
-        each(&answer[key], |seen| {
-            let mut one = picked(seen, fields);
+        map_items(&answer[key], |seen| {
+            let mut one = pick(seen, fields);
             one["task"] = json!(task(seen));
             one["id"] = seen["id"].clone();
             one
         })
     };
-    let with = |key: &'static str| move |one: &Value| format!("{} {}", word(&one["task"]), word(&one[key]));
+    let with = |key: &'static str| move |one: &Value| format!("{} {}", plain(&one["task"]), plain(&one[key]));
     part("questions", tasks("questions", &["question"]), &with("question"));
     part("dead", tasks("dead", &["error"]), &with("error"));
     part("stuck", tasks("stuck", &["holder", "expires_at"]), &with("holder"));
     part("working", tasks("working", &["holder"]), &with("holder"));
-    part("ready", tasks("ready", &["priority"]), &|one| word(&one["task"]));
+    part("ready", tasks("ready", &["priority"]), &|one| plain(&one["task"]));
     part("waiting", tasks("waiting", &["status"]), &with("status"));
-    let workflows = each(&answer["workflows"], |seen| picked(seen, &["id", "name", "status", "done", "total"]));
+    let workflows = map_items(&answer["workflows"], |seen| pick(seen, &["id", "name", "status", "done", "total"]));
     part("workflows", workflows, &|one| {
-        format!("{} {} {}/{}", word(&one["name"]), word(&one["status"]), one["done"], one["total"])
+        format!("{} {} {}/{}", plain(&one["name"]), plain(&one["status"]), one["done"], one["total"])
     });
-    let agents = each(&answer["agents"], |seen| picked(seen, &["name", "role", "status"]));
-    part("agents", agents, &|one| format!("{} {}", word(&one["name"]), word(&one["status"])));
-    let messages = each(&answer["messages"], |seen| picked(seen, &["id", "from", "subject"]));
-    part("messages", messages, &|one| format!("from {}: {}", word(&one["from"]), word(&one["subject"])));
-    let issues = each(&answer["issues"], |seen| json!({ "id": seen["subject"], "holder": seen["holder_name"] }));
-    part("issues", issues, &|one| format!("{} {}", word(&one["id"]), word(&one["holder"])));
+    let agents = map_items(&answer["agents"], |seen| pick(seen, &["name", "role", "status"]));
+    part("agents", agents, &|one| format!("{} {}", plain(&one["name"]), plain(&one["status"])));
+    let messages = map_items(&answer["messages"], |seen| pick(seen, &["id", "from", "subject"]));
+    part("messages", messages, &|one| format!("from {}: {}", plain(&one["from"]), plain(&one["subject"])));
+    let issues = map_items(&answer["issues"], |seen| json!({ "id": seen["subject"], "holder": seen["holder_name"] }));
+    part("issues", issues, &|one| format!("{} {}", plain(&one["id"]), plain(&one["holder"])));
     if text.is_empty() {
-        text.push_str("nothing goes on\n");
+        text.push_str("no tasks, agents or messages\n");
     }
     (Value::Object(data), text)
 }
@@ -259,30 +265,30 @@ fn unread(answer: &Value) -> String {
 
 fn warn(answer: &Value, text: &mut String) {
     for warning in answer["warnings"].as_array().into_iter().flatten() {
-        let _ = writeln!(text, "warning: {}", word(warning));
+        let _ = writeln!(text, "warning: {}", plain(warning));
     }
 }
 
-/// Returns some fields of an object.
-fn picked(object: &Value, fields: &[&str]) -> Value {
-    let some = fields.iter().map(|field| ((*field).to_owned(), said(field, &object[*field])));
-    Value::Object(some.filter(|(_, value)| !value.is_null()).collect())
+/// Returns these fields of an object, without those that are null.
+fn pick(object: &Value, fields: &[&str]) -> Value {
+    let values = fields.iter().map(|field| ((*field).to_owned(), readable(field, &object[*field])));
+    Value::Object(values.filter(|(_, value)| !value.is_null()).collect())
 }
 
-/// Returns a value as an agent understands it: a moment as a date and a time, and not in milliseconds.
-fn said(field: &str, value: &Value) -> Value {
+/// Formats a timestamp in milliseconds as date and time; other values stay as they are.
+fn readable(field: &str, value: &Value) -> Value {
     match value.as_i64() {
         Some(millis) if field.ends_with("_at") => json!(Timestamp::from_millis(millis).to_string()),
         _ => value.clone(),
     }
 }
 
-fn each(list: &Value, shown: impl FnMut(&Value) -> Value) -> Vec<Value> {
-    list.as_array().into_iter().flatten().map(shown).collect()
+fn map_items(list: &Value, convert: impl FnMut(&Value) -> Value) -> Vec<Value> {
+    list.as_array().into_iter().flatten().map(convert).collect()
 }
 
-/// Returns a text without its quotation marks.
-fn word(value: &Value) -> String {
+/// Formats a value, a string without quotation marks.
+fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -290,16 +296,16 @@ fn word(value: &Value) -> String {
     }
 }
 
-fn listed(value: &Value) -> String {
+fn join(value: &Value) -> String {
     match value {
-        Value::Array(items) => items.iter().map(word).collect::<Vec<_>>().join("; "),
-        other => word(other),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("; "),
+        other => plain(other),
     }
 }
 
-/// Leaves out what says nothing.
+/// Removes empty fields.
 fn compact(value: Value) -> Value {
-    fn says_nothing(value: &Value) -> bool {
+    fn is_empty(value: &Value) -> bool {
         match value {
             Value::Null => true,
             Value::String(text) => text.is_empty(),
@@ -311,7 +317,7 @@ fn compact(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let fields = fields.into_iter().map(|(key, value)| (key, compact(value)));
-            Value::Object(fields.filter(|(_, value)| !says_nothing(value)).collect())
+            Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(compact).collect()),
         other => other,
@@ -323,18 +329,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_nothing_is_left_out() {
+    fn empty_fields_are_removed() {
         let value = json!({ "a": null, "b": { "c": [] }, "d": 0, "e": false, "f": [null, { "g": "" }], "h": "x" });
         assert_eq!(compact(value), json!({ "d": 0, "e": false, "f": [null, {}], "h": "x" }));
     }
 
     #[test]
-    fn a_lost_cause_is_said_first() {
+    fn a_cancelled_task_is_reported_first() {
         let answer = json!({ "leases": [], "is_cancelled": true, "unread": 2, "next_ms": 60_000 });
-        let answer = shown("heartbeat", answer);
+        let answer = shorten("heartbeat", answer);
         assert_eq!(
             answer.text,
-            "the task was called off: stop working on it; 0 held, 2 unread messages, next within 60 s"
+            "the task was cancelled: stop working on it; 0 leases held, 2 unread messages, next heartbeat within 60 s"
         );
         assert_eq!(answer.data, json!({ "is_cancelled": true, "unread": 2, "next_ms": 60_000 }));
     }

@@ -1,7 +1,7 @@
 //! MCP: tools and resources for agents, over standard input and output or over HTTP.
 //!
-//! The only place that knows the SDK. `tools.rs` says which tools there are and what each asks for, `answers.rs`
-//! how much of an answer is worth an agent's attention.
+//! Only this file uses the SDK. `tools.rs` defines the tools and maps them to operations, `answers.rs` shortens
+//! answers.
 
 mod answers;
 mod stdin;
@@ -30,23 +30,23 @@ use answers::Answer;
 use stdin::Stdin;
 use waypost::host::{Call, Host, Who};
 
-/// How long answers may still be written after nobody asks any more.
-const FAREWELL: Duration = Duration::from_millis(700);
+/// How long pending answers may still be written after the client closed its end.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(700);
 
-const INSTRUCTIONS: &str = "Waypost is the shared memory of agents at work: the plan, who works on what, how far it got. \
-Begin with prime, take work with next, note progress with checkpoint, end with finish. agent is a name of your own, the \
-same in every call; epoch comes from next.";
+const INSTRUCTIONS: &str = "Waypost is the shared memory of coding agents: plans, claims and progress. Start with prime, \
+claim work with next, record progress with checkpoint, end with finish. agent is your own name, the same in every call; \
+epoch comes from next.";
 
 const STATUS: &str = "waypost://status";
 const CONTEXT: &str = "waypost://context/";
 
 /// Serves one client over standard input and output, until it closes its end.
 ///
-/// `who` counts where the client does not say who it is. It is believed what it says, since whoever started it is.
+/// `who` is the default caller. The client may name another agent: it runs as the same user.
 pub fn serve_stdio(host: Arc<dyn Host>, who: Who) -> Result<()> {
-    let cannot = |error| Error::unavailable("cannot begin to serve").because(error);
-    // The runtime panics if it cannot start its first thread; it reads, writes and asks the host in threads. The first one
-    // stays, so that later it only has to wait for a thread.
+    let cannot = |error| Error::unavailable("cannot start the MCP server").because(error);
+    // The runtime panics if it cannot start its first thread; it reads, writes and calls the host in threads. The long
+    // keepalive keeps the first one, so that later calls only have to wait for it.
     check_threads(3).map_err(cannot)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -55,16 +55,16 @@ pub fn serve_stdio(host: Arc<dyn Host>, who: Who) -> Result<()> {
         .map_err(cannot)?;
     let served = runtime.block_on(async {
         let (stdin, closed) = Stdin::new();
-        let asker = Asker { who, is_fixed: false, may: Arc::new(|_, _| Ok(())) };
-        let tools = Tools { host, asker: Some(asker) };
+        let caller = McpCaller { who, is_fixed: false, authorize: Arc::new(|_, _| Ok(())) };
+        let tools = Tools { host, caller: Some(caller) };
         let running = match tools.serve((stdin, tokio::io::stdout())).await {
             Ok(running) => running,
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-            Err(error) => return Err(Error::invalid("the client did not introduce itself").because(error)),
+            Err(error) => return Err(Error::invalid("the client sent no valid initialize request").because(error)),
         };
         let ended = async {
             closed.await;
-            tokio::time::sleep(FAREWELL).await;
+            tokio::time::sleep(FLUSH_TIMEOUT).await;
         };
         tokio::select! {
             _ = running.waiting() => {}
@@ -72,22 +72,22 @@ pub fn serve_stdio(host: Arc<dyn Host>, who: Who) -> Result<()> {
         }
         Ok(())
     });
-    // A call that still waits for the store is given up: nobody would hear its answer.
+    // Abandons calls that still wait for the store: their client is gone.
     runtime.shutdown_background();
     served
 }
 
-/// From where requests over HTTP may come.
+/// The hosts and origins that the HTTP endpoint accepts.
 #[derive(Clone, Debug)]
 pub struct Allowed {
-    /// What the server may be called: host names, with or without a port.
+    /// Host names, with or without a port.
     pub hosts: Vec<String>,
-    /// Whose pages may ask: origins, with `*` for any port.
+    /// Origins of web pages, with `*` for any port.
     pub origins: Vec<String>,
 }
 
 impl Default for Allowed {
-    /// This machine alone.
+    /// Loopback only.
     fn default() -> Allowed {
         let owned = |names: [&str; 3]| names.map(str::to_owned).to_vec();
         Allowed {
@@ -97,24 +97,25 @@ impl Default for Allowed {
     }
 }
 
-/// Who sent a request over HTTP, and what it may ask. Whoever checked the token puts it among the request's extensions.
+/// The caller of a tool and its permissions. Over HTTP, the authentication layer adds it to the extensions of the
+/// request.
 #[derive(Clone)]
-pub struct Asker {
-    /// In whose name it asks.
+pub struct McpCaller {
+    /// The name under which its calls run.
     pub who: Who,
-    /// Whether it cannot act as another agent than that, or as one at all.
+    /// Whether the `agent` argument may not name another agent.
     pub is_fixed: bool,
-    /// Refuses operations, with their arguments, that the token is not for.
-    pub may: May,
+    /// Refuses operations that the token does not allow.
+    pub authorize: Authorize,
 }
 
-/// Refuses an operation with its arguments, or does not.
-pub type May = Arc<dyn Fn(&str, &Value) -> Result<()> + Send + Sync>;
+/// Returns an error if the operation with these arguments is not allowed.
+pub type Authorize = Arc<dyn Fn(&str, &Value) -> Result<()> + Send + Sync>;
 
-/// Returns the service that answers `/mcp`. Every request stands for itself, so clients leave nothing behind.
+/// Returns the service for `/mcp`. It is stateless: there are no sessions.
 ///
-/// Whoever nests it checks the token first, and says by an [`Asker`] who it is. Without one, nothing is answered. Host and
-/// origin are checked here once more.
+/// An outer layer authenticates the request and adds an [`McpCaller`]; without one, every call fails. The service
+/// checks host and origin again.
 pub fn http_service(
     host: Arc<dyn Host>,
     allowed: Allowed,
@@ -125,43 +126,44 @@ pub fn http_service(
         .with_allowed_hosts(allowed.hosts)
         .with_allowed_origins(allowed.origins)
         .enforce_origin_validation();
-    let tools = move || Ok(Tools { host: Arc::clone(&host), asker: None });
+    let tools = move || Ok(Tools { host: Arc::clone(&host), caller: None });
     StreamableHttpService::new(tools, Arc::default(), config)
 }
 
-/// The tools before a host.
+/// The MCP tools of a host.
 struct Tools {
     host: Arc<dyn Host>,
-    /// Who asks, if there is only one. Otherwise each request says it.
-    asker: Option<Asker>,
+    /// The only caller. `None` if each request has its own.
+    caller: Option<McpCaller>,
 }
 
 impl Tools {
-    fn asker(&self, context: &RequestContext<RoleServer>) -> Result<Asker, ErrorData> {
+    fn caller(&self, context: &RequestContext<RoleServer>) -> Result<McpCaller, ErrorData> {
         let request = context.extensions.get::<http::request::Parts>();
-        let said = request.and_then(|request| request.extensions.get::<Asker>());
-        let asker = self.asker.as_ref().or(said).cloned();
-        asker.ok_or_else(|| ErrorData::invalid_request("nobody said in whose name this is", None))
+        let attached = request.and_then(|request| request.extensions.get::<McpCaller>());
+        let caller = self.caller.as_ref().or(attached).cloned();
+        caller.ok_or_else(|| ErrorData::invalid_request("the request has no caller", None))
     }
 
-    /// Asks the host, beside the threads that read and write messages.
-    async fn ask<T: Send + 'static>(
+    /// Calls the host on a thread that may block.
+    async fn run_blocking<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&dyn Host) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&dyn Host) -> Result<T> + Send + 'static,
     ) -> Result<Result<T>, ErrorData> {
         let host = Arc::clone(&self.host);
-        let asked = tokio::task::spawn_blocking(move || ask(&*host)).await;
-        asked.map_err(|error| ErrorData::internal_error(error.to_string(), None))
+        let result = tokio::task::spawn_blocking(move || work(&*host)).await;
+        result.map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 }
 
-impl Asker {
-    /// Returns in whose name a call with this argument is.
-    fn named(&self, agent: Option<String>) -> Result<Who> {
+impl McpCaller {
+    /// Returns the identity of a call with this `agent` argument.
+    fn identify(&self, agent: Option<String>) -> Result<Who> {
         match agent {
             Some(agent) if self.is_fixed && self.who.agent.as_ref() != Some(&agent) => {
                 let known = self.who.agent.as_ref().unwrap_or(&self.who.actor);
-                Err(Error::refused(format!("you are {known}, and cannot act as {agent}")).hint("leave agent out"))
+                Err(Error::refused(format!("this token belongs to {known} and cannot act as {agent}"))
+                    .hint("omit agent"))
             }
             Some(agent) if !self.is_fixed => Ok(Who { actor: agent.clone(), agent: Some(agent) }),
             _ => Ok(self.who.clone()),
@@ -182,7 +184,7 @@ impl ServerHandler for Tools {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::TABLE.iter().map(described).collect()))
+        Ok(ListToolsResult::with_all_items(tools::TABLE.iter().map(describe_tool).collect()))
     }
 
     async fn call_tool(
@@ -193,15 +195,15 @@ impl ServerHandler for Tools {
         let Some(tool) = tools::named(&request.name) else {
             let near = nearest(&request.name, tools::TABLE.iter().map(|tool| tool.name));
             let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-            return Err(ErrorData::invalid_params(format!("there is no tool {:?}{hint}", request.name), None));
+            return Err(ErrorData::invalid_params(format!("unknown tool {:?}{hint}", request.name), None));
         };
-        let asker = self.asker(&context)?;
+        let caller = self.caller(&context)?;
         let arguments = request.arguments.unwrap_or_default();
-        let answer = self.ask(move |host| call(host, tool, &asker, arguments)).await?;
-        Ok(encoded(answer).into())
+        let answer = self.run_blocking(move |host| call(host, tool, &caller, arguments)).await?;
+        Ok(encode_result(answer).into())
     }
 
-    /// There are none, and nobody is told that there could be.
+    /// Not supported: the server has no prompts and does not announce the capability.
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,
@@ -224,7 +226,7 @@ impl ServerHandler for Tools {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let status = Resource::new(STATUS, "status")
-            .with_description("How everything stands")
+            .with_description("Status of all tasks, workflows and agents")
             .with_mime_type("application/json");
         Ok(ListResourcesResult::with_all_items(vec![status]))
     }
@@ -235,7 +237,7 @@ impl ServerHandler for Tools {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let context = ResourceTemplate::new(format!("{CONTEXT}{{task}}"), "context")
-            .with_description("What whoever works on a task has to know")
+            .with_description("Context of a task")
             .with_mime_type("text/plain");
         Ok(ListResourceTemplatesResult::with_all_items(vec![context]))
     }
@@ -247,18 +249,18 @@ impl ServerHandler for Tools {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let (tool, arguments) = if request.uri == STATUS {
             ("status", json!({}))
-        } else if let Some(task) = request.uri.strip_prefix(CONTEXT).and_then(decoded) {
+        } else if let Some(task) = request.uri.strip_prefix(CONTEXT).and_then(percent_decode) {
             ("context", json!({ "task": task }))
         } else {
-            return Err(ErrorData::resource_not_found(format!("there is no resource {:?}", request.uri), None));
+            return Err(ErrorData::resource_not_found(format!("unknown resource {:?}", request.uri), None));
         };
         let (Some(tool), Value::Object(arguments)) = (tools::named(tool), arguments) else {
-            return Err(ErrorData::internal_error("a resource has no tool", None));
+            return Err(ErrorData::internal_error("the resource has no tool", None));
         };
-        let asker = self.asker(&context)?;
-        let answer = self.ask(move |host| call(host, tool, &asker, arguments)).await?;
+        let caller = self.caller(&context)?;
+        let answer = self.run_blocking(move |host| call(host, tool, &caller, arguments)).await?;
         let answer = answer.map_err(|error| {
-            let data = Some(complaint(&error));
+            let data = Some(error_body(&error));
             match error.kind() {
                 waypost_core::Kind::NotFound => ErrorData::resource_not_found(error.full_message(), data),
                 _ => ErrorData::internal_error(error.full_message(), data),
@@ -274,11 +276,11 @@ impl ServerHandler for Tools {
     }
 }
 
-/// Turns a call of a tool into a call of its operation.
+/// Runs the operation of a tool.
 fn call(
     host: &dyn Host,
     tool: &tools::Tool,
-    asker: &Asker,
+    caller: &McpCaller,
     mut arguments: serde_json::Map<String, Value>,
 ) -> Result<Answer> {
     arguments.retain(|_, value| !value.is_null());
@@ -286,20 +288,20 @@ fn call(
     let agent = match arguments.remove("agent") {
         None => None,
         Some(Value::String(agent)) if !agent.trim().is_empty() => Some(agent),
-        Some(_) => return Err(Error::invalid("agent is a name").hint("say a name of your own, in every call the same")),
+        Some(_) => return Err(Error::invalid("agent must be a name").hint("use your own name, the same in every call")),
     };
-    let who = asker.named(agent)?;
+    let who = caller.identify(agent)?;
     if !tool.is_read_only && who.agent.is_none() {
-        return Err(Error::invalid(format!("{} needs to know who you are", tool.name))
-            .hint("say agent: a name of your own, in every call the same"));
+        return Err(Error::invalid(format!("{} requires agent", tool.name))
+            .hint("set agent to your own name, the same in every call"));
     }
-    let tools::Asked { operation, arguments, key } = (tool.ask)(arguments)?;
-    (asker.may)(operation, &arguments)?;
+    let tools::ToolCall { operation, arguments, key } = (tool.translate)(arguments)?;
+    (caller.authorize)(operation, &arguments)?;
     let answer = host.call(Call { operation: operation.to_owned(), arguments, who, key })?;
-    Ok(answers::shown(operation, answer))
+    Ok(answers::shorten(operation, answer))
 }
 
-fn described(tool: &tools::Tool) -> Tool {
+fn describe_tool(tool: &tools::Tool) -> Tool {
     let annotations = ToolAnnotations::new()
         .read_only(tool.is_read_only)
         .destructive(tool.is_destructive)
@@ -308,7 +310,7 @@ fn described(tool: &tools::Tool) -> Tool {
     Tool::new(tool.name, tool.description, tool.schema()).with_annotations(annotations)
 }
 
-fn encoded(answer: Result<Answer>) -> CallToolResult {
+fn encode_result(answer: Result<Answer>) -> CallToolResult {
     match answer {
         Ok(Answer { data, text }) => {
             let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
@@ -319,21 +321,21 @@ fn encoded(answer: Result<Answer>) -> CallToolResult {
             let lines = [format!("{}: {}", error.kind().code(), error.full_message())].into_iter();
             let lines = lines.chain(error.hints().iter().map(|hint| format!("hint: {hint}")));
             let mut result = CallToolResult::error(vec![ContentBlock::text(lines.collect::<Vec<_>>().join("\n"))]);
-            result.structured_content = Some(complaint(&error));
+            result.structured_content = Some(error_body(&error));
             result
         }
     }
 }
 
-/// What went wrong, as the command line says it to programs.
-fn complaint(error: &Error) -> Value {
+/// Encodes an error as the command line does with `--json`.
+fn error_body(error: &Error) -> Value {
     json!({ "error": {
         "code": error.kind().code(), "message": error.full_message(), "hints": error.hints(),
     } })
 }
 
-/// Returns a part of a URI without its percent signs. None if that is no text.
-fn decoded(part: &str) -> Option<String> {
+/// Decodes the percent-encoding of a part of a URI. Returns `None` if the result is empty or not UTF-8.
+fn percent_decode(part: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = part.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -354,26 +356,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_a_uri_is_read_without_its_percent_signs() {
+    fn percent_encoding_in_a_uri_is_decoded() {
         for (part, text) in
             [("t_1", Some("t_1")), ("a%2Fb%20c", Some("a/b c")), ("a%2", None), ("%ff", None), ("", None)]
         {
-            assert_eq!(decoded(part).as_deref(), text, "{part}");
+            assert_eq!(percent_decode(part).as_deref(), text, "{part}");
         }
     }
 
     #[test]
-    fn whoever_has_a_token_of_an_agent_cannot_act_as_another() {
+    fn an_agent_token_cannot_act_as_another_agent() {
         let who = |agent: Option<&str>| Who { actor: "ann".to_owned(), agent: agent.map(str::to_owned) };
-        let named = |who: Who, is_fixed, agent: Option<&str>| {
-            let asker = Asker { who, is_fixed, may: Arc::new(|_, _| Ok(())) };
-            asker.named(agent.map(str::to_owned)).map(|who| who.agent)
+        let identify = |who: Who, is_fixed, agent: Option<&str>| {
+            let caller = McpCaller { who, is_fixed, authorize: Arc::new(|_, _| Ok(())) };
+            caller.identify(agent.map(str::to_owned)).map(|who| who.agent)
         };
-        assert_eq!(named(who(Some("a")), true, None).unwrap().as_deref(), Some("a"));
-        assert_eq!(named(who(Some("a")), true, Some("a")).unwrap().as_deref(), Some("a"));
-        assert_eq!(named(who(Some("a")), true, Some("b")).unwrap_err().kind(), waypost_core::Kind::Refused);
-        assert_eq!(named(who(Some("a")), false, Some("b")).unwrap().as_deref(), Some("b"));
-        assert_eq!(named(who(None), true, Some("b")).unwrap_err().kind(), waypost_core::Kind::Refused);
-        assert_eq!(named(who(None), false, None).unwrap(), None);
+        assert_eq!(identify(who(Some("a")), true, None).unwrap().as_deref(), Some("a"));
+        assert_eq!(identify(who(Some("a")), true, Some("a")).unwrap().as_deref(), Some("a"));
+        assert_eq!(identify(who(Some("a")), true, Some("b")).unwrap_err().kind(), waypost_core::Kind::Refused);
+        assert_eq!(identify(who(Some("a")), false, Some("b")).unwrap().as_deref(), Some("b"));
+        assert_eq!(identify(who(None), true, Some("b")).unwrap_err().kind(), waypost_core::Kind::Refused);
+        assert_eq!(identify(who(None), false, None).unwrap(), None);
     }
 }

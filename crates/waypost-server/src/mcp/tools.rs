@@ -1,6 +1,6 @@
-//! The tools: what each is for, what it takes, and which operation it asks for.
+//! The MCP tools: their descriptions, their arguments, and the operations they run.
 //!
-//! All of them together are read by every agent at the beginning of every session, so each word counts.
+//! Every agent reads all of them at the beginning of every session, so descriptions are short.
 
 use std::str::FromStr;
 
@@ -8,31 +8,31 @@ use serde_json::{Map, Value, json};
 use waypost_core::nearest::nearest;
 use waypost_core::{Error, Result};
 
-/// What an agent gets of its first look, in tokens, if it does not say.
-const PRIME: u32 = 350;
-/// What an agent gets with a task, in tokens, if it does not say.
-const NEXT: u32 = 800;
-/// What an agent gets of a task's context, in tokens, if it does not say.
-const CONTEXT: u32 = 2_000;
+/// Default budget of `prime`, in tokens.
+const DEFAULT_PRIME_TOKENS: u32 = 350;
+/// Default budget of the context of a claimed task, in tokens.
+const DEFAULT_CLAIM_TOKENS: u32 = 800;
+/// Default budget of `context`, in tokens.
+const DEFAULT_CONTEXT_TOKENS: u32 = 2_000;
 
 type Arguments = Map<String, Value>;
 
-/// A tool.
+/// An MCP tool.
 pub(super) struct Tool {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
-    /// What it takes: a name and the schema of its value, as JSON.
+    /// Its arguments: each name with a JSON schema.
     properties: &'static [(&'static str, &'static str)],
     required: &'static [&'static str],
     pub(super) is_read_only: bool,
     pub(super) is_destructive: bool,
     pub(super) is_idempotent: bool,
-    /// Turns its arguments into those of an operation.
-    pub(super) ask: fn(Arguments) -> Result<Asked>,
+    /// Translates its arguments into those of an operation.
+    pub(super) translate: fn(Arguments) -> Result<ToolCall>,
 }
 
-/// What a tool asks of the host.
-pub(super) struct Asked {
+/// The operation that a call of a tool runs.
+pub(super) struct ToolCall {
     pub(super) operation: &'static str,
     pub(super) arguments: Value,
     pub(super) key: Option<String>,
@@ -41,63 +41,63 @@ pub(super) struct Asked {
 const TEXT: &str = r#"{"type":"string"}"#;
 const TEXTS: &str = r#"{"type":"array","items":{"type":"string"}}"#;
 const NUMBER: &str = r#"{"type":"integer"}"#;
-const YES_OR_NO: &str = r#"{"type":"boolean"}"#;
+const BOOLEAN: &str = r#"{"type":"boolean"}"#;
 const BUDGET: &str = r#"{"type":"integer","description":"tokens"}"#;
-const KEY: &str = r#"{"type":"string","description":"once per key, also after a crash"}"#;
+const KEY: &str = r#"{"type":"string","description":"idempotency key, safe to retry"}"#;
 
 /// All tools.
 pub(super) static TABLE: &[Tool] = &[
     Tool {
         name: "prime",
-        description: "What you hold, what waits for you, and how to work here. Call it first, and after your context was \
+        description: "Your tasks, your unread messages, and how to work here. Call it first, and after your context was \
                       compacted.",
         properties: &[("agent", TEXT), ("budget", BUDGET)],
         required: &[],
         is_read_only: true,
         is_destructive: false,
         is_idempotent: true,
-        ask: |mut arguments| {
+        translate: |mut arguments| {
             arguments.insert("tools".to_owned(), json!(true));
-            with_budget("prime", arguments, PRIME)
+            with_budget("prime", arguments, DEFAULT_PRIME_TOKENS)
         },
     },
     Tool {
         name: "next",
-        description: "Claim a task and get its context: the one named, else the most urgent you may have. Remember its \
-                      epoch. Claiming what you hold renews the lease.",
+        description: "Claim a task and get its context: the named one, else the most urgent ready one. Remember its \
+                      epoch. Claiming a task you hold renews the lease.",
         properties: &[
             ("agent", TEXT),
             ("task", r#"{"type":"string","description":"id, name or workflow/name"}"#),
             ("workflow", TEXT),
-            ("minutes", r#"{"type":"integer","description":"of lease without a sign of life, default 10"}"#),
+            ("minutes", r#"{"type":"integer","description":"lease duration, default 10"}"#),
             ("budget", BUDGET),
         ],
         required: &[],
         is_read_only: false,
         is_destructive: false,
         is_idempotent: false,
-        ask: |mut arguments| {
+        translate: |mut arguments| {
             if let Some(minutes) = arguments.remove("minutes") {
                 let minutes = minutes.as_u64().filter(|minutes| *minutes > 0);
-                let minutes = minutes.ok_or_else(|| Error::invalid("minutes is a number above 0"))?;
+                let minutes = minutes.ok_or_else(|| Error::invalid("minutes must be at least 1"))?;
                 arguments.insert("ttl_ms".to_owned(), json!(minutes.saturating_mul(60_000)));
             }
-            with_budget("claim_task", arguments, NEXT)
+            with_budget("claim_task", arguments, DEFAULT_CLAIM_TOKENS)
         },
     },
     Tool {
         name: "context",
-        description: "What whoever works on a task has to know: plan, checkpoints, outcomes before it, messages.",
+        description: "Context of a task: plan, checkpoints, outcomes of its dependencies, messages.",
         properties: &[("agent", TEXT), ("task", TEXT), ("budget", BUDGET)],
         required: &["task"],
         is_read_only: true,
         is_destructive: false,
         is_idempotent: true,
-        ask: |arguments| with_budget("get_context", arguments, CONTEXT),
+        translate: |arguments| with_budget("get_context", arguments, DEFAULT_CONTEXT_TOKENS),
     },
     Tool {
         name: "checkpoint",
-        description: "Note how far a task got, so that another agent could go on from there. Renews the lease.",
+        description: "Record the progress of a task, so that another agent could continue. Renews the lease.",
         properties: &[
             ("agent", TEXT),
             ("task", TEXT),
@@ -113,10 +113,10 @@ pub(super) static TABLE: &[Tool] = &[
         is_read_only: false,
         is_destructive: false,
         is_idempotent: false,
-        ask: |mut arguments| {
+        translate: |mut arguments| {
             let kind = arguments.remove("type").unwrap_or_else(|| json!("progress"));
             arguments.insert("kind".to_owned(), kind);
-            keyed("checkpoint_task", arguments)
+            tool_call("checkpoint_task", arguments)
         },
     },
     Tool {
@@ -129,40 +129,41 @@ pub(super) static TABLE: &[Tool] = &[
             ("epoch", NUMBER),
             ("how", r#"{"enum":["done","fail","ask","release"]}"#),
             ("text", r#"{"type":"string","description":"outcome, error, question or reason"}"#),
-            ("evidence", r#"{"type":"string","description":"what shows that it is done"}"#),
-            ("hopeless", r#"{"type":"boolean","description":"fail: no attempt can succeed"}"#),
+            ("evidence", r#"{"type":"string","description":"proof that it is done"}"#),
+            ("hopeless", r#"{"type":"boolean","description":"fail: do not retry"}"#),
             ("key", KEY),
         ],
         required: &["task", "epoch", "how", "text"],
         is_read_only: false,
         is_destructive: false,
         is_idempotent: true,
-        ask: |mut arguments| {
-            let (operation, name, takes): (_, _, &[&str]) = match chosen(&mut arguments, "how", HOW)? {
+        translate: |mut arguments| {
+            let (operation, name, takes): (_, _, &[&str]) = match take_choice(&mut arguments, "how", OUTCOMES)? {
                 "done" => ("finish_task", "outcome", &["evidence"]),
                 "fail" => ("fail_task", "error", &["hopeless"]),
                 "ask" => ("ask_question", "question", &[]),
                 _ => ("release_task", "reason", &[]),
             };
-            only(&arguments, "how", &[&["task", "epoch", "text", "key"], takes].concat())?;
-            renamed(&mut arguments, "text", name);
-            keyed(operation, arguments)
+            require_only(&arguments, operation, &[&["task", "epoch", "text", "key"], takes].concat())?;
+            rename(&mut arguments, "text", name);
+            tool_call(operation, arguments)
         },
     },
     Tool {
         name: "heartbeat",
-        description: "Renew your leases, or one task's, and hear whether it was called off and how many messages wait.",
+        description: "Renew your leases, or one task's. Returns whether the task was cancelled and how many messages are \
+                      unread.",
         properties: &[("agent", TEXT), ("task", TEXT), ("epoch", NUMBER)],
         required: &[],
         is_read_only: false,
         is_destructive: false,
         is_idempotent: true,
-        ask: |arguments| keyed("heartbeat", arguments),
+        translate: |arguments| tool_call("heartbeat", arguments),
     },
     Tool {
         name: "messages",
-        description: "inbox: what waits for you, until acked. send: text to an agent, or in reply_to a message. ack: done \
-                      with ids.",
+        description: "inbox: your messages until you ack them. send: text to an agent, or in reply_to a message. ack: \
+                      mark ids as done.",
         properties: &[
             ("agent", TEXT),
             ("do", r#"{"enum":["inbox","send","ack"]}"#),
@@ -180,31 +181,31 @@ pub(super) static TABLE: &[Tool] = &[
         is_read_only: false,
         is_destructive: false,
         is_idempotent: false,
-        ask: |mut arguments| match chosen(&mut arguments, "do", MESSAGES)? {
+        translate: |mut arguments| match take_choice(&mut arguments, "do", MESSAGE_ACTIONS)? {
             "inbox" => {
-                only(&arguments, "inbox", &["limit"])?;
+                require_only(&arguments, "inbox", &["limit"])?;
                 arguments.entry("limit").or_insert(json!(10));
-                keyed("list_inbox", arguments)
+                tool_call("list_inbox", arguments)
             }
             "ack" => {
-                only(&arguments, "ack", &["ids", "key"])?;
-                renamed(&mut arguments, "ids", "messages");
-                keyed("ack_message", arguments)
+                require_only(&arguments, "ack", &["ids", "key"])?;
+                rename(&mut arguments, "ids", "messages");
+                tool_call("ack_message", arguments)
             }
             _ => {
-                only(&arguments, "send", &["to", "text", "subject", "priority", "task", "reply_to", "key"])?;
-                renamed(&mut arguments, "text", "body");
-                keyed("send_message", arguments)
+                require_only(&arguments, "send", &["to", "text", "subject", "priority", "task", "reply_to", "key"])?;
+                rename(&mut arguments, "text", "body");
+                tool_call("send_message", arguments)
             }
         },
     },
     Tool {
         name: "issues",
-        description: "Read the project's issues: ready to be worked on, list of open ones, search words, show id.",
+        description: "Read the project's issues. ready: can be started now. list: open ones. search: by words. show: id.",
         properties: &[
             ("agent", TEXT),
             ("do", r#"{"enum":["ready","list","search","show"]}"#),
-            ("id", r#"{"type":"string","description":"or its beginning"}"#),
+            ("id", r#"{"type":"string","description":"or a unique prefix"}"#),
             ("words", TEXT),
             ("status", TEXTS),
             ("labels", TEXTS),
@@ -216,27 +217,27 @@ pub(super) static TABLE: &[Tool] = &[
         is_read_only: true,
         is_destructive: false,
         is_idempotent: true,
-        ask: |mut arguments| {
-            let (operation, takes): (_, &[&str]) = match chosen(&mut arguments, "do", ISSUES)? {
+        translate: |mut arguments| {
+            let (operation, takes): (_, &[&str]) = match take_choice(&mut arguments, "do", ISSUE_QUERIES)? {
                 "ready" => ("ready_issues", &["limit"]),
                 "list" => ("list_issues", &["status", "labels", "parent", "limit"]),
                 "search" => ("search_issues", &["words", "limit"]),
                 _ => ("explain_issue", &["id"]),
             };
-            only(&arguments, operation, &[&["repo"], takes].concat())?;
+            require_only(&arguments, operation, &[&["repo"], takes].concat())?;
             if operation != "explain_issue" {
                 arguments.entry("limit").or_insert(json!(10));
             }
             for (from, to) in [("id", "issue"), ("status", "statuses"), ("words", "text")] {
-                renamed(&mut arguments, from, to);
+                rename(&mut arguments, from, to);
             }
-            keyed(operation, arguments)
+            tool_call(operation, arguments)
         },
     },
     Tool {
         name: "issue",
         description: "Change the project's issues. add: title and fields. update: id and fields. close: reason in text. \
-                      comment: text. claim: to work on it without a workflow. depend: id waits for on.",
+                      comment: text. claim: work on it without a workflow. depend: id depends on on.",
         properties: &[
             ("agent", TEXT),
             ("do", r#"{"enum":["add","update","close","reopen","comment","claim","release","depend"]}"#),
@@ -254,7 +255,7 @@ pub(super) static TABLE: &[Tool] = &[
             ("discovered_from", TEXT),
             ("on", TEXT),
             ("text", TEXT),
-            ("force", YES_OR_NO),
+            ("force", BOOLEAN),
             ("repo", TEXT),
             ("key", KEY),
         ],
@@ -262,10 +263,10 @@ pub(super) static TABLE: &[Tool] = &[
         is_read_only: false,
         is_destructive: true,
         is_idempotent: false,
-        ask: |mut arguments| {
+        translate: |mut arguments| {
             const FIELDS: &[&str] =
                 &["title", "description", "acceptance", "type", "priority", "status", "assignee", "labels", "parent"];
-            let (operation, takes): (_, &[&[&str]]) = match chosen(&mut arguments, "do", CHANGES)? {
+            let (operation, takes): (_, &[&[&str]]) = match take_choice(&mut arguments, "do", ISSUE_CHANGES)? {
                 "add" => ("add_issue", &[FIELDS, &["blocked_by", "discovered_from"]]),
                 "update" => ("update_issue", &[FIELDS, &["id"]]),
                 "close" => ("close_issue", &[&["id", "text"]]),
@@ -275,57 +276,56 @@ pub(super) static TABLE: &[Tool] = &[
                 "release" => ("release_issue", &[&["id", "force"]]),
                 _ => ("depend_issue", &[&["id", "on"]]),
             };
-            only(&arguments, operation, &[takes.concat().as_slice(), &["repo", "key"]].concat())?;
+            require_only(&arguments, operation, &[takes.concat().as_slice(), &["repo", "key"]].concat())?;
             if operation == "close_issue" {
-                renamed(&mut arguments, "text", "reason");
+                rename(&mut arguments, "text", "reason");
             }
             for (from, to) in [("id", "issue"), ("type", "issue_type"), ("acceptance", "acceptance_criteria")] {
-                renamed(&mut arguments, from, to);
+                rename(&mut arguments, from, to);
             }
-            keyed(operation, arguments)
+            tool_call(operation, arguments)
         },
     },
     Tool {
         name: "workspace",
-        description: "Where a job works, on which branch, and what was delivered. Without a name: all that are there.",
+        description: "Path, branch and results of a job's workspace. Without workspace: list all.",
         properties: &[
             ("agent", TEXT),
-            ("workspace", r#"{"type":"string","description":"its id, or its job's"}"#),
+            ("workspace", r#"{"type":"string","description":"id of the workspace or of its job"}"#),
             ("limit", NUMBER),
         ],
         required: &[],
         is_read_only: true,
         is_destructive: false,
         is_idempotent: true,
-        ask: |mut arguments| {
+        translate: |mut arguments| {
             if arguments.contains_key("workspace") {
                 arguments.remove("limit");
-                return keyed("show_workspace", arguments);
+                return tool_call("show_workspace", arguments);
             }
             arguments.entry("limit").or_insert(json!(10));
-            keyed("list_workspaces", arguments)
+            tool_call("list_workspaces", arguments)
         },
     },
     Tool {
         name: "status",
-        description: "How everything stands, over all agents and worktrees: what needs a person, what is stuck, in work, \
-                      ready.",
-        properties: &[("agent", TEXT), ("limit", r#"{"type":"integer","description":"of each kind"}"#)],
+        description: "Status of all agents and worktrees: tasks that need a person, are stuck, in progress or ready.",
+        properties: &[("agent", TEXT), ("limit", r#"{"type":"integer","description":"per kind"}"#)],
         required: &[],
         is_read_only: true,
         is_destructive: false,
         is_idempotent: true,
-        ask: |mut arguments| {
+        translate: |mut arguments| {
             arguments.entry("limit").or_insert(json!(5));
-            keyed("get_status", arguments)
+            tool_call("get_status", arguments)
         },
     },
 ];
 
-const HOW: &[&str] = &["done", "fail", "ask", "release"];
-const MESSAGES: &[&str] = &["inbox", "send", "ack"];
-const ISSUES: &[&str] = &["ready", "list", "search", "show"];
-const CHANGES: &[&str] = &["add", "update", "close", "reopen", "comment", "claim", "release", "depend"];
+const OUTCOMES: &[&str] = &["done", "fail", "ask", "release"];
+const MESSAGE_ACTIONS: &[&str] = &["inbox", "send", "ack"];
+const ISSUE_QUERIES: &[&str] = &["ready", "list", "search", "show"];
+const ISSUE_CHANGES: &[&str] = &["add", "update", "close", "reopen", "comment", "claim", "release", "depend"];
 
 /// Returns the tool with this name.
 pub(super) fn named(name: &str) -> Option<&'static Tool> {
@@ -335,7 +335,7 @@ pub(super) fn named(name: &str) -> Option<&'static Tool> {
 impl Tool {
     /// Returns the schema of its arguments.
     pub(super) fn schema(&self) -> Arguments {
-        let schema = |text: &str| Value::from_str(text).expect("a schema in the table is JSON");
+        let schema = |text: &str| Value::from_str(text).expect("schemas in the table are JSON");
         let properties: Arguments =
             self.properties.iter().map(|(name, text)| ((*name).to_owned(), schema(text))).collect();
         let mut whole = Arguments::new();
@@ -347,71 +347,70 @@ impl Tool {
         whole
     }
 
-    /// Refuses arguments that it does not take, and the lack of those that it needs.
+    /// Rejects unknown arguments and missing required ones.
     pub(super) fn check(&self, arguments: &Arguments) -> Result<()> {
         let names = || self.properties.iter().map(|(name, _)| *name);
         if let Some(unknown) = arguments.keys().find(|key| !names().any(|name| name == key.as_str())) {
-            let error = Error::invalid(format!("{} takes no {unknown:?}", self.name));
+            let error = Error::invalid(format!("unknown field {unknown:?} for {}", self.name));
             return Err(match nearest(unknown, names()) {
                 Some(near) => error.hint(format!("did you mean {near}?")),
-                None => error.hint(format!("it takes {}", names().collect::<Vec<_>>().join(", "))),
+                None => error.hint(format!("expected one of: {}", names().collect::<Vec<_>>().join(", "))),
             });
         }
         match self.required.iter().find(|name| !arguments.contains_key(**name)) {
-            Some(missing) => Err(Error::invalid(format!("{} needs {missing:?}", self.name))),
+            Some(missing) => Err(Error::invalid(format!("missing field {missing:?} for {}", self.name))),
             None => Ok(()),
         }
     }
 }
 
-/// Takes one of several words from the arguments.
-fn chosen(arguments: &mut Arguments, name: &str, words: &[&'static str]) -> Result<&'static str> {
-    let said = arguments.remove(name).unwrap_or_default();
-    let known = words.iter().find(|word| said.as_str() == Some(word)).copied();
+/// Removes an argument and checks that it is one of several words.
+fn take_choice(arguments: &mut Arguments, name: &str, words: &[&'static str]) -> Result<&'static str> {
+    let value = arguments.remove(name).unwrap_or_default();
+    let known = words.iter().find(|word| value.as_str() == Some(word)).copied();
     known.ok_or_else(|| {
-        let error = Error::invalid(format!("{name} cannot be {said}"));
-        match said.as_str().and_then(|said| nearest(said, words.iter().copied())) {
+        let error = Error::invalid(format!("invalid value {value} for {name}"));
+        match value.as_str().and_then(|value| nearest(value, words.iter().copied())) {
             Some(near) => error.hint(format!("did you mean {near}?")),
-            None => error.hint(format!("it is one of {}", words.join(", "))),
+            None => error.hint(format!("expected one of: {}", words.join(", "))),
         }
     })
 }
 
-/// Refuses arguments that belong to something else that the tool does: they would be ignored.
-fn only(arguments: &Arguments, what: &str, taken: &[&str]) -> Result<()> {
-    match arguments.keys().find(|key| !taken.contains(&key.as_str())) {
-        Some(extra) => {
-            Err(Error::invalid(format!("{what} takes no {extra:?}")).hint(format!("it takes {}", taken.join(", "))))
-        }
+/// Rejects arguments of other choices of the tool: they would be ignored.
+fn require_only(arguments: &Arguments, choice: &str, allowed: &[&str]) -> Result<()> {
+    match arguments.keys().find(|key| !allowed.contains(&key.as_str())) {
+        Some(extra) => Err(Error::invalid(format!("unknown field {extra:?} for {choice}"))
+            .hint(format!("expected one of: {}", allowed.join(", ")))),
         None => Ok(()),
     }
 }
 
-fn renamed(arguments: &mut Arguments, from: &str, to: &str) {
+fn rename(arguments: &mut Arguments, from: &str, to: &str) {
     if let Some(value) = arguments.remove(from) {
         arguments.insert(to.to_owned(), value);
     }
 }
 
-fn with_budget(operation: &'static str, mut arguments: Arguments, usual: u32) -> Result<Asked> {
-    arguments.entry("budget").or_insert(json!(usual));
-    keyed(operation, arguments)
+fn with_budget(operation: &'static str, mut arguments: Arguments, default: u32) -> Result<ToolCall> {
+    arguments.entry("budget").or_insert(json!(default));
+    tool_call(operation, arguments)
 }
 
-fn keyed(operation: &'static str, mut arguments: Arguments) -> Result<Asked> {
+fn tool_call(operation: &'static str, mut arguments: Arguments) -> Result<ToolCall> {
     let key = match arguments.remove("key") {
         None => None,
         Some(Value::String(key)) => Some(key),
-        Some(_) => return Err(Error::invalid("key is a text")),
+        Some(_) => return Err(Error::invalid("key must be a string")),
     };
-    Ok(Asked { operation, arguments: Value::Object(arguments), key })
+    Ok(ToolCall { operation, arguments: Value::Object(arguments), key })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A value that fits a schema.
+    /// Returns a value that fits a schema.
     fn sample(schema: &Value) -> Value {
         match (&schema["enum"], schema["type"].as_str()) {
             (Value::Array(words), _) => words[0].clone(),
@@ -422,8 +421,8 @@ mod tests {
         }
     }
 
-    /// All ways in which a tool can be called with everything that this way takes.
-    fn calls(tool: &Tool) -> Vec<Asked> {
+    /// Returns a call for each choice of a tool, with all arguments that the choice allows.
+    fn calls(tool: &Tool) -> Vec<ToolCall> {
         let schema = tool.schema();
         let properties = schema["properties"].as_object().unwrap();
         let choice = ["do", "how"].into_iter().find(|name| properties.contains_key(*name));
@@ -434,10 +433,10 @@ mod tests {
             if let Some(name) = choice {
                 arguments.insert(name.to_owned(), word.clone());
             }
-            // What another choice takes is refused, one by one.
+            // Remove the arguments of other choices, one error at a time.
             loop {
-                match (tool.ask)(arguments.clone()) {
-                    Ok(asked) => return asked,
+                match (tool.translate)(arguments.clone()) {
+                    Ok(call) => return call,
                     Err(error) => {
                         let message = error.full_message();
                         let extra = message.split('"').nth(1).unwrap_or_else(|| panic!("{message}")).to_owned();
@@ -450,22 +449,22 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_the_store_take_what_tools_give_them() {
-        for asked in TABLE.iter().flat_map(calls) {
-            let Some(_) = waypost_core::op::named(asked.operation) else {
-                assert!(asked.operation.ends_with("_issue") || asked.operation.ends_with("_issues"));
+    fn tools_pass_only_arguments_that_store_operations_have() {
+        for call in TABLE.iter().flat_map(calls) {
+            let Some(_) = waypost_core::op::named(call.operation) else {
+                assert!(call.operation.ends_with("_issue") || call.operation.ends_with("_issues"));
                 continue;
             };
-            let given = asked.arguments.as_object().unwrap().keys();
-            let taken = fields_of(asked.operation);
+            let given = call.arguments.as_object().unwrap().keys();
+            let taken = fields_of(call.operation);
             for name in given {
-                assert!(taken.contains(&name.as_str()), "{} does not take {name}", asked.operation);
+                assert!(taken.contains(&name.as_str()), "{} has no argument {name}", call.operation);
             }
         }
     }
 
-    /// The arguments of the operations that tools ask for. Operations ignore what they do not know, so that a tool which
-    /// gives something else would do so in silence.
+    /// The arguments of the operations that tools run. Operations ignore unknown arguments, so a wrong name would go
+    /// unnoticed.
     fn fields_of(operation: &str) -> &'static [&'static str] {
         match operation {
             "prime" => &["budget", "tools"],
@@ -483,25 +482,25 @@ mod tests {
             "get_status" => &["worktree_id", "limit"],
             "list_workspaces" => &["machine", "all", "limit"],
             "show_workspace" => &["workspace"],
-            other => panic!("{other} is not known here"),
+            other => panic!("unknown operation {other}"),
         }
     }
 
     #[test]
-    fn what_a_tool_does_not_take_is_refused_with_what_it_takes() {
+    fn unknown_arguments_of_a_tool_are_rejected_with_a_hint() {
         let next = named("next").unwrap();
         let arguments = |value: Value| value.as_object().unwrap().clone();
         let error = next.check(&arguments(json!({ "taks": "a" }))).unwrap_err();
         assert_eq!(
             (error.full_message().as_str(), error.hints()),
-            ("next takes no \"taks\"", &["did you mean task?".to_owned()][..])
+            ("unknown field \"taks\" for next", &["did you mean task?".to_owned()][..])
         );
         let error = named("checkpoint").unwrap().check(&arguments(json!({ "task": "a" }))).unwrap_err();
-        assert_eq!(error.full_message(), "checkpoint needs \"epoch\"");
+        assert_eq!(error.full_message(), "missing field \"epoch\" for checkpoint");
         let finish = named("finish").unwrap();
-        let error = (finish.ask)(arguments(json!({ "task": "a", "how": "dnoe", "text": "x" }))).err().unwrap();
+        let error = (finish.translate)(arguments(json!({ "task": "a", "how": "dnoe", "text": "x" }))).err().unwrap();
         assert_eq!(error.hints(), ["did you mean done?"]);
-        let ask = (finish.ask)(arguments(json!({ "task": "a", "how": "ask", "text": "x", "evidence": "y" })));
-        assert!(ask.err().unwrap().full_message().contains("takes no \"evidence\""));
+        let ask = (finish.translate)(arguments(json!({ "task": "a", "how": "ask", "text": "x", "evidence": "y" })));
+        assert!(ask.err().unwrap().full_message().contains("unknown field \"evidence\""));
     }
 }

@@ -1,11 +1,11 @@
-//! A request for an operation: read, allowed, asked, answered.
+//! Handling of a request for an operation: decode, authorize, run, encode.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
@@ -14,28 +14,30 @@ use waypost_core::{Error, Result};
 
 use super::route::Op;
 use super::text::{hash, hex, pairs, text_header};
-use super::{PATIENCE, Shared, answer, blocking, ended, logs, sse, tell};
+use super::{READ_TIMEOUT, Shared, answer, blocking, caller, logs, no_answer_error, sse, start_event_stream};
 use waypost::access::{Grant, Role};
 use waypost::host::{Call, Who};
 use waypost::origin::{self, Origin};
 
-/// How large a request may be.
-const LARGEST: usize = 4 * 1024 * 1024;
-/// How large one may be that carries a whole workflow, from whoever owns the server, and how long it may take to come.
-const LARGEST_WORKFLOW: usize = 256 * 1024 * 1024;
-const PATIENCE_WITH_WORKFLOW: Duration = Duration::from_mins(5);
-/// How long an operation may take before its client is told that nobody knows.
-const LONGEST: Duration = Duration::from_mins(1);
+/// Maximum size of a request body.
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+/// The limits of a body that carries a whole workflow, which only an admin may send.
+const MAX_WORKFLOW_BYTES: usize = 256 * 1024 * 1024;
+const WORKFLOW_READ_TIMEOUT: Duration = Duration::from_mins(5);
+/// After this time the client is told that the outcome is unknown.
+const OPERATION_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How an operation is addressed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Address {
+    /// `POST /api/v1/op/NAME`.
     Name,
-    Expected,
+    /// The path derived from its name.
+    Rest,
 }
 
 /// Answers a request for an operation.
-pub(super) async fn operate(
+pub(super) async fn handle(
     shared: &Arc<Shared>,
     number: usize,
     address: Address,
@@ -43,22 +45,22 @@ pub(super) async fn operate(
     request: Request,
 ) -> Response<Body> {
     let op = &shared.ops[number];
-    if address == Address::Expected && sse::is_wanted(&request) {
+    if address == Address::Rest && sse::is_accepted(&request) {
         match op.described.name {
-            "list_events" => return tell(shared, &request),
-            logs::OPERATION => return logs::tell(shared, key, request).await,
+            "list_events" => return start_event_stream(shared, &request),
+            logs::OPERATION => return logs::start_stream(shared, key, request).await,
             _ => {}
         }
     }
-    let response = match ask(shared, op, address, key, request).await {
+    let response = match run(shared, op, address, key, request).await {
         Ok(response) => response,
         Err(Failure::Error(error)) => answer::error(&error),
-        Err(Failure::TooLarge(most)) => {
-            let message = format!("a request has at most {most} bytes");
+        Err(Failure::TooLarge(max_bytes)) => {
+            let message = format!("the request body must be at most {max_bytes} bytes");
             answer::refusal(413, "invalid", &message, &[])
         }
     };
-    shared.metrics.answered(op.described.name, response.status().as_u16());
+    shared.metrics.count_response(op.described.name, response.status().as_u16());
     response
 }
 
@@ -73,7 +75,7 @@ impl From<Error> for Failure {
     }
 }
 
-async fn ask(
+async fn run(
     shared: &Arc<Shared>,
     op: &Op,
     address: Address,
@@ -82,23 +84,23 @@ async fn ask(
 ) -> Result<Response<Body>, Failure> {
     let (parts, body) = request.into_parts();
     let grant = parts.extensions.get::<Grant>().cloned();
-    let grant = grant.ok_or_else(|| Error::internal("a request came in without a grant"))?;
-    let is_get = address == Address::Expected && op.rest.is_get;
+    let grant = grant.ok_or_else(|| Error::internal("the request has no grant"))?;
+    let is_get = address == Address::Rest && op.rest.is_get;
     let mut arguments = if is_get {
-        op.arguments_of(&pairs(parts.uri.query().unwrap_or_default()))?
+        op.parse_query(&pairs(parts.uri.query().unwrap_or_default()))?
     } else {
         if parts.uri.query().is_some() {
-            return Err(Error::invalid("what is asked for stands in the body, and not in the address").into());
+            return Err(Error::invalid("arguments belong in the body, not in the query string").into());
         }
         let is_workflow = grant.role == Role::Admin && op.described.name == "take_workflow";
-        let (most, patience) =
-            if is_workflow { (LARGEST_WORKFLOW, PATIENCE_WITH_WORKFLOW) } else { (LARGEST, PATIENCE) };
-        body_of(body, most, patience).await?
+        let (max_bytes, timeout) =
+            if is_workflow { (MAX_WORKFLOW_BYTES, WORKFLOW_READ_TIMEOUT) } else { (MAX_BODY_BYTES, READ_TIMEOUT) };
+        read_body(body, max_bytes, timeout).await?
     };
     if let (Some(name), Some(value)) = (&op.rest.key, key)
         && arguments.insert(name.clone(), Value::String(value)).is_some()
     {
-        return Err(Error::invalid(format!("{name} stands in the address, and nowhere else")).into());
+        return Err(Error::invalid(format!("{name} is part of the path; remove it from the arguments")).into());
     }
     let arguments = Value::Object(arguments);
     op.check(&arguments)?;
@@ -106,18 +108,19 @@ async fn ask(
     let call = Call {
         operation: op.described.name.to_owned(),
         arguments,
-        who: who(shared, &grant, &parts.headers)?,
+        who: caller::identify(shared, &grant, &parts.headers)?,
         key: text_header(&parts.headers, "idempotency-key")?,
     };
     let from = text_header(&parts.headers, origin::HEADER)?.map(|from| Origin::from_header(&from)).transpose()?;
     let is_write = op.described.effect == Effect::Write;
-    let is_of_store = TABLE.iter().any(|entry| entry.name == op.described.name);
-    let revision = if is_get && is_of_store { Some(in_time(revision(shared, &call.who)).await?) } else { None };
-    let wanted = parts.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    if let (Some(revision), Some(wanted)) = (&revision, wanted)
-        && matches(wanted, revision)
+    let is_store_operation = TABLE.iter().any(|entry| entry.name == op.described.name);
+    let revision =
+        if is_get && is_store_operation { Some(with_timeout(revision(shared, &call.who)).await?) } else { None };
+    let if_none_match = parts.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    if let (Some(revision), Some(expected)) = (&revision, if_none_match)
+        && tag_matches(expected, revision)
     {
-        return Ok(unchanged(revision));
+        return Ok(not_modified(revision));
     }
     let (began, host) = (Instant::now(), Arc::clone(&shared.host));
     let answered = async move {
@@ -126,27 +129,27 @@ async fn ask(
             None => call,
         };
         let (sender, answer) = oneshot::channel();
-        // Whoever asked may have gone.
+        // The client may have disconnected.
         match host.submit(call, Box::new(move |answer| drop(sender.send(answer)))) {
-            None => answer.await.unwrap_or_else(|_| Err(ended())),
+            None => answer.await.unwrap_or_else(|_| Err(no_answer_error())),
             Some(call) => blocking(move || host.call(call)).await,
         }
     };
-    let mut answer = in_time(answered).await?;
-    shared.metrics.took(is_write, began.elapsed());
+    let mut answer = with_timeout(answered).await?;
+    shared.metrics.record_duration(is_write, began.elapsed());
     if is_write {
-        shared.events.wrote();
+        shared.events.notify_write();
     }
-    let is_list = address == Address::Expected && op.rest.is_list;
+    let is_list = address == Address::Rest && op.rest.is_list;
     let tag = match revision {
         Some(revision) => Some(revision),
         None if is_get => Some(format!("\"{}\"", hex(&Sha256::digest(answer.to_string().as_bytes())[..16]))),
         None => None,
     };
-    if let (Some(tag), Some(wanted)) = (&tag, wanted)
-        && matches(wanted, tag)
+    if let (Some(tag), Some(expected)) = (&tag, if_none_match)
+        && tag_matches(expected, tag)
     {
-        return Ok(unchanged(tag));
+        return Ok(not_modified(tag));
     }
     let warnings = op.take_warnings(&mut answer);
     let mut response = if is_list { answer::list(answer, &warnings) } else { answer::data(&answer, &warnings) };
@@ -156,15 +159,15 @@ async fn ask(
     Ok(response)
 }
 
-/// Waits for the store, but not for ever.
-async fn in_time<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::time::timeout(LONGEST, answer).await.unwrap_or_else(|_| {
+/// Limits how long a client waits for the store.
+async fn with_timeout<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(OPERATION_TIMEOUT, answer).await.unwrap_or_else(|_| {
         Err(Error::unavailable("the store did not answer in time")
-            .hint("it may still happen; ask again with the same Idempotency-Key"))
+            .hint("the operation may still complete; retry with the same Idempotency-Key"))
     })
 }
 
-/// Returns what stands for all that the store says to somebody now.
+/// Returns an entity tag for the current state of the store, as this caller sees it.
 async fn revision(shared: &Arc<Shared>, who: &Who) -> Result<String> {
     let host = Arc::clone(&shared.host);
     let arguments = json!({ "query": { "limit": 0 } });
@@ -175,12 +178,12 @@ async fn revision(shared: &Arc<Shared>, who: &Who) -> Result<String> {
     Ok(format!("W/\"{last}-{}\"", hex(&hash(&name)[..4])))
 }
 
-fn matches(wanted: &str, tag: &str) -> bool {
+fn tag_matches(expected: &str, tag: &str) -> bool {
     let weak = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    wanted.split(',').any(|one| weak(one) == weak(tag) || one.trim() == "*")
+    expected.split(',').any(|one| weak(one) == weak(tag) || one.trim() == "*")
 }
 
-fn unchanged(tag: &str) -> Response<Body> {
+fn not_modified(tag: &str) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     set_tag(&mut response, tag);
@@ -195,15 +198,15 @@ fn set_tag(response: &mut Response<Body>, tag: &str) {
     }
 }
 
-/// Reads the body of a request, which is an object; no body at all is an empty one.
-async fn body_of(body: Body, most: usize, patience: Duration) -> Result<Map<String, Value>, Failure> {
-    let read = tokio::time::timeout(patience, to_bytes(body, most)).await;
+/// Reads the body of a request, a JSON object; an empty body is an empty object.
+async fn read_body(body: Body, max_bytes: usize, timeout: Duration) -> Result<Map<String, Value>, Failure> {
+    let read = tokio::time::timeout(timeout, to_bytes(body, max_bytes)).await;
     let bytes = match read {
-        Err(_) => return Err(Error::invalid("the request did not come to its end in time").into()),
+        Err(_) => return Err(Error::invalid("timeout while reading the request body").into()),
         Ok(Err(error)) => {
             let is_large = std::error::Error::source(&error).is_some_and(|cause| cause.to_string().contains("limit"));
-            let broken = Error::invalid("the request cannot be read").because(error);
-            return Err(if is_large { Failure::TooLarge(most) } else { broken.into() });
+            let broken = Error::invalid("cannot read the request body").because(error);
+            return Err(if is_large { Failure::TooLarge(max_bytes) } else { broken.into() });
         }
         Ok(Ok(bytes)) => bytes,
     };
@@ -212,24 +215,7 @@ async fn body_of(body: Body, most: usize, patience: Duration) -> Result<Map<Stri
     }
     match serde_json::from_slice(&bytes) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) => Err(Error::invalid("the body is an object with the arguments").into()),
-        Err(error) => Err(Error::invalid("the body is not JSON").because(error).into()),
+        Ok(_) => Err(Error::invalid("the body must be a JSON object").into()),
+        Err(error) => Err(Error::invalid("the body is not valid JSON").because(error).into()),
     }
-}
-
-/// Finds out in whose name something is asked. A token that belongs to an agent asks for that agent alone.
-pub(super) fn who(shared: &Shared, grant: &Grant, headers: &HeaderMap) -> Result<Who> {
-    let agent = text_header(headers, "waypost-agent")?;
-    let actor = text_header(headers, "waypost-actor")?;
-    if let Some(own) = &grant.agent {
-        if agent.as_ref().is_some_and(|agent| agent != own) {
-            return Err(Error::refused(format!("this token is that of {own}, who asks for nobody else")));
-        }
-        return Ok(Who { actor: own.clone(), agent: Some(own.clone()) });
-    }
-    if grant.role != Role::Admin {
-        return Ok(Who { actor: grant.role.as_str().to_owned(), agent: None });
-    }
-    let actor = actor.or_else(|| agent.clone()).unwrap_or_else(|| shared.actor.clone());
-    Ok(Who { actor, agent })
 }
