@@ -283,7 +283,7 @@ fn clear_mark(place: &Place, session: &mut Session) -> Result<()> {
     if !has_leases_or_notices(session)? {
         match std::fs::remove_file(&mark) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                log::debug!("cannot remove {}: {error}", mark.display())
+                log::debug!("cannot remove {}: {error}", mark.display());
             }
             _ => {}
         }
