@@ -79,9 +79,33 @@ pub(crate) fn check(root: &Path) -> Result {
             }
         }
     }
+    for dir in ["crates", "docs", "xtask"] {
+        find_files(&root.join(dir), "md", &mut files)?;
+    }
+    files.extend(["ARCHITECTURE.md", "CHANGELOG.md", "README.md", "SECURITY.md"].map(|name| root.join(name)));
+    for file in &files {
+        check_words(file, root, &mut complaints)?;
+    }
     check_architecture(root, &mut complaints)?;
     structure::check(root, &mut complaints)?;
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+}
+
+/// Complains about words that hide the actor: a sentence names the caller, the agent, the server or the tool.
+fn check_words(file: &Path, root: &Path, complaints: &mut Vec<String>) -> Result {
+    let text = read(file)?;
+    let name = file.strip_prefix(root).unwrap_or(file).display();
+    // The words are concatenated, so that this file does not contain them.
+    let vague =
+        [["who", "ever"], ["no", "body"], ["some", "body"], ["any", "body"], ["every", "body"]].map(|w| w.concat());
+    // Names of flags that users already type stay.
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.contains("alias = ")) {
+        let words = line.split(|char: char| !char.is_alphabetic());
+        for word in words.filter(|word| vague.iter().any(|vague| word.eq_ignore_ascii_case(vague))) {
+            complaints.push(format!("{name}:{}: name the actor instead of {word:?}", number + 1));
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether a file is for developers and not part of the product.

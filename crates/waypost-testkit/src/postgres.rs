@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::sandbox::{NOBODY, is_root};
+use crate::sandbox::{UNPRIVILEGED_UID, is_root};
 
 /// A running server.
 pub struct Postgres {
@@ -280,7 +280,8 @@ fn fresh_name() -> String {
 fn server_dir() -> PathBuf {
     let dir = tempfile::Builder::new().prefix("waypost-pg-").tempdir().map(TempDir::keep).expect("a directory");
     if is_root() {
-        std::os::unix::fs::chown(&dir, Some(NOBODY), Some(NOBODY)).expect("the user nobody owns the directory");
+        std::os::unix::fs::chown(&dir, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID))
+            .expect("the unprivileged user owns the directory");
     }
     dir
 }
@@ -305,7 +306,7 @@ fn unprivileged(program: &Path, dir: &Path) -> Command {
     command.current_dir(dir).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null()).stdout(Stdio::null());
     if is_root() {
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
     }
     command
 }

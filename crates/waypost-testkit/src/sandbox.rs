@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use crate::run::Run;
 use crate::{hg, jj};
 
-/// The user id of the user `nobody`, who owns no files.
-pub(crate) const NOBODY: u32 = 65534;
+/// The id of the system's unprivileged user, who owns no files.
+pub(crate) const UNPRIVILEGED_UID: u32 = 65534;
 
 /// A directory with its own home.
 pub struct Sandbox {
@@ -135,7 +135,7 @@ impl Sandbox {
             let mut copy = Command::new(way);
             copy.args(command.get_args()).current_dir(dir).env_clear();
             copy.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            copy.uid(NOBODY).gid(NOBODY);
+            copy.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
             command = copy;
         }
         run(&mut command)
@@ -146,7 +146,7 @@ impl Sandbox {
         if !is_root() {
             return;
         }
-        let owner = format!("{NOBODY}:{NOBODY}");
+        let owner = format!("{UNPRIVILEGED_UID}:{UNPRIVILEGED_UID}");
         self.tool(self.command("chmod", &self.root).arg("a+rx").arg(&self.root));
         self.tool(self.command("chown", &self.root).args(["-R", &owner]).arg(path));
     }

@@ -277,11 +277,11 @@ struct AssignArgs {
     #[command(flatten)]
     task: TaskArg,
     /// Name or id of the agent
-    #[arg(value_name = "AGENT", required_unless_present = "nobody", conflicts_with = "nobody")]
+    #[arg(value_name = "AGENT", required_unless_present = "unassign", conflicts_with = "unassign")]
     assignee: Option<String>,
     /// Remove the assignment, so that any agent can claim the task
-    #[arg(long)]
-    nobody: bool,
+    #[arg(long, alias = "nobody")]
+    unassign: bool,
 }
 
 /// Wait until a task ends or asks a question
