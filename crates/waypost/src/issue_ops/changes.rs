@@ -77,7 +77,7 @@ fn parse_time(text: Option<String>) -> Result<Option<Option<Timestamp>>> {
         Some(time) => Ok(Some(Some(time))),
         None if text.is_empty() => Ok(Some(None)),
         None => {
-            Err(Error::invalid(format!("invalid time {text:?}"))
+            Err(Error::invalid(format!("{text:?} is not a time"))
                 .hint("expected e.g. 2026-12-01 or 2026-12-01T09:00:00Z"))
         }
     }

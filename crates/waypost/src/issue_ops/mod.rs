@@ -328,7 +328,7 @@ mod tests {
             ("add_issue", json!({ "title": "x", "priority": 7 }), "7"),
             ("add_issue", json!({}), "wrong arguments for add_issue: missing field `title`"),
             ("update_issue", json!({ "issue": second }), "no fields to change"),
-            ("update_issue", json!({ "issue": second, "due_at": "soon" }), "invalid time \"soon\""),
+            ("update_issue", json!({ "issue": second, "due_at": "soon" }), "\"soon\" is not a time"),
             ("search_issues", json!({ "text": " " }), "text must contain at least one word"),
         ] {
             let error = run(name, arguments).unwrap_err();
