@@ -92,21 +92,21 @@ impl Storm {
 
     /// Claims, checkpoints and finishes tasks until the workflow is completed.
     fn work(&self, agent: &str, seed: u64) -> Seen {
-        let mut seen = Seen::default();
+        let mut tally = Seen::default();
         let mut random = Dice(seed);
         let mut ask = |args: &[&str], allowed: &[i32]| -> Option<Option<Value>> {
             let start = Instant::now();
             let Some(run) = self.way_or_kill(args, &mut random, false) else {
-                seen.killed += 1;
+                tally.killed += 1;
                 return None;
             };
             let is_fine = (run.code == 0 || allowed.contains(&run.code) || self.also.contains(&run.code))
                 && !["locked", "BUSY", "panicked"].iter().any(|bad| run.stderr.contains(bad));
             if !is_fine {
-                seen.wrong.push(format!("{args:?}: {} {}", run.code, run.stderr));
+                tally.wrong.push(format!("{args:?}: {} {}", run.code, run.stderr));
             }
             if args[1] != "claim" {
-                seen.longest = seen.longest.max(start.elapsed());
+                tally.longest = tally.longest.max(start.elapsed());
             }
             Some((run.code == 0).then(|| serde_json::from_str::<Value>(&run.stdout).unwrap()["data"].clone()))
         };
@@ -150,7 +150,7 @@ impl Storm {
             }
             let _ = ask(&[&["task", "done", task, "--outcome", agent] as &[_], &held].concat(), &[5]);
         }
-        seen
+        tally
     }
 
     /// Checks the store's history: each task was started after its dependencies were completed, and completed once,
