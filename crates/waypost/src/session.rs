@@ -234,7 +234,7 @@ impl Session {
         match &mut self.store {
             Backend::Local(store) => Ok(store),
             Backend::Remote(_) => Err(Error::refused(format!("{} is a server", self.choice.location))
-                .hint("do this where the server runs, on the store itself")),
+                .hint("run the command on the server's machine, on the store itself")),
         }
     }
 

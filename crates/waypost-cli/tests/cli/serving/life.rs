@@ -218,7 +218,7 @@ fn commands_about_the_stores_file_are_refused_on_a_server() {
     let server = Server::start(&[]);
     for args in [&["db", "vacuum"] as &[_], &["db", "check"], &["db", "info"], &["db", "backup", "copy.db"]] {
         let run = server.remote(args).fails(7);
-        assert!(run.stderr.contains("where the server runs"), "{args:?}: {run:#?}");
+        assert!(run.stderr.contains("on the server's machine"), "{args:?}: {run:#?}");
     }
     let run = server.remote(&["serve", "--port", "0"]).fails(7);
     assert!(run.stderr.contains("server"), "{run:#?}");
