@@ -1,6 +1,6 @@
 //! Macros that turn one list of columns into everything that a table needs.
 //!
-//! `table!` lists the columns of a table once, each with the name of the [`Row`](crate::cell::Row) method that reads it.
+//! `table!` lists the columns of a table once, each with the name of the [`Row`] method that reads it.
 //! From the list it makes a macro with the column names for `select!`, the statement that stores a row, and the code
 //! that reads a row and binds its values. All statements are constant strings, so both backends can prepare them once.
 

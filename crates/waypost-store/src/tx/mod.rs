@@ -1,6 +1,6 @@
 //! A transaction over any SQL database.
 //!
-//! [`SqlTx`] runs the statements of [`sql`](crate::sql) through the [`Database`] of a backend. `verbs.rs` implements the
+//! [`SqlTx`] runs the statements of [`sql`] through the [`Database`] of a backend. `verbs.rs` implements the
 //! operations of [`Tx`](waypost_core::store::Tx) with it.
 
 mod state;

@@ -1,7 +1,7 @@
 //! Workspaces: an isolated directory for every job, made fast, and never removed while it holds unsaved work.
 //!
 //! This module does not know the store. The caller makes a [`Plan`], records it, and only then calls [`make()`]. So the
-//! record names everything that a crash leaves behind, and [`abandon`] removes exactly that. The source repository is
+//! record names everything that a crash leaves behind, and [`abandon()`] removes exactly that. The source repository is
 //! only read: workspaces borrow objects from a mirror that only Waypost writes.
 
 mod abandon;

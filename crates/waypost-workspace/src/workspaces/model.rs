@@ -87,7 +87,7 @@ pub struct Request<'a> {
     pub source: Source<'a>,
     /// The commit to start from: a branch, a tag, or any other name [default: the current commit].
     pub base: Option<&'a str>,
-    /// The branch to work on [default: `waypost/<name>`].
+    /// The branch to work on. Default: `waypost/<name>`.
     pub branch: Option<&'a str>,
     /// How to make it [default: depends on the source].
     pub strategy: Option<Strategy>,
