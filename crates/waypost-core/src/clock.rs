@@ -42,7 +42,7 @@ pub trait Clock {
     }
 }
 
-/// A clock that stands still, for tests and for answering "as of".
+/// A clock that always shows the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedClock(pub Timestamp);
 

@@ -1,7 +1,7 @@
 //! The traits that a database implements.
 //!
-//! A backend only reads and writes rows inside a transaction. All rules are above it, once. Verbs are named noun_verb;
-//! each has a conformance case that every backend passes.
+//! A backend only reads and writes rows inside a transaction. The rules are in the operations, the same for every
+//! backend. The methods of [`Tx`] are named `noun_verb`; each has a conformance case that every backend passes.
 
 use std::time::Duration;
 
@@ -268,6 +268,6 @@ pub trait Tx {
     /// Returns workspaces, newest first.
     fn workspace_list(&mut self, query: &WorkspaceQuery) -> Result<Vec<Workspace>>;
 
-    /// Commits. When this returns, everything is on disk. A database refuses it after a failed verb.
+    /// Commits. When this returns, everything is on disk. Fails if an earlier call in this transaction failed.
     fn commit(self: Box<Self>) -> Result<()>;
 }

@@ -2,8 +2,9 @@
 //!
 //! [`detect()`] finds the checkout that contains a path, and where Waypost keeps its state there, by reading files
 //! alone. [`worktrees`] adds and removes worktrees with the repository's own tool, and [`workspaces`] gives every job
-//! its own directory. [`history`] reads the versions of a file, [`merge_driver`] its conflicts, [`mod@sync`] merges a
-//! ledger with its remote, and [`upstream`] reads the project's default branch. [`jobs`] runs the command of a job,
+//! its own directory. [`history`] reads the versions of a file. [`merge_driver`] configures git's merge driver and
+//! reads files that git could not merge, [`mod@sync`] merges a ledger with its remote, and [`upstream`] reads the project's
+//! default branch. [`jobs`] runs the command of a job,
 //! [`job_log`] keeps its output.
 
 pub mod job_log;

@@ -124,7 +124,8 @@ impl Operation for Recall {
     }
 }
 
-/// Saves an answer: it is its own answer, which the store saves as that of any other operation.
+/// Saves an answer. The operation returns the answer that it was given, so the engine stores it under the key like the
+/// answer of any other operation.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct Keep {
     answered: Answered,

@@ -2,8 +2,8 @@
 //!
 //! Programs that work with issues start at [`ledger::Ledger`].
 //!
-//! [`place`] answers where everything lives and why; [`session`] opens the store that was chosen and runs
-//! operations on it in the name of the worktree the caller stands in. The program `way` is the crate `waypost-cli`.
+//! [`place`] finds where everything is stored, and why; [`session`] opens the chosen store and runs operations for the
+//! caller's worktree. The program `way` is the crate `waypost-cli`.
 
 pub mod access;
 pub mod bytes;

@@ -48,7 +48,7 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn F
         path,
         push: options.push,
         is_rehearsal: options.is_rehearsal,
-        network: own(variables, options.timeout),
+        network: network_options(variables, options.timeout),
     };
     let ledger = sync::Ledger {
         read: &|| {
@@ -64,11 +64,11 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn F
 /// Fetches the default branch of a project whose ledger the user may not write, to see decisions on proposals. Returns
 /// `None` without a remote to fetch from.
 pub fn fetch_project(repo: &Repo, variables: &Variables, options: Options) -> Result<Option<Fetched>> {
-    upstream::fetch(&repo.checkout, own(variables, options.timeout), options.is_rehearsal)
+    upstream::fetch(&repo.checkout, network_options(variables, options.timeout), options.is_rehearsal)
 }
 
 /// Returns the user's network settings.
-pub(crate) fn own(variables: &Variables, timeout: Option<Duration>) -> NetworkOptions {
+pub(crate) fn network_options(variables: &Variables, timeout: Option<Duration>) -> NetworkOptions {
     NetworkOptions {
         timeout,
         ssh: ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| variables.get(name).is_some()),

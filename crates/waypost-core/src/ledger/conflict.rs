@@ -17,7 +17,7 @@ pub fn resolve(document: &Document) -> Option<Document> {
 #[derive(Clone, Debug)]
 pub struct Versions {
     sides: Vec<Document>,
-    /// One less than the sides; empty if the markers do not show them.
+    /// The bases between neighbouring sides, one fewer than the sides. Empty if the markers do not show them.
     bases: Vec<Document>,
 }
 

@@ -299,7 +299,7 @@ impl<T: Inherit> Inherited<T> {
     }
 }
 
-/// The readiness of an issue apart from the time, which can be stored until an issue changes.
+/// The part of an issue's readiness that does not depend on the current time. It stays valid until an issue changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Whether it is ready once `wakes_at` has passed.

@@ -85,8 +85,8 @@ impl Index {
         Ok(found)
     }
 
-    /// Recomputes the standings of issues. The stored inheritance of the issues in `undecided` is stale; that set contains all
-    /// parts of each of its issues.
+    /// Recomputes the readiness of issues. The stored inheritance of the issues in `undecided` is stale; that set includes
+    /// all their descendants.
     fn refresh_standings(&self, ids: &BTreeSet<String>, undecided: &HashSet<String, RandomState>) -> Result<()> {
         let mut inherited = Inherited::default();
         for id in ids {
@@ -186,7 +186,7 @@ mod tests {
         let rows = rows_changed(&index, &mut lines, 10, &chained(10, "deferred"));
         assert!((CHAIN_LENGTH as u64 - 100..2 * CHAIN_LENGTH as u64).contains(&rows), "{rows} rows");
         assert_eq!(ready(&index), 10);
-        // An ancestor holds the issue already, so its parts do not change.
+        // An ancestor already holds back the issue, so its children do not change.
         let rows = rows_changed(&index, &mut lines, 20, &chained(20, "deferred"));
         assert!(rows < 2 * CHAIN_LENGTH as u64, "{rows} rows");
         index.replace_line(0, &mut lines, 10, true, Some(&chained(10, "open"))).unwrap();

@@ -134,7 +134,7 @@ impl StoredIssue {
         })
     }
 
-    /// Returns how the issue itself holds its parts, without its ancestors.
+    /// Returns how the issue itself holds back its children, ignoring its ancestors.
     pub(super) fn hold(&self) -> Hold {
         Hold::by(&self.facts, self.waits_for)
     }

@@ -1,4 +1,4 @@
-//! The begin of a transaction: its effect, and the server's answer.
+//! Starting a transaction: whether it may write, and what the server answers.
 
 use waypost_core::time::Timestamp;
 

@@ -11,7 +11,7 @@ mod client;
 mod connection;
 mod error;
 mod migrate;
-mod statement_cache;
+mod row_cache;
 
 mod tls;
 mod tx;

@@ -6,7 +6,7 @@ use waypost_core::{Error, Result};
 
 use super::begun::{Begun, Effect};
 use super::client::Failed;
-use super::statement_cache::StatementCache;
+use super::row_cache::RowCache;
 use super::{PostgresStore, error};
 use crate::cell::{Cell, Row};
 use crate::database::{Database, Savepoint};
@@ -24,14 +24,14 @@ pub(super) struct PostgresTx<'a> {
     clock: Reading,
     /// The server that the store knows, and the current one.
     servers: (Option<String>, Option<String>),
-    cache: StatementCache,
+    cache: RowCache,
     has_written: bool,
     is_over: bool,
 }
 
 impl<'a> PostgresTx<'a> {
     pub(super) fn new(store: &'a mut PostgresStore, effect: Effect, clock: Reading, begun: Begun) -> PostgresTx<'a> {
-        let mut cache = StatementCache::default();
+        let mut cache = RowCache::default();
         cache.insert((sql::STATE_GET, Vec::new()), &[begun.state]);
         let servers = (begun.known_server, begun.server);
         PostgresTx { store, effect, clock, servers, cache, has_written: false, is_over: false }
@@ -113,7 +113,7 @@ impl Database for PostgresTx<'_> {
         let connection = connection.as_mut().ok_or_else(lost)?;
         if step == Savepoint::RollBack {
             connection.discard_pending();
-            self.cache = StatementCache::default();
+            self.cache = RowCache::default();
         }
         // Waits for the answer: the savepoint can undo a later failure, but not one of an earlier write.
         let marked = connection.query(&[(step.sql(), Vec::new())]).map(drop);

@@ -1,4 +1,4 @@
-//! SQLite runs every statement along the index that its comment names, and scans a table only if the comment says so.
+//! Tests that SQLite uses the index that each statement's comment names, and scans a table only where the comment says so.
 
 use std::path::Path;
 

@@ -25,7 +25,7 @@ pub fn processes_in(dir: &Path) -> Result<Vec<Process>> {
     let processes = match std::fs::read_dir("/proc") {
         Ok(processes) => processes,
         Err(_) if !cfg!(target_os = "linux") => return Ok(Vec::new()),
-        // A failure must not find_use like an unused directory.
+        // A failure must not look like an unused directory.
         Err(error) => return Err(Error::unavailable("cannot list processes").because(error)),
     };
     let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -11,7 +11,7 @@ use waypost_workspace::workspaces::{
 };
 use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, job_log, repository_id};
 
-use super::places::{machine, mirrors, own, root};
+use super::places::{machine, mirrors, network_options, root};
 use super::records::{change, plan_of, record};
 use super::rules::make_room;
 use crate::config::Layer;
@@ -73,21 +73,14 @@ pub fn create(session: &mut Session, request: &WorkspaceRequest<'_>, report: &mu
         None => strategy.borrows(),
     };
     let strategy = request.strategy.or(configured.filter(suits));
-    let own = own(session);
+    let network = network_options(session);
     let places = Places { workspaces: &root, mirrors: &mirrors };
-    let plan_request = Request {
-        places,
-        name: &name,
-        source: origin,
-        base: request.base,
-        branch: request.branch,
-        strategy,
-        network: own,
-    };
+    let plan_request =
+        Request { places, name: &name, source: origin, base: request.base, branch: request.branch, strategy, network };
     let plan = tools::plan(&plan_request)?;
     report(&format!("creating a workspace by {}", plan.strategy));
     record(session, &id, request.job, &machine, &plan)?;
-    let means = MakeOptions { network: own, url: url.as_deref() };
+    let means = MakeOptions { network, url: url.as_deref() };
     let repository = request.job.map_or_else(|| session.repository().id.clone(), |job| job.repository_id.clone());
     let made = fill(session, &plan, &means, &repository, report);
     let (made, is_pooled) = match made {

@@ -5,7 +5,7 @@ use waypost_core::model::Workspace;
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Merged};
 
-use super::places::own;
+use super::places::network_options;
 use super::records::{change, plan_of};
 use crate::session::Session;
 
@@ -32,7 +32,7 @@ pub fn deliver(
     message: Option<&str>,
 ) -> Result<Delivered> {
     let plan = plan_of(workspace)?;
-    let own = own(session);
+    let network = network_options(session);
     let mut committed = false;
     if let Some(message) = message {
         committed = tools::commit(&plan, message)?.is_some();
@@ -44,7 +44,7 @@ pub fn deliver(
     }
     let branch = branch.map(str::to_owned).or_else(|| workspace.branch.clone());
     let branch = branch.ok_or_else(|| Error::invalid("there is no branch to push to").hint("--branch NAME"))?;
-    let commit = tools::push(&plan, &branch, own, None)?;
+    let commit = tools::push(&plan, &branch, network, None)?;
     Ok(Delivered { workspace: workspace.clone(), commit, branch, remote: plan.origin, committed })
 }
 
@@ -61,7 +61,7 @@ pub fn note_pull_request(session: &mut Session, workspace: &Workspace, url: &str
 /// Returns whether the work of a workspace is merged, and stores the merged commit.
 pub fn update_merged(session: &mut Session, workspace: &Workspace) -> Result<Merged> {
     let plan = plan_of(workspace)?;
-    let merged = tools::merged(&plan, own(session), None)?;
+    let merged = tools::merged(&plan, network_options(session), None)?;
     if matches!(merged, Merged::Whole | Merged::Squashed) && workspace.merge_commit.is_none() {
         let commit = tools::head(&plan)?;
         change(session, &workspace.id, |change| change.merge_commit = Some(commit))?;

@@ -64,6 +64,6 @@ pub(super) fn mirrors(session: &Session) -> Result<PathBuf> {
 }
 
 /// Returns the user's settings for network access.
-pub(super) fn own(session: &Session) -> NetworkOptions {
-    sync::own(&session.place.variables, sync::timeout(&session.place))
+pub(super) fn network_options(session: &Session) -> NetworkOptions {
+    sync::network_options(&session.place.variables, sync::timeout(&session.place))
 }

@@ -6,7 +6,7 @@ use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
 use waypost_fs::FileIdentity;
 use waypost_workspace::workspaces::{self as tools, MakeOptions, Name, Places, Plan, Request, Slot, Source, Work};
 
-use super::places::{machine, mirror, mirrors, own, root};
+use super::places::{machine, mirror, mirrors, network_options, root};
 use super::records::{IN_POOL, REMOVING, change, plan_of, record};
 use super::remove::{Force, examine, keep_context, remove};
 use crate::session::Session;
@@ -15,7 +15,7 @@ use crate::system::SystemEntropy;
 /// Fills the pool of the caller's repository up to a number. Returns its slots.
 pub fn warm(session: &mut Session, number: usize, report: &mut dyn FnMut(&str)) -> Result<Vec<Slot>> {
     let machine = machine(session)?;
-    let own = own(session);
+    let network = network_options(session);
     loop {
         let id = WorkspaceId::generate(&mut SystemEntropy);
         let plan = plan_slot(session, &id)?;
@@ -26,7 +26,7 @@ pub fn warm(session: &mut Session, number: usize, report: &mut dyn FnMut(&str)) 
         report(&format!("warming workspace {} of {number}", slots.len() + 1));
         let slot = tools::pooled(&plan)?;
         record(session, &id, None, &machine, &slot)?;
-        let made = tools::warm(&plan, &MakeOptions { network: own, url: None });
+        let made = tools::warm(&plan, &MakeOptions { network, url: None });
         if let Err(error) = made {
             let gone = tools::abandon(&slot);
             change(session, &id, |change| {
@@ -49,7 +49,7 @@ fn plan_slot(session: &Session, id: &WorkspaceId) -> Result<Plan> {
         base: None,
         branch: None,
         strategy: Some(Strategy::Clone),
-        network: own(session),
+        network: network_options(session),
     })
 }
 

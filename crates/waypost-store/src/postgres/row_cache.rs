@@ -7,14 +7,14 @@ use crate::sql::Query;
 
 /// Rows by statement and parameters.
 #[derive(Default)]
-pub(super) struct StatementCache(Vec<Entry>);
+pub(super) struct RowCache(Vec<Entry>);
 
 struct Entry {
     query: Query,
     rows: Vec<Vec<Cell>>,
 }
 
-impl StatementCache {
+impl RowCache {
     pub(super) fn get(&self, sql: &str, parameters: &[Cell]) -> Option<Vec<Row>> {
         let entry = self.0.iter().find(|entry| entry.query.0 == sql && entry.query.1 == parameters)?;
         Some(entry.rows.iter().cloned().map(Row::new).collect())
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_write_invalidates_the_queries_of_its_table_and_no_others() {
-        let mut cache = StatementCache::default();
+        let mut cache = RowCache::default();
         cache.insert((sql::WORKFLOW_GET, cells!["wf"].to_vec()), &[]);
         cache.insert((sql::LEASE_GET, cells!["tk"].to_vec()), &[]);
         cache.insert((sql::DUE_COUNT, cells![1_u32].to_vec()), &[]);
