@@ -154,7 +154,9 @@ fn check_architecture(root: &Path, complaints: &mut Vec<String>) -> Result {
     for word in map.split('`').skip(1).step_by(2) {
         let is_known = match word {
             path if path.starts_with("crates/") => root.join(path).exists(),
-            file if file.ends_with(".rs") => sources.iter().any(|source| source.ends_with(file)),
+            file if Path::new(file).extension().is_some_and(|found| found == "rs") => {
+                sources.iter().any(|source| source.ends_with(file))
+            }
             _ => true,
         };
         if !is_known {
